@@ -15,7 +15,7 @@ from pydantic import AfterValidator, AnyHttpUrl, BaseModel, ConfigDict, Field, V
 
 from icekeeper.kernel.errors.types import BadRequest
 
-LONGEST_TEXT = 2048
+MAX_TEXT_LENGTH = 2048
 """Characters of a text that has no bound of its own."""
 
 
@@ -60,7 +60,7 @@ class InvalidMember(BadRequest):
         self.wire_type = self.wire_types[member]  # type: ignore[misc]  # of the member, not of a class
 
 
-class Document(BaseModel):
+class StorageDocument(BaseModel):
     """A part of a request: JSON keys are written `like-this`, in Python the fields are named `like_this`."""
 
     model_config = ConfigDict(
@@ -97,10 +97,10 @@ class Document(BaseModel):
         return self.model_dump(mode="json", by_alias=True)
 
 
-D = TypeVar("D", bound=Document)
+D = TypeVar("D", bound=StorageDocument)
 
 
-def only_value(shape: type[Document], field: str) -> str:
+def only_value(shape: type[StorageDocument], field: str) -> str:
     """The one value that `shape` allows in a field, by which shapes are told apart."""
     return str(get_args(shape.model_fields[field].annotation)[0])
 
@@ -113,7 +113,7 @@ def read_document(shape: type[D], given: dict[str, Any], what: str) -> D:
         raise _refusal(error, what) from None
 
 
-def unknown_members(shape: type[Document], given: Mapping[str, Any]) -> list[str]:
+def unknown_members(shape: type[StorageDocument], given: Mapping[str, Any]) -> list[str]:
     """The names in `given` that `read_document` passes over, for those who would rather be told."""
     known = {field.alias or name for name, field in shape.model_fields.items()} | shape.older_names.keys()
     return sorted(given.keys() - known)
@@ -194,10 +194,10 @@ def _address(text: str | None) -> str | None:
     return str(address)
 
 
-PlainText = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT), AfterValidator(plain)]
-OptionalText = Annotated[str | None, Field(max_length=LONGEST_TEXT), AfterValidator(_trimmed)]
+PlainText = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH), AfterValidator(plain)]
+OptionalText = Annotated[str | None, Field(max_length=MAX_TEXT_LENGTH), AfterValidator(_trimmed)]
 """Blank means absent."""
 
-Address = Annotated[str | None, Field(max_length=LONGEST_TEXT), AfterValidator(_address)]
+Address = Annotated[str | None, Field(max_length=MAX_TEXT_LENGTH), AfterValidator(_address)]
 Seconds = Annotated[int, Field(ge=0, le=604_800)]
 """Up to seven days: no store gives credentials for longer."""

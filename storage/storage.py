@@ -8,7 +8,7 @@ from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class WarehouseStorage:
     """Where the files of a warehouse are (`profile`, as stored) and where the secret store has the credential for it.
 
     `version` counts the changes of the warehouse: two with equal `key` are the same, which caches go by.

@@ -29,7 +29,7 @@ from icekeeper.kernel.http.paging import Page, listing_key, page_with_size
 from icekeeper.kernel.http.raw_path import decode_id, decode_levels, decode_segment
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json.strict import read_json_object, write_json
-from storage.vending.delegation import Asked
+from storage.vending.delegation import RequestedAccess
 from tenancy.actor import Actor
 from tenancy.authn.requests import authenticate_request
 
@@ -197,7 +197,7 @@ class IcebergView(APIView):
         tabular_id, files, rights = find_files_for(
             actor=reader.actor, warehouse_id=self.warehouse_id, identifier=tabular, kind=kind
         )
-        asked = requested_delegation(request) & ~Asked.CLIENT_MANAGED  # who asks here does not manage them
+        asked = requested_delegation(request) & ~RequestedAccess.CLIENT_MANAGED  # who asks here does not manage them
         access = access_for(reader=reader, rights=rights, kind=kind, files=files, asked=asked)
         refreshed_as = tabular if kind == Tabular.Kind.TABLE else None
         way = build_access_config(

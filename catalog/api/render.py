@@ -14,7 +14,7 @@ from catalog.selectors.tables.generic_tables import LoadedGenericTable
 from catalog.selectors.tables.load import Loaded, StagedTable
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.json.strict import write_json
-from storage.storage import Storage
+from storage.storage import WarehouseStorage
 
 
 def load_table_result(loaded: Loaded | StagedTable, way: TableAccessConfig, *, etag: str | None) -> HttpResponse:
@@ -64,7 +64,7 @@ def etag_of(
     metadata_location: str,
     snapshots: str = "all",
     *,
-    storage: Storage | None = None,
+    storage: WarehouseStorage | None = None,
     access: Access | None = None,
     reader: Reader | None = None,
 ) -> str:

@@ -20,9 +20,9 @@ from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.base_url import base_url
-from storage.vending.client_config import Signer, client_config, credential_config
-from storage.vending.delegation import Asked, asked_in
-from storage.vending.rights import Rights
+from storage.vending.client_config import SignerEndpoint, client_config, credential_config
+from storage.vending.delegation import RequestedAccess, parse_requested_access
+from storage.vending.rights import FileAccess
 from storage.vending.vended import Vended
 from tenancy.actor import ANONYMOUS
 from tenancy.audit.log import Event
@@ -48,8 +48,8 @@ class TableAccessConfig:
     holds_until: Any = None
 
 
-def requested_delegation(request: HttpRequest) -> Asked:
-    return asked_in(request.META.get("HTTP_X_ICEBERG_ACCESS_DELEGATION"))
+def requested_delegation(request: HttpRequest) -> RequestedAccess:
+    return parse_requested_access(request.META.get("HTTP_X_ICEBERG_ACCESS_DELEGATION"))
 
 
 def build_access_config(
@@ -77,14 +77,16 @@ def build_access_config(
         record_read(
             actor=reader.actor if reader is not None else request.META.get("icekeeper.actor", ANONYMOUS),
             event=Event.DATA_CREDENTIALS_VENDED,
-            action=Can.READ_DATA if access.rights is Rights.READ else Can.WRITE_DATA,
+            action=Can.READ_DATA if access.rights is FileAccess.READ else Can.WRITE_DATA,
             object_type=kind.value if tabular_id is not None else Securable.Type.WAREHOUSE.value,
             object_id=tabular_id or warehouse_id,
         )
     signer = refresh_endpoint = None
     if access.delegation.signing and (tabular_id or staged_as):
         whose = f"tabular-id/{tabular_id}" if staged_as is None else f"staged/{staged_as.written()}"
-        signer = Signer(uri=f"{_catalog(request)}/", endpoint=f"v1/signer/{warehouse_id}/{whose}/v1/aws/s3/sign")
+        signer = SignerEndpoint(
+            uri=f"{_catalog(request)}/", endpoint=f"v1/signer/{warehouse_id}/{whose}/v1/aws/s3/sign"
+        )
     if vended and refreshed_as is not None:
         refresh_endpoint = f"{_catalog(request)}/v1/{warehouse_id}/{_path(refreshed_as)}/credentials"
         if reader is not None and reader.is_delegate:

@@ -9,8 +9,8 @@ from django.db.models import RestrictedError
 
 from catalog.errors import WarehouseHasUnfinishedTasks, WarehouseNotEmpty, WarehouseProtected
 from catalog.models import LocationClaim, Namespace
-from storage.secrets.keeping import forget_secret
-from storage.services.warehouse_changes import changing
+from storage.secrets.keeping import delete_secret
+from storage.services.warehouse_changes import changing_warehouse
 from tasks.queue.leases import has_tasks
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
@@ -26,7 +26,7 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
     `WarehouseProtected` (409) unless `force`.
     """
     try:
-        with changing(actor=actor, action=Can.DELETE, warehouse_id=warehouse_id, deletes=True) as warehouse:
+        with changing_warehouse(actor=actor, action=Can.DELETE, warehouse_id=warehouse_id, deletes=True) as warehouse:
             if warehouse.protected and not force:
                 raise WarehouseProtected(f"Warehouse is protected: {warehouse.name}")
             if Namespace.objects.filter(warehouse_id=warehouse_id).exists():
@@ -37,7 +37,7 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
                 )
             LocationClaim.objects.filter(warehouse_id=warehouse_id, staged_by__isnull=False).delete()
             if warehouse.secret_id is not None:
-                forget_secret(warehouse.secret_id)
+                delete_secret(warehouse.secret_id)
             warehouse.delete()
             ended = remove_securable(Securable.Type.WAREHOUSE, warehouse_id)
             record(

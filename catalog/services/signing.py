@@ -20,7 +20,7 @@ from storage.errors import no_such_warehouse
 from storage.profiles.location import normalize
 from storage.signing.request import RequestToSign, SignableRequest
 from storage.signing.signer import Signer, signer_of
-from storage.storage import Storage
+from storage.storage import WarehouseStorage
 from tenancy.actor import Actor
 from tenancy.audit.log import Event
 from tenancy.audit.occurrences import record_read
@@ -106,14 +106,14 @@ def refuse_without_warehouse() -> CatalogError:
     )
 
 
-def _read(actor: Actor, storage: Storage, given: RequestToSign) -> tuple[Signer, SignableRequest]:
+def _read(actor: Actor, storage: WarehouseStorage, given: RequestToSign) -> tuple[Signer, SignableRequest]:
     missing = no_such_warehouse(storage.warehouse_id)
     require(actor, Can.USE, Securable.Type.WAREHOUSE, storage.warehouse_id, missing=missing)
     signer = signer_of(storage)
     return signer, signer.read(given)
 
 
-def _at_place(storage: Storage, signer: Signer, request: SignableRequest) -> Signable | None:
+def _at_place(storage: WarehouseStorage, signer: Signer, request: SignableRequest) -> Signable | None:
     location = signer.location_of(request.keys[0])
     return find_by_location(warehouse_id=storage.warehouse_id, base=signer.base, location=location)
 

@@ -30,7 +30,7 @@ from storage.models import Warehouse
 from storage.services.warehouse_drafts import validate_new_warehouse
 from storage.services.warehouse_storage import validate_access, validate_storage
 from storage.validation.access import FINDINGS
-from storage.validation.examination import Check, CheckName, Status
+from storage.validation.examination import CheckName, Status, ValidationCheck
 
 OUTCOME = "Always 200 once the request is read: look at `valid` and at the checks."
 
@@ -153,7 +153,7 @@ class StorageAccessValidationView(ManagementView):
         return _report(checks, lists_all=self.wants_extensions())
 
 
-def _report(checks: list[Check], *, lists_all: bool) -> Response:
+def _report(checks: list[ValidationCheck], *, lists_all: bool) -> Response:
     is_valid = all(check.status != Status.FAILED for check in checks)
     listed = [_json(check) for check in checks]
     return Response({"valid": is_valid, "checks": listed if lists_all else _as_lakekeeper_names(listed)})
@@ -175,7 +175,7 @@ def _as_lakekeeper_names(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(named.values())
 
 
-def _json(check: Check) -> dict[str, Any]:
+def _json(check: ValidationCheck) -> dict[str, Any]:
     answer: dict[str, Any] = {"name": check.name.value, "status": check.status.value}
     if check.milliseconds is not None:
         answer["duration-ms"] = check.milliseconds

@@ -17,7 +17,7 @@ from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key
 from storage.services.warehouse_rules import (
-    LONGEST_EXPIRATION_SECONDS,
+    MAX_EXPIRATION_SECONDS,
     SUPPORTED_FORMAT_VERSIONS,
     checked_warehouse_name,
 )
@@ -90,7 +90,7 @@ class DeclaredProject(DeclaredEntry):
 
 class DeclaredDeleteProfile(DeclaredEntry):
     type: Literal["hard", "soft"]
-    expiration_seconds: Annotated[int, Field(ge=0, le=LONGEST_EXPIRATION_SECONDS)] | None = None
+    expiration_seconds: Annotated[int, Field(ge=0, le=MAX_EXPIRATION_SECONDS)] | None = None
 
     def as_stored(self) -> dict[str, Any]:
         if self.type == "hard":

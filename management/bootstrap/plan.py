@@ -16,8 +16,8 @@ from management.bootstrap.secret_references import MissingSecret, resolve_secret
 from storage.models import Warehouse
 from storage.profiles.addresses import require_acceptable_addresses
 from storage.profiles.kinds import read_declared_profile, read_profile, read_stored_profile
-from storage.profiles.place import overlap, place_of
-from storage.services.occupancy import WarehouseOverlap, meets_all_projects, require_free_place
+from storage.profiles.location_keys import build_location_key, keys_overlap
+from storage.services.location_overlap import WarehouseOverlap, conflicts_across_projects, require_free_location
 from storage.services.warehouse_changes import (
     rename_warehouse,
     set_delete_profile,
@@ -25,7 +25,7 @@ from storage.services.warehouse_changes import (
     set_managed_by,
     set_warehouse_protection,
 )
-from storage.services.warehouse_storage import read_new_credential
+from storage.services.warehouse_storage import parse_new_credential
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.models import Project
@@ -164,10 +164,10 @@ class _Planning:
         try:
             credential = resolve_secrets(entry.storage_credential, f"{path}.storage-credential")
             read_declared_profile(entry.storage_profile, None)
-            wanted = read_new_credential(credential)
+            wanted = parse_new_credential(credential)
             profile = read_profile(entry.storage_profile, wanted)
             require_acceptable_addresses(profile, wanted)
-            require_free_place(profile, wanted, project_id=entry.project)
+            require_free_location(profile, wanted, project_id=entry.project)
         except WarehouseOverlap as error:
             self.problems.append(f"{path}: {error.message}")
             return
@@ -177,15 +177,15 @@ class _Planning:
         except MissingSecret as missing:
             self.problems.append(str(missing))
             return
-        location = place_of(profile.as_json(), profile.location)
-        self._reserve(path, entry.project, location, meets_all=meets_all_projects(profile, wanted))
+        location = build_location_key(profile.as_json(), profile.location)
+        self._reserve(path, entry.project, location, meets_all=conflicts_across_projects(profile, wanted))
         description = f"create the warehouse {entry.warehouse_name!r} in the project {entry.project}"
         self._add(path, "create-warehouse", description, partial(_create, entry, credential))
 
     def _reserve(self, path: str, project: str, location: str, *, meets_all: bool) -> None:
         for other, (other_project, other_location, other_meets_all) in self.locations.items():
             is_compared = project == other_project or meets_all or other_meets_all
-            if is_compared and overlap(location, other_location):
+            if is_compared and keys_overlap(location, other_location):
                 self.problems.append(f"{path}.storage-profile: overlaps with {other}")
         self.locations[path] = (project, location, meets_all)
 

@@ -16,7 +16,7 @@ from requests.auth import AuthBase
 from urllib3.util import Retry
 
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.http_answers import StayingSession
+from icekeeper.kernel.http.http_answers import NoRedirectSession
 from icekeeper.kernel.json.strict import read_json
 from icekeeper.version import VERSION
 from management.table_import.source import SourceFailed, SourceUnreachable
@@ -54,7 +54,7 @@ class RestClient:
         self.uri = checked_uri(uri)
         self._limit = limit
         self._auth = _BearerAuth(access, self.uri, self._request_token)
-        self._session = StayingSession()
+        self._session = NoRedirectSession()
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         self._session.headers.update({"Accept": "application/json", "User-Agent": f"Icekeeper/{VERSION}"})
         self._own_headers = access.headers

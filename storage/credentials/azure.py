@@ -30,7 +30,7 @@ class AzureSharedKey(Credential):
 class AzureSystemIdentity(Credential):
     """The identity that the server itself has on Azure. Only where the server's settings allow it."""
 
-    is_servers_own: ClassVar = True
+    uses_system_identity: ClassVar = True
 
     type: Literal["az"]
     credential_type: Literal["azure-system-identity"]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, NoReturn, SupportsIndex
 from pydantic import BaseModel, Field, SecretStr
 
 from icekeeper.kernel.errors.types import BadRequest
-from storage.documents import Document
+from storage.documents import StorageDocument
 
 Hidden = Annotated[SecretStr, Field(min_length=1, max_length=16_384)]
 
@@ -22,13 +22,13 @@ class SystemIdentityDisabled(BadRequest):
         super().__init__(f"credential-type: {credential_type} is off: {setting}")
 
 
-class Credential(Document):
+class Credential(StorageDocument):
     """`type` is the kind of store, `credential_type` the kind of proof. No text form of it says more than these two.
 
-    `is_servers_own` is whether it is no secret of who brings it but the identity that the server itself has.
+    `uses_system_identity` is whether it is no secret of who brings it but the identity that the server itself has.
     """
 
-    is_servers_own: ClassVar[bool] = False
+    uses_system_identity: ClassVar[bool] = False
 
     type: str
     credential_type: str

@@ -9,21 +9,21 @@ from django.conf import settings
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr
 
 from storage.credentials.credential import Credential, Hidden, SystemIdentityDisabled
-from storage.documents import Document
+from storage.documents import StorageDocument
 
-USUAL_UNIVERSE: Final = "googleapis.com"
+DEFAULT_UNIVERSE: Final = "googleapis.com"
 
 
 def _or_usual(domain: SecretStr) -> SecretStr:
-    return domain if domain.get_secret_value() else SecretStr(USUAL_UNIVERSE)
+    return domain if domain.get_secret_value() else SecretStr(DEFAULT_UNIVERSE)
 
 
 UniverseDomain = Annotated[
-    SecretStr, Field(max_length=16_384, description=f"Empty means {USUAL_UNIVERSE}"), AfterValidator(_or_usual)
+    SecretStr, Field(max_length=16_384, description=f"Empty means {DEFAULT_UNIVERSE}"), AfterValidator(_or_usual)
 ]
 
 
-class ServiceAccountKey(Document):
+class ServiceAccountKey(StorageDocument):
     """The file that Google Cloud gives for a key of a service account, whole."""
 
     model_config = ConfigDict(alias_generator=None)
@@ -59,7 +59,7 @@ class GcsServiceAccount(Credential):
 class GcpSystemIdentity(Credential):
     """The identity that the server itself has on Google Cloud. Only where the server's settings allow it."""
 
-    is_servers_own: ClassVar = True
+    uses_system_identity: ClassVar = True
 
     type: Literal["gcs"]
     credential_type: Literal["gcp-system-identity"]

@@ -28,7 +28,7 @@ KINDS: Final[tuple[type[Credential], ...]] = (
 _BY_TYPES: Final = {(only_value(kind, "type"), only_value(kind, "credential_type")): kind for kind in KINDS}
 TYPES: Final = list(dict.fromkeys(store for store, _ in _BY_TYPES))
 CREDENTIAL_TYPES: Final = list(dict.fromkeys(proof for _, proof in _BY_TYPES))
-SERVERS_OWN: Final = [proof for (_, proof), kind in _BY_TYPES.items() if kind.is_servers_own]
+SYSTEM_IDENTITY_TYPES: Final = [proof for (_, proof), kind in _BY_TYPES.items() if kind.uses_system_identity]
 """The credential types that stand for the server's own identity."""
 
 

@@ -28,7 +28,7 @@ class S3AccessKey(Credential):
 class S3SystemIdentity(Credential):
     """The identity that the server itself has on AWS. Only where the server's settings allow it."""
 
-    is_servers_own: ClassVar = True
+    uses_system_identity: ClassVar = True
 
     type: Literal["s3"]
     credential_type: Literal["aws-system-identity"]

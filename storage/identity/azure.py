@@ -18,11 +18,11 @@ from cachetools import LRUCache
 from storage.credentials.azure import AzureClientCredentials, AzureSystemIdentity
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued, Token, require_usable
-from storage.identity.token_service import persistently
+from storage.identity.token_service import retry_within_deadline
 from storage.network.azure_answers import bounded_options
 from storage.network.endpoints import require_permitted_address
 from storage.profiles.addresses import require_permitted_addresses
-from storage.profiles.azure import USUAL_AUTHORITY, USUAL_HOST, AdlsProfile, OneLakeProfile
+from storage.profiles.azure import DEFAULT_AUTHORITY_HOST, DEFAULT_HOST, AdlsProfile, OneLakeProfile
 
 ONELAKE_KEYS: Final = "https://onelake.blob.fabric.microsoft.com"
 """Where keys for all of OneLake come from, whatever the host of a lakehouse."""
@@ -71,12 +71,12 @@ class DelegationKeys:
         if key is not None and ends_at is not None and ends_at >= expiry:
             return key
         require_permitted_addresses(profile, identity)
-        if isinstance(profile, AdlsProfile) and profile.host != USUAL_HOST:
+        if isinstance(profile, AdlsProfile) and profile.host != DEFAULT_HOST:
             require_permitted_address(account, "host")
         longest = LONGEST_OF_ONELAKE if isinstance(profile, OneLakeProfile) else LONGEST
         ends_at = max(expiry, min(expiry + SPARE, start + longest))
         credential, until = token_credential(identity, authority), ends_at
-        key = persistently(lambda: self.fetch(account, credential, start=start, expiry=until))
+        key = retry_within_deadline(lambda: self.fetch(account, credential, start=start, expiry=until))
         with self._lock:
             self._kept[account, authority, identity] = ends_at, key
         return key
@@ -110,7 +110,7 @@ def own_token(profile: AdlsProfile | OneLakeProfile, identity: Identity) -> Toke
     """
     require_permitted_addresses(profile, identity)
     credential = token_credential(identity, _authority(profile, identity))
-    return persistently(lambda: _token(credential))
+    return retry_within_deadline(lambda: _token(credential))
 
 
 def _token(credential: TokenCredential) -> Token:
@@ -134,7 +134,7 @@ def _authority(profile: AdlsProfile | OneLakeProfile, identity: Identity) -> str
     theirs. Raises `CredentialNotIssued` where they would.
     """
     if isinstance(identity, AzureClientCredentials):
-        return profile.authority_host or USUAL_AUTHORITY
+        return profile.authority_host or DEFAULT_AUTHORITY_HOST
     if not account_url(profile).endswith(OF_AZURE):
         raise CredentialNotIssued("The identity of this server is shown to hosts of Azure only")
     return None

@@ -15,10 +15,10 @@ from google.auth.credentials import Credentials
 from google.auth.exceptions import GoogleAuthError, TransportError
 from google.oauth2.service_account import Credentials as ServiceAccount
 
-from storage.credentials.gcs import USUAL_UNIVERSE, GcpSystemIdentity, GcsServiceAccount
+from storage.credentials.gcs import DEFAULT_UNIVERSE, GcpSystemIdentity, GcsServiceAccount
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued, Token, require_usable
-from storage.identity.token_service import Answer, ask
+from storage.identity.token_service import TokenServiceResponse, send_request
 from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.gcs import GcsProfile
 
@@ -39,17 +39,17 @@ class GoogleTransport(transport.Request):  # type: ignore[misc]  # google-auth h
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
         **_: Any,
-    ) -> GoogleAnswer:
+    ) -> GoogleResponse:
         try:
-            return GoogleAnswer(ask(method, url, headers=headers or {}, body=lambda: body))
+            return GoogleResponse(send_request(method, url, headers=headers or {}, body=lambda: body))
         except StoreUnavailable as failure:
             raise TransportError(failure.message) from None
 
 
-class GoogleAnswer(transport.Response):  # type: ignore[misc]  # as above
+class GoogleResponse(transport.Response):  # type: ignore[misc]  # as above
     """An answer as google-auth reads it."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: TokenServiceResponse) -> None:
         self._answer = answer
 
     @property
@@ -74,15 +74,15 @@ def own_token(profile: GcsProfile, credential: GcsServiceAccount | GcpSystemIden
     Raises `CredentialNotIssued`, `EndpointNotPermitted`, `StoreUnavailable`.
     """
     require_permitted_addresses(profile, credential)
-    with google_refusals():
-        source, _ = source_of(credential, google_transport)
+    with translate_google_errors():
+        source, _ = google_credentials(credential, google_transport)
         source.refresh(google_transport)
     if not isinstance(source.token, str) or not source.token:
         raise CredentialNotIssued("The token service of Google answered without a token")
     return Token(source.token, None if source.expiry is None else source.expiry.replace(tzinfo=UTC))
 
 
-def source_of(
+def google_credentials(
     credential: GcsServiceAccount | GcpSystemIdentity, request: transport.Request
 ) -> tuple[Credentials, str | None]:
     """Whose token is exchanged, and the project if it is known. Raises `CredentialNotIssued`."""
@@ -97,7 +97,7 @@ def source_of(
 def universe_of(credential: GcsServiceAccount | GcpSystemIdentity) -> str:
     """The domain of that part of Google Cloud. Raises ValueError."""
     if not isinstance(credential, GcsServiceAccount):
-        return USUAL_UNIVERSE
+        return DEFAULT_UNIVERSE
     universe = credential.key.universe_domain.get_secret_value()
     if not _HOST.fullmatch(universe):
         raise ValueError("no domain")
@@ -112,7 +112,7 @@ def _own(request: transport.Request) -> tuple[Credentials, str | None]:
 
 
 @contextmanager
-def google_refusals() -> Iterator[None]:
+def translate_google_errors() -> Iterator[None]:
     """Around what google-auth does: raises `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
     try:
         yield

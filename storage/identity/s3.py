@@ -14,7 +14,7 @@ from storage.credentials.credential import Credential
 from storage.credentials.s3 import AliyunOss, CloudflareR2, S3AccessKey, S3SystemIdentity, StackitAccessKey
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued, Keys, require_usable
-from storage.identity.token_service import persistently
+from storage.identity.token_service import retry_within_deadline
 from storage.network.aws_clients import make_client, making
 from storage.network.endpoints import require_permitted_address
 from storage.profiles.addresses import sts_address
@@ -51,7 +51,7 @@ def own_keys(profile: S3Profile, credential: Credential | None) -> Keys:
     if profile.assume_role_arn is None:
         return _shown_keys(profile, credential)
     role = profile.assume_role_arn
-    return persistently(lambda: assume_role(profile, credential, role_arn=role, session_name=OWN_SESSION))
+    return retry_within_deadline(lambda: assume_role(profile, credential, role_arn=role, session_name=OWN_SESSION))
 
 
 def _shown_keys(profile: S3Profile, credential: Credential | None) -> Keys:

@@ -18,12 +18,12 @@ from icekeeper.kernel.request.thread_slots import release_thread_slot
 from icekeeper.version import VERSION
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
-from storage.network.attempts import attempted
-from storage.network.http_session import AnswerNotRead, BoundedSession, ca_bundle
+from storage.network.http_session import BoundedSession, ResponseNotRead, ca_bundle
+from storage.network.store_retry import retry_store_call
 
 T = TypeVar("T")
 
-LARGEST_ANSWER: Final = 262_144
+MAX_RESPONSE_BYTES: Final = 262_144
 
 _BOUND: Final = JsonBound(containers=1_000, values=10_000)
 _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -31,7 +31,7 @@ _TOO_MANY, _FAILED = 429, 500
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TokenServiceResponse:
     status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
@@ -49,32 +49,34 @@ class Answer:
         return document if isinstance(document, dict) else {}
 
 
-def ask(method: str, address: str, *, headers: Mapping[str, str], body: Callable[[], bytes | None]) -> Answer:
+def send_request(
+    method: str, address: str, *, headers: Mapping[str, str], body: Callable[[], bytes | None]
+) -> TokenServiceResponse:
     """An answer that is about the request; `body` makes that of each attempt. Redirects are not followed.
 
     Raises `StoreUnavailable` (503) when the service could not be reached or failed, however often it was asked, and
     `RequestTimeout` (408) when the request at hand has no time left.
     """
-    return persistently(lambda: _attempt(method, address, headers=headers, body=body()))
+    return retry_within_deadline(lambda: _attempt(method, address, headers=headers, body=body()))
 
 
-def persistently(attempt: Callable[[], T]) -> T:
+def retry_within_deadline(attempt: Callable[[], T]) -> T:
     """What `attempt` gives, again and again while it raises `StoreUnavailable`, within our settings and the deadline.
 
-    The thread is lent to others meanwhile. Raises as `ask`.
+    The thread is lent to others meanwhile. Raises as `send_request`.
     """
     with release_thread_slot():
-        return attempted(lambda _: attempt(), remaining=deadline.remaining)
+        return retry_store_call(lambda _: attempt(), remaining=deadline.remaining)
 
 
-def not_issued(answer: Answer, code: object) -> CredentialNotIssued:
+def not_issued_error(answer: TokenServiceResponse, code: object) -> CredentialNotIssued:
     """For an answer that is no credential; `code` is the service's own. Its text is not shown: it may hold more."""
     said = str(code) if isinstance(code, str | int) else ""
     told = said if _CODE.fullmatch(said) else f"status {answer.status}"
     return CredentialNotIssued(f"The token service of the storage refused temporary credentials: {told}")
 
 
-def member(document: Mapping[str, Any], name: str) -> str:
+def required_text(document: Mapping[str, Any], name: str) -> str:
     """A text that must be in an answer. Raises `CredentialNotIssued`."""
     value = document.get(name)
     if not isinstance(value, str) or not value:
@@ -82,7 +84,7 @@ def member(document: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _attempt(method: str, address: str, *, headers: Mapping[str, str], body: bytes | None) -> Answer:
+def _attempt(method: str, address: str, *, headers: Mapping[str, str], body: bytes | None) -> TokenServiceResponse:
     limits, left = settings.ICEKEEPER.storage, deadline.remaining()
     patience = limits.request_timeout if left is None else min(limits.request_timeout, left)
     sent = {"Accept": "application/json", "User-Agent": f"Icekeeper/{VERSION}"}
@@ -95,11 +97,11 @@ def _attempt(method: str, address: str, *, headers: Mapping[str, str], body: byt
             timeout=(min(limits.connect_timeout, patience), patience),
             verify=ca_bundle(),
         )
-    except AnswerNotRead as complaint:
+    except ResponseNotRead as complaint:
         raise StoreUnavailable(f"The token service of the storage {complaint}") from None
     except (requests.RequestException, ValueError) as error:
         raise StoreUnavailable(f"The token service of the storage did not answer: {type(error).__name__}") from None
-    read = Answer(answer.status_code, answer.headers, answer.content)
+    read = TokenServiceResponse(answer.status_code, answer.headers, answer.content)
     if read.status == _TOO_MANY or read.status >= _FAILED:
         raise StoreUnavailable(f"The token service of the storage failed: status {read.status}")
     return read
@@ -108,4 +110,4 @@ def _attempt(method: str, address: str, *, headers: Mapping[str, str], body: byt
 @lru_cache(maxsize=1)
 def _session() -> BoundedSession:
     """One for all, as what it keeps is connections alone."""
-    return BoundedSession(largest=LARGEST_ANSWER)
+    return BoundedSession(largest=MAX_RESPONSE_BYTES)

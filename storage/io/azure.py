@@ -15,16 +15,18 @@ from django.conf import settings
 from obstore.store import AzureStore
 
 from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.refreshing import RefreshingValue
+from icekeeper.kernel.retry import unlimited
 from storage.credentials.azure import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
 from storage.credentials.credential import Credential
+from storage.errors import StoreUnavailable
 from storage.identity.azure import account_url, own_token
 from storage.identity.keys import CredentialNotIssued, Token
-from storage.identity.renewal import Renewed
-from storage.io.bucket import NO_RETRIES, PAGE, Bucket, Listed, client_options
-from storage.io.refusals import CONFLICT, refusal, too_large, unanswered
-from storage.network.attempts import attempted, unlimited
+from storage.io.bucket import NO_RETRIES, PAGE, Bucket, ListedPage, client_options
+from storage.io.store_errors import CONFLICT, store_error, too_large_error, unavailable_error
 from storage.network.azure_answers import bounded_options
-from storage.network.http_session import LARGEST_ANSWER
+from storage.network.http_session import MAX_RESPONSE_BYTES
+from storage.network.store_retry import retry_store_call
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.vending.client_config import SAS_TOKEN
 from storage.vending.vended import Vended
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 Profile = AdlsProfile | OneLakeProfile
 T = TypeVar("T")
 
-PART: Final = LARGEST_ANSWER
+PART: Final = MAX_RESPONSE_BYTES
 """Bytes of an object that are asked for at once; most metadata is smaller."""
 
 
@@ -72,7 +74,7 @@ class Bearer:
     """A token of Entra ID, renewed before it ends."""
 
     def __init__(self, issue: Callable[[], Token]) -> None:
-        self._tokens = Renewed(issue)
+        self._tokens = RefreshingValue(issue, timeout_error=StoreUnavailable)
         self.for_sdk: Any = self
 
     def prepare(self) -> None:
@@ -151,21 +153,21 @@ class AzureContainer(Bucket):
             until = time.monotonic() + settings.ICEKEEPER.storage.request_timeout
             found = self._client.download_blob(name)
             if found.size > limit:
-                raise too_large(location, limit)
+                raise too_large_error(location, limit)
             content = bytearray()
             for piece in found.chunks():
                 content += piece
                 if len(content) > limit:
-                    raise too_large(location, limit)
+                    raise too_large_error(location, limit)
                 if time.monotonic() > until:
-                    raise unanswered("timeout", location)
+                    raise unavailable_error("timeout", location)
             return bytes(content)
 
     def require(self, name: str, location: str) -> None:
         with _refusals(location):
             self._client.get_blob_client(name).get_blob_properties()
 
-    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Listed]:
+    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
         token: str | None = None
         while True:
             listed, token = self._ask(prefix, self._list, prefix, page, token)
@@ -194,15 +196,15 @@ class AzureContainer(Bucket):
             with _refusals(f"{self._location}/{name}"):
                 return act(*arguments, **options)
 
-        return attempted(ask, remaining=unlimited)
+        return retry_store_call(ask, remaining=unlimited)
 
-    def _list(self, prefix: str, page: int, token: str | None) -> tuple[Listed, str | None]:
+    def _list(self, prefix: str, page: int, token: str | None) -> tuple[ListedPage, str | None]:
         found = self._client.list_blobs(name_starts_with=prefix, include=["metadata"], results_per_page=page)
         pages: Any = found.by_page(token)
         blobs = list(next(pages, ()))
         folders = {blob.name for blob in blobs if _is_folder(blob.metadata)}
         names = [blob.name for blob in blobs if blob.name not in folders]
-        return Listed(names, sorted(folders)), pages.continuation_token
+        return ListedPage(names, sorted(folders)), pages.continuation_token
 
     def _delete(self, name: str, **options: Any) -> None:
         try:
@@ -255,10 +257,10 @@ def _refusals(location: str) -> Iterator[None]:
     try:
         yield
     except HttpResponseError as error:
-        raise refusal(error.status_code or 0, _code(error), location) from None
+        raise store_error(error.status_code or 0, _code(error), location) from None
     except (AzureError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
         # The last are what the SDK does with answers that are none.
-        raise unanswered(type(error).__name__, location) from None
+        raise unavailable_error(type(error).__name__, location) from None
 
 
 def _code(error: HttpResponseError) -> str | None:

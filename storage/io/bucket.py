@@ -25,7 +25,7 @@ NOWHERE: Final = "http://redirected.invalid"
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedPage:
     """A page of names; those of `folders`, which some stores keep beside objects, end without a slash."""
 
     names: Sequence[str]
@@ -59,7 +59,7 @@ class Bucket(ABC):
         """Raises `ObjectNotFound`, and as `list_names`."""
 
     @abstractmethod
-    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Listed]:
+    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
         """What begins with `prefix`, in pages of at most `page`, each when it is asked for.
 
         A page may be empty, also one that others follow: so whoever asks for the next can look at the clock.

@@ -13,24 +13,25 @@ from obstore.store import GCSStore
 
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from icekeeper.kernel.json.strict import JsonBound, read_json
+from icekeeper.kernel.refreshing import RefreshingValue
+from icekeeper.kernel.retry import unlimited
 from storage.credentials.credential import Credential
-from storage.credentials.gcs import USUAL_UNIVERSE, GcpSystemIdentity, GcsServiceAccount
-from storage.errors import StoreRefused
+from storage.credentials.gcs import DEFAULT_UNIVERSE, GcpSystemIdentity, GcsServiceAccount
+from storage.errors import StoreRefused, StoreUnavailable
 from storage.identity.google import own_token
 from storage.identity.keys import CredentialNotIssued, Token
-from storage.identity.renewal import Renewed
-from storage.io.bucket import NO_RETRIES, PAGE, Bucket, Listed, client_options
+from storage.io.bucket import NO_RETRIES, PAGE, Bucket, ListedPage, client_options
 from storage.io.port import ObjectNotFound
-from storage.io.refusals import refusal, too_large, unanswered
-from storage.network.attempts import attempted, unlimited
-from storage.network.http_session import LARGEST_ANSWER, AnswerTooLarge, BoundedSession, ca_bundle
+from storage.io.store_errors import store_error, too_large_error, unavailable_error
+from storage.network.http_session import MAX_RESPONSE_BYTES, BoundedSession, ResponseBodyTooLarge, ca_bundle
+from storage.network.store_retry import retry_store_call
 from storage.profiles.gcs import GcsProfile
 from storage.vending.vended import Vended
 
 if TYPE_CHECKING:
     from obstore.store import GCSConfig, GCSCredential  # not there at run time
 
-LARGEST_CODE: Final = 80
+MAX_CODE_LENGTH: Final = 80
 SUCCESS: Final = range(200, 300)
 
 _BOUND: Final = JsonBound(containers=10_000, values=20_000)
@@ -42,13 +43,13 @@ class GcsBucket(Bucket):
     deleted_at_once: ClassVar[int] = 1
     calls_at_once: ClassVar[int] = 16
 
-    def __init__(self, profile: GcsProfile, issue: Callable[[], Token], *, universe: str = USUAL_UNIVERSE) -> None:
+    def __init__(self, profile: GcsProfile, issue: Callable[[], Token], *, universe: str = DEFAULT_UNIVERSE) -> None:
         service = settings.ICEKEEPER.storage.gcs_endpoint or f"https://storage.{universe}"
         self._objects_at = f"{service}/storage/v1/b/{profile.bucket}/o"
         self._location = f"gs://{profile.bucket}"
-        self._tokens = Renewed(issue)
+        self._tokens = RefreshingValue(issue, timeout_error=StoreUnavailable)
         self._session = BoundedSession()
-        self._objects = BoundedSession(largest=max(LARGEST_ANSWER, settings.ICEKEEPER.metadata_file_limit + 1))
+        self._objects = BoundedSession(largest=max(MAX_RESPONSE_BYTES, settings.ICEKEEPER.metadata_file_limit + 1))
         config: GCSConfig = {  # what is left out is taken from this server's environment
             "bucket": profile.bucket,
             "base_url": service,
@@ -86,17 +87,17 @@ class GcsBucket(Bucket):
         try:
             with self._in_a_bucket():
                 found = self._answer(self._objects, "GET", self._object(name), location, {"alt": "media"})
-        except AnswerTooLarge:
-            raise too_large(location, limit) from None
+        except ResponseBodyTooLarge:
+            raise too_large_error(location, limit) from None
         if len(found) > limit:
-            raise too_large(location, limit)
+            raise too_large_error(location, limit)
         return found
 
     def require(self, name: str, location: str) -> None:
         with self._in_a_bucket():
             self._ask_once("GET", self._object(name), location, {"fields": "name"})
 
-    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Listed]:
+    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
         asked = {"prefix": prefix, "maxResults": str(page), "fields": "items(name),nextPageToken"}
         while True:
             try:
@@ -136,34 +137,34 @@ class GcsBucket(Bucket):
     def _ask(self, method: str, address: str, name: str, parameters: dict[str, str]) -> bytes:
         """However often it takes to get an answer."""
         location = f"{self._location}/{name}"
-        return attempted(lambda _: self._ask_once(method, address, location, parameters), remaining=unlimited)
+        return retry_store_call(lambda _: self._ask_once(method, address, location, parameters), remaining=unlimited)
 
     def _ask_once(self, method: str, address: str, location: str, parameters: dict[str, str]) -> bytes:
         try:
             return self._answer(self._session, method, address, location, parameters)
-        except AnswerTooLarge as error:
-            raise unanswered(type(error).__name__, location) from None
+        except ResponseBodyTooLarge as error:
+            raise unavailable_error(type(error).__name__, location) from None
 
     def _answer(
         self, session: BoundedSession, method: str, address: str, location: str, parameters: dict[str, str]
     ) -> bytes:
-        """Raises `AnswerTooLarge`."""
+        """Raises `ResponseBodyTooLarge`."""
         try:
             answer = session.request(method, address, params=parameters, auth=self._sign, verify=ca_bundle())
-        except AnswerTooLarge:
+        except ResponseBodyTooLarge:
             raise
         except (requests.RequestException, ValueError) as error:
-            raise unanswered(type(error).__name__, location) from None
+            raise unavailable_error(type(error).__name__, location) from None
         if answer.status_code in SUCCESS:
             return answer.content
-        raise refusal(answer.status_code, _reason(answer.content), location)
+        raise store_error(answer.status_code, _reason(answer.content), location)
 
     def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers["Authorization"] = f"Bearer {self._tokens.current().value}"
         return request
 
 
-def _lender(tokens: Renewed[Token]) -> Callable[[], GCSCredential]:
+def _lender(tokens: RefreshingValue[Token]) -> Callable[[], GCSCredential]:
     """As obstore asks for tokens. It must not know the bucket: a circle through obstore is never taken apart."""
 
     def lend() -> GCSCredential:
@@ -173,7 +174,7 @@ def _lender(tokens: Renewed[Token]) -> Callable[[], GCSCredential]:
     return lend
 
 
-def _listed(answer: bytes, location: str) -> tuple[Listed, str | None]:
+def _listed(answer: bytes, location: str) -> tuple[ListedPage, str | None]:
     """A page, and the token of the next one."""
     try:
         page = read_json(answer, bound=_BOUND)
@@ -182,8 +183,8 @@ def _listed(answer: bytes, location: str) -> tuple[Listed, str | None]:
     except (BadRequest, AttributeError, KeyError, TypeError):
         names, token = [None], None
     if not all(isinstance(name, str) for name in names) or not isinstance(token, str | None):
-        raise unanswered("no list", location)
-    return Listed(names), token
+        raise unavailable_error("no list", location)
+    return ListedPage(names), token
 
 
 def _reason(answer: bytes) -> str | None:
@@ -192,4 +193,4 @@ def _reason(answer: bytes) -> str | None:
         reason = read_json(answer, bound=_BOUND)["error"]["errors"][0]["reason"]
     except (BadRequest, KeyError, IndexError, TypeError):
         return None
-    return reason if isinstance(reason, str) and reason.isalpha() and len(reason) <= LARGEST_CODE else None
+    return reason if isinstance(reason, str) and reason.isalpha() and len(reason) <= MAX_CODE_LENGTH else None

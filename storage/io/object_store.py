@@ -19,9 +19,9 @@ from icekeeper.kernel.request.thread_slots import release_thread_slot
 from storage.errors import StoreRefused
 from storage.io.bucket import Bucket
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge
-from storage.io.refusals import NotImplementedByStore, obstore_refusal
+from storage.io.store_errors import NotImplementedByStore, obstore_error
 from storage.io.sweep import delete_all, sweep
-from storage.network.attempts import attempted
+from storage.network.store_retry import retry_store_call
 from storage.profiles.location import location_inside
 
 logger = logging.getLogger(__name__)
@@ -61,17 +61,17 @@ class RemoteStore(ObjectStore):
                     raise
 
         self.bucket.prepare()
-        attempted(put, remaining=deadline.remaining)
+        retry_store_call(put, remaining=deadline.remaining)
 
     def get(self, location: str, *, limit: int) -> bytes:
         name = self._name(location)
         self.bucket.prepare()
-        return attempted(lambda _: self._get(name, location, limit), remaining=deadline.remaining)
+        return retry_store_call(lambda _: self._get(name, location, limit), remaining=deadline.remaining)
 
     def require_exists(self, location: str) -> None:
         name = self._name(location)
         self.bucket.prepare()
-        attempted(lambda _: self._head(name, location), remaining=deadline.remaining)
+        retry_store_call(lambda _: self._head(name, location), remaining=deadline.remaining)
 
     def delete(self, location: str) -> None:
         name = self._name(location)
@@ -154,7 +154,7 @@ class RemoteStore(ObjectStore):
             with release_thread_slot():
                 obstore.put(self.bucket.objects, name, data, mode=mode, use_multipart=False)
         except (BaseError, OSError, ValueError) as error:
-            refused = obstore_refusal(error, location)
+            refused = obstore_error(error, location)
             if isinstance(refused, ObjectNotFound):  # of all things that a put needs, it can only be that which lacks
                 raise StoreRefused(f"The bucket of {location} does not exist") from None
             raise refused from None

@@ -21,17 +21,19 @@ from obstore.store import S3Store
 from urllib3.exceptions import HTTPError
 
 from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.http.http_answers import TooLarge, UnusableAnswer, read_pieces
+from icekeeper.kernel.http.http_answers import ResponseTooLarge, UnusableResponse, read_bounded
+from icekeeper.kernel.refreshing import RefreshingValue
+from icekeeper.kernel.retry import unlimited
 from storage.credentials.credential import Credential
 from storage.credentials.s3 import AliyunOss
+from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
-from storage.identity.renewal import Renewed
 from storage.identity.s3 import own_keys
-from storage.io.bucket import NO_RETRIES, PAGE, Bucket, Listed, client_options
+from storage.io.bucket import NO_RETRIES, PAGE, Bucket, ListedPage, client_options
 from storage.io.port import ObjectNotFound
-from storage.io.refusals import refusal, too_large, unanswered
-from storage.network.attempts import attempted, unlimited
+from storage.io.store_errors import store_error, too_large_error, unavailable_error
 from storage.network.aws_clients import make_client
+from storage.network.store_retry import retry_store_call
 from storage.profiles.s3 import S3Profile
 from storage.vending.vended import Vended
 
@@ -55,7 +57,7 @@ class S3Bucket(Bucket):
     def __init__(self, profile: S3Profile, keys: Callable[[], Keys], *, sends_md5: bool) -> None:
         """`keys` is asked for those to sign with, and again before they end; `sends_md5` is for old stores."""
         self._profile, self._sends_md5 = profile, sends_md5
-        self._keys = Renewed(keys)
+        self._keys = RefreshingValue(keys, timeout_error=StoreUnavailable)
         self._made: tuple[Keys, Any] | None = None
         self._location = f"s3://{profile.bucket}"
         endpoint = bucket_endpoint(profile)
@@ -109,23 +111,23 @@ class S3Bucket(Bucket):
             answer = self._client().get_object(Bucket=self._profile.bucket, Key=name)
             with closing(answer["Body"]) as body:
                 if answer.get("ContentLength", 0) > limit:
-                    raise too_large(location, limit)
+                    raise too_large_error(location, limit)
                 try:
-                    return read_pieces(body.read, limit=limit, until=until)
-                except TooLarge:  # whatever length was announced
-                    raise too_large(location, limit) from None
-                except UnusableAnswer:
-                    raise unanswered("timeout", location) from None
+                    return read_bounded(body.read, limit=limit, until=until)
+                except ResponseTooLarge:  # whatever length was announced
+                    raise too_large_error(location, limit) from None
+                except UnusableResponse:
+                    raise unavailable_error("timeout", location) from None
 
     def require(self, name: str, location: str) -> None:
         with _refusals(location):
             self._client().head_object(Bucket=self._profile.bucket, Key=name)
 
-    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Listed]:
+    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
         asked: dict[str, Any] = {"Bucket": self._profile.bucket, "Prefix": prefix, "MaxKeys": page}
         while True:
             listed = self._ask(prefix, lambda: self._client().list_objects_v2(**asked))
-            yield Listed([each["Key"] for each in listed.get("Contents", []) if "Key" in each])
+            yield ListedPage([each["Key"] for each in listed.get("Contents", []) if "Key" in each])
             token = listed.get("NextContinuationToken")
             if not listed.get("IsTruncated") or token is None:
                 return
@@ -171,7 +173,7 @@ class S3Bucket(Bucket):
         for failed in answer.get("Errors", []):
             code = _code(failed)
             if code != "NoSuchKey":
-                raise refusal(_STATUS_OF.get(code or "", 500), code, f"{self._location}/{failed.get('Key', '')}")
+                raise store_error(_STATUS_OF.get(code or "", 500), code, f"{self._location}/{failed.get('Key', '')}")
         return True
 
     def _delete(self, name: str) -> None:
@@ -182,7 +184,7 @@ class S3Bucket(Bucket):
             with _refusals(f"{self._location}/{name}"):
                 return act()
 
-        return attempted(ask, remaining=unlimited)
+        return retry_store_call(ask, remaining=unlimited)
 
     def _client(self) -> Any:
         keys, made = self._keys.current(), self._made
@@ -191,7 +193,7 @@ class S3Bucket(Bucket):
         return made[1]
 
 
-def _lender(kept: Renewed[Keys]) -> Callable[[], S3Credential]:
+def _lender(kept: RefreshingValue[Keys]) -> Callable[[], S3Credential]:
     """As obstore asks for keys. It must not know the bucket: a circle through obstore is never taken apart."""
 
     def lend() -> S3Credential:
@@ -265,9 +267,9 @@ def _refusals(location: str) -> Iterator[None]:
         yield
     except ClientError as error:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        raise refusal(status, _code(error.response.get("Error", {})), location) from None
+        raise store_error(status, _code(error.response.get("Error", {})), location) from None
     except (BotoCoreError, ResponseParserError, HTTPError, OSError) as error:
-        raise unanswered(type(error).__name__, location) from None
+        raise unavailable_error(type(error).__name__, location) from None
 
 
 def _code(told: dict[str, Any]) -> str | None:

@@ -29,7 +29,7 @@ from storage.profiles.kinds import TYPES
 from storage.profiles.profile import Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.secrets.credentials import stored_credential
-from storage.storage import Storage
+from storage.storage import WarehouseStorage
 from storage.vending.vended import Vended
 
 MOST_OPEN: Final = 512
@@ -39,7 +39,7 @@ _open: LRUCache[tuple[UUID, int], ObjectStore] = LRUCache(MOST_OPEN)
 _opening = Lock()
 
 
-def store_for(storage: Storage) -> ObjectStore:
+def store_for(storage: WarehouseStorage) -> ObjectStore:
     """The store of a warehouse, opened once for all who ask for it.
 
     Raises what the secret store raises, and as `open_store`.
@@ -120,7 +120,7 @@ def _open_local() -> LocalStore:
 
 
 @contextmanager
-def made_base(storage_profile: dict[str, Any], location: str) -> Iterator[None]:
+def create_base_folder(storage_profile: dict[str, Any], location: str) -> Iterator[None]:
     """The location can be the base of a warehouse, for which only folders must be made.
 
     One that was made is taken away again when what follows fails. Should another warehouse be there by then, its

@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
                 ('status', models.CharField(choices=[('active', 'Active'), ('inactive', 'Inactive')], default='active', max_length=8)),
                 ('storage_profile', models.JSONField()),
                 ('location', models.TextField()),
-                ('place', models.TextField()),
+                ('location_key', models.TextField()),
                 ('delete_profile', models.JSONField()),
                 ('allowed_format_versions', models.JSONField()),
                 ('default_format_version', models.SmallIntegerField(null=True)),
@@ -50,7 +50,7 @@ class Migration(migrations.Migration):
                 ('project', models.ForeignKey(on_delete=django.db.models.deletion.RESTRICT, related_name='warehouses', to='tenancy.project')),
             ],
             options={
-                'indexes': [models.Index(fields=['project', 'id'], name='warehouse_by_project'), models.Index(fields=['project', 'status', 'id'], name='warehouse_by_status'), models.Index(fields=['place'], name='warehouse_at', opclasses=['text_pattern_ops'])],
+                'indexes': [models.Index(fields=['project', 'id'], name='warehouse_by_project'), models.Index(fields=['project', 'status', 'id'], name='warehouse_by_status'), models.Index(fields=['location_key'], name='warehouse_by_location_key', opclasses=['text_pattern_ops'])],
                 'constraints': [models.UniqueConstraint(fields=('project', 'name_key'), name='warehouse_name_once_per_project')],
             },
         ),

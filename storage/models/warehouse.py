@@ -5,17 +5,17 @@ from typing import Any
 from django.db import models
 
 from icekeeper.kernel.ids import new_id
-from storage.storage import Storage
+from storage.storage import WarehouseStorage
 
 
 class Warehouse(models.Model):
-    """A place in an object store that tables live in, with its rules.
+    """A location in an object store where tables are kept, with the rules for them.
 
-    `storage_profile` is the profile as the API shows it, `location` its base without a trailing slash, `place` that
-    base as others are compared with it (`storage.profiles.place`). The credential for the store is not in this row:
-    `credential_type` says of which type it is, `secret_id` where the secret store has it. `version` counts changes, so
-    that caches and ETags can tell. `enforced_signatures` is what the store was found to enforce of signatures by the
-    warehouse's keys (`storage.signing.enforcement`), null when it was not probed.
+    `storage_profile` is the profile as the API shows it, `location` its base without a trailing slash, `location_key`
+    the form by which bases of warehouses are compared (`storage.profiles.location_keys`). The row does not contain the
+    credential for the store: `credential_type` is its type, `secret_id` its id in the secret store. `version` counts
+    changes and is part of cache keys and ETags. `enforced_signatures` says which signed headers the store was found to
+    enforce (`storage.signing.enforcement`), null when the store was not probed.
     """
 
     class Status(models.TextChoices):
@@ -33,7 +33,7 @@ class Warehouse(models.Model):
     status = models.CharField(max_length=8, choices=Status.choices, default=Status.ACTIVE)
     storage_profile: models.JSONField[dict[str, Any]] = models.JSONField()
     location = models.TextField()
-    place = models.TextField()
+    location_key = models.TextField()
     delete_profile: models.JSONField[dict[str, Any]] = models.JSONField()
     allowed_format_versions: models.JSONField[list[int]] = models.JSONField()
     default_format_version = models.SmallIntegerField(null=True)
@@ -51,15 +51,15 @@ class Warehouse(models.Model):
         indexes = [
             models.Index(fields=["project", "id"], name="warehouse_by_project"),
             models.Index(fields=["project", "status", "id"], name="warehouse_by_status"),
-            models.Index(fields=["place"], opclasses=["text_pattern_ops"], name="warehouse_at"),
+            models.Index(fields=["location_key"], opclasses=["text_pattern_ops"], name="warehouse_by_location_key"),
         ]
 
     def __str__(self) -> str:
         return self.name
 
     @property
-    def storage(self) -> Storage:
-        return Storage(self.pk, self.version, self.storage_profile, self.secret_id, self.enforced_signatures)
+    def storage(self) -> WarehouseStorage:
+        return WarehouseStorage(self.pk, self.version, self.storage_profile, self.secret_id, self.enforced_signatures)
 
     @property
     def has_soft_delete(self) -> bool:

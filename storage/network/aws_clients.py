@@ -26,9 +26,9 @@ from django.conf import settings
 from urllib3 import HTTPResponse
 from urllib3.exceptions import HTTPError
 
-from icekeeper.kernel.http.http_answers import UnusableAnswer, read_pieces
-from icekeeper.kernel.http.timed_connections import Timed, cut_off
-from storage.network.http_session import LARGEST_ANSWER, ca_bundle
+from icekeeper.kernel.http.http_answers import UnusableResponse, read_bounded
+from icekeeper.kernel.http.timed_connections import Timed, time_limit
+from storage.network.http_session import MAX_RESPONSE_BYTES, ca_bundle
 
 making: Final = Lock()
 """Making a client reads files and is not safe in threads, and neither is finding out who the server is."""
@@ -46,8 +46,8 @@ def make_client(
 ) -> Any:
     """A client of `service` that asks once; `keys` are id, secret and token, `options` those of botocore's `Config`.
 
-    Of an answer it reads no more than `LARGEST_ANSWER`, and no longer than a request may take. Objects are handed out
-    unread, and `read` of their bodies gives what has come. Redirects are not followed.
+    It reads at most `MAX_RESPONSE_BYTES` of a response, for no longer than a request may take. Bodies of objects are
+    returned unread; their `read` returns what has arrived. Redirects are not followed.
     """
     limits = settings.ICEKEEPER.storage
     access_key_id, secret_access_key, session_token = keys
@@ -118,11 +118,11 @@ class _Session(URLLib3Session):  # type: ignore[misc]  # as above
         if is_object and answer.status_code in _SUCCESS:
             return AWSResponse(answer.url, answer.status_code, answer.headers, _Promptly(answer.raw, until))
         try:
-            with cut_off(answer.raw.socket, until - time.monotonic()):
-                body = read_pieces(
-                    lambda size: answer.raw.read1(size, decode_content=False), limit=LARGEST_ANSWER, until=until
+            with time_limit(answer.raw.socket, until - time.monotonic()):
+                body = read_bounded(
+                    lambda size: answer.raw.read1(size, decode_content=False), limit=MAX_RESPONSE_BYTES, until=until
                 )
-        except (UnusableAnswer, HTTPError, OSError) as error:
+        except (UnusableResponse, HTTPError, OSError) as error:
             answer.raw.close()
             raise AnswerNotRead(error=error) from None
         answer.raw.release_conn()  # an empty answer does not by itself
@@ -136,7 +136,7 @@ class _Promptly:
     def __init__(self, raw: Any, until: float) -> None:
         self._raw = raw
         self._cut_off = ExitStack()
-        self._cut_off.enter_context(cut_off(raw.socket, until - time.monotonic()))
+        self._cut_off.enter_context(time_limit(raw.socket, until - time.monotonic()))
 
     def read(self, size: int | None = None) -> bytes:
         piece: bytes = self._raw.read1(size, decode_content=False)

@@ -13,31 +13,31 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 from urllib3.exceptions import HTTPError
 
-from icekeeper.kernel.http.http_answers import StayingSession, TooLarge, UnusableAnswer, read_pieces
-from icekeeper.kernel.http.timed_connections import POOLS, cut_off
+from icekeeper.kernel.http.http_answers import NoRedirectSession, ResponseTooLarge, UnusableResponse, read_bounded
+from icekeeper.kernel.http.timed_connections import POOLS, time_limit
 
-LARGEST_ANSWER: Final = 16 * 1024 * 1024
+MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
 """Of all but single objects: a list of 1000 names, each of 1024 bytes of six signs, takes less."""
 HOSTS, CONNECTIONS = 64, 64
 """Kept open: hosts, and connections to each."""
 
 
-class AnswerNotRead(requests.RequestException):
+class ResponseNotRead(requests.RequestException):
     """Not there in time, or ended early."""
 
 
-class AnswerTooLarge(AnswerNotRead):
+class ResponseBodyTooLarge(ResponseNotRead):
     """More than `largest` bytes."""
 
 
-class BoundedSession(StayingSession):
+class BoundedSession(NoRedirectSession):
     """Keeps connections, and nothing else: no cookies, no passwords of ~/.netrc. For threads.
 
     Answers are read whole, as they were sent: up to `largest` bytes, and for no longer than the time for one answer
     (the second of `timeout`), however slowly they come. Redirects are answers, and are not followed.
     """
 
-    def __init__(self, *, largest: int = LARGEST_ANSWER) -> None:
+    def __init__(self, *, largest: int = MAX_RESPONSE_BYTES) -> None:
         super().__init__()
         self._largest = largest
         self.auth = _as_it_is
@@ -55,20 +55,20 @@ class BoundedSession(StayingSession):
         options |= {"timeout": timeout, "stream": True, "allow_redirects": False}
         answer = super().send(request, **options)
         try:
-            with cut_off(answer.raw.socket, until - time.monotonic()):
-                body = read_pieces(
+            with time_limit(answer.raw.socket, until - time.monotonic()):
+                body = read_bounded(
                     lambda size: answer.raw.read1(size, decode_content=False), limit=self._largest, until=until
                 )
-        except UnusableAnswer as error:
+        except UnusableResponse as error:
             answer.close()
-            kind = AnswerTooLarge if isinstance(error, TooLarge) else AnswerNotRead
+            kind = ResponseBodyTooLarge if isinstance(error, ResponseTooLarge) else ResponseNotRead
             raise kind(str(error), request=request) from None
         except TimeoutError as error:
             answer.close()
-            raise AnswerNotRead(str(error), request=request) from None
+            raise ResponseNotRead(str(error), request=request) from None
         except (HTTPError, OSError) as error:
             answer.close()
-            raise AnswerNotRead(f"did not send all of its answer: {type(error).__name__}", request=request) from None
+            raise ResponseNotRead(f"did not send all of its answer: {type(error).__name__}", request=request) from None
         answer.raw.release_conn()  # an empty answer does not by itself
         answer.raw = HTTPResponse(io.BytesIO(body), preload_content=False)
         return answer

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from storage.credentials.credential import Credential
-from storage.credentials.gcs import USUAL_UNIVERSE, GcsServiceAccount
+from storage.credentials.gcs import DEFAULT_UNIVERSE, GcsServiceAccount
 from storage.documents import InvalidMember
 from storage.network.endpoints import (
     require_acceptable_address,
@@ -16,13 +16,13 @@ from storage.network.endpoints import (
     require_listed_address,
     require_permitted_address,
 )
-from storage.profiles.azure import USUAL_AUTHORITY, USUAL_HOST, AdlsProfile, OneLakeProfile
+from storage.profiles.azure import DEFAULT_AUTHORITY_HOST, DEFAULT_HOST, AdlsProfile, OneLakeProfile
 from storage.profiles.gcs import GcsProfile
 from storage.profiles.profile import Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.profiles.s3_address import aws_address
 
-USUAL_TOKENS: Final = "https://oauth2.googleapis.com/token"
+DEFAULT_TOKEN_URI: Final = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 _KEY: Final = "storage-credential.key"
 
 Check = Callable[[str, str], None]
@@ -60,7 +60,7 @@ def _checks(profile: Profile, credential: Credential | None, given: Check) -> It
         case S3Profile() | StackitProfile():
             yield from _of_s3(profile.as_s3(), given)
         case AdlsProfile():
-            own = given if profile.host != USUAL_HOST else require_listed_address
+            own = given if profile.host != DEFAULT_HOST else require_listed_address
             yield own, f"https://{profile.account_name}.{profile.host}/", "host"
             yield from _of_authority(profile.authority_host, given)
         case OneLakeProfile():
@@ -97,17 +97,17 @@ def _aws(service: str, profile: S3Profile) -> str:
 
 def _of_authority(address: str | None, given: Check) -> Iterator[tuple[Check, str, str]]:
     if address is not None:
-        yield (given if address != USUAL_AUTHORITY else require_listed_address), address, "authority-host"
+        yield (given if address != DEFAULT_AUTHORITY_HOST else require_listed_address), address, "authority-host"
 
 
 def _of_google(credential: Credential | None, given: Check) -> Iterator[tuple[Check, str, str]]:
-    universe = USUAL_UNIVERSE
+    universe = DEFAULT_UNIVERSE
     if isinstance(credential, GcsServiceAccount):
         key = credential.key
         universe = key.universe_domain.get_secret_value()
         tokens = key.token_uri.get_secret_value()
-        yield (given if tokens != USUAL_TOKENS else require_listed_address), tokens, f"{_KEY}.token_uri"
+        yield (given if tokens != DEFAULT_TOKEN_URI else require_listed_address), tokens, f"{_KEY}.token_uri"
         yield require_harmless_address, key.auth_uri.get_secret_value(), f"{_KEY}.auth_uri"
-    own = given if universe != USUAL_UNIVERSE else require_listed_address
+    own = given if universe != DEFAULT_UNIVERSE else require_listed_address
     for service in ("storage", "sts"):
         yield own, f"https://{service}.{universe}/", f"{_KEY}.universe_domain"

@@ -10,13 +10,13 @@ from pydantic import AfterValidator, Field
 from icekeeper.kernel.ids import parse_id
 from storage.credentials.azure import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
 from storage.credentials.credential import Credential
-from storage.documents import Address, Document, InvalidMember, Seconds, folder_up_to, matching, trimmed
+from storage.documents import Address, InvalidMember, Seconds, StorageDocument, folder_up_to, matching, trimmed
 from storage.profiles.layout import DefaultLayout
 from storage.profiles.profile import Profile
 
 LONGEST_PREFIX = 512
-USUAL_HOST = "dfs.core.windows.net"
-USUAL_AUTHORITY = "https://login.microsoftonline.com/"
+DEFAULT_HOST = "dfs.core.windows.net"
+DEFAULT_AUTHORITY_HOST = "https://login.microsoftonline.com/"
 ONELAKE_HOST = "dfs.fabric.microsoft.com"
 
 _OF_AZURE = re.compile(
@@ -35,7 +35,7 @@ _is_region = matching(r"[a-z][a-z0-9]*", "must be as westus: lower-case letters 
 
 
 def _host(text: str | None) -> str:
-    host = trimmed(text or "").lower() or USUAL_HOST
+    host = trimmed(text or "").lower() or DEFAULT_HOST
     if not _HOST.fullmatch(host):
         raise ValueError("must be the name of a host")
     return host
@@ -80,11 +80,11 @@ class AdlsProfile(Profile):
     account_name: Annotated[str, Field(max_length=256), AfterValidator(_is_account)]
     key_prefix: KeyPrefix = Field(None, description="Folder in the container; default: the container itself")
     host: Annotated[str, Field(max_length=253), AfterValidator(_host)] = Field(
-        USUAL_HOST,
-        description=f"Of the service, without the account; null: {USUAL_HOST}",
+        DEFAULT_HOST,
+        description=f"Of the service, without the account; null: {DEFAULT_HOST}",
         json_schema_extra={"nullable": True},
     )
-    authority_host: Address = Field(USUAL_AUTHORITY, description="Where tokens of Entra ID come from")
+    authority_host: Address = Field(DEFAULT_AUTHORITY_HOST, description="Where tokens of Entra ID come from")
     sas_enabled: bool = Field(default=True, description="Whether clients get temporary credentials")
     sas_token_validity_seconds: Annotated[Seconds, Field(ge=1)] = Field(3600, json_schema_extra={"nullable": True})
     allow_alternative_protocols: bool = Field(
@@ -101,24 +101,24 @@ class AdlsProfile(Profile):
         are files of another warehouse."""
         super().settled(credential)
         if isinstance(credential, AzureSystemIdentity) and not _OF_AZURE.fullmatch(self.host):
-            raise InvalidMember("host", f"with azure-system-identity it must be as Azure's own {USUAL_HOST}")
+            raise InvalidMember("host", f"with azure-system-identity it must be as Azure's own {DEFAULT_HOST}")
         return self
 
 
-class DefaultEndpoint(Document):
+class DefaultEndpoint(StorageDocument):
     """The address that is the same for everybody."""
 
     type: Literal["default"]
 
 
-class RegionalEndpoint(Document):
+class RegionalEndpoint(StorageDocument):
     """The address in one region."""
 
     type: Literal["regional"]
     region: Annotated[str, Field(max_length=64), AfterValidator(_region)]
 
 
-class WorkspaceEndpoint(Document):
+class WorkspaceEndpoint(StorageDocument):
     """The workspace's own address, for a private link to it."""
 
     type: Literal["workspace-private-link"]
@@ -143,7 +143,7 @@ class OneLakeProfile(Profile):
         None, description="Folder below the top-level one; default: that one itself"
     )
     endpoint_mode: EndpointMode = DefaultEndpoint.model_construct(type="default")
-    authority_host: Address = Field(USUAL_AUTHORITY, description="Where tokens of Entra ID come from")
+    authority_host: Address = Field(DEFAULT_AUTHORITY_HOST, description="Where tokens of Entra ID come from")
     sas_enabled: bool = Field(default=True, description="Whether clients get temporary credentials")
     sas_token_validity_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(3600, json_schema_extra={"nullable": True})
     storage_layout: DefaultLayout | None = Field(None, description="OneLake has the default one only")

@@ -12,10 +12,10 @@ from uuid import UUID
 from icekeeper.kernel.errors.types import InvalidLocation
 from storage.profiles.location import normalize
 
-LONGEST_SEGMENT: Final = 255
+MAX_SEGMENT_BYTES: Final = 255
 """Bytes of one folder's name: what local file systems, MinIO and Azure take."""
 
-LONGEST_KEY: Final = 950
+MAX_KEY_BYTES: Final = 950
 """Bytes of a folder's path in a store: the keys of S3 and GCS have 1,024, and the table's metadata files need 74."""
 
 
@@ -54,9 +54,9 @@ def _below(folder: str, template: str, name: str, id_: object, *, base: str) -> 
 
 
 def _require_takes(location: str, segment: str, base: str) -> None:
-    if len(segment.encode()) > LONGEST_SEGMENT:
-        raise InvalidLocation(f"it is longer than {LONGEST_SEGMENT} bytes")
+    if len(segment.encode()) > MAX_SEGMENT_BYTES:
+        raise InvalidLocation(f"it is longer than {MAX_SEGMENT_BYTES} bytes")
     normalize(location, base=base)
     path = location.partition("://")[2].partition("/")[2]
-    if not base.startswith("file:") and len(path.encode()) > LONGEST_KEY:
-        raise InvalidLocation(f"its path in the store is longer than {LONGEST_KEY} bytes")
+    if not base.startswith("file:") and len(path.encode()) > MAX_KEY_BYTES:
+        raise InvalidLocation(f"its path in the store is longer than {MAX_KEY_BYTES} bytes")

@@ -40,7 +40,7 @@ def read_profile(
     naming the member at fault, `InvalidMember`, `MissingCredential`, `InvalidLocation`; and in the place of another
     `IncompatibleProfiles` when that is of another type, `UpdateError` when the files would have to move.
     """
-    profile = read_alone(document)
+    profile = parse_profile(document)
     if before is not None:
         if before["type"] != profile.type:
             raise IncompatibleProfiles(f"The type of a warehouse's storage, {before['type']}, cannot be changed")
@@ -62,14 +62,14 @@ def read_declared_profile(document: dict[str, Any], credential_type: str | None)
 
     Raises `BadRequest`, also for a member that requests may have and nobody knows, or `InvalidMember`.
     """
-    profile = read_alone(document)
+    profile = parse_profile(document)
     unknown = unknown_members(type(profile), document)
     if unknown:
         raise BadRequest(f"storage-profile.{unknown[0][:100]}: no member of storage of type {profile.type}")
     return profile.with_credential_of(credential_type)
 
 
-def read_alone(document: dict[str, Any]) -> Profile:
+def parse_profile(document: dict[str, Any]) -> Profile:
     """The profile as far as it does not depend on others. Raises `BadRequest`, `InvalidMember`."""
     kind = document.get("type")
     if isinstance(kind, str) and kind in ALIASES:

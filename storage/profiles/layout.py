@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from storage.documents import Document
+from storage.documents import StorageDocument
 
-LONGEST_TEMPLATE = 256
+MAX_TEMPLATE_LENGTH = 256
 _PLACES = ("{uuid}", "{name}")
 
 
@@ -29,16 +29,16 @@ def _with_uuid(text: str) -> str:
     return text
 
 
-Template = Annotated[str, Field(max_length=LONGEST_TEMPLATE), AfterValidator(_template)]
+Template = Annotated[str, Field(max_length=MAX_TEMPLATE_LENGTH), AfterValidator(_template)]
 
 
-class DefaultLayout(Document):
+class DefaultLayout(StorageDocument):
     """A folder for each table, right below the base of the warehouse, named by its UUID."""
 
     type: Literal["default"]
 
 
-class TabularOnlyLayout(Document):
+class TabularOnlyLayout(StorageDocument):
     """A folder for each table, right below the base of the warehouse."""
 
     type: Literal["tabular-only"]
@@ -47,7 +47,7 @@ class TabularOnlyLayout(Document):
     )
 
 
-class FullHierarchyLayout(Document):
+class FullHierarchyLayout(StorageDocument):
     """A folder for each level of a namespace, and one for the table in it."""
 
     type: Literal["full-hierarchy"]

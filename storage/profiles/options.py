@@ -16,7 +16,7 @@ MAY_HOLD_FILES = "allow-non-empty-locations"
 """Whether a new table may be put at a location that holds files already. Off unless the profile says otherwise: the
 files may be somebody's, and would go with the table when it is purged."""
 
-USUAL_LIFE_SECONDS = 3600
+DEFAULT_LIFETIME_SECONDS = 3600
 """Of a credential whose store knows no other, or for which the profile says none."""
 
 
@@ -38,9 +38,9 @@ def signs_requests(profile: dict[str, Any]) -> bool:
     return bool(profile.get("remote-signing-enabled"))
 
 
-def longest_life_of_credentials(profile: dict[str, Any]) -> timedelta:
+def max_credential_lifetime(profile: dict[str, Any]) -> timedelta:
     """How long after it was handed out a credential for the files of a table may be good; nothing where none are."""
     if not vends_credentials(profile):
         return timedelta(0)
     lives = [profile.get(name) or 0 for name in ("sts-token-validity-seconds", "sas-token-validity-seconds")]
-    return timedelta(seconds=max(*lives, USUAL_LIFE_SECONDS))
+    return timedelta(seconds=max(*lives, DEFAULT_LIFETIME_SECONDS))

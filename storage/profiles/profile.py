@@ -10,7 +10,7 @@ from pydantic import Field
 
 from icekeeper.kernel.errors.types import BadRequest
 from storage.credentials.credential import Credential
-from storage.documents import Document, InvalidMember
+from storage.documents import InvalidMember, StorageDocument
 from storage.profiles.layout import StorageLayout
 
 
@@ -28,7 +28,7 @@ class MissingCredential(BadRequest):
     wire_type = "MissingCredentialError"
 
 
-class Profile(Document):
+class Profile(StorageDocument):
     """Where the files of a warehouse are, and how clients may get at them.
 
     `fixed` are the fields that an update must leave as they are, `credentials` the kinds of credential that go with the

@@ -59,7 +59,7 @@ def new_secret(document: dict[str, Any]) -> Iterator[NewSecret]:
         raise
 
 
-def forget_secret(secret_id: UUID) -> None:
+def delete_secret(secret_id: UUID) -> None:
     """To be called in the transaction in which a warehouse ceases to name it."""
     for store in secret_stores():
         if store.shares_transactions:

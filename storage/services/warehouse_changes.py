@@ -15,7 +15,7 @@ from icekeeper.kernel.errors.types import Forbidden, NotFound
 from icekeeper.kernel.names import name_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from storage.services.occupancy import name_taken
+from storage.services.location_overlap import name_taken
 from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_warehouse_name
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
@@ -34,27 +34,27 @@ class WarehouseNotActive(NotFound):
 
 
 @contextmanager
-def changing(*, actor: Actor, action: Can, warehouse_id: UUID, deletes: bool = False) -> Iterator[Warehouse]:
+def changing_warehouse(*, actor: Actor, action: Can, warehouse_id: UUID, deletes: bool = False) -> Iterator[Warehouse]:
     """The row of a warehouse, active or not, locked for the transaction of a change; whoever asks is judged before.
 
     Raises `NoSuchWarehouse`, `Forbidden`, and `WarehouseManaged` (403) when only instance admins may change it.
     """
-    look_for(actor=actor, action=action, warehouse_id=warehouse_id)
+    get_warehouse_to_change(actor=actor, action=action, warehouse_id=warehouse_id)
     with write_transaction():
         yield lock_changeable(actor=actor, warehouse_id=warehouse_id, deletes=deletes)
 
 
 def lock_changeable(*, actor: Actor, warehouse_id: UUID, deletes: bool = False) -> Warehouse:
-    """The row of a warehouse that `look_for` has found, locked for the caller's transaction.
+    """The row of a warehouse that `get_warehouse_to_change` has found, locked for the caller's transaction.
 
-    Raises `NoSuchWarehouse`, what `look_for` raises if rights have changed since, and `WarehouseManaged` (403).
+    Raises `NoSuchWarehouse`, `WarehouseManaged` (403), and as `get_warehouse_to_change` if rights have changed since.
     """
     warehouse = _lock(warehouse_id, deletes=deletes)
     require_not_managed(actor, warehouse)
     return warehouse
 
 
-def look_for(*, actor: Actor, action: Can, warehouse_id: UUID) -> Warehouse:
+def get_warehouse_to_change(*, actor: Actor, action: Can, warehouse_id: UUID) -> Warehouse:
     """The row of a warehouse, active or not, before anything is locked, so that nobody waits for who may not.
 
     The change itself looks again. Raises `NoSuchWarehouse`, `Forbidden`.
@@ -73,7 +73,7 @@ def require_not_managed(actor: Actor, warehouse: Warehouse) -> None:
         raise WarehouseManaged(f"Warehouse {warehouse.name} is changed by instance admins only")
 
 
-def count_change(actor: Actor, warehouse: Warehouse, *fields: str, told: dict[str, Any]) -> None:
+def save_change(actor: Actor, warehouse: Warehouse, *fields: str, told: dict[str, Any]) -> None:
     """Under the lock of the row: save `fields`, which were changed; `told` is what the log tells of the change."""
     warehouse.version += 1
     warehouse.save(update_fields=[*fields, "version", "updated_at"])
@@ -87,7 +87,7 @@ def rename_warehouse(*, actor: Actor, warehouse_id: UUID, new_name: str) -> Ware
     """Clients that address it by name lose it. Raises `WarehouseExists` (409), `WarehouseNotActive` (404)."""
     checked = checked_warehouse_name(new_name)
     try:
-        with changing(actor=actor, action=Can.RENAME, warehouse_id=warehouse_id) as warehouse:
+        with changing_warehouse(actor=actor, action=Can.RENAME, warehouse_id=warehouse_id) as warehouse:
             if warehouse.status != Warehouse.Status.ACTIVE:
                 raise WarehouseNotActive(f"Warehouse is not active: {warehouse.name}")
             _set(actor, warehouse, name=checked, name_key=name_key(checked))
@@ -97,14 +97,14 @@ def rename_warehouse(*, actor: Actor, warehouse_id: UUID, new_name: str) -> Ware
 
 
 def activate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
-    with changing(actor=actor, action=Can.ACTIVATE, warehouse_id=warehouse_id) as warehouse:
+    with changing_warehouse(actor=actor, action=Can.ACTIVATE, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, status=Warehouse.Status.ACTIVE)
     return warehouse
 
 
 def deactivate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
     """To every catalog request that begins later it is not there; tasks that were queued are still done."""
-    with changing(actor=actor, action=Can.DEACTIVATE, warehouse_id=warehouse_id) as warehouse:
+    with changing_warehouse(actor=actor, action=Can.DEACTIVATE, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, status=Warehouse.Status.INACTIVE)
     return warehouse
 
@@ -112,7 +112,7 @@ def deactivate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
 def set_delete_profile(*, actor: Actor, warehouse_id: UUID, delete_profile: dict[str, Any]) -> Warehouse:
     """It holds for drops that begin later."""
     checked = checked_delete_profile(delete_profile)
-    with changing(actor=actor, action=Can.MODIFY_SOFT_DELETION, warehouse_id=warehouse_id) as warehouse:
+    with changing_warehouse(actor=actor, action=Can.MODIFY_SOFT_DELETION, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, delete_profile=checked)
     return warehouse
 
@@ -122,13 +122,13 @@ def set_format_version_policy(
 ) -> Warehouse:
     """It holds for tables that are made or upgraded later. No default: 2 if allowed, else the highest."""
     versions, checked_default = checked_format_policy(allowed, default)
-    with changing(actor=actor, action=Can.SET_FORMAT_VERSION_POLICY, warehouse_id=warehouse_id) as warehouse:
+    with changing_warehouse(actor=actor, action=Can.SET_FORMAT_VERSION_POLICY, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, allowed_format_versions=versions, default_format_version=checked_default)
     return warehouse
 
 
 def set_warehouse_protection(*, actor: Actor, warehouse_id: UUID, is_protected: bool) -> Warehouse:
-    with changing(actor=actor, action=Can.SET_PROTECTION, warehouse_id=warehouse_id) as warehouse:
+    with changing_warehouse(actor=actor, action=Can.SET_PROTECTION, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, protected=is_protected)
     return warehouse
 
@@ -156,4 +156,4 @@ def _set(actor: Actor, warehouse: Warehouse, **changes: Any) -> None:
         for field in changed:
             setattr(warehouse, field, changes[field])
         told = {field: changes[field] for field in changed if field != "name_key"}
-        count_change(actor, warehouse, *changed, told=told)
+        save_change(actor, warehouse, *changed, told=told)

@@ -9,17 +9,17 @@ from typing import Any
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
 from storage.credentials.credential import Credential
-from storage.io.stores import made_base
+from storage.io.stores import create_base_folder
 from storage.models import Warehouse
 from storage.profiles.addresses import require_acceptable_addresses
 from storage.profiles.kinds import read_profile
-from storage.profiles.place import place_of
+from storage.profiles.location_keys import build_location_key
 from storage.profiles.profile import Profile
-from storage.services.occupancy import require_free_name, require_free_place
+from storage.services.location_overlap import require_free_location, require_free_name
 from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_warehouse_name
-from storage.services.warehouse_storage import read_new_credential
+from storage.services.warehouse_storage import parse_new_credential
 from storage.validation.access import examine_store, require_enforcement
-from storage.validation.examination import Check, CheckName, Examination, Report
+from storage.validation.examination import CheckName, Examination, Report, ValidationCheck
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
@@ -62,7 +62,9 @@ class WarehouseDraft:
         examination.check(CheckName.MANAGED_BY_ALLOWED, self._require_permitted)
         examination.check(CheckName.PROFILE_WELL_FORMED, self._read_storage)
         examination.check(CheckName.WAREHOUSE_NAME_VALID, self._read_name)
-        examination.check(CheckName.LOCATION_EXCLUSIVE, self.require_free_place, needs=(CheckName.PROFILE_WELL_FORMED,))
+        examination.check(
+            CheckName.LOCATION_EXCLUSIVE, self.require_free_location, needs=(CheckName.PROFILE_WELL_FORMED,)
+        )
         examination.check(CheckName.FORMAT_VERSION_POLICY_CONSISTENT, self._read_policy)
 
     def examine_store(self, examination: Examination) -> None:
@@ -74,20 +76,20 @@ class WarehouseDraft:
         """Raises `WarehouseExists` (409)."""
         require_free_name(self.warehouse.project_id, self.warehouse.name)
 
-    def require_free_place(self) -> None:
+    def require_free_location(self) -> None:
         """Raises `WarehouseOverlap` (400)."""
         if self.profile is not None:
             project_id, owner = self.warehouse.project_id, self.warehouse.pk
-            require_free_place(self.profile, self.credential, project_id=project_id, owner=owner)
+            require_free_location(self.profile, self.credential, project_id=project_id, owner=owner)
 
     def _read_storage(self) -> None:
         document, credential = self._storage
-        self.credential = read_new_credential(credential)
+        self.credential = parse_new_credential(credential)
         profile = read_profile(document, self.credential)
         require_acceptable_addresses(profile, self.credential)
         self.profile = profile
         self.warehouse.storage_profile, self.warehouse.location = profile.as_json(), profile.location
-        self.warehouse.place = place_of(self.warehouse.storage_profile, self.warehouse.location)
+        self.warehouse.location_key = build_location_key(self.warehouse.storage_profile, self.warehouse.location)
 
     def _read_name(self) -> None:
         self.warehouse.name = checked_warehouse_name(self._name)
@@ -103,7 +105,7 @@ class WarehouseDraft:
             require_instance_admin(self._actor)
 
 
-def validate_new_warehouse(**asked: Any) -> list[Check]:
+def validate_new_warehouse(**asked: Any) -> list[ValidationCheck]:
     """How a warehouse would fare that is asked for as from `create_warehouse`; none is made, nothing is left behind."""
     draft, report = WarehouseDraft(**asked), Report()
     draft.examine(report)
@@ -121,6 +123,6 @@ def _no_lasting_base(draft: WarehouseDraft) -> Iterator[None]:
     if draft.profile is None:
         yield
         return
-    with suppress(_IsTakenAway), made_base(draft.profile.as_json(), draft.profile.location):
+    with suppress(_IsTakenAway), create_base_folder(draft.profile.as_json(), draft.profile.location):
         yield
         raise _IsTakenAway

@@ -12,7 +12,7 @@ ALLOWED_UNLESS_CHOSEN = (1, 2, 3)
 """Version 4 is not finished, so a warehouse must ask for it."""
 
 MAX_NAME_BYTES = 128
-LONGEST_EXPIRATION_SECONDS = 3_155_760_000
+MAX_EXPIRATION_SECONDS = 3_155_760_000
 """A hundred years."""
 
 
@@ -53,8 +53,8 @@ def checked_delete_profile(profile: dict[str, Any] | None) -> dict[str, Any]:
     if profile.get("type") != "soft":
         raise BadRequest('delete-profile: must be {"type": "hard"} or {"type": "soft", "expiration-seconds": ...}')
     seconds = profile.get("expiration-seconds")
-    if type(seconds) is not int or not 0 <= seconds <= LONGEST_EXPIRATION_SECONDS:
-        raise BadRequest(f"delete-profile: expiration-seconds must be a number from 0 to {LONGEST_EXPIRATION_SECONDS}")
+    if type(seconds) is not int or not 0 <= seconds <= MAX_EXPIRATION_SECONDS:
+        raise BadRequest(f"delete-profile: expiration-seconds must be a number from 0 to {MAX_EXPIRATION_SECONDS}")
     return {"type": "soft", "expiration-seconds": seconds}
 
 

@@ -10,20 +10,25 @@ from uuid import UUID
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import Conflict
 from storage.credentials.credential import Credential
-from storage.credentials.kinds import SERVERS_OWN, read_credential
+from storage.credentials.kinds import SYSTEM_IDENTITY_TYPES, read_credential
 from storage.models import Warehouse
 from storage.profiles.addresses import require_acceptable_addresses
-from storage.profiles.kinds import read_alone, read_profile, read_stored_profile
-from storage.profiles.place import place_of
+from storage.profiles.kinds import parse_profile, read_profile, read_stored_profile
+from storage.profiles.location_keys import build_location_key
 from storage.profiles.profile import Profile
 from storage.secrets.credentials import stored_credential
-from storage.secrets.keeping import NewSecret, forget_secret, new_secret
+from storage.secrets.keeping import NewSecret, delete_secret, new_secret
 from storage.secrets.stores import secret_store
-from storage.services.occupancy import lock_places, require_free_place
-from storage.services.warehouse_changes import count_change, lock_changeable, look_for, require_not_managed
+from storage.services.location_overlap import lock_locations, require_free_location
+from storage.services.warehouse_changes import (
+    get_warehouse_to_change,
+    lock_changeable,
+    require_not_managed,
+    save_change,
+)
 from storage.signing.enforcement import Enforcement
 from storage.validation.access import examine_store, require_enforcement, require_recorded
-from storage.validation.examination import Check, CheckName, Examination, Guard, Report
+from storage.validation.examination import CheckName, Examination, Guard, Report, ValidationCheck
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
@@ -43,7 +48,7 @@ class StorageChange:
         storage_credential: dict[str, Any] | None,
     ) -> None:
         self._actor, self._documents = actor, (storage_profile, storage_credential)
-        self.seen = look_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
+        self.seen = get_warehouse_to_change(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
         self.credential: Credential | None = None
         self.profile: Profile | None = None
         self.enforcement: Enforcement | None = None
@@ -70,10 +75,10 @@ class StorageChange:
 
     def _read(self) -> None:
         document, credential = self._documents
-        self.credential = read_new_credential(credential)
+        self.credential = parse_new_credential(credential)
         before = self.seen.storage_profile
         proposed = before if document is None else document
-        if read_alone(proposed).type == before["type"]:  # else what matters is that it is another one: see `_follow`
+        if parse_profile(proposed).type == before["type"]:  # else what matters is that it is another one: see `_follow`
             require_acceptable_addresses(read_profile(proposed, self.credential), self.credential)
 
     def _follow(self) -> None:
@@ -122,8 +127,8 @@ def _change(
     guard.require_passed()
     change.examine_store(guard)
     guard.require_passed()
-    with new_credential(change.credential) as secret, write_transaction():
-        lock_places()
+    with storing_credential(change.credential) as secret, write_transaction():
+        lock_locations()
         warehouse = lock_changeable(actor=actor, warehouse_id=warehouse_id)
         profile = change.profile_for(warehouse)
         _require_free_place(warehouse, profile, change.credential)
@@ -132,14 +137,18 @@ def _change(
 
 
 def _require_free_place(warehouse: Warehouse, profile: Profile, credential: Credential | None) -> None:
-    """As `require_free_place`, for a change that comes upon files anew: by another place, or by the server's identity.
+    """Call `require_free_location` if the change gives access to other files: a new location or the system identity.
 
-    Others do not keep a warehouse from a new key where it was before them.
+    A warehouse that keeps its location may always get a new key.
     """
-    moves = place_of(profile.as_json(), profile.location) != warehouse.place
-    takes_on = credential is not None and credential.is_servers_own and warehouse.credential_type not in SERVERS_OWN
+    moves = build_location_key(profile.as_json(), profile.location) != warehouse.location_key
+    takes_on = (
+        credential is not None
+        and credential.uses_system_identity
+        and warehouse.credential_type not in SYSTEM_IDENTITY_TYPES
+    )
     if moves or takes_on:
-        require_free_place(profile, credential, project_id=warehouse.project_id, owner=warehouse.pk)
+        require_free_location(profile, credential, project_id=warehouse.project_id, owner=warehouse.pk)
 
 
 def validate_storage(
@@ -148,7 +157,7 @@ def validate_storage(
     warehouse_id: UUID,
     storage_profile: dict[str, Any] | None,
     storage_credential: dict[str, Any] | None,
-) -> list[Check]:
+) -> list[ValidationCheck]:
     """How `update_storage` would fare, or without `storage_profile` `update_storage_credential`; nothing is changed."""
     report = Report()
     change = StorageChange(
@@ -162,15 +171,15 @@ def validate_storage(
     return report.checks()
 
 
-def validate_access(*, actor: Actor, warehouse_id: UUID) -> list[Check]:
+def validate_access(*, actor: Actor, warehouse_id: UUID) -> list[ValidationCheck]:
     """Whether the storage of a warehouse still does what it must, as the warehouse is; nothing is changed."""
-    warehouse = look_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
+    warehouse = get_warehouse_to_change(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
     return access_checks(warehouse, examine_store)
 
 
 def access_checks(
     warehouse: Warehouse, examine: Callable[[Examination, Profile | None, Credential | None], Enforcement | None]
-) -> list[Check]:
+) -> list[ValidationCheck]:
     """As `validate_access`, for who has the warehouse in hand; `examine` makes the checks that ask the store."""
     report = Report()
     credential = stored_credential(warehouse.secret_id)
@@ -181,7 +190,7 @@ def access_checks(
     return report.checks()
 
 
-def read_new_credential(document: dict[str, Any] | None) -> Credential | None:
+def parse_new_credential(document: dict[str, Any] | None) -> Credential | None:
     """A credential that is to be stored, which can be. Raises as `read_credential`, `SecretStoreNotConfigured`."""
     if document is None:
         return None
@@ -190,12 +199,12 @@ def read_new_credential(document: dict[str, Any] | None) -> Credential | None:
     return credential
 
 
-def new_credential(credential: Credential | None) -> AbstractContextManager[NewSecret | None]:
+def storing_credential(credential: Credential | None) -> AbstractContextManager[NewSecret | None]:
     """Around the transaction that saves a warehouse with it, see `new_secret`."""
     return nullcontext() if credential is None else new_secret(credential.revealed())
 
 
-def keep_credential(warehouse: Warehouse, credential: Credential | None, secret: NewSecret | None) -> None:
+def store_credential(warehouse: Warehouse, credential: Credential | None, secret: NewSecret | None) -> None:
     """In the transaction that saves the warehouse: name the new secret, which holds `credential`, forget the former."""
     former = warehouse.secret_id
     warehouse.credential_type = warehouse.secret_id = None
@@ -203,21 +212,28 @@ def keep_credential(warehouse: Warehouse, credential: Credential | None, secret:
         secret.keep()
         warehouse.credential_type, warehouse.secret_id = credential.credential_type, secret.id
     if former is not None:
-        forget_secret(former)
+        delete_secret(former)
 
 
 def _save(
     actor: Actor, warehouse: Warehouse, profile: Profile, change: StorageChange, secret: NewSecret | None
 ) -> None:
     """Without a new result, as with validation switched off, that of an unchanged profile is kept."""
-    keep_credential(warehouse, change.credential, secret)
+    store_credential(warehouse, change.credential, secret)
     former, new = warehouse.storage_profile, profile.as_json()
     members = sorted(each for each in {*former, *new} if former.get(each) != new.get(each))
     warehouse.storage_profile = new
     if change.enforcement is not None or former != new:
         warehouse.enforced_signatures = change.enforcement
-    warehouse.place = place_of(warehouse.storage_profile, warehouse.location)
+    warehouse.location_key = build_location_key(warehouse.storage_profile, warehouse.location)
     told = {"credential_type": warehouse.credential_type, "storage_profile": members}
-    count_change(
-        actor, warehouse, "storage_profile", "place", "credential_type", "secret_id", "enforced_signatures", told=told
+    save_change(
+        actor,
+        warehouse,
+        "storage_profile",
+        "location_key",
+        "credential_type",
+        "secret_id",
+        "enforced_signatures",
+        told=told,
     )

@@ -8,12 +8,12 @@ from django.db import IntegrityError
 
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
-from storage.io.stores import made_base
+from storage.io.stores import create_base_folder
 from storage.models import Warehouse
 from storage.secrets.keeping import NewSecret
-from storage.services.occupancy import lock_places, name_taken
+from storage.services.location_overlap import lock_locations, name_taken
 from storage.services.warehouse_drafts import WarehouseDraft
-from storage.services.warehouse_storage import keep_credential, new_credential
+from storage.services.warehouse_storage import store_credential, storing_credential
 from storage.validation.examination import Guard
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
@@ -60,10 +60,10 @@ def create_warehouse(
     draft.examine(guard)
     guard.require_passed()
     try:
-        with made_base(warehouse.storage_profile, warehouse.location):
+        with create_base_folder(warehouse.storage_profile, warehouse.location):
             draft.examine_store(guard)
             guard.require_passed()
-            with new_credential(draft.credential) as secret, write_transaction():
+            with storing_credential(draft.credential) as secret, write_transaction():
                 _insert(actor, draft, secret)
     except IntegrityError:
         if Warehouse.objects.filter(project=project, name_key=warehouse.name_key).exists():
@@ -75,12 +75,12 @@ def create_warehouse(
 def _insert(actor: Actor, draft: WarehouseDraft, secret: NewSecret | None) -> None:
     """One writer at a time, whatever its project. What was looked at before is looked at again."""
     warehouse = draft.warehouse
-    lock_places()
+    lock_locations()
     if lock_row(Project, "id = %s", [warehouse.project_id]) is None:
         raise no_such_project(warehouse.project_id)
     draft.require_free_name()
-    draft.require_free_place()
-    keep_credential(warehouse, draft.credential, secret)
+    draft.require_free_location()
+    store_credential(warehouse, draft.credential, secret)
     warehouse.save(force_insert=True)
     place = ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk)
     add_securable(*place, parent=ObjectRef(Securable.Type.PROJECT, warehouse.project_id))

@@ -21,7 +21,7 @@ Style = Literal["path", "virtual_host"]
 Authority = tuple[str, int]
 """A host in lower case, IPv6 in brackets, and the port."""
 
-USUAL_PORTS: Final = {"http": 80, "https": 443}
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 def addresses_of(profile: S3Profile) -> dict[Authority, Style]:
@@ -37,10 +37,10 @@ def _endpoints(profile: S3Profile) -> Iterator[Authority]:
     if profile.endpoint is not None:
         parts = urlsplit(profile.endpoint)
         host = parts.hostname or ""
-        yield f"[{host}]" if ":" in host else host, parts.port or USUAL_PORTS[parts.scheme]
+        yield f"[{host}]" if ":" in host else host, parts.port or DEFAULT_PORTS[parts.scheme]
         return
     for host in _hosts_of_aws(profile.region.lower()):
-        for port in USUAL_PORTS.values():
+        for port in DEFAULT_PORTS.values():
             yield host, port
 
 

@@ -10,9 +10,10 @@ from typing import Final
 from cachetools import LRUCache, cached
 
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.refreshing import RefreshingValue
 from storage.documents import read_document
+from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
-from storage.identity.renewal import Renewed
 from storage.identity.s3 import own_keys
 from storage.profiles.kinds import TYPES
 from storage.profiles.options import vends_credentials
@@ -25,8 +26,8 @@ from storage.signing.headers import CHUNKED_PAYLOAD, OURS, PAYLOAD_HASH, signed_
 from storage.signing.request import Operation, RequestToSign, SignableRequest, read_request
 from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
 from storage.signing.uri import written_path, written_query
-from storage.storage import Storage
-from storage.vending.rights import Rights
+from storage.storage import WarehouseStorage
+from storage.vending.rights import FileAccess
 from storage.vending.sts import keys_of
 from storage.vending.vend import vend
 from storage.vending.vended import Vended
@@ -55,7 +56,7 @@ class Signer:
     far as the store was found to enforce signatures, or nobody is authorized anyway (`storage.signing.enforcement`).
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: WarehouseStorage) -> None:
         profile = read_document(TYPES[storage.profile["type"]], storage.profile, "storage-profile")
         if not isinstance(profile, S3Profile | StackitProfile):
             raise UnsupportedStorageType(f"Requests to storage of type {profile.type} cannot be signed")
@@ -70,7 +71,7 @@ class Signer:
         self._is_aws = is_aws(self._profile)
         found = storage.enforced_signatures
         self._enforcement = None if found is None else Enforcement(found)
-        self._own = Renewed(self._own_keys)
+        self._own = RefreshingValue(self._own_keys, timeout_error=StoreUnavailable)
 
     def read(self, given: RequestToSign) -> SignableRequest:
         """What `given` would do. Raises as `read_request`."""
@@ -122,7 +123,7 @@ class Signer:
         folder = request.folder_of(self._folders(locations))
         if folder is None:
             raise RequestUriMismatch("At this store, a request must be about files in one folder of the table")
-        rights = Rights.READ if request.operation.is_reading else Rights.READ_WRITE
+        rights = FileAccess.READ if request.operation.is_reading else FileAccess.READ_WRITE
         return vend(self._storage, location=self.location_of(folder), rights=rights)
 
     def _require_enforced(self, operation: Operation) -> None:
@@ -153,6 +154,6 @@ def _payload(request: SignableRequest) -> str:
 
 
 @cached(LRUCache(MOST_KEPT), key=lambda storage: storage.key, lock=Lock())
-def signer_of(storage: Storage) -> Signer:
+def signer_of(storage: WarehouseStorage) -> Signer:
     """One for each version of a warehouse, so none can be out of date. Raises as `Signer`."""
     return Signer(storage)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
-from storage.signing.addresses import USUAL_PORTS, Authority
+from storage.signing.addresses import DEFAULT_PORTS, Authority
 from storage.signing.errors import (
     InvalidObjectKey,
     UndecodableUri,
@@ -54,14 +54,14 @@ def read_uri(text: str) -> Uri:
     if len(text) > LONGEST_URI:
         raise UriNotS3(f"uri: longer than {LONGEST_URI} characters")
     matched = _URI.fullmatch(text)
-    if matched is None or matched[1].lower() not in USUAL_PORTS:
+    if matched is None or matched[1].lower() not in DEFAULT_PORTS:
         raise UriSchemeNotSupported("uri: must begin with http:// or https://")
     scheme, authority, path, query, fragment = matched.groups()
     if not authority:
         raise UriNoHost("uri: has no host")
     if fragment is not None:
         raise UriNotS3("uri: must not have a fragment")
-    usual_port = USUAL_PORTS[scheme.lower()]
+    usual_port = DEFAULT_PORTS[scheme.lower()]
     if _PATH.fullmatch(path) is None:
         raise UndecodableUri("uri: the path holds characters that must be percent-encoded")
     at = read_authority(authority, usual_port)

@@ -32,12 +32,12 @@ from storage.signing.enforcement import (
     may_sign_writes,
     signs_with_warehouse_keys,
 )
-from storage.validation.examination import NOT_ATTEMPTED, OF_THE_STORE, CheckName, Examination
+from storage.validation.examination import NOT_ATTEMPTED, STORE_CHECKS, CheckName, Examination
 from storage.validation.s3_signatures import probe_enforcement
 from storage.validation.s3_spellings import delete_beside, reads_beside, writes_beside
 from storage.validation.timed import finish_in_time
 from storage.vending.issue import issue
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.sts import keys_of
 from storage.vending.vended import Vended
 
@@ -97,7 +97,7 @@ def examine_store(
     None when it could not be read. The folder of a local warehouse must be there.
     """
     if profile is None or settings.ICEKEEPER.skip_storage_validation:
-        for name in OF_THE_STORE:
+        for name in STORE_CHECKS:
             examination.skip(name, NOT_ATTEMPTED if profile is None else NOT_ASKED)
         return None
     return examine_access(examination, profile, credential)
@@ -108,7 +108,7 @@ def examine_access(
 ) -> Enforcement | None:
     """As `examine_store`, also where the server is told not to."""
     if profile is None:
-        for name in OF_THE_STORE:
+        for name in STORE_CHECKS:
             examination.skip(name, NOT_ATTEMPTED)
         return None
     steps = _Steps(examination)
@@ -225,7 +225,7 @@ def _examine_signing(
 
 
 def _examine_vending(steps: _Steps, profile: Profile, credential: Credential | None, trial: _Trial | None) -> None:
-    def ask(rights: Rights) -> Vended:
+    def ask(rights: FileAccess) -> Vended:
         vended = issue(profile, credential, location=_require(trial).table, rights=rights)
         if vended is None:
             raise StoreRefused("Nothing was issued")
@@ -233,7 +233,7 @@ def _examine_vending(steps: _Steps, profile: Profile, credential: Credential | N
 
     vended = steps.check(
         CheckName.VENDED_CREDENTIALS_ISSUED,
-        lambda: ask(Rights.READ_WRITE),
+        lambda: ask(FileAccess.READ_WRITE),
         needs=(CheckName.STORAGE_CLIENT_INITIALIZED,),
     )
 
@@ -244,7 +244,7 @@ def _examine_vending(steps: _Steps, profile: Profile, credential: Credential | N
         _require(trial).require_closed_outside(lent())
         if isinstance(profile, S3Profile | StackitProfile):
             _require(trial).require_closed_by_other_spellings(profile.as_s3(), keys_of(_require(vended)))
-        _require(trial).require_read_only(open_vended_store(profile, ask(Rights.READ)))
+        _require(trial).require_read_only(open_vended_store(profile, ask(FileAccess.READ)))
 
     issued = (CheckName.VENDED_CREDENTIALS_ISSUED,)
     steps.check(CheckName.VENDED_CREDENTIALS_READ_WRITE, lambda: _require(trial).use_inside(lent()), needs=issued)

@@ -40,7 +40,7 @@ class CheckName(StrEnum):
     CLEANUP = "cleanup"
 
 
-OF_THE_STORE: Final = tuple(CheckName)[tuple(CheckName).index(CheckName.STORAGE_CLIENT_INITIALIZED) :]
+STORE_CHECKS: Final = tuple(CheckName)[tuple(CheckName).index(CheckName.STORAGE_CLIENT_INITIALIZED) :]
 """The checks that ask the store, and say so where they are told alone."""
 
 
@@ -51,7 +51,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ValidationCheck:
     """`milliseconds` of one that was made, `error` of one that failed; `reason` says why one was skipped, or what a
     passed one found."""
 
@@ -75,7 +75,7 @@ class Examination(ABC):
     """Makes checks and remembers how they went."""
 
     def __init__(self) -> None:
-        self._made: dict[CheckName, Check] = {}
+        self._made: dict[CheckName, ValidationCheck] = {}
 
     def check(self, name: CheckName, look: Callable[[], T], *, needs: tuple[CheckName, ...] = ()) -> T | None:
         """What `look` returns; None when it failed, or was skipped since one of `needs` was not passed."""
@@ -90,13 +90,13 @@ class Examination(ABC):
         try:
             found = look()
         except CatalogError as error:
-            self._made[name] = Check(name, Status.FAILED, _since(began), error=error)
+            self._made[name] = ValidationCheck(name, Status.FAILED, _since(began), error=error)
             return None
-        self._made[name] = Check(name, Status.PASSED, _since(began))
+        self._made[name] = ValidationCheck(name, Status.PASSED, _since(began))
         return found
 
     def skip(self, name: CheckName, reason: str) -> None:
-        self._made[name] = Check(name, Status.SKIPPED, reason=reason)
+        self._made[name] = ValidationCheck(name, Status.SKIPPED, reason=reason)
 
     def fail(self, name: CheckName, error: CatalogError) -> None:
         """Fail a check for what it found."""
@@ -109,7 +109,7 @@ class Examination(ABC):
     def has_passed(self, name: CheckName) -> bool:
         return name in self._made and self._made[name].status == Status.PASSED
 
-    def failed(self) -> list[Check]:
+    def failed(self) -> list[ValidationCheck]:
         """In the order in which they were made."""
         return [check for check in self._made.values() if check.status == Status.FAILED]
 
@@ -120,9 +120,9 @@ class Examination(ABC):
 class Report(Examination):
     """Looks at everything that can be looked at, whatever else failed."""
 
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[ValidationCheck]:
         """All of them in their order, also those that were never come to."""
-        return [self._made.get(name, Check(name, Status.SKIPPED, reason=NOT_CONCERNED)) for name in CheckName]
+        return [self._made.get(name, ValidationCheck(name, Status.SKIPPED, reason=NOT_CONCERNED)) for name in CheckName]
 
     def _may_look(self, needs: tuple[CheckName, ...]) -> bool:
         return all(self.has_passed(name) for name in needs)
@@ -135,7 +135,7 @@ class Guard(Examination):
         """Raises what the first check failed with: as it is, or as `StorageValidationFailed` if the store was asked."""
         for check in self.failed():
             if check.error is not None:
-                raise StorageValidationFailed(check.name, check.error) if check.name in OF_THE_STORE else check.error
+                raise StorageValidationFailed(check.name, check.error) if check.name in STORE_CHECKS else check.error
 
     def _may_look(self, needs: tuple[CheckName, ...]) -> bool:
         return not self.failed()

@@ -17,7 +17,7 @@ from icekeeper.kernel.request.thread_slots import release_thread_slot
 from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
 from storage.io.s3 import bucket_endpoint, is_asked_by_path
-from storage.network.http_session import AnswerNotRead, BoundedSession, ca_bundle
+from storage.network.http_session import BoundedSession, ResponseNotRead, ca_bundle
 from storage.profiles.s3 import S3Profile
 from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
 from storage.signing.uri import Parameters, written_path, written_query
@@ -98,7 +98,7 @@ def send(request: SignedRequest) -> StoreAnswer:
             answer = _session().send(
                 prepared, timeout=(min(limits.connect_timeout, seconds), seconds), verify=ca_bundle()
             )
-    except AnswerNotRead as complaint:
+    except ResponseNotRead as complaint:
         raise StoreUnavailable(f"The object store {complaint}") from None
     except (requests.RequestException, ValueError) as error:
         raise StoreUnavailable(f"The object store did not answer: {type(error).__name__}") from None

@@ -18,14 +18,14 @@ from storage.identity.keys import CredentialNotIssued
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.vending.client_config import SAS_TOKEN
 from storage.vending.folder import folder_of
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.vended import Vended
 
 CLOCKS_DIFFER: Final = timedelta(seconds=60)
 """A token is valid from so long ago, since Azure's clock may be behind ours."""
 SHORTEST: Final = timedelta(seconds=120)
 
-_PERMISSIONS: Final = {Rights.READ: "rl", Rights.READ_WRITE: "rawdl"}
+_PERMISSIONS: Final = {FileAccess.READ: "rl", FileAccess.READ_WRITE: "rawdl"}
 """Read, add, write, delete, list: in the order that Azure wants them in."""
 
 
@@ -34,7 +34,7 @@ def issue(
     credential: AzureClientCredentials | AzureSharedKey | AzureSystemIdentity,
     *,
     location: str,
-    rights: Rights,
+    rights: FileAccess,
     keys: DelegationKeys = delegation_keys,
 ) -> Vended:
     """Raises `InvalidLocation`, `EndpointNotPermitted` (400), `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
@@ -57,7 +57,7 @@ def issue(
 def directory_sas(
     profile: AdlsProfile | OneLakeProfile,
     folder: str,
-    rights: Rights,
+    rights: FileAccess,
     *,
     signer: UserDelegationKey | str,
     start: datetime,

@@ -33,7 +33,7 @@ class CacheStatistics:
     misses: int
 
 
-class _Flight:
+class _InFlight:
     """One credential that is being issued, and those who wait for it."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class CredentialCache:
     def __init__(self, capacity: int) -> None:
         self._lock = Lock()
         self._kept: LRUCache[Hashable, tuple[Vended, float]] = LRUCache(capacity)
-        self._flights: dict[Hashable, _Flight] = {}
+        self._flights: dict[Hashable, _InFlight] = {}
         self._hits = self._misses = 0
 
     def get(self, key: Hashable, issue: Callable[[], Vended]) -> Vended:
@@ -82,7 +82,7 @@ class CredentialCache:
                 kept, flight = self._fresh(key), self._flights.get(key)
                 if kept is not None:
                     return kept
-                own = self._flights[key] = _Flight() if flight is None else flight
+                own = self._flights[key] = _InFlight() if flight is None else flight
             if flight is None:
                 return self._fly(key, own, issue)
             try:
@@ -98,7 +98,7 @@ class CredentialCache:
         kept = self._kept.get(key)
         return None if kept is None or time.time() >= kept[1] else kept[0]
 
-    def _fly(self, key: Hashable, flight: _Flight, issue: Callable[[], Vended]) -> Vended:
+    def _fly(self, key: Hashable, flight: _InFlight, issue: Callable[[], Vended]) -> Vended:
         asked_at = time.time()
         try:
             vended = issue()

@@ -20,7 +20,7 @@ _LAST_TO_MISTAKE_EXPIRY: Final = (0, 10, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Signer:
+class SignerEndpoint:
     """Where clients have requests signed: `uri` with a slash at its end, `endpoint` as a path below it."""
 
     uri: str
@@ -31,7 +31,7 @@ def client_config(
     profile: dict[str, Any],
     *,
     vended: Vended | None = None,
-    signer: Signer | None = None,
+    signer: SignerEndpoint | None = None,
     refresh_endpoint: str | None = None,
     user_agent: str = "",
 ) -> dict[str, str]:
@@ -104,7 +104,7 @@ def encryption_config(profile: dict[str, Any]) -> dict[str, str]:
     return {"s3.sse.type": "kms", "s3.sse.key": key} if key else {}
 
 
-def _s3_signer(signer: Signer) -> dict[str, str]:
+def _s3_signer(signer: SignerEndpoint) -> dict[str, str]:
     """In both spellings: Java's clients knew `s3.signer.*` first."""
     return {
         "s3.remote-signing-enabled": "true",

@@ -11,7 +11,7 @@ from storage.profiles.options import signs_requests, vends_credentials
 HEADER: Final = "X-Iceberg-Access-Delegation"
 
 
-class Asked(Flag):
+class RequestedAccess(Flag):
     """What the header names; nothing: the server decides."""
 
     NOTHING = 0
@@ -22,9 +22,9 @@ class Asked(Flag):
 
 
 _KNOWN: Final = {
-    "vended-credentials": Asked.VENDED,
-    "remote-signing": Asked.SIGNING,
-    "client-managed": Asked.CLIENT_MANAGED,
+    "vended-credentials": RequestedAccess.VENDED,
+    "remote-signing": RequestedAccess.SIGNING,
+    "client-managed": RequestedAccess.CLIENT_MANAGED,
 }
 
 
@@ -36,24 +36,26 @@ class Delegation:
     signing: bool
 
 
-def asked_in(header: str | None) -> Asked:
+def parse_requested_access(header: str | None) -> RequestedAccess:
     """`header` is its value, of several lines joined by commas. Names that nobody knows are passed over."""
-    asked = Asked.NOTHING
+    asked = RequestedAccess.NOTHING
     for name in (header or "").split(","):
-        asked |= _KNOWN.get(name.strip(), Asked.NOTHING)
-    return asked & ~Asked.CLIENT_MANAGED if asked & (Asked.VENDED | Asked.SIGNING) else asked
+        asked |= _KNOWN.get(name.strip(), RequestedAccess.NOTHING)
+    return (
+        asked & ~RequestedAccess.CLIENT_MANAGED if asked & (RequestedAccess.VENDED | RequestedAccess.SIGNING) else asked
+    )
 
 
-def choose_delegation(asked: Asked, profile: dict[str, Any]) -> Delegation:
+def choose_delegation(asked: RequestedAccess, profile: dict[str, Any]) -> Delegation:
     """What a client gets that asks so, from a warehouse with this profile, as stored.
 
     Who asks for one thing gets the other where only that is to be had; who asks for nothing gets credentials first.
     """
     vends, signs = vends_credentials(profile), signs_requests(profile)
-    if asked is Asked.CLIENT_MANAGED:
+    if asked is RequestedAccess.CLIENT_MANAGED:
         return Delegation(vended=False, signing=False)
-    if asked is Asked.VENDED | Asked.SIGNING:
+    if asked is RequestedAccess.VENDED | RequestedAccess.SIGNING:
         return Delegation(vended=vends, signing=signs)
-    if asked is Asked.SIGNING:
+    if asked is RequestedAccess.SIGNING:
         return Delegation(vended=vends and not signs, signing=signs)
     return Delegation(vended=vends, signing=signs and not vends)

@@ -15,17 +15,20 @@ from google.auth.downscoped import Credentials as DownscopedCredentials
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import InvalidLocation
 from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
-from storage.identity.google import google_refusals, google_transport, source_of, universe_of
+from storage.identity.google import google_credentials, google_transport, translate_google_errors, universe_of
 from storage.identity.keys import CredentialNotIssued
 from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.gcs import GcsProfile
 from storage.vending.folder import folder_of
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.vended import Vended
 
 USUAL_LIFE: Final = timedelta(hours=1)
 
-_ROLES: Final = {Rights.READ: "inRole:roles/storage.objectViewer", Rights.READ_WRITE: "inRole:roles/storage.objectUser"}
+_ROLES: Final = {
+    FileAccess.READ: "inRole:roles/storage.objectViewer",
+    FileAccess.READ_WRITE: "inRole:roles/storage.objectUser",
+}
 
 
 def issue(
@@ -33,16 +36,16 @@ def issue(
     credential: GcsServiceAccount | GcpSystemIdentity,
     *,
     location: str,
-    rights: Rights,
+    rights: FileAccess,
     request: transport.Request = google_transport,
 ) -> Vended:
     """Raises `InvalidLocation`, `EndpointNotPermitted` (400), `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
     boundary = access_boundary(profile.bucket, folder_of(location, profile), rights)
     asked_at = now()
-    with google_refusals():
+    with translate_google_errors():
         universe = universe_of(credential)
         require_permitted_addresses(profile, credential)
-        source, project = source_of(credential, request)
+        source, project = google_credentials(credential, request)
         lent = DownscopedCredentials(source, boundary, universe_domain=universe)
         lent.refresh(request)
     if not isinstance(lent.token, str) or not lent.token:
@@ -52,7 +55,7 @@ def issue(
     return Vended({"gcs.oauth2.token": lent.token, **named}, expires_at)
 
 
-def access_boundary(bucket: str, folder: str, rights: Rights) -> CredentialAccessBoundary:
+def access_boundary(bucket: str, folder: str, rights: FileAccess) -> CredentialAccessBoundary:
     """For the objects (and folders, where the bucket has some) below `folder`, and lists of these."""
     if not folder:
         raise ValueError("a boundary around the whole bucket")

@@ -14,7 +14,7 @@ from storage.profiles.options import vends_credentials
 from storage.profiles.profile import MissingCredential, Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.vending import oss, r2, sts
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.vended import Vended
 
 
@@ -24,7 +24,7 @@ class UnsupportedCredential(CatalogError):
     status, wire_type, is_final = 501, "UnsupportedCredentialError", True
 
 
-def issue(profile: Profile, credential: Credential | None, *, location: str, rights: Rights) -> Vended | None:
+def issue(profile: Profile, credential: Credential | None, *, location: str, rights: FileAccess) -> Vended | None:
     """A new credential for the folder at `location`; None where the profile gives clients none.
 
     `profile` may be one that no warehouse has yet. Raises as `vend`.
@@ -34,7 +34,7 @@ def issue(profile: Profile, credential: Credential | None, *, location: str, rig
     return issue_credential(profile, credential, location=location, rights=rights)
 
 
-def issue_credential(profile: Profile, credential: Credential | None, *, location: str, rights: Rights) -> Vended:
+def issue_credential(profile: Profile, credential: Credential | None, *, location: str, rights: FileAccess) -> Vended:
     """As `issue`, for a profile that gives clients credentials. Raises also as `require_permitted_addresses`.
 
     The libraries of Azure and Google are read where a warehouse needs them: they take 50 MB and a second.

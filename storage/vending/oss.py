@@ -18,12 +18,12 @@ from uuid import uuid4
 from icekeeper.kernel.clock import now
 from storage.credentials.s3 import AliyunOss
 from storage.identity.keys import CredentialNotIssued, Keys
-from storage.identity.token_service import Answer, ask, member, not_issued
+from storage.identity.token_service import TokenServiceResponse, not_issued_error, required_text, send_request
 from storage.network.endpoints import require_permitted_address
 from storage.profiles.s3 import S3Profile
 from storage.profiles.s3_address import holds_pattern
 from storage.vending.folder import folder_of
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.sts import CLIENTS_SESSION, vended_keys
 from storage.vending.vended import Vended
 
@@ -34,7 +34,7 @@ _MOMENT: Final = "%Y-%m-%dT%H:%M:%SZ"
 _REGION = re.compile(r"[a-z0-9-]{1,64}")
 
 
-def issue(profile: S3Profile, credential: AliyunOss, *, location: str, rights: Rights) -> Vended:
+def issue(profile: S3Profile, credential: AliyunOss, *, location: str, rights: FileAccess) -> Vended:
     """Raises `InvalidLocation`, `EndpointNotPermitted` (400), `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
     policy = ram_policy(profile.bucket, folder_of(location, profile), rights)
     secret = credential.secret_access_key.get_secret_value()
@@ -47,18 +47,18 @@ def issue(profile: S3Profile, credential: AliyunOss, *, location: str, rights: R
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     address = _sts_address(profile)
     require_permitted_address(address, "sts-endpoint")
-    lent = _lent(ask("POST", address, headers=headers, body=form))
+    lent = _lent(send_request("POST", address, headers=headers, body=form))
     return vended_keys(
         Keys(
-            member(lent, "AccessKeyId"),
-            member(lent, "AccessKeySecret"),
-            member(lent, "SecurityToken"),
-            _moment(member(lent, "Expiration")),
+            required_text(lent, "AccessKeyId"),
+            required_text(lent, "AccessKeySecret"),
+            required_text(lent, "SecurityToken"),
+            _moment(required_text(lent, "Expiration")),
         )
     )
 
 
-def ram_policy(bucket: str, folder: str, rights: Rights) -> str:
+def ram_policy(bucket: str, folder: str, rights: FileAccess) -> str:
     """JSON for the objects below `folder`. Raises `CredentialNotIssued` for one that would be a pattern there."""
     if not folder:
         raise ValueError("a policy for the whole bucket")
@@ -67,7 +67,7 @@ def ram_policy(bucket: str, folder: str, rights: Rights) -> str:
     whole = f"acs:oss:*:*:{bucket}"
     listing = {"StringLike": {"oss:Prefix": [f"{folder}/*"]}}
     statements = [
-        _allow([*_READ, *(_WRITE if rights is Rights.READ_WRITE else ())], f"{whole}/{folder}/*"),
+        _allow([*_READ, *(_WRITE if rights is FileAccess.READ_WRITE else ())], f"{whole}/{folder}/*"),
         _allow(["oss:ListObjects"], whole) | {"Condition": listing},
         _allow(["oss:GetBucketLocation"], whole),
     ]
@@ -110,12 +110,12 @@ def _sts_address(profile: S3Profile) -> str:
     return f"https://sts.{region}.aliyuncs.com/"
 
 
-def _lent(answer: Answer) -> dict[str, Any]:
+def _lent(answer: TokenServiceResponse) -> dict[str, Any]:
     document = answer.document()
     lent = document.get("Credentials")
     if answer.is_success and isinstance(lent, dict):
         return lent
-    raise not_issued(answer, document.get("Code"))
+    raise not_issued_error(answer, document.get("Code"))
 
 
 def _moment(text: str) -> datetime:

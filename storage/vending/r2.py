@@ -13,21 +13,21 @@ from urllib.parse import quote
 from icekeeper.kernel.clock import now
 from storage.credentials.s3 import CloudflareR2
 from storage.identity.keys import Keys
-from storage.identity.token_service import Answer, ask, member, not_issued
+from storage.identity.token_service import TokenServiceResponse, not_issued_error, required_text, send_request
 from storage.network.endpoints import require_listed_address
 from storage.profiles.s3 import S3Profile
 from storage.vending.folder import folder_of
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.sts import vended_keys
 from storage.vending.vended import Vended
 
 CLOUDFLARE: Final = "https://api.cloudflare.com/client/v4"
 
-_PERMISSIONS: Final = {Rights.READ: "object-read-only", Rights.READ_WRITE: "object-read-write"}
+_PERMISSIONS: Final = {FileAccess.READ: "object-read-only", FileAccess.READ_WRITE: "object-read-write"}
 
 
 def issue(
-    profile: S3Profile, credential: CloudflareR2, *, location: str, rights: Rights, api: str = CLOUDFLARE
+    profile: S3Profile, credential: CloudflareR2, *, location: str, rights: FileAccess, api: str = CLOUDFLARE
 ) -> Vended:
     """Raises `InvalidLocation`, `EndpointNotPermitted` (400), `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
     asked = {
@@ -41,7 +41,7 @@ def issue(
     account = quote(credential.account_id.get_secret_value(), safe="")
     headers = {"Authorization": f"Bearer {credential.token.get_secret_value()}", "Content-Type": "application/json"}
     expires_at = now() + timedelta(seconds=profile.sts_token_validity_seconds)  # the answer does not say
-    answer = ask(
+    answer = send_request(
         "POST",
         f"{api}/accounts/{account}/r2/temp-access-credentials",
         headers=headers,
@@ -49,16 +49,21 @@ def issue(
     )
     lent = _result(answer)
     return vended_keys(
-        Keys(member(lent, "accessKeyId"), member(lent, "secretAccessKey"), member(lent, "sessionToken"), expires_at)
+        Keys(
+            required_text(lent, "accessKeyId"),
+            required_text(lent, "secretAccessKey"),
+            required_text(lent, "sessionToken"),
+            expires_at,
+        )
     )
 
 
-def _result(answer: Answer) -> dict[str, Any]:
+def _result(answer: TokenServiceResponse) -> dict[str, Any]:
     document = answer.document()
     result = document.get("result")
     if answer.is_success and document.get("success") is not False and isinstance(result, dict):
         return result
     match document.get("errors"):
         case [{"code": code}, *_]:
-            raise not_issued(answer, code)
-    raise not_issued(answer, None)
+            raise not_issued_error(answer, code)
+    raise not_issued_error(answer, None)

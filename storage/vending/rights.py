@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Rights(Enum):
+class FileAccess(Enum):
     READ = "read"
     READ_WRITE = "read-write"
     """Deleting included: writers replace files."""

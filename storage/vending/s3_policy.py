@@ -17,16 +17,16 @@ from storage.identity.keys import CredentialNotIssued
 from storage.profiles.addresses import sts_address
 from storage.profiles.s3 import S3Profile
 from storage.profiles.s3_address import all_of_aws, holds_pattern
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 
-LONGEST_POLICY: Final = 2048
+MAX_POLICY_LENGTH: Final = 2048
 """Characters, of AssumeRole's `Policy`. MinIO has the same bound."""
 
 _READ: Final = ("s3:GetObject", "s3:GetObjectVersion")
 _WRITE: Final = ("s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:DeleteObject")
 
 
-def s3_policy(profile: S3Profile, folder: str, rights: Rights) -> str:
+def s3_policy(profile: S3Profile, folder: str, rights: FileAccess) -> str:
     """JSON for the objects below `folder`, a path in the profile's bucket, and no others.
 
     Keys with `..` segments are denied: MinIO compares the key of a deletion with the policy first and resolves its
@@ -38,7 +38,7 @@ def s3_policy(profile: S3Profile, folder: str, rights: Rights) -> str:
         raise ValueError("a policy for the whole bucket")
     bucket = f"arn:{partition(profile)}:s3:::{profile.bucket}"
     below = f"{_pattern(folder, profile)}/*"
-    writes = rights is Rights.READ_WRITE
+    writes = rights is FileAccess.READ_WRITE
     statements = [
         _allow([*_READ, *(_WRITE if writes else ())], f"{bucket}/{below}"),
         _allow("s3:ListBucket", bucket) | {"Condition": {"StringLike": {"s3:prefix": below}}},
@@ -49,9 +49,9 @@ def s3_policy(profile: S3Profile, folder: str, rights: Rights) -> str:
         kms = ["kms:Decrypt", "kms:GenerateDataKey"] if writes else "kms:Decrypt"
         statements.append(_allow(kms, profile.aws_kms_key_arn))
     policy = json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
-    if len(policy) > LONGEST_POLICY:
+    if len(policy) > MAX_POLICY_LENGTH:
         raise CredentialNotIssued(
-            f"The location is too long: a policy for it has {len(policy)} characters, more than {LONGEST_POLICY}"
+            f"The location is too long: a policy for it has {len(policy)} characters, more than {MAX_POLICY_LENGTH}"
         )
     return policy
 

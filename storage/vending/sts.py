@@ -9,10 +9,10 @@ from typing import Final
 from storage.credentials.credential import Credential
 from storage.identity.keys import CredentialNotIssued, Keys
 from storage.identity.s3 import assume_role
-from storage.identity.token_service import persistently
+from storage.identity.token_service import retry_within_deadline
 from storage.profiles.s3 import S3Profile
 from storage.vending.folder import folder_of
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.s3_policy import s3_policy
 from storage.vending.vended import Vended
 
@@ -20,7 +20,7 @@ CLIENTS_SESSION: Final = "lakekeeper-sts"
 """The name under which AWS logs what clients do, as with the peer."""
 
 
-def issue(profile: S3Profile, credential: Credential, *, location: str, rights: Rights) -> Vended:
+def issue(profile: S3Profile, credential: Credential, *, location: str, rights: FileAccess) -> Vended:
     """From the warehouse's credential itself, not from the role in which the server reads and writes.
 
     Raises `InvalidLocation`, `EndpointNotPermitted` (400), `CredentialNotIssued` (412), `StoreUnavailable` (503).
@@ -35,7 +35,7 @@ def issue(profile: S3Profile, credential: Credential, *, location: str, rights: 
         DurationSeconds=profile.sts_token_validity_seconds,
         Policy=policy,
     )
-    return vended_keys(persistently(ask))
+    return vended_keys(retry_within_deadline(ask))
 
 
 def vended_keys(keys: Keys) -> Vended:

@@ -12,17 +12,17 @@ from storage.profiles.kinds import TYPES
 from storage.profiles.options import vends_credentials
 from storage.profiles.profile import Profile
 from storage.secrets.credentials import stored_credential
-from storage.storage import Storage
+from storage.storage import WarehouseStorage
 from storage.vending.cache import CacheStatistics, CredentialCache
 from storage.vending.issue import issue_credential
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.vended import Vended
 
 CLOUDS: Final = {"s3": "s3", "stackit": "s3", "adls": "azure", "onelake": "azure", "gcs": "gcs"}
 """By the type of a profile; the credentials of each are kept apart, so that none drives out the others'."""
 
 
-def vend(storage: Storage, *, location: str, rights: Rights) -> Vended | None:
+def vend(storage: WarehouseStorage, *, location: str, rights: FileAccess) -> Vended | None:
     """A credential for the folder of a table, which others may have got before; None where none can be had at all.
 
     Raises `InvalidLocation` for what does not lie below the warehouse's base, `CredentialNotIssued` (412),
@@ -43,7 +43,7 @@ def statistics() -> dict[str, CacheStatistics]:
     return {cloud: cache.statistics() for cloud, cache in caches.items() if cache is not None}
 
 
-def _issued_for(storage: Storage, location: str, rights: Rights) -> Vended:
+def _issued_for(storage: WarehouseStorage, location: str, rights: FileAccess) -> Vended:
     credential = stored_credential(storage.secret_id)
     return issue_credential(_typed(storage.profile), credential, location=location, rights=rights)
 

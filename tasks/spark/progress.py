@@ -18,14 +18,14 @@ class WrongResultError(Exception):
 
 
 @dataclass(frozen=True)
-class Step(Generic[Run]):
+class PipelineStep(Generic[Run]):
     """One step: what it is called, and the function that does it, checks its effect and says it in a few words."""
 
     title: str
     action: Callable[[Run], str]
 
 
-def run_steps(steps: Sequence[Step[Run]], run: Run, *, out: TextIO) -> None:
+def run_steps(steps: Sequence[PipelineStep[Run]], run: Run, *, out: TextIO) -> None:
     """Run the steps in order, handing `run` to each; raises `StepFailedError` at the first that fails."""
     width = max(len(step.title) for step in steps)
     for number, step in enumerate(steps, start=1):

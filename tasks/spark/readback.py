@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tasks.spark.facts import FlightFigures, TableFacts, differences
 from tasks.spark.flights import DATASETS, FLIGHTS, Dataset
 from tasks.spark.ingest import TAG, check_gain
-from tasks.spark.progress import Step, WrongResultError, check
+from tasks.spark.progress import PipelineStep, WrongResultError, check
 from tasks.spark.readers import facts_through_pyiceberg, facts_through_spark
 
 
@@ -121,8 +121,8 @@ def _compare(run: Readback, dataset: Dataset, found: TableFacts) -> None:
 
 
 STEPS = (
-    Step("list the tables", read_namespaces),
-    Step("read everything through Spark", read_through_spark),
-    Step("read everything through PyIceberg", read_through_pyiceberg),
-    Step("read the tagged version", read_history),
+    PipelineStep("list the tables", read_namespaces),
+    PipelineStep("read everything through Spark", read_through_spark),
+    PipelineStep("read everything through PyIceberg", read_through_pyiceberg),
+    PipelineStep("read the tagged version", read_history),
 )

@@ -15,20 +15,20 @@ from django.conf import settings
 from django.db import close_old_connections, connections
 
 from icekeeper.kernel.errors.types import CatalogError
-from tasks.queue.leases import Lease, LeaseLost, take_due_task
-from tasks.workers.housekeeping import EVERY_SECONDS, keep_house
+from tasks.queue.leases import Lease, LeaseLost, lease_due_task
+from tasks.workers.periodic_jobs import EVERY_SECONDS, run_periodic_jobs
 from tasks.workers.work import WORK
 from tenancy.maintenance import is_read_only, start_watching
 
 JITTER_SECONDS = 0.5
 PAUSE_AFTER_ERROR = 5.0
-LONGEST_NAP = 1.0
+MAX_SLEEP_SECONDS = 1.0
 """Seconds between two looks whether the parent still lives."""
 
 logger = logging.getLogger("icekeeper.tasks")
 
 
-class Stopped(Exception):
+class WorkerStopped(Exception):
     """The process is to end, or to wait in maintenance mode: the task at hand is given back."""
 
 
@@ -55,14 +55,14 @@ class Worker:
         next_housekeeping = 0.0
         while not self._should_stop():
             if is_read_only():
-                self._sleep(LONGEST_NAP)
+                self._sleep(MAX_SLEEP_SECONDS)
                 continue
             try:
                 if time.monotonic() >= next_housekeeping:
                     next_housekeeping = time.monotonic() + EVERY_SECONDS
-                    keep_house(self._keep_going)
+                    run_periodic_jobs(self._keep_going)
                 pause = 0.0 if self.work() else self.poll_interval + random.uniform(0, JITTER_SECONDS)  # noqa: S311
-            except Stopped:
+            except WorkerStopped:
                 continue
             except Exception:
                 logger.exception("the worker cannot work")
@@ -74,14 +74,14 @@ class Worker:
 
     def run_once(self) -> None:
         """Do what is due now, then stop."""
-        with suppress(Stopped):
-            keep_house(self._keep_going)
-            while not self._must_rest() and self.work():
+        with suppress(WorkerStopped):
+            run_periodic_jobs(self._keep_going)
+            while not self._should_pause() and self.work():
                 close_old_connections()
 
     def work(self) -> bool:
         """Do one task that is due; False when there is none. A task that fails is tried again later."""
-        lease = take_due_task(list(WORK))
+        lease = lease_due_task(list(WORK))
         if lease is None:
             return False
         began = time.monotonic()
@@ -99,7 +99,7 @@ class Worker:
 
         try:
             WORK[lease.queue](lease, keep_going)
-        except Stopped:
+        except WorkerStopped:
             lease.give_back()
             raise
         except LeaseLost as lost:
@@ -118,10 +118,10 @@ class Worker:
         logger.warning("task failed: %s", message, extra=about | {"next_try_in_s": round(pause, 1)})
 
     def _keep_going(self) -> None:
-        if self._must_rest():
-            raise Stopped
+        if self._should_pause():
+            raise WorkerStopped
 
-    def _must_rest(self) -> bool:
+    def _should_pause(self) -> bool:
         return is_read_only() or self._should_stop()
 
     def _should_stop(self) -> bool:
@@ -132,7 +132,7 @@ class Worker:
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
         while (left := until - time.monotonic()) > 0 and not self._should_stop():
-            poll.poll(min(left, LONGEST_NAP) * 1000)
+            poll.poll(min(left, MAX_SLEEP_SECONDS) * 1000)
 
 
 def run_worker(*, parent: int | None = None, once: bool = False) -> None:

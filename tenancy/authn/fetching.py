@@ -13,7 +13,7 @@ from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError
 
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.http_answers import StayingSession, UnusableAnswer, read_body
+from icekeeper.kernel.http.http_answers import NoRedirectSession, UnusableResponse, read_body
 from icekeeper.kernel.json.strict import JsonBound, read_json
 from icekeeper.version import VERSION
 
@@ -51,7 +51,7 @@ class Fetcher:
         if urlsplit(address).scheme not in {"http", "https"}:
             raise FetchFailed("its address is neither http nor https")
         try:
-            with StayingSession() as session:
+            with NoRedirectSession() as session:
                 session.trust_env = self.through_proxy
                 answer = session.request(
                     method,
@@ -94,7 +94,7 @@ def _document(answer: requests.Response, deadline: float) -> dict[str, Any]:
         raise FetchFailed(f"{address} answered {answer.status_code}")
     try:
         document = read_json(read_body(answer, limit=LARGEST_DOCUMENT, until=deadline), bound=_BOUND)
-    except UnusableAnswer as complaint:
+    except UnusableResponse as complaint:
         raise FetchFailed(f"{address} {complaint}") from None
     except BadRequest as refusal:
         raise FetchFailed(f"{address} sent no JSON document: {refusal.message}") from None

@@ -21,10 +21,10 @@ MOST_HANGING: Final = 2
 """Fetches that were given up and have not ended yet, beyond which no other is begun."""
 
 
-class _Flight:
+class _InFlight:
     """One fetch in a thread of its own: what hangs in the network holds up no request longer than it waits."""
 
-    def __init__(self, name: str, fly: Callable[[_Flight], None], *, patience: float) -> None:
+    def __init__(self, name: str, fly: Callable[[_InFlight], None], *, patience: float) -> None:
         self._began_at = time.monotonic()
         self.ends_at = self._began_at + patience
         self.landed = threading.Event()
@@ -68,8 +68,8 @@ class Refreshed(Generic[T]):
         self._known: T | None = None
         self._known_at = self._ended_at = float("-inf")
         self._failure: str | None = None
-        self._flight: _Flight | None = None
-        self._hanging: list[_Flight] = []
+        self._flight: _InFlight | None = None
+        self._hanging: list[_InFlight] = []
 
     @property
     def known(self) -> T | None:
@@ -104,7 +104,7 @@ class Refreshed(Generic[T]):
         if flight is not None:
             flight.wait(is_brief=True)
 
-    def _current_flight(self) -> _Flight | None:
+    def _current_flight(self) -> _InFlight | None:
         """The fetch that is under way, begun now if one may be; None when the last one was too short ago."""
         now = time.monotonic()
         if self._flight is not None and now >= self._flight.ends_at:
@@ -116,11 +116,11 @@ class Refreshed(Generic[T]):
             if len(self._hanging) >= MOST_HANGING:
                 self._fail("earlier attempts to reach it still hang", at=now)
                 return None
-            self._flight = _Flight(self.name, self._fly, patience=self._patience)
+            self._flight = _InFlight(self.name, self._fly, patience=self._patience)
             self._flight.begin()
         return self._flight
 
-    def _fly(self, flight: _Flight) -> None:
+    def _fly(self, flight: _InFlight) -> None:
         found: T | None = None
         failure: str | None = None
         try:

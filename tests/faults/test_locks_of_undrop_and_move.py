@@ -23,7 +23,7 @@ from catalog.services.tables import undrop as undrops
 from catalog.services.tables.drop import expire_tabular
 from icekeeper.kernel.errors.types import NotFound
 from storage.models import Warehouse
-from tasks.queue.leases import Lease, LeaseLost, take_task
+from tasks.queue.leases import Lease, LeaseLost, lease_task
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Securable, User
@@ -155,7 +155,7 @@ def dropped(catalog: ApiClient, make_table: MakeTable, soft_delete: int) -> str:
 
 
 def lease_of_expiration() -> Lease:
-    lease = take_task(Task.objects.get(queue="soft_deletion").pk)
+    lease = lease_task(Task.objects.get(queue="soft_deletion").pk)
     assert lease is not None
     return lease
 

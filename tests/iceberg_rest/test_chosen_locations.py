@@ -18,7 +18,7 @@ from icekeeper.wsgi import application
 from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
 from storage.models import Warehouse
-from tasks.queue.leases import take_task
+from tasks.queue.leases import lease_task
 from tasks.queue.models import Task
 from tests.catalog_fixtures import SCHEMA, finishing_updates
 from tests.wsgi_client import Answer, ApiClient
@@ -175,7 +175,7 @@ def test_a_purge_that_a_worker_is_at_is_not_done_twice(
 ) -> None:
     monkeypatch.setattr(availability, "MAX_WAIT_SECONDS", 0.2)
     written = sorted(purging.rglob("*"))
-    assert take_task(Task.objects.get().pk) is not None
+    assert lease_task(Task.objects.get().pk) is not None
     answer = create()
     assert answer.refused(503, "SlowDownException", "still being deleted")
     assert int(answer.headers["Retry-After"]) > 0
@@ -188,7 +188,7 @@ def test_a_purge_that_a_worker_is_at_is_not_done_twice(
 def test_a_worker_that_is_about_to_finish_is_waited_for(
     create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = take_task(Task.objects.get().pk)
+    lease = lease_task(Task.objects.get().pk)
     assert lease is not None
     naps = []
 

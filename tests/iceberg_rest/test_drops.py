@@ -17,7 +17,7 @@ from catalog.services.tables.drop import expire_tabular
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
-from tasks.queue.leases import Lease, LeaseLost, take_due_task, take_task
+from tasks.queue.leases import Lease, LeaseLost, lease_due_task, lease_task
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.authz.securables import add_securable
@@ -45,7 +45,7 @@ def state() -> list[list[dict[str, Any]]]:
 
 
 def leased(task: Task | None = None) -> Lease:
-    lease = take_task((task or Task.objects.get()).pk)
+    lease = lease_task((task or Task.objects.get()).pk)
     assert lease is not None
     return lease
 
@@ -69,7 +69,7 @@ def test_a_soft_drop_hides_the_table_and_keeps_everything(
     assert Securable.objects.filter(type="table", object_id=str(row.pk)).exists()
     assert TabularMetadata.objects.filter(tabular=row).exists()
     assert files() == written
-    assert take_due_task(list(Task.Queue.values)) is None, "not yet"
+    assert lease_due_task(list(Task.Queue.values)) is None, "not yet"
 
 
 def test_nobody_finds_a_soft_dropped_table(catalog: ApiClient, make_table: MakeTable, soft_delete: int) -> None:

@@ -26,8 +26,8 @@ from icekeeper.kernel.ids import new_id
 from storage.io.local import LocalStore
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
-from storage.storage import Storage
-from tasks.queue.leases import take_task
+from storage.storage import WarehouseStorage
+from tasks.queue.leases import lease_task
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
@@ -60,7 +60,7 @@ def lay(warehouse: Warehouse, location: str) -> Tabular:
 
 
 def target_of(warehouse: Warehouse, **profile: Any) -> Target:
-    storage = Storage(warehouse.pk, 1, warehouse.storage_profile | profile, None)
+    storage = WarehouseStorage(warehouse.pk, 1, warehouse.storage_profile | profile, None)
     identifier = Identifier(("ns",), "t")
     return Target(
         warehouse.pk, warehouse.project_id, warehouse.location, storage, [2], None, identifier, None, None, None
@@ -273,7 +273,7 @@ def test_nobody_comes_to_lie_where_files_are_being_deleted(
     kept = make_table("u", location=f"{warehouse.location}/deep/t2")
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
     make_table("t")
-    lease = take_task(Task.objects.get().pk)
+    lease = lease_task(Task.objects.get().pk)
     assert lease is not None
     generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
     steps = []
@@ -310,7 +310,7 @@ def test_a_file_that_a_purge_is_about_to_delete_is_not_even_read(
 
     def get_and_purge(self: LocalStore, location: str, *, limit: int) -> bytes:
         found = get(self, location, limit=limit)
-        lease = take_task(Task.objects.get().pk)
+        lease = lease_task(Task.objects.get().pk)
         assert lease is not None
         purge(lease, lambda: None)
         return found

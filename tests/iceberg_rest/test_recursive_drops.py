@@ -15,7 +15,7 @@ from catalog.services.namespaces import drop_tree
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
-from tasks.queue.leases import take_task
+from tasks.queue.leases import lease_task
 from tasks.queue.models import Task
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
@@ -166,7 +166,7 @@ def test_what_is_protected_keeps_all_of_it(tree: ApiClient, wire_type: str) -> N
 
 def test_an_expiration_that_runs_is_in_the_way(tree: ApiClient, soft_delete: int) -> None:
     assert tree.delete("/namespaces/a%1Fb/tables/t").status == 204
-    lease = take_task(Task.objects.get().pk)
+    lease = lease_task(Task.objects.get().pk)
     assert lease is not None
     before = state()
     refused = tree.delete("/namespaces/a?recursive=true&force=true")

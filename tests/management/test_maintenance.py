@@ -27,7 +27,7 @@ from management.models import EndpointStatistic
 from management.openapi.documents import APIS, make_document
 from storage.io.local import LocalStore
 from tasks.queue.models import Task
-from tasks.workers.worker import Stopped, Worker
+from tasks.workers.worker import Worker, WorkerStopped
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
 from tenancy.authn.own_tokens.token_format import read_token
@@ -214,7 +214,7 @@ def test_a_task_at_hand_is_given_back_and_finished_afterwards(
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalStore, "delete_below", begin)
-        with pytest.raises(Stopped):
+        with pytest.raises(WorkerStopped):
             Worker(poll_interval=60).work()
     assert folder.exists()
     assert [task.status for task in Task.objects.all()] == ["scheduled"]

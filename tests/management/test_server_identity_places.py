@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from storage.credentials.kinds import SERVERS_OWN
+from storage.credentials.kinds import SYSTEM_IDENTITY_TYPES
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.services.projects import create_project
@@ -61,7 +61,7 @@ def location_check(answer: Answer) -> str:
 
 
 def test_each_cloud_has_one_here() -> None:
-    assert sorted({system["credential-type"] for _, system, _ in KINDS.values()}) == sorted(SERVERS_OWN)
+    assert sorted({system["credential-type"] for _, system, _ in KINDS.values()}) == sorted(SYSTEM_IDENTITY_TYPES)
 
 
 def test_nobody_comes_upon_files_of_another_project_with_it(

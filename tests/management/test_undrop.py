@@ -17,7 +17,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
-from tasks.queue.leases import LeaseLost, take_task
+from tasks.queue.leases import LeaseLost, lease_task
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
@@ -264,7 +264,7 @@ def test_an_expiration_that_runs_is_in_the_way(
 ) -> None:
     uuid, other = uuid_of(make_table()), uuid_of(make_table("other"))
     drop("t", "other")
-    lease = take_task(Task.objects.get(entity_id=Tabular.objects.get(uuid=uuid).pk).pk)
+    lease = lease_task(Task.objects.get(entity_id=Tabular.objects.get(uuid=uuid).pk).pk)
     assert lease is not None
     before = everything()
     assert undrop(api, other, uuid).refused(409, "TabularHasRunningExpiration")
@@ -279,7 +279,7 @@ def test_an_expiration_whose_worker_is_dead_is_not(
 ) -> None:
     uuid = uuid_of(make_table())
     drop("t")
-    lease = take_task(Task.objects.get().pk)
+    lease = lease_task(Task.objects.get().pk)
     assert lease is not None
     Task.objects.update(leased_until=now() - timedelta(seconds=1))
     assert undrop(api, uuid).status == 204

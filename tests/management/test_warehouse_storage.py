@@ -19,8 +19,8 @@ from storage.models import Secret, Warehouse
 from storage.secrets.credentials import CredentialChanged, stored_credential
 from storage.secrets.port import SecretMissing
 from storage.secrets.stores import secret_store
-from storage.storage import Storage
-from storage.vending.rights import Rights
+from storage.storage import WarehouseStorage
+from storage.vending.rights import FileAccess
 from storage.vending.vend import vend
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import KEY, S3, at_once, keep_secrets, use_settings
@@ -154,12 +154,12 @@ def test_azure_and_google_keep_a_credential(bootstrapped: None, monkeypatch: pyt
         assert credential_type(own) == made["storage-credential-type"]
 
 
-ASKING: dict[str, Callable[[Storage], object]] = {
+ASKING: dict[str, Callable[[WarehouseStorage], object]] = {
     "store": store_for,
     "vend": lambda storage: vend(
         replace(storage, profile=storage.profile | {"sts-enabled": True}),
         location="s3://my-bucket/wh/t",
-        rights=Rights.READ,
+        rights=FileAccess.READ,
     ),
     "credential": lambda storage: stored_credential(storage.secret_id),
 }

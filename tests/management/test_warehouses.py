@@ -14,11 +14,11 @@ from django.db import connection
 
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.ids import new_id
-from storage.credentials.kinds import SERVERS_OWN
+from storage.credentials.kinds import SYSTEM_IDENTITY_TYPES
 from storage.models import Warehouse
-from storage.profiles.place import at_or_above, below, place_of
+from storage.profiles.location_keys import ancestor_keys, build_location_key, descendant_key_range
 from storage.selectors.warehouses import list_warehouses_for
-from storage.services import occupancy, warehouse_drafts
+from storage.services import location_overlap, warehouse_drafts
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
@@ -477,9 +477,9 @@ def test_a_warehouse_that_loses_its_place_at_the_last_moment_leaves_no_folder(
     def taken_at_the_second_look(*asked: Any, **whose: Any) -> None:
         looks.append(asked)
         if len(looks) == 2:
-            raise occupancy.WarehouseOverlap("taken")
+            raise location_overlap.WarehouseOverlap("taken")
 
-    monkeypatch.setattr(warehouse_drafts, "require_free_place", taken_at_the_second_look)
+    monkeypatch.setattr(warehouse_drafts, "require_free_location", taken_at_the_second_look)
     place = {"storage-profile": {"type": "local", "path": str(storage_root / "late")}}
     assert make("late", **place).refused(400, "CreateWarehouseStorageProfileOverlap")
     assert not (storage_root / "late").exists()
@@ -603,18 +603,18 @@ def test_a_page_reads_its_own_rows(many: Project) -> None:
 @needs_plans
 def test_whether_a_place_is_free_is_told_by_the_index(many: Project) -> None:
     for warehouse in (placed := list(Warehouse.objects.all())):
-        warehouse.place = place_of(S3 | {"endpoint": None}, f"s3://my-bucket/a/{warehouse.name}")
-    Warehouse.objects.bulk_update(placed, ["place"], batch_size=2_000)
-    free = place_of(S3 | {"endpoint": None}, "s3://my-bucket/a/b/c")
+        warehouse.location_key = build_location_key(S3 | {"endpoint": None}, f"s3://my-bucket/a/{warehouse.name}")
+    Warehouse.objects.bulk_update(placed, ["location_key"], batch_size=2_000)
+    free = build_location_key(S3 | {"endpoint": None}, "s3://my-bucket/a/b/c")
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE storage_warehouse")
     with psycopg.Cursor(connection.connection) as cursor:
-        asked = [at_or_above(free), *below(free), many.pk, False, SERVERS_OWN, new_id()]
-        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {occupancy._OTHERS}", asked)
+        asked = [ancestor_keys(free), *descendant_key_range(free), many.pk, False, SYSTEM_IDENTITY_TYPES, new_id()]
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {location_overlap._OTHERS}", asked)
         plan = cursor.fetchone()[0][0]["Plan"]  # type: ignore[index]
     steps = list(steps_of(plan))
     assert max(step["Actual Rows"] + step.get("Rows Removed by Filter", 0) for step in steps) <= 5, plan
-    assert any(step.get("Index Name") == "warehouse_at" for step in steps), plan
+    assert any(step.get("Index Name") == "warehouse_by_location_key" for step in steps), plan
 
 
 def test_the_selector_reads_a_page_in_one_statement(

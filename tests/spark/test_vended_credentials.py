@@ -12,13 +12,13 @@ from storage.credentials.kinds import read_credential
 from storage.profiles.kinds import read_profile
 from storage.vending.client_config import credential_config
 from storage.vending.issue import issue
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from tests.parts.minio import Minio
 
 pytestmark = pytest.mark.django_db
 
 
-def file_io(spark: SparkSession, minio: Minio, bucket: str, rights: Rights) -> Any:
+def file_io(spark: SparkSession, minio: Minio, bucket: str, rights: FileAccess) -> Any:
     credential = read_credential(minio.credential)
     profile = read_profile(minio.profile(bucket, "wh"), credential)
     lent = issue(profile, credential, location=f"s3://{bucket}/wh/t1", rights=rights)
@@ -46,7 +46,7 @@ def write(io: Any, location: str) -> None:
 def test_one_folder_is_open(s3_spark: SparkSession, minio: Minio, bucket: str) -> None:
     table, sibling = f"s3://{bucket}/wh/t1", f"s3://{bucket}/wh/t10"
     minio.client().put_object(Bucket=bucket, Key="wh/t10/a", Body=b"others'")
-    io = file_io(s3_spark, minio, bucket, Rights.READ_WRITE)
+    io = file_io(s3_spark, minio, bucket, FileAccess.READ_WRITE)
     try:
         for name in ("data/a", "data/b", "metadata/c"):
             write(io, f"{table}/{name}")
@@ -74,7 +74,7 @@ def test_one_folder_is_open(s3_spark: SparkSession, minio: Minio, bucket: str) -
 
 def test_a_reader_cannot_write(s3_spark: SparkSession, minio: Minio, bucket: str) -> None:
     minio.client().put_object(Bucket=bucket, Key="wh/t1/a", Body=b"data")
-    io = file_io(s3_spark, minio, bucket, Rights.READ)
+    io = file_io(s3_spark, minio, bucket, FileAccess.READ)
     try:
         assert io.newInputFile(f"s3://{bucket}/wh/t1/a").getLength() == 4
         for refused in (lambda: write(io, f"s3://{bucket}/wh/t1/b"), lambda: io.deleteFile(f"s3://{bucket}/wh/t1/a")):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from icekeeper.kernel.errors.types import BadRequest, InvalidLocation
 from icekeeper.kernel.names import require_name
-from storage.profiles.default_locations import LONGEST_KEY, LONGEST_SEGMENT, namespace_location, tabular_location
+from storage.profiles.default_locations import MAX_KEY_BYTES, MAX_SEGMENT_BYTES, namespace_location, tabular_location
 from storage.profiles.location import location_inside
 
 ID = UUID("01a20222-43db-71ac-acbe-98b038595074")
@@ -90,7 +90,7 @@ def test_names_are_encoded_and_hold_no_place(name: str, encoded: str) -> None:
 NO_FOLDER = [
     (S3, ".", "dot segments"),
     (S3, "..", "dot segments"),
-    (S3, "n" * (LONGEST_SEGMENT + 1), "longer than 255 bytes"),
+    (S3, "n" * (MAX_SEGMENT_BYTES + 1), "longer than 255 bytes"),
     (S3, "ü" * 43, "longer than 255 bytes"),
     (ADLS, " ", "Azure"),
     (ADLS, "/", "Azure"),
@@ -110,10 +110,10 @@ def test_names_of_which_the_layout_makes_no_folder(base: str, name: str, why: st
 
 
 def test_the_longest_paths() -> None:
-    deep = S3 + "/d" * ((LONGEST_KEY - len("wh") - len(f"/{ID}")) // 2)
-    room = LONGEST_KEY - len(deep.removeprefix("s3://bucket/")) - 1
+    deep = S3 + "/d" * ((MAX_KEY_BYTES - len("wh") - len(f"/{ID}")) // 2)
+    room = MAX_KEY_BYTES - len(deep.removeprefix("s3://bucket/")) - 1
     assert place_of(hierarchy(tabular="{name}"), "n" * room, folder=deep).endswith("n")
-    with pytest.raises(InvalidLocation, match=f"longer than {LONGEST_KEY} bytes"):
+    with pytest.raises(InvalidLocation, match=f"longer than {MAX_KEY_BYTES} bytes"):
         place_of(hierarchy(tabular="{name}"), "n" * (room + 1), folder=deep)
     local = LOCAL + "/d" * 900
     assert place_of(hierarchy(tabular="{name}"), "n" * 100, folder=local, base=LOCAL).endswith("n")

@@ -11,7 +11,7 @@ import pytest
 from storage.credentials.credential import Credential
 from storage.credentials.kinds import read_credential
 from storage.identity.azure import token_credential
-from storage.identity.google import google_transport, source_of
+from storage.identity.google import google_credentials, google_transport
 from storage.identity.keys import CredentialNotIssued
 from storage.identity.s3 import base_keys
 from storage.models import Warehouse
@@ -27,7 +27,7 @@ USES: dict[str, Callable[[Any], object]] = {
     "s3": base_keys,
     "adls": partial(token_credential, authority=None),
     "onelake": partial(token_credential, authority=None),
-    "gcs": partial(source_of, request=google_transport),
+    "gcs": partial(google_credentials, request=google_transport),
 }
 
 

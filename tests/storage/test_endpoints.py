@@ -31,7 +31,7 @@ from storage.network.endpoints import (
 from storage.profiles.addresses import require_acceptable_addresses, require_permitted_addresses
 from storage.profiles.kinds import TYPES, read_profile
 from storage.vending.issue import issue
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, use_settings
 from tests.storage.test_profiles_azure import ADLS, CLIENT, ONELAKE, SHARED
@@ -398,7 +398,7 @@ def test_no_store_is_opened_there_and_nothing_is_lent(monkeypatch: pytest.Monkey
     with pytest.raises(EndpointNotPermitted):
         open_store(profile, read_credential(KEY))
     with pytest.raises(EndpointNotPermitted):
-        issue(profile, read_credential(KEY), location=f"{profile.location}/t", rights=Rights.READ)
+        issue(profile, read_credential(KEY), location=f"{profile.location}/t", rights=FileAccess.READ)
 
 
 # --- where it is asked -------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from storage.errors import StoreRefused, StoreUnavailable
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectTooLarge
-from storage.network.http_session import LARGEST_ANSWER
+from storage.network.http_session import MAX_RESPONSE_BYTES
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorder, Reply
 from tests.storage.cloud_fixtures import Cloud
@@ -119,7 +119,7 @@ def test_what_a_cloud_sends_is_read_within_bounds(
 ) -> None:
     use_storage_settings(monkeypatch, retries=0)
     store, location = cloud.open(), f"{cloud.base}/a"
-    through.answerer = lambda *_: Reply(200, {"Content-Type": "application/xml"}, b" " * (LARGEST_ANSWER + MIB))
+    through.answerer = lambda *_: Reply(200, {"Content-Type": "application/xml"}, b" " * (MAX_RESPONSE_BYTES + MIB))
     with pytest.raises(StoreUnavailable):
         store.is_empty(location, apart_from=lambda _: False)
     through.answerer = lambda *_: Reply(200, {"Content-Length": "10", "Connection": "close"}, b"half")
@@ -132,7 +132,7 @@ def test_what_a_cloud_sends_is_read_within_bounds(
 @pytest.mark.parametrize(
     "reply",
     [
-        Reply(302, {"Location": "http://127.0.0.1:1/"}, b" " * (LARGEST_ANSWER + MIB)),
+        Reply(302, {"Location": "http://127.0.0.1:1/"}, b" " * (MAX_RESPONSE_BYTES + MIB)),
         Reply(302, {"Location": "http://["}, b""),
         Reply(302, {"Location": "http://127.0.0.1:1/", "Content-Encoding": "gzip"}, gzip.compress(b" " * 64 * MIB)),
         Reply(302, {"Location": "http://127.0.0.1:1/"}, b" " * 30, pause=0.1),
@@ -204,7 +204,7 @@ def test_a_cloud_that_drips_is_left(cloud: Cloud, through: Recorder, monkeypatch
 
 @pytest.mark.parametrize("status", [200, 500])
 def test_an_endless_list_is_not_held(store: RemoteStore, recorder: Recorder, bucket: str, status: int) -> None:
-    huge = b" " * (LARGEST_ANSWER + MIB)
+    huge = b" " * (MAX_RESPONSE_BYTES + MIB)
     recorder.answerer = lambda *_: Reply(status, {"Content-Type": "application/xml"}, huge)
     with pytest.raises(StoreUnavailable, match="AnswerNotRead"):
         store.is_empty(f"s3://{bucket}/wh/a", apart_from=lambda _: False)
@@ -254,7 +254,7 @@ def test_a_role_is_not_read_without_end(
     minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_storage_settings(monkeypatch, retries=0)
-    recorder.answerer = lambda *_: Reply(200, {"Content-Type": "text/xml"}, b" " * (LARGEST_ANSWER + MIB))
+    recorder.answerer = lambda *_: Reply(200, {"Content-Type": "text/xml"}, b" " * (MAX_RESPONSE_BYTES + MIB))
     profile = minio.profile(bucket, "wh", endpoint=recorder.endpoint) | {"assume-role-arn": ROLE}
     with pytest.raises(StoreUnavailable, match="AnswerNotRead"):
         opened(profile, minio.credential).require_ready()

@@ -10,7 +10,7 @@ from icekeeper.kernel.errors.types import BadRequest, InvalidLocation
 from storage.credentials.kinds import read_credential
 from storage.profiles.kinds import read_profile
 from storage.profiles.location import location_inside, new_location_inside, parents
-from storage.profiles.place import at_or_above, below, overlap, place_of
+from storage.profiles.location_keys import ancestor_keys, build_location_key, descendant_key_range, keys_overlap
 from tests.storage.test_profiles_gcs import ACCOUNT
 
 S3 = "s3://bucket/wh"
@@ -188,18 +188,18 @@ def test_other_stores(one: str | None, other: str) -> None:
 
 
 def meet(one: Any, other: Any) -> bool:
-    """By the lists and bounds that the database is asked for, which say the same as `overlap`."""
-    place, asked = place_of(*other), place_of(*one)
-    first, end = below(asked)
-    found = place in at_or_above(asked) or first <= place < end
-    assert overlap(place, asked) is found
+    """By the lists and bounds that the database is asked for, which say the same as `keys_overlap`."""
+    place, asked = build_location_key(*other), build_location_key(*one)
+    first, end = descendant_key_range(asked)
+    found = place in ancestor_keys(asked) or first <= place < end
+    assert keys_overlap(place, asked) is found
     return found
 
 
 def test_the_places_above() -> None:
-    place = place_of({"type": "local"}, "file:///a/b")
-    assert [above.removeprefix(place[:32]) for above in at_or_above(place)] == ["/", "/a/", "/a/b/"]
-    assert below(place) == (f"{place[:32]}/a/b/", f"{place[:32]}/a/b0")
+    place = build_location_key({"type": "local"}, "file:///a/b")
+    assert [above.removeprefix(place[:32]) for above in ancestor_keys(place)] == ["/", "/a/", "/a/b/"]
+    assert descendant_key_range(place) == (f"{place[:32]}/a/b/", f"{place[:32]}/a/b0")
 
 
 def test_one_lakehouse_under_two_addresses() -> None:

@@ -16,19 +16,19 @@ from uuid import uuid4
 import pytest
 
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.refreshing import RefreshingValue
 from storage.credentials.kinds import read_credential
 from storage.errors import StoreAccessDenied, StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
-from storage.identity.renewal import Renewed
 from storage.io import s3
 from storage.io.port import ObjectExists
 from storage.io.stores import open_vended_store, store_for
 from storage.network.endpoints import EndpointNotPermitted
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile, StackitProfile
-from storage.storage import Storage
+from storage.storage import WarehouseStorage
 from storage.vending.issue import issue
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.parts.seaweedfs import SeaweedFS
@@ -113,14 +113,14 @@ class Issuer:
 
 def test_what_never_ends_is_asked_for_once() -> None:
     issuer = Issuer(None)
-    renewed = Renewed(issuer)
+    renewed = RefreshingValue(issuer)
     with ThreadPoolExecutor(8) as pool:
         assert {token.number for token in pool.map(lambda _: renewed.current(), range(50))} == {1}
 
 
 def test_what_ends_is_renewed_in_time() -> None:
     issuer = Issuer(0.5)
-    renewed = Renewed(issuer)
+    renewed = RefreshingValue(issuer)
     assert (renewed.current().number, renewed.current().number) == (1, 1)
     threading.Event().wait(0.42)
     token = renewed.current()
@@ -131,12 +131,12 @@ def test_what_ends_is_renewed_in_time() -> None:
 
 def test_what_cannot_be_renewed_is_used_to_its_end() -> None:
     issuer = Issuer(0.5)
-    renewed = Renewed(issuer)
+    renewed = RefreshingValue(issuer)
     renewed.current()
     issuer.fails = True
     threading.Event().wait(0.42)
     assert renewed.current().number == 1
-    other = Renewed(Issuer(0.1))
+    other = RefreshingValue(Issuer(0.1))
     other.current()
     other._issue.fails = True  # type: ignore[attr-defined]
     threading.Event().wait(0.12)
@@ -147,7 +147,7 @@ def test_what_cannot_be_renewed_is_used_to_its_end() -> None:
 def test_nothing_is_kept_of_a_refusal() -> None:
     issuer = Issuer(None)
     issuer.fails = True
-    renewed = Renewed(issuer)
+    renewed = RefreshingValue(issuer)
     with pytest.raises(StoreUnavailable):
         renewed.current()
     issuer.fails = False
@@ -248,7 +248,7 @@ def test_stackit_is_a_store_as_any(minio: Minio, bucket: str) -> None:
 
 
 def test_a_warehouse_has_one_open_store(minio: Minio, bucket: str) -> None:
-    storage = Storage(uuid4(), 1, minio.profile(bucket, "wh"), None)
+    storage = WarehouseStorage(uuid4(), 1, minio.profile(bucket, "wh"), None)
     with ThreadPoolExecutor(8) as pool:
         stores = list(pool.map(store_for, [storage] * 50))
     assert len({id(store) for store in stores}) == 1
@@ -259,7 +259,7 @@ def test_a_warehouse_has_one_open_store(minio: Minio, bucket: str) -> None:
 def test_a_warehouse_without_credential_is_refused_before_anybody_is_asked(
     minio: Minio, bucket: str, recorder: Recorder
 ) -> None:
-    store = store_for(Storage(uuid4(), 1, minio.profile(bucket, "wh", endpoint=recorder.endpoint), None))
+    store = store_for(WarehouseStorage(uuid4(), 1, minio.profile(bucket, "wh", endpoint=recorder.endpoint), None))
     with pytest.raises(CredentialNotIssued, match="has no credential"):
         store.put_new(f"s3://{bucket}/wh/a", b"x")
     assert recorder.requests == []
@@ -271,7 +271,7 @@ def test_a_warehouse_without_credential_is_refused_before_anybody_is_asked(
 def test_a_lent_credential_opens_its_folder_only(minio: Minio, bucket: str) -> None:
     credential = read_credential(minio.credential)
     profile = read_profile(minio.profile(bucket, "wh"), credential)
-    vended = issue(profile, credential, location=f"s3://{bucket}/wh/t", rights=Rights.READ_WRITE)
+    vended = issue(profile, credential, location=f"s3://{bucket}/wh/t", rights=FileAccess.READ_WRITE)
     assert vended is not None
     lent = open_vended_store(profile, vended)
     lent.put_new(f"s3://{bucket}/wh/t/a", b"x")
@@ -293,7 +293,7 @@ def test_no_store_is_opened_at_an_address_that_the_operator_does_not_want(
     use_storage_settings(monkeypatch, allow_private_endpoints=False)
     profile = minio.profile(bucket, "wh", endpoint=recorder.endpoint)
     with pytest.raises(EndpointNotPermitted):
-        store_for(Storage(uuid4(), 1, profile, None))
+        store_for(WarehouseStorage(uuid4(), 1, profile, None))
     with pytest.raises(EndpointNotPermitted):
         opened(profile, minio.credential)
     assert recorder.requests == []

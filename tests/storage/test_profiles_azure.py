@@ -11,8 +11,8 @@ from django.conf import settings
 from icekeeper.kernel.errors.types import CatalogError
 from storage.credentials.kinds import read_credential
 from storage.profiles.kinds import read_profile
-from storage.profiles.options import longest_life_of_credentials
-from storage.profiles.place import place_of
+from storage.profiles.location_keys import build_location_key
+from storage.profiles.options import max_credential_lifetime
 
 ADLS: dict[str, Any] = {"type": "adls", "filesystem": "my-files", "account-name": "account1"}
 WORKSPACE, LAKEHOUSE = "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44", "0198e0f4-3f6e-7c31-8c7d-000000000001"
@@ -181,12 +181,12 @@ def test_defaults_that_are_given_are_shown_and_mean_the_same(document: dict[str,
     left_out = {name: value for name, value in document.items() if name not in {*GIVEN, "host"}}
     short = stored(left_out)
     assert {name for name in given if given[name] != short[name]} == document.keys() - left_out.keys()
-    assert place_of(given, location(document)) == place_of(short, location(left_out))
+    assert build_location_key(given, location(document)) == build_location_key(short, location(left_out))
     assert location(document) == location(left_out)
     credential = read_credential(CLIENT)
     for before, after in ((given, left_out), (short, document)):
         assert read_profile(after, credential, before=before).as_json() == stored(after), "an update"
-    assert longest_life_of_credentials(short) == longest_life_of_credentials(given) == timedelta(hours=1)
+    assert max_credential_lifetime(short) == max_credential_lifetime(given) == timedelta(hours=1)
 
 
 @pytest.mark.parametrize(

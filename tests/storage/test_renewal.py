@@ -12,9 +12,9 @@ import pytest
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import RequestTimeout
+from icekeeper.kernel.refreshing import RefreshingValue
 from icekeeper.kernel.request.deadline import deadline
 from storage.errors import StoreUnavailable
-from storage.identity.renewal import Renewed
 
 SECONDS = 10
 
@@ -43,7 +43,7 @@ class SlowIssuer:
         return Token(self.calls, now() + timedelta(seconds=life))
 
 
-def waiting(pool: ThreadPoolExecutor, renewed: Renewed[Token], threads: int) -> list[Future[Token]]:
+def waiting(pool: ThreadPoolExecutor, renewed: RefreshingValue[Token], threads: int) -> list[Future[Token]]:
     """Threads that have begun to ask; the lock that they wait for cannot be looked into."""
     begun = threading.Barrier(threads + 1)
 
@@ -60,7 +60,7 @@ def waiting(pool: ThreadPoolExecutor, renewed: Renewed[Token], threads: int) -> 
 def test_one_asks_and_all_get_it() -> None:
     issuer = SlowIssuer(3600.0)
     with ThreadPoolExecutor(8) as pool:
-        asking = waiting(pool, Renewed(issuer), 8)
+        asking = waiting(pool, RefreshingValue(issuer), 8)
         issuer.go_on.set()
         assert {each.result(SECONDS).number for each in asking} == {1}
 
@@ -68,7 +68,7 @@ def test_one_asks_and_all_get_it() -> None:
 def test_nobody_waits_for_a_renewal_while_the_old_one_is_good() -> None:
     issuer = SlowIssuer(2.0, 3600.0)
     issuer.go_on.set()
-    renewed = Renewed(issuer)
+    renewed = RefreshingValue(issuer)
     assert renewed.current().number == 1
     issuer.go_on.clear()
     issuer.asked.clear()
@@ -84,7 +84,7 @@ def test_nobody_waits_for_a_renewal_while_the_old_one_is_good() -> None:
 
 def test_who_waited_in_vain_does_not_ask_again() -> None:
     issuer = SlowIssuer(None, 3600.0)
-    renewed = Renewed(issuer)
+    renewed = RefreshingValue(issuer)
     with ThreadPoolExecutor(8) as pool:
         asking = waiting(pool, renewed, 8)
         issuer.go_on.set()
@@ -98,7 +98,7 @@ def test_who_waited_in_vain_does_not_ask_again() -> None:
 @pytest.mark.django_db  # who waits lends its thread, and gives its connection back
 def test_who_waits_for_another_has_no_more_time_than_its_request() -> None:
     issuer = SlowIssuer(3600.0)
-    renewed = Renewed(issuer)
+    renewed = RefreshingValue(issuer)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(renewed.current)
         assert issuer.asked.wait(SECONDS)

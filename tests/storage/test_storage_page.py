@@ -21,7 +21,7 @@ from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.services.warehouses import create_warehouse
 from storage.vending.gcs_boundary import access_boundary
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.s3_policy import s3_policy
 from storage.vending.sts import vended_keys
 from tenancy.actor import INTERNAL
@@ -59,12 +59,12 @@ def test_the_policy_of_clients_is_the_one_that_is_sent() -> None:
     profile = read_profile(storage["storage-profile"], read_credential(storage["storage-credential"]))
     assert isinstance(profile, S3Profile)
     folder = CLIENTS["Statement"][0]["Resource"].removeprefix("arn:aws:s3:::lake/").removesuffix("/*")
-    assert json.loads(s3_policy(profile, folder, Rights.READ_WRITE)) == CLIENTS
+    assert json.loads(s3_policy(profile, folder, FileAccess.READ_WRITE)) == CLIENTS
 
 
 def test_the_boundary_of_google_is_the_one_that_is_sent() -> None:
     [shown] = [block for block in BLOCKS if "availableResource" in block]
-    sent = access_boundary("lake", "warehouse/t1", Rights.READ_WRITE).to_json()
+    sent = access_boundary("lake", "warehouse/t1", FileAccess.READ_WRITE).to_json()
     assert sent["accessBoundary"]["accessBoundaryRules"] == [shown]
 
 

@@ -20,12 +20,12 @@ from storage.validation import access
 from storage.validation.access import NO_OWN_SIGNATURES, NO_TIME_LEFT, examine_access
 from storage.validation.examination import (
     NOT_ATTEMPTED,
-    Check,
     CheckName,
     Guard,
     Report,
     Status,
     StorageValidationFailed,
+    ValidationCheck,
 )
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
@@ -34,7 +34,7 @@ from tests.storage.open_store_fixtures import use_storage_settings
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
-def tried(profile: dict[str, Any], credential: dict[str, Any]) -> dict[CheckName, Check]:
+def tried(profile: dict[str, Any], credential: dict[str, Any]) -> dict[CheckName, ValidationCheck]:
     known = read_credential(credential)
     report = Report()
     read = report.check(CheckName.PROFILE_WELL_FORMED, lambda: read_profile(profile, known))
@@ -42,7 +42,7 @@ def tried(profile: dict[str, Any], credential: dict[str, Any]) -> dict[CheckName
     return {check.name: check for check in report.checks()}
 
 
-def problem(check: Check) -> str:
+def problem(check: ValidationCheck) -> str:
     assert check.status == Status.FAILED
     assert check.error is not None
     return check.error.message

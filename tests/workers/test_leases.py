@@ -14,7 +14,7 @@ from django.db import connection
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from tasks.queue import leases
-from tasks.queue.leases import LEASE_SECONDS, Lease, LeaseLost, take_due_task, take_task
+from tasks.queue.leases import LEASE_SECONDS, Lease, LeaseLost, lease_due_task, lease_task
 from tasks.queue.models import Task
 
 PURGE = Task.Queue.TABULAR_PURGE
@@ -43,12 +43,12 @@ def taken(lease: Lease | None) -> Lease:
 def test_a_task_is_taken_once() -> None:
     task = queue_task(payload={"a": [1, "\u4e2d"]})
     before = now()
-    lease = taken(take_due_task(QUEUES))
+    lease = taken(lease_due_task(QUEUES))
     assert (lease.task_id, lease.queue, lease.warehouse_id, lease.entity_id, lease.payload, lease.attempt) == (
         task.pk, "tabular_purge", task.warehouse_id, task.entity_id, {"a": [1, "\u4e2d"]}, 1
     )  # fmt: skip
-    assert take_due_task(QUEUES) is None
-    assert take_task(task.pk) is None
+    assert lease_due_task(QUEUES) is None
+    assert lease_task(task.pk) is None
     found = row(task)
     assert (found["status"], found["attempt"]) == ("running", 1)
     assert timedelta(0) < found["leased_until"] - before - timedelta(seconds=LEASE_SECONDS - 5) < timedelta(minutes=2)
@@ -62,27 +62,27 @@ def test_the_oldest_due_first_and_only_of_the_queues_asked_for() -> None:
     late, early = (queue_task(scheduled_for=at - timedelta(seconds=age)) for age in (10, 20))
     other = queue_task(queue=Task.Queue.SOFT_DELETION, scheduled_for=at - timedelta(seconds=30))
     future = queue_task(scheduled_for=at + timedelta(hours=1))
-    assert [taken(take_due_task([PURGE.value])).task_id for _ in range(2)] == [early.pk, late.pk]
-    assert take_due_task([PURGE.value]) is None
-    assert taken(take_due_task(QUEUES)).task_id == other.pk
-    assert take_due_task(QUEUES) is None
-    assert taken(take_task(future.pk)).attempt == 1, "by its id a task is taken before it is due"
-    assert take_task(new_id()) is None
+    assert [taken(lease_due_task([PURGE.value])).task_id for _ in range(2)] == [early.pk, late.pk]
+    assert lease_due_task([PURGE.value]) is None
+    assert taken(lease_due_task(QUEUES)).task_id == other.pk
+    assert lease_due_task(QUEUES) is None
+    assert taken(lease_task(future.pk)).attempt == 1, "by its id a task is taken before it is due"
+    assert lease_task(new_id()) is None
 
 
 @pytest.mark.django_db
 def test_a_task_is_due_in_the_moment_it_is_written() -> None:
     for _ in range(30):
         queue_task()
-        taken(take_due_task(QUEUES)).finish()
+        taken(lease_due_task(QUEUES)).finish()
 
 
 @pytest.mark.django_db
 def test_a_dead_worker_is_followed_by_another_and_changes_nothing_any_more() -> None:
     task = queue_task()
-    first = taken(take_due_task(QUEUES))
+    first = taken(lease_due_task(QUEUES))
     let_time_pass(task)
-    second = taken(take_due_task(QUEUES))
+    second = taken(lease_due_task(QUEUES))
     assert (second.task_id, second.attempt) == (task.pk, 2)
     before = row(task)
     with pytest.raises(LeaseLost):
@@ -105,7 +105,7 @@ def test_a_dead_worker_is_followed_by_another_and_changes_nothing_any_more() -> 
 @pytest.mark.django_db
 def test_work_extends_the_lease_now_and_then() -> None:
     task = queue_task()
-    lease = taken(take_due_task(QUEUES))
+    lease = taken(lease_due_task(QUEUES))
     Task.objects.update(leased_until=now() + timedelta(seconds=1))
     before = row(task)
     lease.keep()
@@ -121,9 +121,9 @@ def test_work_extends_the_lease_now_and_then() -> None:
 @pytest.mark.django_db
 def test_a_task_that_is_given_back_is_due_at_once() -> None:
     task = queue_task()
-    taken(take_due_task(QUEUES)).give_back()
+    taken(lease_due_task(QUEUES)).give_back()
     assert (row(task)["status"], row(task)["leased_until"], row(task)["last_error"]) == ("scheduled", None, "")
-    assert taken(take_due_task(QUEUES)).attempt == 2
+    assert taken(lease_due_task(QUEUES)).attempt == 2
 
 
 @pytest.mark.django_db
@@ -131,17 +131,17 @@ def test_a_task_that_fails_is_tried_again_later_and_later_but_not_never() -> Non
     task = queue_task()
     pauses = []
     for attempt in range(1, 45):
-        lease = taken(take_task(task.pk))
+        lease = taken(lease_task(task.pk))
         assert lease.attempt == attempt
         before = now()
         pauses.append(lease.fail(f"no \0 {attempt}" + "x" * 10_000))
         found = row(task)
         assert (found["status"], found["leased_until"]) == ("scheduled", None)
         assert found["last_error"].startswith(f"no \ufffd {attempt}x")
-        assert len(found["last_error"]) == leases.LONGEST_ERROR
+        assert len(found["last_error"]) == leases.MAX_ERROR_LENGTH
         due_in = (found["scheduled_for"] - before).total_seconds()
         assert pauses[-1] - 1 < due_in < pauses[-1] + 60
-        assert take_due_task(QUEUES) is None
+        assert lease_due_task(QUEUES) is None
     assert 3.7 < pauses[0] <= 5
     assert all(later > earlier for earlier, later in pairwise(pauses[:10]))
     assert all(2700 <= pause <= 3600 for pause in pauses[10:])
@@ -152,7 +152,7 @@ def test_a_task_that_fails_is_tried_again_later_and_later_but_not_never() -> Non
 @pytest.mark.parametrize("payload", [[], "text", "{", 7, True, [{"a": 1}]])
 def test_a_payload_that_is_no_object_is_an_empty_one(payload: Any) -> None:
     queue_task(payload=payload)
-    assert taken(take_due_task(QUEUES)).payload == {}
+    assert taken(lease_due_task(QUEUES)).payload == {}
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -165,7 +165,7 @@ def test_workers_that_ask_at_once_get_different_tasks() -> None:
         start.wait(30)
         done = []
         try:
-            while (lease := take_due_task(QUEUES)) is not None:
+            while (lease := lease_due_task(QUEUES)) is not None:
                 done.append(lease.task_id)
                 lease.finish()
         finally:

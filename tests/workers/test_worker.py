@@ -20,8 +20,8 @@ from icekeeper.logs import JsonFormatter
 from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
 from tasks.queue.models import Task
-from tasks.workers import housekeeping
-from tasks.workers.worker import Stopped, Worker
+from tasks.workers import periodic_jobs
+from tasks.workers.worker import Worker, WorkerStopped
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -99,7 +99,7 @@ def test_a_stop_gives_the_task_back(worker: Worker, purged: Path, monkeypatch: p
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalStore, "delete_below", stop_first)
-        with pytest.raises(Stopped):
+        with pytest.raises(WorkerStopped):
             worker.work()
     assert purged.exists()
     assert Task.objects.get().status == "scheduled"
@@ -108,7 +108,7 @@ def test_a_stop_gives_the_task_back(worker: Worker, purged: Path, monkeypatch: p
 
 
 def test_a_worker_without_its_parent_stops(purged: Path) -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(WorkerStopped):
         Worker(poll_interval=60, parent=1_000_000_000).work()
     assert purged.exists()
     Worker(poll_interval=3600, parent=1_000_000_000).run()  # returns
@@ -148,7 +148,7 @@ def test_old_outcomes_are_deleted(bootstrapped: None) -> None:
             warehouse_id=new_id(), key=new_id(), fingerprint=b"", status=200, answer="{}",
             created_at=now() - timedelta(seconds=age),
         )  # fmt: skip
-    housekeeping.keep_house(lambda: None)
+    periodic_jobs.run_periodic_jobs(lambda: None)
     assert IdempotencyRecord.objects.count() == 2
 
 
@@ -160,5 +160,5 @@ def test_a_chore_that_fails_does_not_keep_others_from_theirs(monkeypatch: pytest
         "catalog.services.idempotency.delete_expired_idempotency_records",
     ]
     monkeypatch.setattr(settings, "PERIODIC_TASKS", wrong)
-    housekeeping.keep_house(lambda: None)
+    periodic_jobs.run_periodic_jobs(lambda: None)
     assert done == [1]

@@ -17,9 +17,9 @@ from icekeeper.kernel.db.sql import as_uuid, fetch_one
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
-from storage.storage import Storage
-from storage.vending.delegation import Asked, Delegation, choose_delegation
-from storage.vending.rights import Rights
+from storage.storage import WarehouseStorage
+from storage.vending.delegation import Delegation, RequestedAccess, choose_delegation
+from storage.vending.rights import FileAccess
 from storage.vending.vend import vend
 from storage.vending.vended import Vended
 from tenancy.actor import Actor
@@ -60,16 +60,16 @@ class TabularFiles:
     Without a slash at the end, and with the scheme that the tabular's clients use.
     """
 
-    storage: Storage
+    storage: WarehouseStorage
     locations: tuple[str, ...]
 
 
 def read_storage(
     warehouse_id: UUID, version: int, profile: Any, secret_id: Any, enforced_signatures: str | None
-) -> Storage:
+) -> WarehouseStorage:
     """Of the columns `STORAGE`."""
     secret = None if secret_id is None else as_uuid(secret_id)
-    return Storage(warehouse_id, version, read_stored_json(profile), secret, enforced_signatures)
+    return WarehouseStorage(warehouse_id, version, read_stored_json(profile), secret, enforced_signatures)
 
 
 def read_places(location: str, metadata_location: str, claims: Any) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ def files_of(*, warehouse_id: UUID, tabular_id: UUID) -> TabularFiles | None:
 
 def find_files_for(
     *, actor: Actor, warehouse_id: UUID, identifier: Identifier, kind: Tabular.Kind
-) -> tuple[UUID, TabularFiles, Rights]:
+) -> tuple[UUID, TabularFiles, FileAccess]:
     """The id and the files of a tabular that `actor` may read, and what else they may do with them.
 
     Raises `NoSuchWarehouse`, `NoSuchTable`, `Forbidden`.
@@ -120,7 +120,7 @@ _ON_FILES: Final = {
 """To read them, and to write; nobody writes to the folder of a view. Who may write may read, too."""
 
 
-def require_to_load(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missing: CatalogError) -> Rights | None:
+def require_to_load(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missing: CatalogError) -> FileAccess | None:
     """The rights to its files of somebody who may see it, None without any; the authorizer is asked once.
 
     Raises `missing` for who may not see it.
@@ -129,24 +129,24 @@ def require_to_load(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missi
     return _rights(require_and_ask(actor, Can.GET_METADATA, ref, _ON_FILES[kind], missing=missing))
 
 
-def require_data_rights(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missing: CatalogError) -> Rights:
+def require_data_rights(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missing: CatalogError) -> FileAccess:
     """Raises `Forbidden` for who may not read the files, `missing` for who may not see the tabular either."""
     reading, *writing = _ON_FILES[kind]
     ref = ObjectRef(Securable.Type(kind.value), tabular_id)
     may_write = require_and_ask(actor, reading, ref, writing, missing=missing)
-    return Rights.READ_WRITE if any(may_write) else Rights.READ
+    return FileAccess.READ_WRITE if any(may_write) else FileAccess.READ
 
 
-def data_rights(actor: Actor, kind: Tabular.Kind, tabular_id: UUID) -> Rights | None:
+def data_rights(actor: Actor, kind: Tabular.Kind, tabular_id: UUID) -> FileAccess | None:
     """As `require_to_load`, of a tabular that the caller was told of before."""
     ref = ObjectRef(Securable.Type(kind.value), tabular_id)
     return _rights(allowed_many(actor, [(action, ref) for action in _ON_FILES[kind]]))
 
 
-def _rights(answers: list[bool]) -> Rights | None:
+def _rights(answers: list[bool]) -> FileAccess | None:
     """Of the answers to `_ON_FILES`."""
     may_read, may_write = answers[0], any(answers[1:])
-    return Rights.READ_WRITE if may_write else Rights.READ if may_read else None
+    return FileAccess.READ_WRITE if may_write else FileAccess.READ if may_read else None
 
 
 logger = logging.getLogger("icekeeper.storage")
@@ -157,7 +157,7 @@ class Access:
     """How a caller gets at files: by what way, and to do what."""
 
     delegation: Delegation
-    rights: Rights
+    rights: FileAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class Reader:
 
 
 def access_for(
-    *, reader: Reader, rights: Rights | None, kind: Tabular.Kind, files: TabularFiles | None, asked: Asked
+    *, reader: Reader, rights: FileAccess | None, kind: Tabular.Kind, files: TabularFiles | None, asked: RequestedAccess
 ) -> Access | None:
     """None for who may see the metadata alone, for files that are gone (None), and where no help is needed with them.
 
@@ -186,14 +186,20 @@ def access_for(
         return None
     caller = reader.actor.delegated_by or reader.actor
     if not may_change_catalog(caller.identity):
-        rights = Rights.READ
-    if reader.is_delegate and asked is Asked.SIGNING:
-        asked = Asked.VENDED
+        rights = FileAccess.READ
+    if reader.is_delegate and asked is RequestedAccess.SIGNING:
+        asked = RequestedAccess.VENDED
     return _access(files, rights, asked, signs=kind != Tabular.Kind.VIEW and not reader.is_delegate)
 
 
 def access_to_written(
-    *, actor: Actor, kind: Tabular.Kind, tabular_id: UUID, files: TabularFiles | None, asked: Asked, warehouse_id: UUID
+    *,
+    actor: Actor,
+    kind: Tabular.Kind,
+    tabular_id: UUID,
+    files: TabularFiles | None,
+    asked: RequestedAccess,
+    warehouse_id: UUID,
 ) -> tuple[TabularFiles | None, Access | None]:
     """The files of a tabular in the answer to who wrote it, and how he gets at them.
 
@@ -214,9 +220,9 @@ def access_to_written(
         return None, None
 
 
-def access_of_maker(files: TabularFiles, asked: Asked) -> Access | None:
+def access_of_maker(files: TabularFiles, asked: RequestedAccess) -> Access | None:
     """Of whoever made a table just now, or is about to."""
-    return None if _needs_no_help(files) else _access(files, Rights.READ_WRITE, asked, signs=True)
+    return None if _needs_no_help(files) else _access(files, FileAccess.READ_WRITE, asked, signs=True)
 
 
 def vended_credentials(files: TabularFiles, access: Access) -> list[tuple[str, Vended]]:
@@ -234,6 +240,6 @@ def _needs_no_help(files: TabularFiles) -> bool:
     return bool(files.storage.profile["type"] == "local")
 
 
-def _access(files: TabularFiles, rights: Rights, asked: Asked, *, signs: bool) -> Access:
+def _access(files: TabularFiles, rights: FileAccess, asked: RequestedAccess, *, signs: bool) -> Access:
     chosen = choose_delegation(asked, files.storage.profile)
     return Access(Delegation(vended=chosen.vended, signing=chosen.signing and signs), rights)

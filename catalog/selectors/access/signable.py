@@ -14,7 +14,7 @@ from icekeeper.kernel.db.sql import Row, as_uuid, fetch_one
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
 from storage.profiles.location import parents
-from storage.storage import Storage
+from storage.storage import WarehouseStorage
 
 _TABULAR = f"t.id, t.kind, t.deleted_at IS NOT NULL, {PLACES}"
 
@@ -60,19 +60,19 @@ class Signable:
     locations: tuple[str, ...]
 
 
-def find_by_id(*, warehouse_id: UUID, tabular_id: UUID) -> tuple[Storage, Signable | None]:
+def find_by_id(*, warehouse_id: UUID, tabular_id: UUID) -> tuple[WarehouseStorage, Signable | None]:
     """With the storage of its warehouse. Raises `NoSuchWarehouse` when that is missing or inactive."""
     storage, row = _found(warehouse_id, _BY_ID, [tabular_id, warehouse_id])
     return storage, _signable(row)
 
 
-def find_by_name(*, warehouse_id: UUID, identifier: Identifier) -> tuple[Storage, Signable | None]:
+def find_by_name(*, warehouse_id: UUID, identifier: Identifier) -> tuple[WarehouseStorage, Signable | None]:
     """As `find_by_id`."""
     storage, row = _found(warehouse_id, _BY_NAME, [identifier.path_key, identifier.name_key, warehouse_id])
     return storage, _signable(row)
 
 
-def find_namespace(*, warehouse_id: UUID, path_key: str | None = None) -> tuple[Storage, UUID | None]:
+def find_namespace(*, warehouse_id: UUID, path_key: str | None = None) -> tuple[WarehouseStorage, UUID | None]:
     """The storage of a warehouse, and the id of a namespace in it. Raises as `find_by_id`."""
     storage, (namespace_id,) = _found(warehouse_id, _NAMESPACE, [path_key, warehouse_id])
     return storage, None if namespace_id is None else as_uuid(namespace_id)
@@ -87,7 +87,7 @@ def find_by_location(*, warehouse_id: UUID, base: str, location: str) -> Signabl
     return None if row is None else _signable(row)
 
 
-def _found(warehouse_id: UUID, statement: str, params: list[Any]) -> tuple[Storage, Row]:
+def _found(warehouse_id: UUID, statement: str, params: list[Any]) -> tuple[WarehouseStorage, Row]:
     row = fetch_one(settings.READ_DATABASE, statement, params)
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)

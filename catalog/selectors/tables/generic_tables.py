@@ -20,7 +20,7 @@ from icekeeper.kernel.errors.types import NoSuchGenericTable
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
@@ -85,7 +85,7 @@ class LoadedGenericTable:
     schema: str | None
     statistics: str | None
     files: TabularFiles | None = None
-    rights: Rights | None = None
+    rights: FileAccess | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from storage.errors import no_such_warehouse
 from storage.io.port import ObjectNotFound
 from storage.io.stores import store_for
 from storage.profiles.options import verifies_metadata_on_load
-from storage.storage import Storage
-from storage.vending.rights import Rights
+from storage.storage import WarehouseStorage
+from storage.vending.rights import FileAccess
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
@@ -97,7 +97,7 @@ class Loaded:
     metadata_location: str
     document: bytes
     files: TabularFiles | None = None
-    rights: Rights | None = None
+    rights: FileAccess | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
     return Loaded(tabular_id, metadata_location, document, files, rights)
 
 
-def read_document(storage: Storage, version: Version, stored: Any) -> bytes:
+def read_document(storage: WarehouseStorage, version: Version, stored: Any) -> bytes:
     """The bytes of a metadata file: `stored` from the database, from memory or the object store where that is null."""
     if stored is not None:
         return bytes(stored)
@@ -184,7 +184,7 @@ def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location
     return Loaded(tabular_id, current_location, document)
 
 
-def _read_file(storage: Storage, location: str) -> bytes:
+def _read_file(storage: WarehouseStorage, location: str) -> bytes:
     limit = settings.ICEKEEPER.metadata_file_limit
     return decode(store_for(storage).get(location, limit=limit), limit=limit)
 

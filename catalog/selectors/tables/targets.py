@@ -14,7 +14,7 @@ from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_one
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
-from storage.storage import Storage
+from storage.storage import WarehouseStorage
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
@@ -66,7 +66,7 @@ class Target:
     warehouse_id: UUID
     project_id: str
     warehouse_location: str
-    storage: Storage
+    storage: WarehouseStorage
     allowed_format_versions: list[int]
     default_format_version: int | None
     identifier: Identifier
@@ -132,7 +132,9 @@ def _target(warehouse_id: UUID, identifier: Identifier, row: Row | None) -> Targ
         warehouse_id=warehouse_id,
         project_id=row[13],
         warehouse_location=row[1],
-        storage=Storage(warehouse_id, row[2], _json(row[3]), None if row[4] is None else as_uuid(row[4]), row[14]),
+        storage=WarehouseStorage(
+            warehouse_id, row[2], _json(row[3]), None if row[4] is None else as_uuid(row[4]), row[14]
+        ),
         allowed_format_versions=_json(row[5]),
         default_format_version=row[6],
         identifier=identifier,

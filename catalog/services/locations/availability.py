@@ -22,7 +22,7 @@ from storage.errors import StoreRefused, StoreUnavailable
 from storage.io.stores import store_for
 from storage.profiles.location import location_inside
 from storage.profiles.options import allows_non_empty_locations
-from tasks.queue.leases import Lease, LeaseLost, take_task
+from tasks.queue.leases import Lease, LeaseLost, lease_task
 from tenancy.actor import Actor
 
 RESERVED_SECONDS = 2.0
@@ -60,7 +60,7 @@ def run_pending_purges(actor: Actor, target: Target, location: str) -> None:
     while tasks := _queued_purges(actor, target, compared):
         deadline.begin_write()  # from here on only `budget` ends it: a purge given up must still be given back
         for task_id in tasks:
-            lease = take_task(task_id)
+            lease = lease_task(task_id)
             if lease is None:
                 budget.wait_for_the_worker()
             else:

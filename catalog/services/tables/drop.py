@@ -22,7 +22,7 @@ from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import new_id
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from tasks.queue.leases import Lease, cancel_tasks, someone_works_at
+from tasks.queue.leases import Lease, cancel_tasks, has_running_tasks
 from tasks.queue.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -133,7 +133,7 @@ def cancel_expirations(warehouse_id: UUID, ids: Sequence[UUID]) -> bool:
     """
     for first in range(0, len(ids), AT_ONCE):
         batch = ids[first : first + AT_ONCE]
-        if someone_works_at(Task.Queue.SOFT_DELETION, warehouse_id, batch):
+        if has_running_tasks(Task.Queue.SOFT_DELETION, warehouse_id, batch):
             return False
         cancel_tasks(Task.Queue.SOFT_DELETION, warehouse_id, batch)
     return True

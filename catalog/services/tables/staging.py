@@ -25,7 +25,7 @@ from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, InvalidLocation
 from storage.errors import no_such_warehouse
 from storage.profiles.location import location_inside
-from storage.profiles.options import longest_life_of_credentials
+from storage.profiles.options import max_credential_lifetime
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
@@ -47,7 +47,7 @@ def reserve_staged_location(
     when `actor` has it already. The name stays free. Raises as `lock_name`, `require_own_folder` and `take_location`.
     """
     location = location_inside(metadata["location"], base=target.warehouse_location)
-    held_for = GOOD_FOR + longest_life_of_credentials(target.storage.profile)
+    held_for = GOOD_FOR + max_credential_lifetime(target.storage.profile)
     with translate_integrity_errors(Tabular.Kind.TABLE, target.identifier), write_transaction():
         table_uuid = UUID(metadata["table-uuid"])
         warehouse = lock_name(actor, target, namespace_id, Tabular.Kind.TABLE, table_uuid)

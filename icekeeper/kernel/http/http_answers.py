@@ -11,15 +11,15 @@ import requests
 _PIECE: Final = 65_536
 
 
-class UnusableAnswer(Exception):
+class UnusableResponse(Exception):
     """Why an answer was not read to its end."""
 
 
-class TooLarge(UnusableAnswer):
+class ResponseTooLarge(UnusableResponse):
     """It has more bytes than whoever asked can use."""
 
 
-class StayingSession(requests.Session):
+class NoRedirectSession(requests.Session):
     """Follows no redirect. With `allow_redirects=False` requests does not either, but reads and unpacks all of one."""
 
     def get_redirect_target(self, _answer: requests.Response) -> None:
@@ -29,22 +29,22 @@ class StayingSession(requests.Session):
 def read_body(answer: requests.Response, *, limit: int, until: float) -> bytes:
     """The body of a streamed answer, as it came: compressed ones are refused, for nobody asked for them.
 
-    What has come is looked at each time: a server that sends byte after byte does not hold us up. Raises
-    `TooLarge` above `limit` bytes, `UnusableAnswer` at `until`, seconds on the monotonic clock; and what the connection
-    raises.
+    Received bytes are checked after each read, so a server that sends byte after byte cannot block the thread. Raises
+    `ResponseTooLarge` above `limit` bytes, `UnusableResponse` at `until`, seconds on the monotonic clock; and what the
+    connection raises.
     """
     if answer.headers.get("Content-Encoding", "identity") != "identity":
-        raise UnusableAnswer("sent something compressed, which was not asked for")
-    return read_pieces(lambda size: answer.raw.read1(size, decode_content=False), limit=limit, until=until)
+        raise UnusableResponse("sent something compressed, which was not asked for")
+    return read_bounded(lambda size: answer.raw.read1(size, decode_content=False), limit=limit, until=until)
 
 
-def read_pieces(read: Callable[[int], bytes], *, limit: int, until: float) -> bytes:
+def read_bounded(read: Callable[[int], bytes], *, limit: int, until: float) -> bytes:
     """All that `read` gives: up to so many bytes of what has come, none at the end. Raises as `read_body`."""
     body = bytearray()
     while piece := read(_PIECE):
         body += piece
         if len(body) > limit:
-            raise TooLarge(f"sent more than {limit} bytes")
+            raise ResponseTooLarge(f"sent more than {limit} bytes")
         if time.monotonic() > until:
-            raise UnusableAnswer("did not send all of its answer in time")
+            raise UnusableResponse("did not send all of its answer in time")
     return bytes(body)

@@ -19,7 +19,7 @@ LATE: Final = "did not send all of its answer in time"
 
 
 @contextmanager
-def cut_off(connected: socket.socket | None, seconds: float | None) -> Iterator[None]:
+def time_limit(connected: socket.socket | None, seconds: float | None) -> Iterator[None]:
     """Raises TimeoutError when what is inside, which reads from `connected`, took so many seconds.
 
     The end of the stream that it has then may look like the end of an answer.
@@ -61,7 +61,7 @@ class Timed:
     def getresponse(self) -> Any:
         connected, response = self.sock, None
         try:
-            with cut_off(connected, self.timeout):
+            with time_limit(connected, self.timeout):
                 response = super().getresponse()  # type: ignore[misc]  # of the connection that this is mixed into
         except TimeoutError:
             if response is not None:  # of half a head

@@ -10,7 +10,7 @@ from storage.models import Warehouse
 from storage.selectors.warehouses import get_warehouse_named_for
 from storage.services.warehouse_storage import access_checks
 from storage.validation.access import examine_access
-from storage.validation.examination import OF_THE_STORE, Check, Status
+from storage.validation.examination import STORE_CHECKS, Status, ValidationCheck
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 
@@ -48,13 +48,13 @@ class Command(BaseCommand):
             raise CommandError(f"The storage of warehouse {warehouse.name} does not work")
 
 
-def _checks(warehouse: Warehouse) -> list[Check]:
+def _checks(warehouse: Warehouse) -> list[ValidationCheck]:
     """Return the checks of the store, and others that failed."""
     checks = access_checks(warehouse, examine_access)
-    return [check for check in checks if check.name in OF_THE_STORE or check.status == Status.FAILED]
+    return [check for check in checks if check.name in STORE_CHECKS or check.status == Status.FAILED]
 
 
-def _json(check: Check) -> dict[str, Any]:
+def _json(check: ValidationCheck) -> dict[str, Any]:
     problem = None if check.error is None else check.error.message
     return {
         "check": check.name.value,
@@ -65,7 +65,7 @@ def _json(check: Check) -> dict[str, Any]:
     }
 
 
-def _sentence(check: Check) -> str:
+def _sentence(check: ValidationCheck) -> str:
     if check.error is not None:
         return check.error.message
     if check.status == Status.SKIPPED:

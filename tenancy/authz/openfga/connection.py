@@ -22,13 +22,13 @@ from urllib3.exceptions import (
 )
 
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.http_answers import UnusableAnswer, read_pieces
+from icekeeper.kernel.http.http_answers import UnusableResponse, read_bounded
 from icekeeper.kernel.http.timed_connections import (
     TimedHTTPConnection,
     TimedHTTPPool,
     TimedHTTPSConnection,
     TimedHTTPSPool,
-    cut_off,
+    time_limit,
 )
 from icekeeper.kernel.json.strict import JsonBound, read_json
 from icekeeper.kernel.request import deadline
@@ -132,14 +132,14 @@ class Connection:
 def _body(answer: BaseHTTPResponse, until: float) -> bytes:
     is_whole = False
     try:
-        with cut_off(getattr(answer, "socket", None), until - time.monotonic()):
-            body = read_pieces(
+        with time_limit(getattr(answer, "socket", None), until - time.monotonic()):
+            body = read_bounded(
                 lambda size: answer.read1(size, decode_content=False),
                 limit=LARGEST_ANSWER,
                 until=until,
             )
         is_whole = True
-    except (UnusableAnswer, HTTPError, OSError) as error:
+    except (UnusableResponse, HTTPError, OSError) as error:
         raise OpenFgaUnavailable(_reason(error), is_in_doubt=True) from None
     finally:
         if is_whole:

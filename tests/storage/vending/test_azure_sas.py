@@ -35,7 +35,7 @@ from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.profiles.kinds import read_profile
 from storage.vending import azure_sas
 from storage.vending.issue import UnsupportedCredential, issue
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.vended import Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
 from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
@@ -105,8 +105,8 @@ def signed_with_delegation_key(sent: dict[str, str], resource: str) -> str:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("rights", "permissions"), [(Rights.READ, "rl"), (Rights.READ_WRITE, "rawdl")])
-def test_a_signature_with_the_key_of_the_account(rights: Rights, permissions: str) -> None:
+@pytest.mark.parametrize(("rights", "permissions"), [(FileAccess.READ, "rl"), (FileAccess.READ_WRITE, "rawdl")])
+def test_a_signature_with_the_key_of_the_account(rights: FileAccess, permissions: str) -> None:
     token = azure_sas.directory_sas(adls(), "wh/ns/t1", rights, signer=ACCOUNT_KEY, start=AT, expiry=EXPIRY)
     sent = fields(token)
     signature, version = sent.pop("sig"), sent["sv"]
@@ -142,12 +142,12 @@ def test_a_signature_with_a_delegated_key() -> None:
 
 def delegated_signature(profile: AdlsProfile | OneLakeProfile) -> dict[str, str]:
     signer = delegation_key()
-    return fields(azure_sas.directory_sas(profile, "wh/t1", Rights.READ, signer=signer, start=AT, expiry=EXPIRY))
+    return fields(azure_sas.directory_sas(profile, "wh/t1", FileAccess.READ, signer=signer, start=AT, expiry=EXPIRY))
 
 
 @given(folders("*?$%" + PLAIN + UNICODE))
 def test_what_is_signed_is_the_path_byte_by_byte(folder: str) -> None:
-    token = azure_sas.directory_sas(adls(), folder, Rights.READ, signer=ACCOUNT_KEY, start=AT, expiry=EXPIRY)
+    token = azure_sas.directory_sas(adls(), folder, FileAccess.READ, signer=ACCOUNT_KEY, start=AT, expiry=EXPIRY)
     sent = fields(token)
     assert sent["sdd"] == str(folder.count("/") + 1)
     assert sent["sig"] == signed_with_account_key(sent, f"/blob/acct/lake/{folder}")
@@ -155,7 +155,7 @@ def test_what_is_signed_is_the_path_byte_by_byte(folder: str) -> None:
 
 def vend(document: dict[str, Any], location: str, **members: Any) -> Vended:
     credential = read_credential(document)
-    found = issue(adls(document, **members), credential, location=location, rights=Rights.READ)
+    found = issue(adls(document, **members), credential, location=location, rights=FileAccess.READ)
     assert found is not None
     return found
 
@@ -193,7 +193,7 @@ def test_nothing_is_signed_for_what_lies_outside(location: str) -> None:
 
 def test_the_whole_container_is_never_the_folder() -> None:
     with pytest.raises(ValueError, match="whole container"):
-        azure_sas.directory_sas(adls(), "", Rights.READ, signer=ACCOUNT_KEY, start=AT, expiry=EXPIRY)
+        azure_sas.directory_sas(adls(), "", FileAccess.READ, signer=ACCOUNT_KEY, start=AT, expiry=EXPIRY)
 
 
 @pytest.mark.parametrize("key", ["canary-key-that-is-none", "canary ü", "a"])
@@ -209,7 +209,7 @@ def test_onelake_has_no_account_key() -> None:
             onelake(),
             read_credential(SHARED),
             location=f"abfss://{WORKSPACE}@onelake.dfs.fabric.microsoft.com/{LAKEHOUSE}/Files/t",
-            rights=Rights.READ,
+            rights=FileAccess.READ,
         )
     assert refused.value.status == 501
 
@@ -275,7 +275,9 @@ def delegated(keys: AtFake, *, folder: str = "t1", document: dict[str, Any] = AP
     profile = adls(document, **{"authority-host": keys.service.address} | members)
     credential: Credential = read_credential(document)
     assert isinstance(credential, AzureClientCredentials | AzureSystemIdentity)
-    return azure_sas.issue(profile, credential, location=f"{profile.location}/{folder}", rights=Rights.READ, keys=keys)
+    return azure_sas.issue(
+        profile, credential, location=f"{profile.location}/{folder}", rights=FileAccess.READ, keys=keys
+    )
 
 
 def test_a_key_is_asked_for_once(azure_fake: FakeService) -> None:
@@ -393,7 +395,7 @@ def test_this_servers_identity_is_shown_to_azure_only(azure_fake: FakeService, m
     for host in ("evil.example.com", "dfs.core.windows.net.evil.com", "core.windows.net.evil"):
         profile = adls(APPLICATION, host=host)  # as one that an earlier version kept
         with pytest.raises(CredentialNotIssued, match="hosts of Azure only"):
-            azure_sas.issue(profile, own, location=f"{profile.location}/t", rights=Rights.READ, keys=keys)
+            azure_sas.issue(profile, own, location=f"{profile.location}/t", rights=FileAccess.READ, keys=keys)
     assert (keys.asked, azure_fake.asked) == ([], [])
     profile = adls(SYSTEM, **{"authority-host": azure_fake.address})
     assert azure._authority(profile, own) is None

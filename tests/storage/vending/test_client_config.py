@@ -10,14 +10,14 @@ import pytest
 from storage.credentials.credential import Credential
 from storage.credentials.kinds import read_credential
 from storage.profiles.kinds import read_profile
-from storage.vending.client_config import Signer, client_config, credential_config
+from storage.vending.client_config import SignerEndpoint, client_config, credential_config
 from storage.vending.vended import Vended
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_900, tzinfo=UTC)
 AT_MS = "1767323045678"
 KEYS = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.session-token": "c"}
 LENT = Vended(KEYS, AT)
-SIGNER = Signer("https://c/catalog/", "v1/signer/w/tabular-id/t/v1/aws/s3/sign")
+SIGNER = SignerEndpoint("https://c/catalog/", "v1/signer/w/tabular-id/t/v1/aws/s3/sign")
 REFRESH = "https://c/catalog/v1/w/namespaces/n/tables/t/credentials"
 PLAIN: dict[str, Any] = {"type": "s3", "bucket": "lake", "region": "eu-1", "sts-enabled": False}
 FULL = PLAIN | {"endpoint": "http://h:9000", "path-style-access": True, "aws-kms-key-arn": "arn:aws:kms:eu-1:1:key/k"}

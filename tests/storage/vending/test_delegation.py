@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from storage.vending.delegation import Asked, Delegation, asked_in, choose_delegation
+from storage.vending.delegation import Delegation, RequestedAccess, choose_delegation, parse_requested_access
 
 VENDED, SIGNING, BOTH, NONE = (
     Delegation(vended=vended, signing=signing)
@@ -17,26 +17,26 @@ VENDED, SIGNING, BOTH, NONE = (
 @pytest.mark.parametrize(
     ("header", "asked"),
     [
-        (None, Asked.NOTHING),
-        ("", Asked.NOTHING),
-        (" , ,", Asked.NOTHING),
-        ("vended-credentials", Asked.VENDED),
-        ("remote-signing", Asked.SIGNING),
-        ("client-managed", Asked.CLIENT_MANAGED),
-        ("vended-credentials,remote-signing", Asked.VENDED | Asked.SIGNING),
-        (" remote-signing ,\tvended-credentials, other", Asked.VENDED | Asked.SIGNING),
-        ("client-managed, vended-credentials", Asked.VENDED),
-        ("remote-signing,client-managed", Asked.SIGNING),
-        ("client-managed,client-managed", Asked.CLIENT_MANAGED),
-        ("Vended-Credentials", Asked.NOTHING),
-        ("vended-credentials;q=1", Asked.NOTHING),
-        ("vended credentials", Asked.NOTHING),
-        ("x" * 100_000, Asked.NOTHING),
-        ("client-managed, unknown", Asked.CLIENT_MANAGED),
+        (None, RequestedAccess.NOTHING),
+        ("", RequestedAccess.NOTHING),
+        (" , ,", RequestedAccess.NOTHING),
+        ("vended-credentials", RequestedAccess.VENDED),
+        ("remote-signing", RequestedAccess.SIGNING),
+        ("client-managed", RequestedAccess.CLIENT_MANAGED),
+        ("vended-credentials,remote-signing", RequestedAccess.VENDED | RequestedAccess.SIGNING),
+        (" remote-signing ,\tvended-credentials, other", RequestedAccess.VENDED | RequestedAccess.SIGNING),
+        ("client-managed, vended-credentials", RequestedAccess.VENDED),
+        ("remote-signing,client-managed", RequestedAccess.SIGNING),
+        ("client-managed,client-managed", RequestedAccess.CLIENT_MANAGED),
+        ("Vended-Credentials", RequestedAccess.NOTHING),
+        ("vended-credentials;q=1", RequestedAccess.NOTHING),
+        ("vended credentials", RequestedAccess.NOTHING),
+        ("x" * 100_000, RequestedAccess.NOTHING),
+        ("client-managed, unknown", RequestedAccess.CLIENT_MANAGED),
     ],
 )
-def test_the_header(header: str | None, asked: Asked) -> None:
-    assert asked_in(header) == asked
+def test_the_header(header: str | None, asked: RequestedAccess) -> None:
+    assert parse_requested_access(header) == asked
 
 
 def s3(*, sts: bool, signing: bool) -> dict[str, Any]:
@@ -46,14 +46,14 @@ def s3(*, sts: bool, signing: bool) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("asked", "chosen"),
     [
-        (Asked.NOTHING, (VENDED, SIGNING, VENDED, NONE)),
-        (Asked.VENDED, (VENDED, SIGNING, VENDED, NONE)),
-        (Asked.SIGNING, (SIGNING, SIGNING, VENDED, NONE)),
-        (Asked.VENDED | Asked.SIGNING, (BOTH, SIGNING, VENDED, NONE)),
-        (Asked.CLIENT_MANAGED, (NONE, NONE, NONE, NONE)),
+        (RequestedAccess.NOTHING, (VENDED, SIGNING, VENDED, NONE)),
+        (RequestedAccess.VENDED, (VENDED, SIGNING, VENDED, NONE)),
+        (RequestedAccess.SIGNING, (SIGNING, SIGNING, VENDED, NONE)),
+        (RequestedAccess.VENDED | RequestedAccess.SIGNING, (BOTH, SIGNING, VENDED, NONE)),
+        (RequestedAccess.CLIENT_MANAGED, (NONE, NONE, NONE, NONE)),
     ],
 )
-def test_the_choice(asked: Asked, chosen: tuple[Delegation, ...]) -> None:
+def test_the_choice(asked: RequestedAccess, chosen: tuple[Delegation, ...]) -> None:
     profiles = [
         s3(sts=sts, signing=signing) for sts, signing in ((True, True), (False, True), (True, False), (False, False))
     ]
@@ -71,7 +71,15 @@ def test_the_choice(asked: Asked, chosen: tuple[Delegation, ...]) -> None:
         ({"type": "local"}, NONE),
     ],
 )
-@pytest.mark.parametrize("asked", [Asked.NOTHING, Asked.VENDED, Asked.SIGNING, Asked.VENDED | Asked.SIGNING])
-def test_other_stores_know_no_signing(asked: Asked, profile: dict[str, Any], chosen: Delegation) -> None:
+@pytest.mark.parametrize(
+    "asked",
+    [
+        RequestedAccess.NOTHING,
+        RequestedAccess.VENDED,
+        RequestedAccess.SIGNING,
+        RequestedAccess.VENDED | RequestedAccess.SIGNING,
+    ],
+)
+def test_other_stores_know_no_signing(asked: RequestedAccess, profile: dict[str, Any], chosen: Delegation) -> None:
     assert choose_delegation(asked, profile) == chosen
-    assert choose_delegation(Asked.CLIENT_MANAGED, profile) == NONE
+    assert choose_delegation(RequestedAccess.CLIENT_MANAGED, profile) == NONE

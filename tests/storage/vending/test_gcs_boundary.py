@@ -27,13 +27,13 @@ from icekeeper.kernel.errors.types import InvalidLocation
 from storage.credentials.gcs import GcsServiceAccount
 from storage.credentials.kinds import read_credential
 from storage.errors import StoreUnavailable
-from storage.identity.google import GoogleAnswer, GoogleTransport
+from storage.identity.google import GoogleResponse, GoogleTransport
 from storage.identity.keys import CredentialNotIssued
 from storage.profiles.gcs import GcsProfile
 from storage.profiles.kinds import read_profile
 from storage.vending import gcs_boundary
 from storage.vending.gcs_boundary import access_boundary, cel_string
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.vended import Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
 from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
@@ -55,7 +55,7 @@ class ToTheFake(GoogleTransport):
         self.service = service
         self.hosts: list[str] = []
 
-    def __call__(self, url: str, *rest: Any, **more: Any) -> GoogleAnswer:
+    def __call__(self, url: str, *rest: Any, **more: Any) -> GoogleResponse:
         host, path = re.fullmatch(r"(https?://[^/]+)(/.*)", url).groups()  # type: ignore[union-attr]
         self.hosts.append(host)
         return super().__call__(f"{self.service.address}{path}", *rest, **more)
@@ -79,7 +79,7 @@ def key_file(**changed: str) -> dict[str, str]:
 
 
 def ask(
-    service: FakeService, location: str = "gs://lake/wh/t1", rights: Rights = Rights.READ, **changed: str
+    service: FakeService, location: str = "gs://lake/wh/t1", rights: FileAccess = FileAccess.READ, **changed: str
 ) -> tuple[Vended, list[str]]:
     document = {"type": "gcs", "credential-type": "service-account-key", "key": key_file(**changed)}
     credential = read_credential(document)
@@ -102,8 +102,8 @@ def rule(boundary: dict[str, Any]) -> dict[str, Any]:
     return dict(only)
 
 
-@pytest.mark.parametrize(("rights", "role"), [(Rights.READ, "objectViewer"), (Rights.READ_WRITE, "objectUser")])
-def test_what_is_asked_and_what_is_made_of_the_answer(service: FakeService, rights: Rights, role: str) -> None:
+@pytest.mark.parametrize(("rights", "role"), [(FileAccess.READ, "objectViewer"), (FileAccess.READ_WRITE, "objectUser")])
+def test_what_is_asked_and_what_is_made_of_the_answer(service: FakeService, rights: FileAccess, role: str) -> None:
     lent, hosts = ask(service, rights=rights)
     assert lent.config == {"gcs.oauth2.token": "lent-token", "gcs.project-id": "my-project"}
     assert abs(lent.expires_at - now() - timedelta(seconds=1800)) < timedelta(seconds=10)
@@ -152,7 +152,7 @@ def test_nothing_is_asked_for_what_lies_outside(service: FakeService, location: 
 
 def test_the_whole_bucket_is_never_the_folder() -> None:
     with pytest.raises(ValueError, match="whole bucket"):
-        access_boundary("lake", "", Rights.READ)
+        access_boundary("lake", "", FileAccess.READ)
 
 
 LITERAL = r"'((?:[^'\\]|\\['\\])*)'"
@@ -174,7 +174,7 @@ def read_literals(expression: str) -> tuple[str, str, str]:
 
 @given(folders("'\\$*?%\"" + PLAIN + UNICODE))
 def test_no_name_gets_out_of_its_string(folder: str) -> None:
-    boundary = access_boundary("lake", folder, Rights.READ).to_json()
+    boundary = access_boundary("lake", folder, FileAccess.READ).to_json()
     expression = rule(json.loads(json.dumps(boundary)))["availabilityCondition"]["expression"]
     assert read_literals(expression) == (
         f"projects/_/buckets/lake/objects/{folder}/",

@@ -19,7 +19,7 @@ from storage.profiles.s3 import S3Profile
 from storage.signing.uri import Parameters
 from storage.validation.s3_requests import StoreAnswer, encoded_key, send, sign
 from storage.vending.issue import issue
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.sts import keys_of
 from tests.parts.s3 import S3Server
 
@@ -54,7 +54,7 @@ class Lender:
         credential = read_credential(store.credential)
         profile = read_profile(store.profile(self.bucket, "wh"), credential)
         assert isinstance(profile, S3Profile)
-        vended = issue(profile, credential, location=f"s3://{self.bucket}/wh/a", rights=Rights.READ_WRITE)
+        vended = issue(profile, credential, location=f"s3://{self.bucket}/wh/a", rights=FileAccess.READ_WRITE)
         assert vended is not None
         self.profile, self.keys = profile, keys_of(vended)
         for key in OTHERS:

@@ -25,7 +25,7 @@ from storage.identity.keys import CredentialNotIssued
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.vending import oss
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.vended import Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
 from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
@@ -55,7 +55,7 @@ def profile(**members: Any) -> S3Profile:
     return read
 
 
-def ask(service: FakeService, rights: Rights = Rights.READ, **members: Any) -> Vended:
+def ask(service: FakeService, rights: FileAccess = FileAccess.READ, **members: Any) -> Vended:
     credential = read_credential(CREDENTIAL)
     assert isinstance(credential, AliyunOss)
     own = profile(**{"sts-endpoint": service.address} | members)
@@ -73,7 +73,7 @@ def test_alibabas_own_example_of_a_signature() -> None:
 
 def test_what_is_asked_and_what_is_made_of_the_answer(service: FakeService) -> None:
     service.answers["/"] = [GOOD]
-    lent = ask(service, Rights.READ_WRITE, **{"sts-token-validity-seconds": 900})
+    lent = ask(service, FileAccess.READ_WRITE, **{"sts-token-validity-seconds": 900})
     assert lent.config == {
         "s3.access-key-id": "STS.lent",
         "s3.secret-access-key": "lent-secret",
@@ -99,7 +99,7 @@ def test_what_is_asked_and_what_is_made_of_the_answer(service: FakeService) -> N
         "RoleSessionName": "lakekeeper-sts",
         "DurationSeconds": "900",
         "ExternalId": "canary-external",
-        "Policy": oss.ram_policy("lake", "wh/t1", Rights.READ_WRITE),
+        "Policy": oss.ram_policy("lake", "wh/t1", FileAccess.READ_WRITE),
     }
     assert form["Signature"] == signed_again(form)
     assert b"canary-secret" not in asked.body
@@ -136,8 +136,8 @@ READ = {"oss:GetObject", "oss:GetObjectVersion", "oss:ListObjects", "oss:GetBuck
 WRITE = {"oss:PutObject", "oss:AbortMultipartUpload", "oss:ListParts", "oss:DeleteObject"}
 
 
-@pytest.mark.parametrize(("rights", "allowed"), [(Rights.READ, READ), (Rights.READ_WRITE, READ | WRITE)])
-def test_the_policy(rights: Rights, allowed: set[str]) -> None:
+@pytest.mark.parametrize(("rights", "allowed"), [(FileAccess.READ, READ), (FileAccess.READ_WRITE, READ | WRITE)])
+def test_the_policy(rights: FileAccess, allowed: set[str]) -> None:
     policy = oss.ram_policy("lake", "wh/t1", rights)
     assert json.loads(policy)["Version"] == "1"
     assert actions(policy) == allowed
@@ -155,9 +155,9 @@ def test_the_policy(rights: Rights, allowed: set[str]) -> None:
 def test_a_policy_is_for_one_folder_or_there_is_none(folder: str, other: str) -> None:
     if any(sign in folder for sign in ("*", "?", "${")):
         with pytest.raises(CredentialNotIssued):
-            oss.ram_policy("lake", folder, Rights.READ)
+            oss.ram_policy("lake", folder, FileAccess.READ)
         return
-    listed = statement(oss.ram_policy("lake", folder, Rights.READ), "oss:ListObjects")["Condition"]
+    listed = statement(oss.ram_policy("lake", folder, FileAccess.READ), "oss:ListObjects")["Condition"]
     (pattern,) = listed["StringLike"]["oss:Prefix"]
     assert plain_matches(pattern, f"{folder}/x")
     assert plain_matches(pattern, f"{other}/x") == f"{other}/x".startswith(f"{folder}/")
@@ -166,7 +166,7 @@ def test_a_policy_is_for_one_folder_or_there_is_none(folder: str, other: str) ->
 
 def test_the_whole_bucket_is_never_the_folder() -> None:
     with pytest.raises(ValueError, match="whole bucket"):
-        oss.ram_policy("lake", "", Rights.READ)
+        oss.ram_policy("lake", "", FileAccess.READ)
 
 
 @pytest.mark.parametrize(
@@ -202,4 +202,4 @@ def test_a_region_is_no_way_to_another_host(region: str) -> None:
     credential = read_credential(CREDENTIAL)
     assert isinstance(credential, AliyunOss)
     with pytest.raises(CredentialNotIssued, match="region"):
-        oss.issue(profile().having(region=region), credential, location="s3://lake/wh/t1", rights=Rights.READ)
+        oss.issue(profile().having(region=region), credential, location="s3://lake/wh/t1", rights=FileAccess.READ)

@@ -23,11 +23,11 @@ from storage.credentials.kinds import read_credential
 from storage.credentials.s3 import CloudflareR2
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
-from storage.identity.token_service import LARGEST_ANSWER
+from storage.identity.token_service import MAX_RESPONSE_BYTES
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.vending import r2
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.vended import Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
 
@@ -44,7 +44,7 @@ GOOD = said({"success": True, "errors": [], "messages": [], "result": LENT})
 LOCATION = "s3://lake/wh/t*1"
 
 
-def ask(service: FakeService, location: str = LOCATION, rights: Rights = Rights.READ, **members: Any) -> Vended:
+def ask(service: FakeService, location: str = LOCATION, rights: FileAccess = FileAccess.READ, **members: Any) -> Vended:
     credential = read_credential(CREDENTIAL)
     document = {"type": "s3", "bucket": "lake", "key-prefix": "wh", "region": "auto", "sts-enabled": False}
     profile = read_profile(document | {"endpoint": "https://acc.r2.cloudflarestorage.com"} | members, credential)
@@ -54,9 +54,11 @@ def ask(service: FakeService, location: str = LOCATION, rights: Rights = Rights.
 
 
 @pytest.mark.parametrize(
-    ("rights", "permission"), [(Rights.READ, "object-read-only"), (Rights.READ_WRITE, "object-read-write")]
+    ("rights", "permission"), [(FileAccess.READ, "object-read-only"), (FileAccess.READ_WRITE, "object-read-write")]
 )
-def test_what_is_asked_and_what_is_made_of_the_answer(service: FakeService, rights: Rights, permission: str) -> None:
+def test_what_is_asked_and_what_is_made_of_the_answer(
+    service: FakeService, rights: FileAccess, permission: str
+) -> None:
     service.answers[PATH] = [GOOD]
     lent = ask(service, rights=rights, **{"sts-token-validity-seconds": 900})
     assert lent.config == {
@@ -124,7 +126,7 @@ def test_a_failure_passes(service: FakeService, limit: Callable[..., None], stat
     ("answer", "told"),
     [
         (Said(503, b"canary"), "status 503"),
-        (Said(200, b" " * (LARGEST_ANSWER + 1)), f"more than {LARGEST_ANSWER} bytes"),
+        (Said(200, b" " * (MAX_RESPONSE_BYTES + 1)), f"more than {MAX_RESPONSE_BYTES} bytes"),
         (Said(200, b"[[[[[[[[[[[[[[[[", drips=True), "in time"),
     ],
 )

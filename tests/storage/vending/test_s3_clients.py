@@ -11,13 +11,13 @@ from storage.credentials.kinds import read_credential
 from storage.profiles.kinds import read_profile
 from storage.vending.client_config import client_config, credential_config
 from storage.vending.issue import issue
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from tests.parts.minio import Minio
 
 pytestmark = pytest.mark.django_db
 
 
-def told(minio: Minio, bucket: str, rights: Rights) -> list[dict[str, Any]]:
+def told(minio: Minio, bucket: str, rights: FileAccess) -> list[dict[str, Any]]:
     """`config` of a table and of its `storage-credentials`."""
     credential = read_credential(minio.credential)
     profile = read_profile(minio.profile(bucket, "wh"), credential)
@@ -27,7 +27,7 @@ def told(minio: Minio, bucket: str, rights: Rights) -> list[dict[str, Any]]:
 
 
 def test_a_writer_needs_no_more(minio: Minio, bucket: str) -> None:
-    for config in told(minio, bucket, Rights.READ_WRITE):
+    for config in told(minio, bucket, FileAccess.READ_WRITE):
         io, location = PyArrowFileIO(config), f"s3://{bucket}/wh/t 1/data/f.parquet"
         assert not io.new_input(location).exists()
         with io.new_output(location).create() as out:
@@ -44,7 +44,7 @@ def test_a_writer_needs_no_more(minio: Minio, bucket: str) -> None:
 
 def test_a_writer_gets_no_more(minio: Minio, bucket: str) -> None:
     minio.client().put_object(Bucket=bucket, Key="wh/t 10/there", Body=b"others'")
-    for config in told(minio, bucket, Rights.READ_WRITE):
+    for config in told(minio, bucket, FileAccess.READ_WRITE):
         io, location = PyArrowFileIO(config), f"s3://{bucket}/wh/t 10/there"
         for touch in (lambda: io.new_input(location).open(), lambda: io.delete(location)):  # noqa: B023 - called at once
             with pytest.raises(OSError, match=r"ACCESS_DENIED|AWS Error \[code 15\]|Forbidden"):
@@ -54,7 +54,7 @@ def test_a_writer_gets_no_more(minio: Minio, bucket: str) -> None:
 
 def test_a_reader_cannot_write(minio: Minio, bucket: str) -> None:
     minio.client().put_object(Bucket=bucket, Key="wh/t 1/there", Body=b"data")
-    for config in told(minio, bucket, Rights.READ):
+    for config in told(minio, bucket, FileAccess.READ):
         io, location = PyArrowFileIO(config), f"s3://{bucket}/wh/t 1/there"
         with io.new_input(location).open() as file:
             assert file.read() == b"data"

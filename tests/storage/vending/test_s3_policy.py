@@ -14,8 +14,8 @@ from storage.identity.keys import CredentialNotIssued
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.vending.folder import folder_of
-from storage.vending.rights import Rights
-from storage.vending.s3_policy import LONGEST_POLICY, partition, s3_policy
+from storage.vending.rights import FileAccess
+from storage.vending.s3_policy import MAX_POLICY_LENGTH, partition, s3_policy
 from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
 from tests.storage.vending.policy_fixtures import actions, aws_matches, denied, plain_matches, statement
 
@@ -48,8 +48,8 @@ OTHERS = (
 def test_a_store_that_calls_itself_aws_is_asked_for_plain_names_only(members: dict[str, Any]) -> None:
     for folder in ("wh/a*", "wh/a?b", "wh/a${b}"):
         with pytest.raises(CredentialNotIssued, match="location with"):
-            s3_policy(profile(**members), folder, Rights.READ)
-    assert "lake/wh/a/*" in s3_policy(profile(**members), "wh/a", Rights.READ)
+            s3_policy(profile(**members), folder, FileAccess.READ)
+    assert "lake/wh/a/*" in s3_policy(profile(**members), "wh/a", FileAccess.READ)
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,11 @@ def test_a_store_that_calls_itself_aws_is_asked_for_plain_names_only(members: di
     ],
 )
 def test_aws_knows_its_variables_at_each_of_its_addresses(members: dict[str, Any]) -> None:
-    assert "/wh/a${*}/*" in s3_policy(profile(**members), "wh/a*", Rights.READ)
+    assert "/wh/a${*}/*" in s3_policy(profile(**members), "wh/a*", FileAccess.READ)
 
 
 def test_the_whole_policy() -> None:
-    assert json.loads(s3_policy(profile(), "wh/t1", Rights.READ_WRITE)) == {
+    assert json.loads(s3_policy(profile(), "wh/t1", FileAccess.READ_WRITE)) == {
         "Version": "2012-10-17",
         "Statement": [
             {
@@ -93,8 +93,8 @@ def test_the_whole_policy() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("rights", list(Rights))
-def test_keys_with_parent_segments_are_denied_and_no_others(rights: Rights) -> None:
+@pytest.mark.parametrize("rights", list(FileAccess))
+def test_keys_with_parent_segments_are_denied_and_no_others(rights: FileAccess) -> None:
     patterns = denied(s3_policy(profile(), "wh/t1", rights))
 
     def is_denied(key: str) -> bool:
@@ -109,13 +109,13 @@ def test_keys_with_parent_segments_are_denied_and_no_others(rights: Rights) -> N
 @pytest.mark.parametrize(
     ("rights", "key", "allowed"),
     [
-        (Rights.READ, None, READ),
-        (Rights.READ, KEY, READ | {"kms:Decrypt"}),
-        (Rights.READ_WRITE, None, READ | WRITE),
-        (Rights.READ_WRITE, KEY, READ | WRITE | {"kms:Decrypt", "kms:GenerateDataKey"}),
+        (FileAccess.READ, None, READ),
+        (FileAccess.READ, KEY, READ | {"kms:Decrypt"}),
+        (FileAccess.READ_WRITE, None, READ | WRITE),
+        (FileAccess.READ_WRITE, KEY, READ | WRITE | {"kms:Decrypt", "kms:GenerateDataKey"}),
     ],
 )
-def test_rights_and_the_key_of_encryption(rights: Rights, key: str | None, allowed: set[str]) -> None:
+def test_rights_and_the_key_of_encryption(rights: FileAccess, key: str | None, allowed: set[str]) -> None:
     policy = s3_policy(profile(**{"aws-kms-key-arn": key}), "wh/t1", rights)
     assert actions(policy) == allowed
     if key is not None:
@@ -139,14 +139,14 @@ def test_rights_and_the_key_of_encryption(rights: Rights, key: str | None, allow
 )
 def test_the_partition(members: dict[str, Any], expected: str) -> None:
     assert partition(profile(**members)) == expected
-    policy = s3_policy(profile(**members), "t", Rights.READ)
+    policy = s3_policy(profile(**members), "t", FileAccess.READ)
     assert statement(policy, "s3:ListBucket")["Resource"] == f"arn:{expected}:s3:::lake"
 
 
 @given(folders("*?$${}\\" + PLAIN + UNICODE), folders("*?$${}\\" + PLAIN + UNICODE))
 def test_aws_reads_one_folder_and_no_other(folder: str, other: str) -> None:
     assume(not f"{other}/".startswith(f"{folder}/"))
-    policy = s3_policy(profile(), folder, Rights.READ_WRITE)
+    policy = s3_policy(profile(), folder, FileAccess.READ_WRITE)
     objects = statement(policy, "s3:GetObject")["Resource"]
     listed = statement(policy, "s3:ListBucket")["Condition"]["StringLike"]["s3:prefix"]
     assert objects == f"arn:aws:s3:::lake/{listed}"
@@ -160,9 +160,9 @@ def test_aws_reads_one_folder_and_no_other(folder: str, other: str) -> None:
 def test_a_store_without_variables_reads_one_folder_or_is_not_asked(folder: str, other: str) -> None:
     if any(sign in folder for sign in ("*", "?", "${")):
         with pytest.raises(CredentialNotIssued):
-            s3_policy(compat(), folder, Rights.READ_WRITE)
+            s3_policy(compat(), folder, FileAccess.READ_WRITE)
         return
-    policy = s3_policy(compat(), folder, Rights.READ_WRITE)
+    policy = s3_policy(compat(), folder, FileAccess.READ_WRITE)
     for matches in READERS:
         listed = statement(policy, "s3:ListBucket")["Condition"]["StringLike"]["s3:prefix"]
         assert matches(listed, f"{folder}/x")
@@ -172,27 +172,27 @@ def test_a_store_without_variables_reads_one_folder_or_is_not_asked(folder: str,
 @pytest.mark.parametrize("folder", ["a*b", "a?b", "a${b", "${aws:username}", "*", "a/*/b"])
 def test_a_store_that_may_not_know_the_escapes_is_not_asked(folder: str) -> None:
     with pytest.raises(CredentialNotIssued, match="location with"):
-        s3_policy(compat(), folder, Rights.READ)
-    s3_policy(profile(), folder, Rights.READ)
+        s3_policy(compat(), folder, FileAccess.READ)
+    s3_policy(profile(), folder, FileAccess.READ)
 
 
 @pytest.mark.parametrize("folder", ["cash$", "$a", "a$b/$c", "$ {x}", "$$"])
 def test_a_dollar_sign_alone_is_no_variable(folder: str) -> None:
-    assert f'"arn:aws:s3:::lake/{folder}/*"' in s3_policy(compat(), folder, Rights.READ)
+    assert f'"arn:aws:s3:::lake/{folder}/*"' in s3_policy(compat(), folder, FileAccess.READ)
     escaped = folder.replace("$", "${$}")
-    assert f'"arn:aws:s3:::lake/{escaped}/*"' in s3_policy(profile(), folder, Rights.READ)
+    assert f'"arn:aws:s3:::lake/{escaped}/*"' in s3_policy(profile(), folder, FileAccess.READ)
 
 
 def test_a_policy_is_never_longer_than_stores_take() -> None:
-    short = len(s3_policy(profile(), "a", Rights.READ_WRITE)) - 2
-    longest = (LONGEST_POLICY - short) // 2
+    short = len(s3_policy(profile(), "a", FileAccess.READ_WRITE)) - 2
+    longest = (MAX_POLICY_LENGTH - short) // 2
     assert longest > 700
-    policy = s3_policy(profile(), "a" * longest, Rights.READ_WRITE)
-    assert LONGEST_POLICY - 1 <= len(policy) <= LONGEST_POLICY
+    policy = s3_policy(profile(), "a" * longest, FileAccess.READ_WRITE)
+    assert MAX_POLICY_LENGTH - 1 <= len(policy) <= MAX_POLICY_LENGTH
     with pytest.raises(CredentialNotIssued, match="too long: a policy for it has 20"):
-        s3_policy(profile(), "a" * (longest + 1), Rights.READ_WRITE)
+        s3_policy(profile(), "a" * (longest + 1), FileAccess.READ_WRITE)
     with pytest.raises(CredentialNotIssued, match="too long"):
-        s3_policy(profile(), "日" * 300, Rights.READ)
+        s3_policy(profile(), "日" * 300, FileAccess.READ)
 
 
 @pytest.mark.parametrize(
@@ -217,4 +217,4 @@ def test_a_bucket_may_be_the_base(location: str) -> None:
 
 def test_the_whole_bucket_is_never_the_folder() -> None:
     with pytest.raises(ValueError, match="whole bucket"):
-        s3_policy(profile(), "", Rights.READ)
+        s3_policy(profile(), "", FileAccess.READ)

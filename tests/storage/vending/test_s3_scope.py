@@ -18,7 +18,7 @@ from storage.identity.s3 import assume_role
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.vending.issue import issue
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.s3_policy import s3_policy
 from storage.vending.vended import Vended
 from tests.parts.minio import Minio
@@ -29,7 +29,9 @@ pytestmark = pytest.mark.django_db
 _examples = count(1)
 
 
-def vended(minio: Minio, bucket: str, folder: str, rights: Rights = Rights.READ_WRITE, **members: Any) -> Vended:
+def vended(
+    minio: Minio, bucket: str, folder: str, rights: FileAccess = FileAccess.READ_WRITE, **members: Any
+) -> Vended:
     credential = read_credential(minio.credential)
     profile = read_profile(minio.profile(bucket, "wh", **members), credential)
     found = issue(profile, credential, location=f"s3://{bucket}/wh/{folder}", rights=rights)
@@ -154,7 +156,7 @@ def test_dots_lead_nowhere(minio: Minio, bucket: str, key: str) -> None:
 
 def test_readers_change_nothing(minio: Minio, bucket: str) -> None:
     minio.client().put_object(Bucket=bucket, Key="wh/t1/there", Body=b"data")
-    s3 = client(minio, vended(minio, bucket, "t1", Rights.READ))
+    s3 = client(minio, vended(minio, bucket, "t1", FileAccess.READ))
     assert s3.get_object(Bucket=bucket, Key="wh/t1/there")["Body"].read() == b"data"
     assert s3.head_object(Bucket=bucket, Key="wh/t1/there")["ContentLength"] == 4
     assert s3.list_objects_v2(Bucket=bucket, Prefix="wh/t1/")["KeyCount"] == 1
@@ -176,7 +178,7 @@ def test_why_minio_is_not_asked_about_stars(minio: Minio, bucket: str) -> None:
     credential = read_credential(minio.credential)
     profile = read_profile(minio.profile(bucket, "wh"), credential)
     assert isinstance(profile, S3Profile)
-    policy = s3_policy(profile.having(flavor="aws", endpoint=None), "wh/a*", Rights.READ_WRITE)
+    policy = s3_policy(profile.having(flavor="aws", endpoint=None), "wh/a*", FileAccess.READ_WRITE)
     assert json.loads(policy)["Statement"][0]["Resource"].endswith("/wh/a${*}/*")
     keys = assume_role(profile, credential, role_arn=None, session_name="s", DurationSeconds=900, Policy=policy)
     s3 = minio.client(
@@ -205,6 +207,6 @@ def test_a_key_that_the_store_does_not_know_gets_nothing(minio: Minio, bucket: s
     credential = read_credential(minio.credential | {"secret-access-key": "canary-wrong"})
     profile = read_profile(minio.profile(bucket, "wh"), credential)
     with pytest.raises(CredentialNotIssued) as refused:
-        issue(profile, credential, location=f"s3://{bucket}/wh/t1", rights=Rights.READ)
+        issue(profile, credential, location=f"s3://{bucket}/wh/t1", rights=FileAccess.READ)
     assert (refused.value.status, refused.value.wire_type) == (412, "ShortTermCredentialError")
     assert "canary" not in refused.value.message

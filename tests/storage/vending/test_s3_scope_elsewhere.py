@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from storage.credentials.kinds import read_credential
 from storage.profiles.kinds import read_profile
 from storage.vending.issue import issue
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from tests.parts.seaweedfs import SeaweedFS
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +26,7 @@ def place(seaweedfs: SeaweedFS) -> str:
     return seaweedfs.create_bucket(f"scope-{next(_numbers)}")
 
 
-def client(store: SeaweedFS, bucket: str, folder: str, rights: Rights) -> Any:
+def client(store: SeaweedFS, bucket: str, folder: str, rights: FileAccess) -> Any:
     credential = read_credential(store.credential)
     profile = read_profile(store.profile(bucket, "wh"), credential)
     lent = issue(profile, credential, location=f"s3://{bucket}/wh/{folder}", rights=rights)
@@ -57,7 +57,7 @@ def may(call: Any, **arguments: Any) -> bool:
     ],
 )  # fmt: skip
 def test_a_name_is_read_letter_by_letter(seaweedfs: SeaweedFS, place: str, own: str, other: str) -> None:
-    s3 = client(seaweedfs, place, own, Rights.READ_WRITE)
+    s3 = client(seaweedfs, place, own, FileAccess.READ_WRITE)
     assert may(s3.put_object, Bucket=place, Key=f"wh/{own}/x", Body=b"")
     assert may(s3.list_objects_v2, Bucket=place, Prefix=f"wh/{own}/")
     assert may(s3.delete_object, Bucket=place, Key=f"wh/{own}/x")
@@ -70,7 +70,7 @@ def test_a_name_is_read_letter_by_letter(seaweedfs: SeaweedFS, place: str, own: 
 
 def test_a_reader_cannot_write(seaweedfs: SeaweedFS, place: str) -> None:
     seaweedfs.client().put_object(Bucket=place, Key="wh/t1/there", Body=b"")
-    s3 = client(seaweedfs, place, "t1", Rights.READ)
+    s3 = client(seaweedfs, place, "t1", FileAccess.READ)
     assert may(s3.get_object, Bucket=place, Key="wh/t1/there")
     assert not may(s3.put_object, Bucket=place, Key="wh/t1/there", Body=b"")
     assert not may(s3.delete_object, Bucket=place, Key="wh/t1/there")
@@ -78,4 +78,4 @@ def test_a_reader_cannot_write(seaweedfs: SeaweedFS, place: str) -> None:
 
 def test_seaweedfs_does_not_tell_large_letters_from_small_ones(seaweedfs: SeaweedFS, place: str) -> None:
     """Its own: no policy can help. Tables whose locations differ in that alone are open to each other's clients."""
-    assert may(client(seaweedfs, place, "T1", Rights.READ_WRITE).put_object, Bucket=place, Key="wh/t1/x", Body=b"")
+    assert may(client(seaweedfs, place, "T1", FileAccess.READ_WRITE).put_object, Bucket=place, Key="wh/t1/x", Body=b"")

@@ -20,11 +20,11 @@ from storage.identity.keys import CredentialNotIssued
 from storage.profiles.kinds import read_profile
 from storage.profiles.profile import MissingCredential
 from storage.secrets.stores import secret_store
-from storage.storage import Storage
+from storage.storage import WarehouseStorage
 from storage.vending import vend as module
 from storage.vending.cache import CacheStatistics
 from storage.vending.issue import UnsupportedCredential, issue, issue_credential
-from storage.vending.rights import Rights
+from storage.vending.rights import FileAccess
 from storage.vending.vend import statistics, vend
 from tests.parts.minio import Minio
 
@@ -42,33 +42,33 @@ def empty_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def storage(minio: Minio, bucket: str) -> Storage:
+def storage(minio: Minio, bucket: str) -> WarehouseStorage:
     return stored(minio, bucket)
 
 
-def stored(minio: Minio, bucket: str, credential: dict[str, Any] | None = None, **members: Any) -> Storage:
+def stored(minio: Minio, bucket: str, credential: dict[str, Any] | None = None, **members: Any) -> WarehouseStorage:
     document = minio.credential | (credential or {})
     profile = read_profile(minio.profile(bucket, "wh", **members), read_credential(document))
     secret_id = uuid4()
     secret_store().put(secret_id, document)
-    return Storage(uuid4(), 1, profile.as_json(), secret_id)
+    return WarehouseStorage(uuid4(), 1, profile.as_json(), secret_id)
 
 
-def key_of(storage: Storage, folder: str = "t1", rights: Rights = Rights.READ) -> str:
+def key_of(storage: WarehouseStorage, folder: str = "t1", rights: FileAccess = FileAccess.READ) -> str:
     lent = vend(storage, location=f"s3://{storage.profile['bucket']}/wh/{folder}", rights=rights)
     assert lent is not None
     return lent.config["s3.access-key-id"]
 
 
-def test_it_is_shared_by_those_who_ask_for_the_same(storage: Storage) -> None:
+def test_it_is_shared_by_those_who_ask_for_the_same(storage: WarehouseStorage) -> None:
     first = key_of(storage)
     assert key_of(storage) == first
-    later = Storage(storage.warehouse_id, 2, storage.profile, storage.secret_id)
+    later = WarehouseStorage(storage.warehouse_id, 2, storage.profile, storage.secret_id)
     others = [
         key_of(storage, "t2"),
-        key_of(storage, rights=Rights.READ_WRITE),
+        key_of(storage, rights=FileAccess.READ_WRITE),
         key_of(later),
-        key_of(Storage(uuid4(), 1, storage.profile, storage.secret_id)),
+        key_of(WarehouseStorage(uuid4(), 1, storage.profile, storage.secret_id)),
     ]
     assert len({first, *others}) == 5
     assert statistics() == {
@@ -83,13 +83,13 @@ def change(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"cache": read.cache}))
 
 
-def test_sharing_can_be_off(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sharing_can_be_off(storage: WarehouseStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     change(monkeypatch, enabled="false")
     assert key_of(storage) != key_of(storage)
     assert statistics() == {}
 
 
-def test_what_is_kept_is_bounded(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_is_bounded(storage: WarehouseStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     change(monkeypatch, capacity="2")
     for folder in ("t1", "t2", "t3"):
         key_of(storage, folder)
@@ -108,31 +108,31 @@ def test_what_is_kept_is_bounded(storage: Storage, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_nothing_is_lent_where_the_profile_says_so(profile: dict[str, Any]) -> None:
-    assert vend(Storage(uuid4(), 1, profile, None), location="anything", rights=Rights.READ) is None
+    assert vend(WarehouseStorage(uuid4(), 1, profile, None), location="anything", rights=FileAccess.READ) is None
 
 
 def test_an_unsaved_profile_gets_new_ones(minio: Minio, bucket: str) -> None:
     credential = read_credential(minio.credential)
     on = read_profile(minio.profile(bucket), credential)
     off = read_profile(minio.profile(bucket, **{"sts-enabled": False}), credential)
-    lent = [issue(on, credential, location=f"s3://{bucket}/t", rights=Rights.READ) for _ in range(2)]
+    lent = [issue(on, credential, location=f"s3://{bucket}/t", rights=FileAccess.READ) for _ in range(2)]
     assert lent[0] is not None
     assert lent[0].config != (lent[1] and lent[1].config)
-    assert issue(off, credential, location=f"s3://{bucket}/t", rights=Rights.READ) is None
+    assert issue(off, credential, location=f"s3://{bucket}/t", rights=FileAccess.READ) is None
     assert statistics()["s3"].size == 0
 
 
-def test_refusals(minio: Minio, storage: Storage) -> None:
+def test_refusals(minio: Minio, storage: WarehouseStorage) -> None:
     bucket = storage.profile["bucket"]
     with pytest.raises(InvalidLocation):
-        vend(storage, location=f"s3://{bucket}/other/t", rights=Rights.READ)
-    without = Storage(storage.warehouse_id, 2, storage.profile, None)
+        vend(storage, location=f"s3://{bucket}/other/t", rights=FileAccess.READ)
+    without = WarehouseStorage(storage.warehouse_id, 2, storage.profile, None)
     with pytest.raises(MissingCredential) as missing:
-        vend(without, location=f"s3://{bucket}/wh/t", rights=Rights.READ)
+        vend(without, location=f"s3://{bucket}/wh/t", rights=FileAccess.READ)
     assert missing.value.status == 400
     wrong = stored(minio, bucket, {"secret-access-key": "canary"})
     with pytest.raises(CredentialNotIssued) as refused:
-        vend(wrong, location=f"s3://{bucket}/wh/t", rights=Rights.READ)
+        vend(wrong, location=f"s3://{bucket}/wh/t", rights=FileAccess.READ)
     assert "canary" not in refused.value.message
     assert statistics()["s3"].size == 0
 
@@ -141,12 +141,12 @@ def test_a_kind_of_credential_that_lends_nothing(minio: Minio, bucket: str) -> N
     profile = read_profile(minio.profile(bucket), read_credential(minio.credential))
     other = read_credential({"type": "gcs", "credential-type": "gcp-system-identity"})
     with pytest.raises(UnsupportedCredential) as refused:
-        issue_credential(profile, other, location=f"s3://{bucket}/t", rights=Rights.READ)
+        issue_credential(profile, other, location=f"s3://{bucket}/t", rights=FileAccess.READ)
     assert (refused.value.status, refused.value.wire_type) == (501, "UnsupportedCredentialError")
 
 
 def test_a_store_that_is_gone_is_asked_again_when_it_is_back(
-    minio: Minio, storage: Storage, limit: Callable[..., None]
+    minio: Minio, storage: WarehouseStorage, limit: Callable[..., None]
 ) -> None:
     limit(retries=0, connect_timeout=1.0, request_timeout=1.0)
     with minio.relay.refusing(), pytest.raises(StoreUnavailable) as gone:
@@ -169,7 +169,7 @@ class SlotPool:
         self.ended += 1
 
 
-def test_the_thread_is_lent_while_the_store_is_asked(storage: Storage) -> None:
+def test_the_thread_is_lent_while_the_store_is_asked(storage: WarehouseStorage) -> None:
     slot_pool = SlotPool()
     set_slot_pool(slot_pool)
     try:
@@ -181,11 +181,11 @@ def test_the_thread_is_lent_while_the_store_is_asked(storage: Storage) -> None:
         set_slot_pool(None)
 
 
-def test_a_hit_costs_microseconds(storage: Storage) -> None:
+def test_a_hit_costs_microseconds(storage: WarehouseStorage) -> None:
     location = f"s3://{storage.profile['bucket']}/wh/t1"
     times = []
     for _ in range(2000):
         began = time.perf_counter()
-        vend(storage, location=location, rights=Rights.READ)
+        vend(storage, location=location, rights=FileAccess.READ)
         times.append(time.perf_counter() - began)
     assert sorted(times)[len(times) // 2] < 50e-6, "about 5 on an idle machine"

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tasks.spark.progress import Step, StepFailedError, check, one_line, run_steps
+from tasks.spark.progress import PipelineStep, StepFailedError, check, one_line, run_steps
 
 JAVA_ERROR = """An error occurred while calling o42.sql.
 : org.apache.iceberg.exceptions.RESTException: Error occurred while processing GET request
@@ -19,7 +19,7 @@ Caused by: java.net.ConnectException: Connection refused
 
 def test_each_step_says_its_number_title_time_and_result() -> None:
     out = io.StringIO()
-    run_steps((Step("load", lambda run: f"{run} rows"), Step("verify", lambda run: "fine")), 7, out=out)
+    run_steps((PipelineStep("load", lambda run: f"{run} rows"), PipelineStep("verify", lambda run: "fine")), 7, out=out)
     assert re.fullmatch(r"\[1/2\] load      0\.0 s  7 rows\n\[2/2\] verify    0\.0 s  fine\n", out.getvalue())
 
 
@@ -30,7 +30,7 @@ def test_the_first_failing_step_ends_the_run_in_one_line() -> None:
         check([], "3 rows\n instead of 4")
         return "unreachable"
 
-    steps = (Step("first", fail), Step("second", lambda _: done.append(1) or ""))
+    steps = (PipelineStep("first", fail), PipelineStep("second", lambda _: done.append(1) or ""))
     out = io.StringIO()
     with pytest.raises(StepFailedError) as raised:
         run_steps(steps, None, out=out)

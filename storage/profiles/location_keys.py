@@ -7,11 +7,11 @@ from hashlib import blake2b
 from itertools import accumulate
 from typing import Any
 
-from storage.profiles.azure import USUAL_HOST
+from storage.profiles.azure import DEFAULT_HOST
 from storage.profiles.s3_address import store_at
 
 
-def place_of(profile: dict[str, Any], location: str) -> str:
+def build_location_key(profile: dict[str, Any], location: str) -> str:
     """The store, as a digest, and the folder in it: `<32 hex digits>/a/b/`, for a stored profile and its location.
 
     Places are stored: another form of them needs a migration.
@@ -20,17 +20,17 @@ def place_of(profile: dict[str, Any], location: str) -> str:
     return f"{digest}{_folder(location)}/"
 
 
-def overlap(one: str, other: str) -> bool:
+def keys_overlap(one: str, other: str) -> bool:
     """Whether two warehouses at these places have files in common."""
     return one.startswith(other) or other.startswith(one)
 
 
-def at_or_above(place: str) -> list[str]:
+def ancestor_keys(place: str) -> list[str]:
     """The places that `place` lies in, the whole store first and itself last."""
     return list(accumulate(re.findall(r"[^/]*/", place)))
 
 
-def below(place: str) -> tuple[str, str]:
+def descendant_key_range(place: str) -> tuple[str, str]:
     """The first place at or in `place`, and the first one behind them all, in the order of bytes."""
     return place, f"{place.removesuffix('/')}0"
 
@@ -40,7 +40,7 @@ def _store(profile: dict[str, Any]) -> tuple[object, ...]:
         case "s3" | "stackit":
             return "s3", profile["bucket"], store_at(profile["endpoint"], profile["bucket"])
         case "adls":
-            return "adls", profile["filesystem"], profile["account-name"], profile["host"] or USUAL_HOST
+            return "adls", profile["filesystem"], profile["account-name"], profile["host"] or DEFAULT_HOST
         case "onelake":  # one lakehouse goes by the names of several hosts
             return "onelake", profile["workspace-id"]
         case "gcs":

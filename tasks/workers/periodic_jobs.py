@@ -15,7 +15,7 @@ EVERY_SECONDS = 60.0
 logger = logging.getLogger("icekeeper.tasks")
 
 
-def keep_house(keep_going: Callable[[], object]) -> None:
+def run_periodic_jobs(keep_going: Callable[[], object]) -> None:
     """Call each service of `settings.PERIODIC_TASKS`, which deletes in batches what is too old.
 
     One that fails does not keep the others from it; `keep_going` is called before each.

@@ -35,7 +35,7 @@ class NotImplementedByStore(StoreRefused):
     """The store knows nothing of something in the request."""
 
 
-def refusal(status: int, code: str | None, location: str) -> CatalogError:
+def store_error(status: int, code: str | None, location: str) -> CatalogError:
     """What an answer other than success means for the object at `location`."""
     said = code or f"status {status}"
     if code in NO_BUCKET:
@@ -52,15 +52,15 @@ def refusal(status: int, code: str | None, location: str) -> CatalogError:
     return kind(f"The object store refused what it was asked for {location}: {said}")
 
 
-def too_large(location: str, limit: int) -> ObjectTooLarge:
+def too_large_error(location: str, limit: int) -> ObjectTooLarge:
     return ObjectTooLarge(f"The file at {location} is larger than {limit} bytes")
 
 
-def unanswered(why: str, location: str) -> StoreUnavailable:
+def unavailable_error(why: str, location: str) -> StoreUnavailable:
     return StoreUnavailable(f"The object store did not answer for {location}: {why}")
 
 
-def obstore_refusal(error: Exception, location: str) -> CatalogError:
+def obstore_error(error: Exception, location: str) -> CatalogError:
     """Of an exception of obstore, whose text ends in a description by its fields.
 
     What stands before that holds the name of the object as it is, which is anybody's choice; in the description no
@@ -71,10 +71,10 @@ def obstore_refusal(error: Exception, location: str) -> CatalogError:
     status = _STATUS.search(described)
     if status is not None:
         code = _CODE.search(described, status.end())
-        return refusal(int(status[1]), code and (code[1] or code[2]), location)
+        return store_error(int(status[1]), code and (code[1] or code[2]), location)
     if isinstance(error, ValueError):
         return InvalidLocation(f"Location {location!r} cannot be the name of an object")
     if isinstance(error, UnauthenticatedError):
         return StoreAccessDenied(f"There is no credential to ask for {location} with")
     no_answer = _NO_ANSWER.search(described)
-    return unanswered(no_answer[1].lower() if no_answer else type(error).__name__, location)
+    return unavailable_error(no_answer[1].lower() if no_answer else type(error).__name__, location)

@@ -9,16 +9,17 @@ from icekeeper.kernel.db.sql import fetch_one
 from icekeeper.kernel.errors.types import BadRequest, Conflict
 from icekeeper.kernel.names import name_key
 from storage.credentials.credential import Credential
-from storage.credentials.kinds import SERVERS_OWN
+from storage.credentials.kinds import SYSTEM_IDENTITY_TYPES
 from storage.models import Warehouse
-from storage.profiles.place import at_or_above, below, place_of
+from storage.profiles.location_keys import ancestor_keys, build_location_key, descendant_key_range
 from storage.profiles.profile import Profile
 from tenancy.models import Server
 
-# The bounds are compared byte by byte, as the index `warehouse_at` is sorted.
+# The bounds are compared byte by byte, as the index `warehouse_by_location_key` is sorted.
 _OTHERS = """
 SELECT 1 FROM storage_warehouse
- WHERE (place = ANY(%s) OR (place ~>=~ %s AND place ~<~ %s)) AND (project_id = %s OR %s OR credential_type = ANY(%s))
+ WHERE (location_key = ANY(%s) OR (location_key ~>=~ %s AND location_key ~<~ %s))
+   AND (project_id = %s OR %s OR credential_type = ANY(%s))
    AND id <> %s LIMIT 1
 """
 
@@ -34,7 +35,7 @@ class WarehouseOverlap(BadRequest):
     wire_type = "CreateWarehouseStorageProfileOverlap"
 
 
-def lock_places() -> None:
+def lock_locations() -> None:
     """To be called first in a transaction that takes a place: one at a time, by the row of the server."""
     Server.objects.select_for_update().get()
 
@@ -49,25 +50,25 @@ def require_free_name(project_id: str, name: str) -> None:
         raise name_taken(name)
 
 
-def meets_all_projects(profile: Profile, credential: Credential | None) -> bool:
+def conflicts_across_projects(profile: Profile, credential: Credential | None) -> bool:
     """Whether a warehouse shares files with none of any project.
 
     So it is with folders of this machine, and with what is reached by the server's own identity: there nothing else
     keeps the projects apart. Elsewhere a key says who may use a bucket, and nobody keeps others from it by naming it.
     """
-    return profile.type == "local" or (credential is not None and credential.is_servers_own)
+    return profile.type == "local" or (credential is not None and credential.uses_system_identity)
 
 
-def require_free_place(
+def require_free_location(
     profile: Profile, credential: Credential | None, *, project_id: str, owner: UUID = NOBODY
 ) -> None:
     """Raises `WarehouseOverlap` (400) when files of another warehouse, active or not, are in, around or at `profile`'s.
 
     But for `owner`, the warehouse that the place is for, and those of other projects where neither of the two
-    `meets_all_projects`.
+    `conflicts_across_projects`.
     """
-    place = place_of(profile.as_json(), profile.location)
-    meets_all = meets_all_projects(profile, credential)
-    others = [at_or_above(place), *below(place), project_id, meets_all, SERVERS_OWN, owner]
+    place = build_location_key(profile.as_json(), profile.location)
+    meets_all = conflicts_across_projects(profile, credential)
+    others = [ancestor_keys(place), *descendant_key_range(place), project_id, meets_all, SYSTEM_IDENTITY_TYPES, owner]
     if fetch_one("default", _OTHERS, others) is not None:
         raise WarehouseOverlap(f"Storage profile overlaps with that of another warehouse: {profile.location}")

@@ -1,0 +1,92 @@
+"""Values that expire, such as keys and tokens, refreshed by one thread before they do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from copy import copy
+from datetime import datetime
+from threading import Lock
+from typing import Final, Generic, Protocol, TypeVar, cast
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors.types import Busy, CatalogError
+from icekeeper.kernel.request import deadline
+from icekeeper.kernel.request.thread_slots import release_thread_slot
+
+REFRESH_AFTER: Final = 0.8
+"""The part of its lifetime after which a value is refreshed."""
+MAX_WAIT_SECONDS: Final = 60.0
+"""For another thread that fetches the value."""
+RETRY_PAUSE_SECONDS: Final = 10.0
+"""Between two attempts to refresh a value that is still valid."""
+
+
+class Expiring(Protocol):
+    @property
+    def expires_at(self) -> datetime | None:
+        """In UTC; None for a value that does not expire."""
+
+
+V = TypeVar("V", bound=Expiring)
+
+
+class RefreshingValue(Generic[V]):
+    """The value that `fetch` returned last, kept for most of its lifetime. Thread-safe: one thread fetches at a time.
+
+    Other threads wait only when no valid value exists. A value that cannot be refreshed is used until it expires.
+    Threads that waited for a failed fetch all get its error and do not fetch again. A thread that waits too long gets
+    `timeout_error`.
+    """
+
+    def __init__(self, fetch: Callable[[], V], *, timeout_error: type[CatalogError] = Busy) -> None:
+        self._fetch, self._timeout_error = fetch, timeout_error
+        self._lock = Lock()
+        self._value: V | None = None
+        self._refresh_at = 0.0
+        self._failed_at = float("-inf")
+        self._failure: CatalogError | None = None
+
+    def current(self) -> V:
+        """Return a valid value. Raises what `fetch` raises, `timeout_error` and `RequestTimeout` (408)."""
+        value, entered_at = self._value, time.monotonic()
+        if value is not None and entered_at < self._refresh_at:
+            return value
+        is_valid = value is not None and _seconds_left(value) > 0
+        if not self._lock.acquire(blocking=False):
+            if is_valid:
+                return cast("V", value)
+            self._wait()
+        try:
+            if self._failure is not None and entered_at < self._failed_at:
+                raise copy(self._failure)  # one instance in many threads would collect all their tracebacks
+            if self._value is None or time.monotonic() >= self._refresh_at:
+                self._value = self._refresh()
+            return self._value
+        finally:
+            self._lock.release()
+
+    def _wait(self) -> None:
+        """Acquire the lock within the time of the request. Raises `timeout_error`, `RequestTimeout`."""
+        left = deadline.remaining()
+        with release_thread_slot():
+            if not self._lock.acquire(timeout=MAX_WAIT_SECONDS if left is None else min(left, MAX_WAIT_SECONDS)):
+                deadline.remaining()
+                raise self._timeout_error("The credential of the storage was requested and has not arrived in time")
+
+    def _refresh(self) -> V:
+        self._failure = None
+        try:
+            fetched = self._fetch()
+        except CatalogError as failure:
+            if self._value is None or _seconds_left(self._value) <= 0:
+                self._failed_at, self._failure = time.monotonic(), failure
+                raise
+            self._refresh_at = time.monotonic() + RETRY_PAUSE_SECONDS
+            return self._value
+        self._refresh_at = time.monotonic() + REFRESH_AFTER * _seconds_left(fetched)
+        return fetched
+
+
+def _seconds_left(value: Expiring) -> float:
+    return float("inf") if value.expires_at is None else (value.expires_at - now()).total_seconds()
