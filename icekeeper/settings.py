@@ -198,9 +198,9 @@ TEMPLATES = [
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
-    "DEFAULT_PARSER_CLASSES": ["icekeeper.kernel.json.drf.StrictJSONParser"],
-    "DEFAULT_RENDERER_CLASSES": ["icekeeper.kernel.json.drf.JSONRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "icekeeper.kernel.json.drf.FirstFormat",
+    "DEFAULT_PARSER_CLASSES": ["icekeeper.http.drf_json.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["icekeeper.http.drf_json.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "icekeeper.http.drf_json.FirstFormat",
     "DEFAULT_SCHEMA_CLASS": "icekeeper.kernel.http.serializers.OperationSchema",
     "EXCEPTION_HANDLER": "icekeeper.kernel.errors.responses.error_response",
     "UNAUTHENTICATED_USER": None,

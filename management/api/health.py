@@ -22,10 +22,10 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from icekeeper.kernel.clock import now, now_ms
-from icekeeper.kernel.db.migrations import missing_migrations
 from icekeeper.kernel.db.statement_deadline import restore_statement_limits
 from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.request.deadline import deadline
+from management.selectors.missing_migrations import missing_migrations
 from tenancy import maintenance
 from tenancy.authn.providers import authenticators
 from tenancy.authz.openfga.failures import OpenFgaUnavailable

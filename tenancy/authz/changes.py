@@ -16,8 +16,8 @@ from typing import Final
 from django.db import transaction
 
 from icekeeper.kernel.db.sql import execute, fetch_one
-from icekeeper.kernel.node_stamp import NodeStamp
 from icekeeper.kernel.periodic_thread import PeriodicThread
+from tenancy.shared_epoch import SharedEpoch
 
 EVERY_SECONDS: Final = 1.0
 KNOWN_SECONDS: Final = 3.0
@@ -35,7 +35,7 @@ class RightsChanges:
     """Of one process; the stamp is shared with those of the same server."""
 
     def __init__(self) -> None:
-        self._stamp = NodeStamp()
+        self._stamp = SharedEpoch()
         self._version: int | None = None
         self._looked_at = float("-inf")
 
@@ -44,7 +44,7 @@ class RightsChanges:
         return self._stamp.read()
 
     def renew(self) -> None:
-        self._stamp.renew()
+        self._stamp.bump()
 
     def is_watched(self) -> bool:
         """Whether what is remembered may be believed at all."""
@@ -57,7 +57,7 @@ class RightsChanges:
         version = None if row is None else int(row[0])
         if version != self._version:
             self._version = version
-            self._stamp.renew()
+            self._stamp.bump()
         self._looked_at = looked_at
 
     def unwatch(self) -> None:

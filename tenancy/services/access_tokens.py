@@ -198,7 +198,7 @@ def revoke_tokens_of(*, user_id: str) -> int:
     locked = list(_in_order(found).values_list("pk", flat=True))
     live = AccessToken.objects.filter(pk__in=locked).update(revoked_at=at)
     ServiceAccount.objects.filter(user_id=user_id).delete()
-    transaction.on_commit(revocations.renew)
+    transaction.on_commit(revocations.bump)
     return live
 
 

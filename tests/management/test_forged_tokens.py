@@ -141,7 +141,7 @@ def test_a_good_token_is_looked_up_once_in_five_seconds(alice: TokenClient, monk
     at += 0.2
     identify(alice.token)
     assert len(looked) == 2
-    revocations.renew()
+    revocations.bump()
     identify(alice.token)
     assert len(looked) == 3
 
@@ -162,7 +162,7 @@ def test_what_ends_while_it_is_looked_at_is_not_remembered(alice: TokenClient, m
     def revoked_meanwhile(*given: Any) -> Any:
         row = real(*given)
         AccessToken.objects.update(revoked_at=now())
-        revocations.renew()
+        revocations.bump()
         return row
 
     monkeypatch.setattr(stored_tokens, "fetch_one", revoked_meanwhile)
@@ -176,7 +176,7 @@ def test_revocations_leave_tokens_of_other_providers_alone() -> None:
     identity = Identity("oidc~x", "oidc", "human")
     remembered.put(b"theirs", VerifiedToken(identity, time.time() + 60))
     remembered.put(b"ours", VerifiedToken(identity, time.time() + 60, revocations=revocations.read()))
-    revocations.renew()
+    revocations.bump()
     assert remembered.get(b"theirs") == identity
     assert remembered.get(b"ours") is None
 
@@ -292,7 +292,7 @@ def test_a_short_lived_token_ends_with_its_parent(alice: TokenClient, claims: di
         case _:
             AccessToken.objects.all().delete()
     if end != "revoked":
-        revocations.renew()
+        revocations.bump()
     assert is_refused(token)
 
 

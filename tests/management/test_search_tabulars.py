@@ -11,12 +11,12 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Namespace, Tabular
+from catalog.selectors.sealed_page_tokens import seal_page_token
 from catalog.selectors.tables import search as tabular_search
 from catalog.selectors.tables import similar_names
 from catalog.selectors.tables.similar_names import similarity_of
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.http.page_tokens import write_page_token
-from icekeeper.kernel.http.sealed_page_tokens import seal_page_token
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
 from storage.models import Warehouse

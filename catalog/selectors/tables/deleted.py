@@ -13,10 +13,10 @@ from django.db.models.functions import Coalesce
 
 from catalog.identifiers import Levels
 from catalog.models import Tabular
+from catalog.selectors.sealed_page_tokens import open_page_token, seal_page_token
 from catalog.selectors.visibility import AT_ONCE, filter_visible
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
 from icekeeper.kernel.http.paging import FIRST, Page
-from icekeeper.kernel.http.sealed_page_tokens import open_page_token, seal_page_token
 from tasks.queue.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can

@@ -11,11 +11,11 @@ from django.conf import settings
 
 from catalog.identifiers import Levels
 from catalog.models import Tabular
+from catalog.selectors.sealed_page_tokens import open_page_token, seal_page_token
 from catalog.selectors.tables.similar_names import BEGINNING, EVERYWHERE, Among, Below, Place, alike, with_id
 from catalog.selectors.visibility import AT_ONCE, filter_visible
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
 from icekeeper.kernel.http.paging import Page
-from icekeeper.kernel.http.sealed_page_tokens import open_page_token, seal_page_token
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key
 from tenancy.actor import Actor

@@ -1,6 +1,6 @@
-"""Opaque page tokens: the sort key of the last item that was sent, so that a page starts right behind it.
+"""Page tokens: the sort key of the last item of a page, where the next page begins.
 
-Whoever likes can read and make them; where that matters there is `icekeeper.kernel.http.sealed_page_tokens`.
+Clients can read and forge them; `catalog.selectors.sealed_page_tokens` encrypts them where that matters.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ VERSION = 1
 
 
 def write_page_token(kind: str, *after: str) -> str:
-    """A token that continues a listing of `kind` behind the sort key `after`."""
-    return text_of(orjson.dumps([VERSION, kind, *after]))
+    """Return the token that continues a listing of `kind` after the sort key `after`."""
+    return encode_token(orjson.dumps([VERSION, kind, *after]))
 
 
 def read_page_token(token: str, kind: str, *, parts: int) -> list[str]:
-    """The sort key of a token made for `kind`, `parts` strings. Raises `InvalidPageToken` (400) for anything else."""
+    """Return the sort key in a token for `kind`: `parts` strings. Raises `InvalidPageToken` (400)."""
     try:
-        document = orjson.loads(bytes_of(token))
+        document = orjson.loads(decode_token(token))
     except orjson.JSONDecodeError:
         raise InvalidPageToken("Invalid page token") from None
     if not isinstance(document, list) or document[:2] != [VERSION, kind] or len(document) != parts + 2:
@@ -34,13 +34,13 @@ def read_page_token(token: str, kind: str, *, parts: int) -> list[str]:
     return after
 
 
-def text_of(token: bytes) -> str:
-    """As it goes into addresses."""
+def encode_token(token: bytes) -> str:
+    """Return the URL-safe base64 of `token`, without padding."""
     return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
 
 
-def bytes_of(text: str) -> bytes:
-    """What `text_of` made a text of. Raises `InvalidPageToken`."""
+def decode_token(text: str) -> bytes:
+    """Reverse `encode_token`. Raises `InvalidPageToken`."""
     try:
         raw = text.encode("ascii")
         return base64.b64decode(raw + b"=" * (-len(raw) % 4), altchars=b"-_", validate=True)

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from typing import Final
 
 from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.node_stamp import NodeStamp
+from tenancy.shared_epoch import SharedEpoch
 
 SECONDS_WITHOUT_A_LOOK: Final = 5.0
 
-revocations: Final = NodeStamp()
+revocations: Final = SharedEpoch()
 """Made when the application is loaded, which is before the server forks."""
 
 
@@ -27,4 +27,4 @@ def revocation_transaction() -> Iterator[None]:
         with write_transaction():
             yield
     finally:
-        revocations.renew()
+        revocations.bump()

@@ -20,11 +20,11 @@ from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 
 from icekeeper.kernel.db.sql import as_uuid, fetch_one
-from icekeeper.kernel.derived_keys import derived_keys
 from icekeeper.kernel.ids import parse_id
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn.own_tokens.scopes import join_scopes
 from tenancy.authn.own_tokens.stored_tokens import StoredToken
+from tenancy.derived_keys import derived_keys
 
 PREFIX: Final = "ika_"
 ALGORITHM: Final = "HS256"

@@ -1,4 +1,4 @@
-"""JSON for DRF: read strictly, written by orjson, whatever the Accept header says: these APIs speak nothing else."""
+"""DRF parser, renderer and negotiation of the APIs: strict JSON in, orjson out, whatever the Accept header is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from icekeeper.kernel.json.strict import read_json_object, write_json
 
 
 class StrictJSONParser(BaseParser):
-    """Takes any content type: every body of these APIs is a JSON object."""
+    """Accepts any content type: every request body of these APIs is a JSON object."""
 
     media_type = "*/*"
 

@@ -1,4 +1,4 @@
-"""How far a database is migrated, against what this version of the program knows."""
+"""Migrations of this version that a database does not have yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Name = tuple[str, str]
 
 
 def missing_migrations(connection: BaseDatabaseWrapper) -> list[Name]:
-    """The migrations of this version that the database has not had, by name; one small statement."""
+    """Return the names of the migrations that the database lacks; one small statement."""
     return sorted(_known() - set(MigrationRecorder(connection).applied_migrations()))
 
 

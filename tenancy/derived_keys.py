@@ -1,4 +1,4 @@
-"""Keys that are derived from the server's signing keys, each used for one purpose alone."""
+"""Keys derived from the server's signing keys, each for one purpose."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from django.conf import settings
 
 
 def derived_keys(purpose: str) -> list[bytes]:
-    """Keys of 32 bytes, the same on every server of the deployment: the first signs and encrypts, all verify and
-    decrypt."""
-    return [_derived(str(secret), purpose) for secret in (settings.SECRET_KEY, *settings.FORMER_SECRET_KEYS)]
+    """Return keys of 32 bytes, the same on every server of the deployment.
+
+    The first one signs and encrypts; all of them verify and decrypt.
+    """
+    return [_derive(str(secret), purpose) for secret in (settings.SECRET_KEY, *settings.FORMER_SECRET_KEYS)]
 
 
 @lru_cache(maxsize=128)
-def _derived(secret: str, purpose: str) -> bytes:
+def _derive(secret: str, purpose: str) -> bytes:
     return HKDF(hashes.SHA256(), length=32, salt=None, info=purpose.encode()).derive(secret.encode())

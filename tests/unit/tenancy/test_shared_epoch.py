@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import multiprocessing
+from multiprocessing.connection import Connection as Pipe
+
+from tenancy.shared_epoch import SharedEpoch
+
+FORK = multiprocessing.get_context("fork")
+
+
+def _bump(epoch: SharedEpoch, pipe: Pipe) -> None:
+    pipe.send(epoch.read())
+    epoch.bump()
+    pipe.send(epoch.read())
+    pipe.recv()
+    pipe.send(epoch.read())
+
+
+def test_an_epoch_changes_in_every_process_that_was_forked() -> None:
+    epoch, other = SharedEpoch(), SharedEpoch()
+    pipe, theirs = FORK.Pipe()
+    process = FORK.Process(target=_bump, args=(epoch, theirs), daemon=True)
+    before, unrelated = epoch.read(), other.read()
+    process.start()
+    assert pipe.recv() == before
+    changed = pipe.recv()
+    assert changed == epoch.read() != before
+    epoch.bump()
+    pipe.send(None)
+    assert pipe.recv() == epoch.read() != changed
+    assert other.read() == unrelated
+    process.join()
+
+
+def test_no_value_comes_back() -> None:
+    epoch = SharedEpoch()
+    seen = {epoch.read()}
+    for _ in range(1000):
+        epoch.bump()
+        seen.add(epoch.read())
+    assert len(seen) == 1001
