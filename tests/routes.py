@@ -51,7 +51,11 @@ class Route:
         return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda each: names.get(each[1], str(uuid4())), self.pattern)
 
     def _has(self, method: str) -> bool:
-        return hasattr(self.view.cls, method)
+        actions = getattr(self.view, "actions", None)
+        if actions is None:
+            return hasattr(self.view.cls, method)
+        # Serving a request, DRF adds an action for HEAD that is the one for GET.
+        return method in actions and (method != "head" or actions["head"] != actions.get("get"))
 
 
 def routes(patterns: list[URLPattern | URLResolver] | None = None, prefix: str = "") -> Iterator[Route]:

@@ -1,47 +1,38 @@
-"""The one way into `/catalog`: decode the address, know the caller, read strict JSON, answer bytes."""
+"""The base of all views of the REST catalog: authentication, path segments, strict JSON bodies, idempotency."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from rest_framework.views import APIView
+from rest_framework.viewsets import ViewSetMixin
 
-from catalog.api.fields import query_flag
-from catalog.api.referenced_by import views_named
-from catalog.api.table_config import build_access_config, requested_delegation
-from catalog.identifiers import Identifier, Levels, path_key, require_identifier
-from catalog.models import Tabular
-from catalog.selectors.access.files import Reader, access_for, find_files_for
-from catalog.selectors.access.view_chains import reader_through
-from catalog.selectors.tables.load import list_tabulars_for
+from catalog.api.parameters import IDEMPOTENCY_KEY, PAGE_SIZE, PAGE_TOKEN
+from catalog.identifiers import Levels, path_key
 from catalog.selectors.warehouses import conceal_warehouse
 from catalog.services.idempotency import IdempotencyKey, run_idempotent
-from catalog.services.tables.drop import drop_tabular
-from catalog.services.tables.rename import rename_tabular
 from icekeeper.kernel.errors.responses import error_response
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, MethodNotAllowed
 from icekeeper.kernel.http.paging import Page, listing_key, page_with_size
-from icekeeper.kernel.http.raw_path import decode_id, decode_levels, decode_segment
+from icekeeper.kernel.http.raw_path import decode_id, decode_levels
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json.strict import read_json_object, write_json
-from storage.vending.delegation import RequestedAccess
 from tenancy.actor import Actor
 from tenancy.authn.requests import authenticate_request
 
 T = TypeVar("T")
 
+METHODS = ("get", "head", "post", "delete")
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
 
 class PrefixIsNotWarehouseId(BadRequest):
     wire_type = "PrefixIsNotWarehouseID"
-
-
-METHODS = ("get", "head", "post", "delete")
-READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class InvalidIdempotencyKey(BadRequest):
@@ -52,46 +43,44 @@ class DuplicateIdempotencyKey(BadRequest):
     wire_type = "DuplicateIdempotencyKey"
 
 
-class IcebergView(APIView):
-    """A resource of the REST catalog. Subclasses read `self.actor`, `self.warehouse_id`, `self.levels`, `self.name`."""
+class CatalogViewSet(ViewSetMixin, APIView):
+    """A resource of the REST catalog; its routes name an action for each method. Actions read `self.actor`."""
 
     actor: Actor
-    named_by: ClassVar = "table"
-    """The argument of the route that names a tabular."""
 
     posts_read: ClassVar = False
-    """Whether a POST changes nothing either."""
+    """Whether a POST only reads."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """DRF's dispatch without what this API has no use for: wrapped requests, negotiation, versions, throttles."""
+        """Authenticate and run the action, without the parts of DRF that this API does not use."""
         try:
             self.actor = authenticate_request(request, is_reading=self.posts_read or request.method in READS)
-            answer = self._method(request)(request, *args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - the one handler of all APIs turns it into an answer
-            answer = error_response(self._as_told(error))
+            response = self._action(request)(request)
+        except Exception as error:  # noqa: BLE001 - the one handler of all APIs turns it into a response
+            response = error_response(self._visible_error(error))
             if isinstance(error, MethodNotAllowed):
-                answer.headers["Allow"] = ", ".join(name.upper() for name in METHODS if hasattr(self, name))
-        return answer
+                response.headers["Allow"] = ", ".join(name.upper() for name in METHODS if hasattr(self, name))
+        return response
 
-    def _as_told(self, error: Exception) -> Exception:
-        """`error`, less what the caller may not know of the warehouse in the path."""
+    def _action(self, request: HttpRequest) -> Callable[[HttpRequest], HttpResponse]:
+        name = (request.method or "").lower()
+        action: Callable[[HttpRequest], HttpResponse] | None = getattr(self, name, None) if name in METHODS else None
+        if action is None:
+            raise MethodNotAllowed(f"{request.method} is not allowed here")
+        return action
+
+    def _visible_error(self, error: Exception) -> Exception:
+        """Return `error`, or not found if the caller may not know the warehouse of the path."""
         warehouse_id = decode_id(self.kwargs.get("prefix", ""))
         if warehouse_id is None or not isinstance(error, CatalogError) or not hasattr(self, "actor"):
             return error
         try:
             return conceal_warehouse(self.actor, warehouse_id, error)
-        except Exception as another:  # noqa: BLE001 - rights could not be asked about
+        except Exception as another:  # noqa: BLE001 - the permission check itself failed
             return another
 
-    def _method(self, request: HttpRequest) -> Callable[..., HttpResponse]:
-        name = (request.method or "").lower()
-        method: Callable[..., HttpResponse] | None = getattr(self, name, None) if name in METHODS else None
-        if method is None:
-            raise MethodNotAllowed(f"{request.method} is not allowed here")
-        return method
-
-    def admit_change(self, request: HttpRequest) -> None:
-        """For a POST whose body decides whether it is a write. Raises what `authenticate_request` raises for writes."""
+    def require_write_access(self, request: HttpRequest) -> None:
+        """For a POST that is a write with some bodies. Raises what `authenticate_request` raises for writes."""
         authenticate_request(request, is_reading=False)
 
     @property
@@ -103,111 +92,34 @@ class IcebergView(APIView):
 
     @property
     def levels(self) -> Levels:
+        """The namespace of the path."""
         return decode_levels(self.kwargs["namespace"])
 
-    @property
-    def identifier(self) -> Identifier:
-        """Of the tabular in the path."""
-        return Identifier(self.levels, decode_segment(self.kwargs[self.named_by]))
-
-    def reader(self, request: HttpRequest, kind: Tabular.Kind) -> Reader:
-        """Whose rights decide about the tabular of `kind` in the path. Raises as `views_named`, `reader_through`."""
-        views = views_named(request)
-        if not views:
-            return Reader(self.actor)
-        return reader_through(
-            views, actor=self.actor, warehouse_id=self.warehouse_id, kind=kind, identifier=self.identifier
-        )
-
-    def body(self, request: HttpRequest) -> dict[str, Any]:
-        return read_json_object(request.body)
+    def body(self, request: HttpRequest, shape: type[T]) -> T:
+        """Return the JSON object of the request. `shape` says which members are read; services check their types."""
+        return cast("T", read_json_object(request.body))
 
     def page(self, request: HttpRequest, kind: str, levels: Levels = ()) -> Page:
-        """Of the listing of `kind` in the namespace `levels`, to which its tokens are bound.
+        """Return the page of the listing of `kind` in the namespace `levels`; page tokens are valid for that one only.
 
-        Without `pageToken` everything is asked for; an empty one asks for the first page.
+        Without `pageToken` it has all entries; an empty token means the first page.
         """
-        token = request.GET.get("pageToken")
+        token = PAGE_TOKEN.read(request)
         if token is None:
             return Page(kind, None, None)
         limits = settings.ICEKEEPER
         return page_with_size(
             listing_key(kind, str(self.warehouse_id), path_key(levels)),
             token,
-            request.GET.get("pageSize"),
-            "pageSize",
+            PAGE_SIZE.read(request),
+            PAGE_SIZE.name,
             default=limits.pagination_size_default,
             maximum=limits.pagination_size_max,
         )
 
-    def listing(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
-        """ListTablesResponse of the namespace in the path; UUIDs and protection, in the same order, when asked for."""
-        with_uuids = query_flag(request, "returnUuids")
-        with_protection = query_flag(request, "returnProtectionStatus")
-        levels, found, token = list_tabulars_for(
-            actor=self.actor,
-            warehouse_id=self.warehouse_id,
-            levels=self.levels,
-            kind=kind,
-            page=self.page(request, f"{kind.value}s", self.levels),
-        )
-        answer: dict[str, Any] = {"identifiers": [{"namespace": levels, "name": each.name} for each in found]}
-        if with_uuids:
-            answer["table-uuids"] = [str(each.uuid) for each in found]
-        if with_protection:
-            answer["protection-status"] = [each.is_protected for each in found]
-        if token is not None:
-            answer["next-page-token"] = token
-        return json_answer(answer)
-
-    def dropping(self, request: HttpRequest, kind: Tabular.Kind, *, purges_unless_told: bool = False) -> HttpResponse:
-        idempotency_key = self.idempotency_key(request)
-        self.perform(
-            idempotency_key,
-            lambda: drop_tabular(
-                actor=self.actor,
-                warehouse_id=self.warehouse_id,
-                identifier=self.identifier,
-                kind=kind,
-                purge=query_flag(request, "purgeRequested", default=purges_unless_told),
-                force=query_flag(request, "force"),
-                idempotency_key=idempotency_key,
-            ),
-        )
-        return no_content()
-
-    def renaming(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
-        body, idempotency_key = self.body(request), self.idempotency_key(request)
-        self.perform(
-            idempotency_key,
-            lambda: rename_tabular(
-                actor=self.actor,
-                warehouse_id=self.warehouse_id,
-                source=require_identifier(body.get("source"), "source"),
-                destination=require_identifier(body.get("destination"), "destination"),
-                kind=kind,
-                idempotency_key=idempotency_key,
-            ),
-        )
-        return no_content()
-
-    def credentials(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
-        """LoadCredentialsResponse of the tabular in the path, fresh ones. Local files need none."""
-        reader, tabular = self.reader(request, kind), self.identifier
-        tabular_id, files, rights = find_files_for(
-            actor=reader.actor, warehouse_id=self.warehouse_id, identifier=tabular, kind=kind
-        )
-        asked = requested_delegation(request) & ~RequestedAccess.CLIENT_MANAGED  # who asks here does not manage them
-        access = access_for(reader=reader, rights=rights, kind=kind, files=files, asked=asked)
-        refreshed_as = tabular if kind == Tabular.Kind.TABLE else None
-        way = build_access_config(
-            request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as, reader=reader
-        )
-        return json_answer({"storage-credentials": way.storage_credentials})
-
     def idempotency_key(self, request: HttpRequest) -> IdempotencyKey | None:
-        """The request's Idempotency-Key with what it stands for; None when it has none, or the server takes none."""
-        given = request.META.get("HTTP_IDEMPOTENCY_KEY")
+        """Return the Idempotency-Key with the request's fingerprint; None without one or if the server takes none."""
+        given = IDEMPOTENCY_KEY.read(request)
         if given is None or not settings.ICEKEEPER.idempotency.enabled:
             return None
         if "," in given:  # the server joins fields of one name
@@ -222,25 +134,45 @@ class IcebergView(APIView):
         digest.update(request.body)
         return IdempotencyKey(self.warehouse_id, key, digest.digest(), self.actor)
 
-    def perform(self, idempotency_key: IdempotencyKey | None, act: Callable[[], T]) -> T:
-        """What `act` returns; with a key it is done at most once, and what it returned then is returned again."""
-        if idempotency_key is None:
-            return act()
+    def run_idempotent(self, key: IdempotencyKey | None, action: Callable[[], T]) -> T:
+        """Return what `action` returns. With a key it runs at most once; a repeated request gets the stored result."""
+        if key is None:
+            return action()
 
-        def told() -> T:
+        def run() -> T:
             try:
-                return act()
-            except CatalogError as error:  # what is kept of it is what is told of it
-                raise conceal_warehouse(self.actor, idempotency_key.warehouse_id, error) from error
+                return action()
+            except CatalogError as error:  # stored as the caller may see it
+                raise conceal_warehouse(self.actor, key.warehouse_id, error) from error
 
-        return run_idempotent(self.actor, idempotency_key, told)
+        return run_idempotent(self.actor, key, run)
 
 
-def json_answer(value: Any) -> HttpResponse:
+def require_list(value: object, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise BadRequest(f"{what}: must be a list")
+    return value
+
+
+def optional_list(value: object, what: str) -> list[Any]:
+    """Null and absent are empty."""
+    return [] if value is None else require_list(value, what)
+
+
+def optional_flag(value: object, what: str) -> bool:
+    """Null and absent are false."""
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise BadRequest(f"{what}: must be true or false")
+    return value
+
+
+def json_response(value: Any) -> HttpResponse:
     return HttpResponse(write_json(value), content_type="application/json")
 
 
 def no_content() -> HttpResponse:
-    answer = HttpResponse(status=204)
-    del answer.headers["Content-Type"]
-    return answer
+    response = HttpResponse(status=204)
+    del response.headers["Content-Type"]
+    return response

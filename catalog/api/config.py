@@ -1,14 +1,15 @@
-"""GET /v1/config: where everything else is, and what this server can do."""
+"""The configuration that clients ask for first: where everything else is, and what this server supports."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Final, NotRequired, TypedDict
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
-from catalog.api.base import IcebergView, json_answer
-from catalog.api.operations import config as operations
+from catalog.api.base import CatalogViewSet, json_response
+from catalog.api.operation import NO_WAREHOUSE, operation
+from catalog.api.parameters import Header, QueryText
 from catalog.selectors.warehouses import find_warehouse_for
 from icekeeper.kernel.http.base_url import base_url
 from storage.vending.client_config import warehouse_config
@@ -16,8 +17,8 @@ from tenancy.selectors.projects import named_project_id, requested_project_id
 from tenancy.services.registration import register_caller
 
 NAMESPACE_SEPARATOR = "%1F"
-"""Of levels in paths, in the encoded form in which the specification has it; it is also what clients take for granted.
-A dot would not do: names may hold one."""
+"""Of levels in paths, in the encoded form that the specification has; clients take it for granted, too. It cannot be a
+dot, as names may contain dots."""
 
 ENDPOINTS = [
     "GET /v1/config",
@@ -51,18 +52,44 @@ ENDPOINTS = [
 ]
 """Exactly the operations that work; clients use nothing else."""
 
+CatalogConfig = TypedDict(
+    "CatalogConfig",
+    {
+        "defaults": Annotated[
+            dict[str, str], "Settings that the client's own override, among them `prefix`: the id of the warehouse"
+        ],
+        "overrides": Annotated[
+            dict[str, str], "Settings that override the client's own, among them `uri`: this catalog"
+        ],
+        "endpoints": Annotated[list[str], "The operations that work, each as `VERB /path` of the specification"],
+        "idempotency-key-lifetime": NotRequired[
+            Annotated[str, "How long a request may be repeated with its Idempotency-Key, such as PT30M"]
+        ],
+    },
+)
 
-class ConfigView(IcebergView):
-    @operations.get_config
-    def get(self, request: HttpRequest) -> HttpResponse:
-        register_caller(actor=self.actor)  # first of all: whoever asks in vain is a user, too
+WAREHOUSE: Final = QueryText("warehouse", "`<name>` or `<project id>/<name>`", required=True)
+PROJECT_ID: Final = Header("x-project-id", "The project, unless `warehouse` names it; default: the default project")
+
+
+class ConfigViewSet(CatalogViewSet):
+    @operation(
+        "getConfig",
+        "Get the configuration for clients of a warehouse",
+        tag="Configuration API",
+        parameters=[WAREHOUSE, PROJECT_ID],
+        response=CatalogConfig,
+        errors={400: "`GetConfigNoWarehouseProvided`, `MalformedProjectID`", 404: NO_WAREHOUSE},
+    )
+    def get_config(self, request: HttpRequest) -> HttpResponse:
+        register_caller(actor=self.actor)  # before anything fails: every caller becomes a user
         warehouse = find_warehouse_for(
             actor=self.actor,
-            argument=request.GET.get("warehouse"),
+            argument=WAREHOUSE.read(request),
             project_id=requested_project_id(named_project_id(request.META)),
         )
         request.META["icekeeper.warehouse"] = str(warehouse.id)
-        answer: dict[str, Any] = {
+        config: CatalogConfig = {
             "defaults": {
                 "prefix": str(warehouse.id),
                 "namespace-separator": NAMESPACE_SEPARATOR,
@@ -73,8 +100,8 @@ class ConfigView(IcebergView):
             "endpoints": ENDPOINTS,
         }
         if settings.ICEKEEPER.idempotency.enabled:
-            answer["idempotency-key-lifetime"] = _iso_duration(settings.ICEKEEPER.idempotency.lifetime)
-        return json_answer(answer)
+            config["idempotency-key-lifetime"] = _iso_duration(settings.ICEKEEPER.idempotency.lifetime)
+        return json_response(config)
 
 
 def _iso_duration(seconds: float) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypedDict
 from urllib.parse import quote
 from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest
 
+from catalog.api.parameters import ACCESS_DELEGATION
 from catalog.api.referenced_by import written
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
@@ -36,6 +37,11 @@ LONGEST_UNASKED: Final = timedelta(hours=1)
 """A client that has a credential comes back for another one after this at the latest."""
 
 
+class StorageCredential(TypedDict):
+    prefix: Annotated[str, "The credential is for locations that begin with it"]
+    config: dict[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class TableAccessConfig:
     """The way to the files of one tabular: `storage_credentials` are entries of the answer, maybe none.
@@ -44,12 +50,12 @@ class TableAccessConfig:
     """
 
     config: dict[str, str] = field(default_factory=dict, repr=False)
-    storage_credentials: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    storage_credentials: list[StorageCredential] = field(default_factory=list, repr=False)
     holds_until: Any = None
 
 
 def requested_delegation(request: HttpRequest) -> RequestedAccess:
-    return parse_requested_access(request.META.get("HTTP_X_ICEBERG_ACCESS_DELEGATION"))
+    return parse_requested_access(ACCESS_DELEGATION.read(request))
 
 
 def build_access_config(
@@ -99,7 +105,7 @@ def build_access_config(
         refresh_endpoint=refresh_endpoint,
         user_agent=agent,
     )
-    credentials = [
+    credentials: list[StorageCredential] = [
         {
             "prefix": place,
             "config": credential_config(profile, each, refresh_endpoint=refresh_endpoint, user_agent=agent),

@@ -1,19 +1,62 @@
+"""Tables: list, create, register, load, commit, drop, rename, and what engines need of a table."""
+
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
-from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 
-from catalog.api.base import IcebergView, no_content
-from catalog.api.fields import flag, listed, optional_list
-from catalog.api.operations import tables as operations
+from catalog.api.base import no_content, optional_flag, optional_list, require_list
+from catalog.api.operation import (
+    BAD_LOCATION,
+    BAD_PAGE,
+    NAME_TAKEN,
+    NAMESPACE_PATH,
+    NO_METADATA_FILE,
+    NO_NAMESPACE,
+    NO_TABLE,
+    PROTECTED,
+    STORE_DENIED,
+    STORE_FAILED,
+    TABLE_PATH,
+    TOO_LARGE,
+    TOO_MANY_VIEWS,
+    UNKNOWN_STATE,
+    WAREHOUSE_PATH,
+    operation,
+)
+from catalog.api.parameters import (
+    ACCESS_DELEGATION,
+    FORCE,
+    IDEMPOTENCY_KEY,
+    IF_NONE_MATCH,
+    LISTING,
+    PURGE_REQUESTED,
+    REFERENCED_BY,
+    SNAPSHOTS,
+)
 from catalog.api.render import commit_table_response, etag_of, known_etag, load_table_result, not_modified
 from catalog.api.table_config import (
     TableAccessConfig,
     build_access_config,
     build_access_config_after_write,
     requested_delegation,
+)
+from catalog.api.table_shapes import (
+    CommitTableRequest,
+    CommitTableResponse,
+    CommitTransactionRequest,
+    CreateTableRequest,
+    LoadTableResult,
+    RegisterTableRequest,
+    ReportMetricsRequest,
+)
+from catalog.api.tabulars import (
+    ListTablesResponse,
+    LoadCredentialsResponse,
+    RenameTableRequest,
+    TabularViewSet,
 )
 from catalog.identifiers import Identifier, path_key, require_identifier
 from catalog.models import Tabular
@@ -32,20 +75,53 @@ from catalog.services.tables.drop import unregister_table
 from catalog.services.tables.register import register_tabular
 from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.errors.types import BadRequest
-from tenancy.actor import Actor
+from icekeeper.kernel.http.serializers import empty_response
+from icekeeper.kernel.json.shapes import Body
 
 TABLE = Tabular.Kind.TABLE
 
 
-class TablesView(IcebergView):
-    @operations.list_tables
-    def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        return self.listing(request, TABLE)
+class TableIdentifierRequired(BadRequest):
+    wire_type = "TableIdentifierRequiredForCommitTransaction"
 
-    @operations.create_table
-    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, idempotency_key = self.body(request), self.idempotency_key(request)
-        created = self.perform(
+
+class TableIdentifierMismatch(BadRequest):
+    wire_type = "TableIdentifierMismatch"
+
+
+class TableViewSet(TabularViewSet):
+    kind = TABLE
+
+    @operation(
+        "listTables",
+        "List the tables of a namespace",
+        path=NAMESPACE_PATH,
+        parameters=LISTING,
+        response=ListTablesResponse,
+        errors={400: BAD_PAGE, 404: NO_NAMESPACE},
+    )
+    def list(self, request: HttpRequest) -> HttpResponse:
+        return self.list_tabulars(request)
+
+    @operation(
+        "createTable",
+        "Create a table, or stage its creation",
+        path=NAMESPACE_PATH,
+        parameters=[IDEMPOTENCY_KEY, ACCESS_DELEGATION],
+        request=CreateTableRequest,
+        response=LoadTableResult,
+        errors={
+            400: f"{BAD_LOCATION}; `InvalidLocation`: the chosen location is not empty",
+            404: NO_NAMESPACE,
+            409: f"{NAME_TAKEN}; `LocationAlreadyTaken`",
+            412: STORE_DENIED,
+            413: TOO_LARGE,
+            503: f"{STORE_FAILED}; `SlowDownException`: files at the location are still being deleted",
+        },
+    )
+    def create(self, request: HttpRequest) -> HttpResponse:
+        body, idempotency_key = self.body(request, CreateTableRequest), self.idempotency_key(request)
+        created = self.run_idempotent(
             idempotency_key,
             lambda: create_table(
                 actor=self.actor,
@@ -57,65 +133,34 @@ class TablesView(IcebergView):
                 write_order=body.get("write-order"),
                 location=body.get("location"),
                 properties=body.get("properties"),
-                stage=flag(body.get("stage-create"), "stage-create"),
+                stage=optional_flag(body.get("stage-create"), "stage-create"),
                 idempotency_key=idempotency_key,
             ),
         )
-        return _made(request, self.actor, self.warehouse_id, created, Identifier(self.levels, str(body.get("name"))))
+        identifier = Identifier(self.levels, str(body.get("name")))
+        if isinstance(created, StagedTable):
+            return self._staged_table(request, created, identifier)
+        return self._new_table(request, created, identifier)
 
-
-class TableView(IcebergView):
-    @operations.load_table
-    def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        reader, table = self.reader(request, TABLE), self.identifier
-        loaded = load_tabular_for(actor=reader.actor, warehouse_id=self.warehouse_id, identifier=table, kind=TABLE)
-        files = loaded.files
-        access = access_for(
-            reader=reader, rights=loaded.rights, kind=TABLE, files=files, asked=requested_delegation(request)
-        )
-        has_query = bool(request.META["QUERY_STRING"])
-        snapshots = "refs" if has_query and request.GET.get("snapshots", "").lower() == "refs" else "all"
-        storage = files.storage if files else None
-        etag = etag_of(loaded.metadata_location, snapshots, storage=storage, access=access, reader=reader)
-        given = request.META.get("HTTP_IF_NONE_MATCH")
-        if given is not None:
-            known = known_etag(given, etag, ends=access is not None and access.delegation.vended)
-            if known is not None:
-                return not_modified(known)
-        way = build_access_config(
-            request, files, access, kind=TABLE, tabular_id=loaded.id, refreshed_as=table, reader=reader
-        )
-        if snapshots == "refs":
-            loaded = with_referenced_snapshots(loaded)
-        return load_table_result(loaded, way, etag=etag)
-
-    @operations.table_exists
-    def head(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        require_tabular_exists(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=TABLE)
-        return no_content()
-
-    @operations.update_table
-    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, idempotency_key = self.body(request), self.idempotency_key(request)
-        changes = _changes(_addressed(self.identifier, body.get("identifier")), body)
-        committed = self.perform(
-            idempotency_key,
-            lambda: commit_table(
-                actor=self.actor, warehouse_id=self.warehouse_id, changes=changes, idempotency_key=idempotency_key
-            ),
-        )
-        return commit_table_response(committed)
-
-    @operations.drop_table
-    def delete(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        return self.dropping(request, TABLE)
-
-
-class RegisterTableView(IcebergView):
-    @operations.register_table
-    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, idempotency_key = self.body(request), self.idempotency_key(request)
-        registered = self.perform(
+    @operation(
+        "registerTable",
+        "Register a table by its metadata file",
+        path=NAMESPACE_PATH,
+        parameters=[IDEMPOTENCY_KEY, ACCESS_DELEGATION],
+        request=RegisterTableRequest,
+        response=LoadTableResult,
+        errors={
+            400: BAD_LOCATION,
+            404: f"{NO_NAMESPACE}, `NotFoundException`: no such file",
+            409: f"{NAME_TAKEN}; `LocationAlreadyTaken`; {PROTECTED}: the one to overwrite",
+            412: STORE_DENIED,
+            413: TOO_LARGE,
+            503: STORE_FAILED,
+        },
+    )
+    def register(self, request: HttpRequest) -> HttpResponse:
+        body, idempotency_key = self.body(request, RegisterTableRequest), self.idempotency_key(request)
+        registered = self.run_idempotent(
             idempotency_key,
             lambda: register_tabular(
                 actor=self.actor,
@@ -124,41 +169,113 @@ class RegisterTableView(IcebergView):
                 name=body.get("name"),
                 metadata_location=body.get("metadata-location"),
                 kind=TABLE,
-                overwrite=flag(body.get("overwrite"), "overwrite"),
+                overwrite=optional_flag(body.get("overwrite"), "overwrite"),
                 idempotency_key=idempotency_key,
             ),
         )
-        return _made(request, self.actor, self.warehouse_id, registered, Identifier(self.levels, str(body.get("name"))))
+        return self._new_table(request, registered, Identifier(self.levels, str(body.get("name"))))
 
+    @operation(
+        "loadTable",
+        "Load a table",
+        path=TABLE_PATH,
+        parameters=[SNAPSHOTS, IF_NONE_MATCH, ACCESS_DELEGATION, REFERENCED_BY],
+        response={
+            200: Body.of(LoadTableResult),
+            **empty_response("The table is as `If-None-Match` says", status=304),
+        },
+        errors={400: TOO_MANY_VIEWS, 404: f"{NO_TABLE}, {NO_METADATA_FILE}", 503: STORE_FAILED},
+    )
+    def load(self, request: HttpRequest) -> HttpResponse:
+        reader, table = self.reader(request), self.identifier
+        loaded = load_tabular_for(actor=reader.actor, warehouse_id=self.warehouse_id, identifier=table, kind=TABLE)
+        files = loaded.files
+        access = access_for(
+            reader=reader, rights=loaded.rights, kind=TABLE, files=files, asked=requested_delegation(request)
+        )
+        has_query = bool(request.META["QUERY_STRING"])
+        snapshots = "refs" if has_query and (SNAPSHOTS.read(request) or "").lower() == "refs" else "all"
+        storage = files.storage if files else None
+        etag = etag_of(loaded.metadata_location, snapshots, storage=storage, access=access, reader=reader)
+        given = IF_NONE_MATCH.read(request)
+        if given is not None:
+            known = known_etag(given, etag, ends=access is not None and access.delegation.vended)
+            if known is not None:
+                return not_modified(known)
+        access_config = build_access_config(
+            request, files, access, kind=TABLE, tabular_id=loaded.id, refreshed_as=table, reader=reader
+        )
+        if snapshots == "refs":
+            loaded = with_referenced_snapshots(loaded)
+        return load_table_result(loaded, access_config, etag=etag)
 
-class UnregisterTableView(IcebergView):
-    @operations.unregister_table
-    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        idempotency_key = self.idempotency_key(request)
-        last = self.perform(
+    @operation(
+        "tableExists",
+        "Check whether a table exists",
+        path=TABLE_PATH,
+        response=empty_response("It exists"),
+        errors={404: "It does not exist"},
+        has_body=False,
+    )
+    def exists(self, request: HttpRequest) -> HttpResponse:
+        require_tabular_exists(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=TABLE)
+        return no_content()
+
+    @operation(
+        "updateTable",
+        "Commit updates to a table",
+        path=TABLE_PATH,
+        parameters=[IDEMPOTENCY_KEY],
+        request=CommitTableRequest,
+        response=CommitTableResponse,
+        description="All or nothing, checked against the newest version. The new version is durable when the response "
+        "is sent.",
+        errors={
+            400: f"{BAD_LOCATION}; `TableIdentifierMismatch`: `identifier` is not the table of the path",
+            404: NO_TABLE,
+            409: "`CommitFailedException`: not committed, rebuild the commit on the newest version and retry; "
+            "`AlreadyExistsException`, `LocationAlreadyTaken`",
+            412: STORE_DENIED,
+            413: TOO_LARGE,
+            500: UNKNOWN_STATE,
+            503: STORE_FAILED,
+        },
+    )
+    def commit(self, request: HttpRequest) -> HttpResponse:
+        body, idempotency_key = self.body(request, CommitTableRequest), self.idempotency_key(request)
+        changes = _changes(_committed_table(self.identifier, body.get("identifier")), body)
+        committed = self.run_idempotent(
             idempotency_key,
-            lambda: unregister_table(
-                actor=self.actor, warehouse_id=self.warehouse_id, table=self.identifier, idempotency_key=idempotency_key
+            lambda: commit_table(
+                actor=self.actor, warehouse_id=self.warehouse_id, changes=changes, idempotency_key=idempotency_key
             ),
         )
-        return commit_table_response(last)
+        return commit_table_response(committed)
 
-
-class RenameTableView(IcebergView):
-    @operations.rename_table
-    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        return self.renaming(request, TABLE)
-
-
-class TransactionView(IcebergView):
-    @operations.commit_transaction
-    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, idempotency_key = self.body(request), self.idempotency_key(request)
+    @operation(
+        "commitTransaction",
+        "Commit updates to several tables at once",
+        path=WAREHOUSE_PATH,
+        parameters=[IDEMPOTENCY_KEY],
+        request=CommitTransactionRequest,
+        response=empty_response("Committed"),
+        description="All tables get a new version, or none does. Each table may occur once; none is created.",
+        errors={
+            400: f"{BAD_LOCATION}; `TableIdentifierRequiredForCommitTransaction`, `TableIdentifiersNotUnique`",
+            404: NO_TABLE,
+            409: "`CommitFailedException`: nothing is committed",
+            413: TOO_LARGE,
+            500: UNKNOWN_STATE,
+            503: STORE_FAILED,
+        },
+    )
+    def commit_transaction(self, request: HttpRequest) -> HttpResponse:
+        body, idempotency_key = self.body(request, CommitTransactionRequest), self.idempotency_key(request)
         changes = [
-            _changes(_named(entry, f"table-changes[{index}]"), entry, f"table-changes[{index}].")
-            for index, entry in enumerate(listed(body.get("table-changes"), "table-changes"))
+            _changes(_required_identifier(entry, f"table-changes[{index}]"), entry, f"table-changes[{index}].")
+            for index, entry in enumerate(require_list(body.get("table-changes"), "table-changes"))
         ]
-        self.perform(
+        self.run_idempotent(
             idempotency_key,
             lambda: commit_transaction(
                 actor=self.actor, warehouse_id=self.warehouse_id, changes=changes, idempotency_key=idempotency_key
@@ -166,69 +283,136 @@ class TransactionView(IcebergView):
         )
         return no_content()
 
+    @operation(
+        "unregisterTable",
+        "Unregister a table and keep its files",
+        path=TABLE_PATH,
+        parameters=[IDEMPOTENCY_KEY],
+        response=CommitTableResponse,
+        errors={404: NO_TABLE, 409: PROTECTED},
+    )
+    def unregister(self, request: HttpRequest) -> HttpResponse:
+        idempotency_key = self.idempotency_key(request)
+        last = self.run_idempotent(
+            idempotency_key,
+            lambda: unregister_table(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                table=self.identifier,
+                idempotency_key=idempotency_key,
+            ),
+        )
+        return commit_table_response(last)
 
-class TableMetricsView(IcebergView):
-    @operations.report_metrics
-    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
+    @operation(
+        "dropTable",
+        "Drop a table",
+        path=TABLE_PATH,
+        parameters=[PURGE_REQUESTED, FORCE, IDEMPOTENCY_KEY],
+        response=empty_response("Dropped"),
+        errors={404: NO_TABLE, 409: PROTECTED},
+    )
+    def drop(self, request: HttpRequest) -> HttpResponse:
+        return self.drop_tabular(request, PURGE_REQUESTED)
+
+    @operation(
+        "renameTable",
+        "Rename a table; its files stay where they are",
+        path=WAREHOUSE_PATH,
+        parameters=[IDEMPOTENCY_KEY],
+        request=RenameTableRequest,
+        response=empty_response("Renamed"),
+        errors={
+            404: f"{NO_TABLE}, `NoSuchNamespaceException`: that of the destination",
+            409: NAME_TAKEN,
+            413: TOO_LARGE,
+        },
+    )
+    def rename(self, request: HttpRequest) -> HttpResponse:
+        return self.rename_tabular(request)
+
+    @operation(
+        "loadCredentials",
+        "Load vended credentials for the files of a table",
+        path=TABLE_PATH,
+        parameters=[ACCESS_DELEGATION, REFERENCED_BY],
+        response=LoadCredentialsResponse,
+        errors={400: TOO_MANY_VIEWS, 404: NO_TABLE},
+    )
+    def load_credentials(self, request: HttpRequest) -> HttpResponse:
+        return self.load_tabular_credentials(request)
+
+    @operation(
+        "reportMetrics",
+        "Report the metrics of a scan or a commit",
+        path=TABLE_PATH,
+        request=ReportMetricsRequest,
+        response=empty_response("Stored"),
+        description="Kept for some days and added up for each table and UTC day. Members and metrics that this server "
+        "does not know are stored as they are.",
+        errors={404: NO_TABLE, 413: TOO_LARGE},
+    )
+    def report_metrics(self, request: HttpRequest) -> HttpResponse:
         report_metrics(
-            actor=self.actor, warehouse_id=self.warehouse_id, table=self.identifier, document=self.body(request)
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            table=self.identifier,
+            document=self.body(request, dict[str, Any]),
         )
         return no_content()
 
+    def _new_table(self, request: HttpRequest, table: Loaded, identifier: Identifier) -> HttpResponse:
+        """Return LoadTableResult of a table that the caller has created or registered."""
+        files, access = access_to_written(
+            actor=self.actor,
+            kind=TABLE,
+            tabular_id=table.id,
+            files=table.files,
+            asked=requested_delegation(request),
+            warehouse_id=self.warehouse_id,
+        )
+        etag = etag_of(table.metadata_location, storage=files.storage if files else None, access=access)
+        access_config = build_access_config_after_write(
+            request, files, access, kind=TABLE, tabular_id=table.id, refreshed_as=identifier
+        )
+        return load_table_result(table, access_config, etag=etag)
 
-class TableIdentifierRequired(BadRequest):
-    wire_type = "TableIdentifierRequiredForCommitTransaction"
-
-
-class TableIdentifierMismatch(BadRequest):
-    wire_type = "TableIdentifierMismatch"
-
-
-def _made(
-    request: HttpRequest, actor: Actor, warehouse_id: UUID, table: Loaded | StagedTable, identifier: Identifier
-) -> HttpResponse:
-    """LoadTableResult of a table for whoever made it; a staged one has no ETag, as it has no version yet."""
-    asked = requested_delegation(request)
-    if isinstance(table, StagedTable):
-        files = files_to_write(actor=actor, warehouse_id=warehouse_id, identifier=identifier, staged=table)
+    def _staged_table(self, request: HttpRequest, table: StagedTable, identifier: Identifier) -> HttpResponse:
+        """Return LoadTableResult without an ETag, as a staged table has no version yet."""
+        files = files_to_write(actor=self.actor, warehouse_id=self.warehouse_id, identifier=identifier, staged=table)
         if files is None:
             return load_table_result(table, TableAccessConfig(), etag=None)
         ticket = StagingTicket.of(
-            actor=actor, warehouse_id=warehouse_id, levels=identifier.levels, location=files.locations[0]
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            levels=identifier.levels,
+            location=files.locations[0],
         )
-        access = access_of_maker(files, asked)
-        way = build_access_config(
+        access = access_of_maker(files, requested_delegation(request))
+        access_config = build_access_config(
             request, files, access, kind=TABLE, tabular_id=None, refreshed_as=identifier, staged_as=ticket
         )
-        return load_table_result(table, way, etag=None)
-    files, access = access_to_written(
-        actor=actor, kind=TABLE, tabular_id=table.id, files=table.files, asked=asked, warehouse_id=warehouse_id
-    )
-    etag = etag_of(table.metadata_location, storage=files.storage if files else None, access=access)
-    way = build_access_config_after_write(
-        request, files, access, kind=TABLE, tabular_id=table.id, refreshed_as=identifier
-    )
-    return load_table_result(table, way, etag=etag)
+        return load_table_result(table, access_config, etag=None)
 
 
-def _named(entry: object, place: str) -> Identifier:
+def _required_identifier(entry: object, where: str) -> Identifier:
     if not isinstance(entry, dict):
-        raise BadRequest(f"{place}: must be an object")
+        raise BadRequest(f"{where}: must be an object")
     if entry.get("identifier") is None:
-        raise TableIdentifierRequired(f"{place}: identifier is required")
-    return require_identifier(entry["identifier"], f"{place}.identifier")
+        raise TableIdentifierRequired(f"{where}: identifier is required")
+    return require_identifier(entry["identifier"], f"{where}.identifier")
 
 
-def _changes(table: Identifier, entry: dict[str, Any], place: str = "") -> TableChanges:
+def _changes(table: Identifier, entry: Mapping[str, Any], where: str = "") -> TableChanges:
     return TableChanges(
         table=table,
-        requirements=optional_list(entry.get("requirements"), f"{place}requirements"),
-        updates=optional_list(entry.get("updates"), f"{place}updates"),
+        requirements=optional_list(entry.get("requirements"), f"{where}requirements"),
+        updates=optional_list(entry.get("updates"), f"{where}updates"),
     )
 
 
-def _addressed(path: Identifier, identifier: object) -> Identifier:
-    """The table that a commit is for. The body may name it again; then it must be the one of the path.
+def _committed_table(path: Identifier, identifier: object) -> Identifier:
+    """Return the table that a commit is for. The body may name it again; then it must be the one of the path.
 
     A client that took a branch for a table below the table (`ns.t.branch_b`) names the table itself.
     """

@@ -1,58 +1,73 @@
-"""Routes of `/catalog`. Segments arrive as they were sent: the views decode them."""
+"""Routes of `/catalog`. Path segments are raw: the views decode them."""
 
 from __future__ import annotations
 
-from django.urls import path
+from typing import Final
 
-from catalog.api import segments
-from catalog.api.config import ConfigView
-from catalog.api.namespaces import NamespacePropertiesView, NamespacesView, NamespaceView
-from catalog.api.oauth_tokens import OAuthTokensView
-from catalog.api.signing import (
-    SignAnywhereView,
-    SignForStagedView,
-    SignForTableView,
-    SignForTabularView,
-    SignInWarehouseView,
-)
-from catalog.api.table_access import TableCredentialsView
-from catalog.api.tables import (
-    RegisterTableView,
-    RenameTableView,
-    TableMetricsView,
-    TablesView,
-    TableView,
-    TransactionView,
-    UnregisterTableView,
-)
-from catalog.api.views import RegisterViewView, RenameViewView, ViewsView, ViewView
+from django.urls import path, register_converter
 
-_NAMESPACE = segments.NAMESPACE
-_SIGNER = "v1/signer/<segment:prefix>"
-_SIGN = "v1/aws/s3/sign"
+from catalog.api.config import ConfigViewSet
+from catalog.api.namespaces import NamespaceViewSet
+from catalog.api.oauth_tokens import OAuthTokenViewSet
+from catalog.api.signing import SigningViewSet
+from catalog.api.tables import TableViewSet
+from catalog.api.views import ViewViewSet
+
+
+class Segment:
+    """One raw segment. It may be empty: Spark asks for tables of no namespace and must get NoSuchTable."""
+
+    regex = "[^/]*"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+register_converter(Segment, "segment")
+
+NAMESPACE: Final = "v1/<segment:prefix>/namespaces/<segment:namespace>"
+_TABLE: Final = f"{NAMESPACE}/tables/<segment:table>"
+_SIGNER: Final = "v1/signer/<segment:prefix>"
+_SIGN: Final = "v1/aws/s3/sign"
+
+_table = TableViewSet.as_view
+_view = ViewViewSet.as_view
+_namespace = NamespaceViewSet.as_view
+_sign = SigningViewSet.as_view
 
 urlpatterns = [
-    # The hottest first: patterns are tried in this order.
-    path(f"{_NAMESPACE}/tables/<segment:table>", TableView.as_view(), name="table"),
-    path(f"{_SIGNER}/tabular-id/<segment:tabular_id>/{_SIGN}", SignForTabularView.as_view(), name="sign-for-tabular"),
-    path(f"{_NAMESPACE}/tables", TablesView.as_view(), name="tables"),
-    path(f"{_NAMESPACE}", NamespaceView.as_view(), name="namespace"),
-    path("v1/<segment:prefix>/namespaces", NamespacesView.as_view(), name="namespaces"),
-    path("v1/config", ConfigView.as_view(), name="config"),
-    path(f"{_NAMESPACE}/tables/<segment:table>/metrics", TableMetricsView.as_view(), name="table-metrics"),
-    path(f"{_NAMESPACE}/tables/<segment:table>/credentials", TableCredentialsView.as_view(), name="table-credentials"),
-    path(f"{_SIGNER}/staged/<segment:ticket>/{_SIGN}", SignForStagedView.as_view(), name="sign-for-staged"),
-    path(f"{_NAMESPACE}/tables/<segment:table>/sign", SignForTableView.as_view(), name="sign-for-table"),
-    path(f"v1/<segment:prefix>/{_SIGN}", SignInWarehouseView.as_view(), name="sign-in-warehouse"),
-    path(_SIGN, SignAnywhereView.as_view(), name="sign-anywhere"),
-    path(f"{_NAMESPACE}/properties", NamespacePropertiesView.as_view(), name="namespace-properties"),
-    path(f"{_NAMESPACE}/register", RegisterTableView.as_view(), name="register-table"),
-    path(f"{_NAMESPACE}/tables/<segment:table>/unregister", UnregisterTableView.as_view(), name="unregister-table"),
-    path("v1/<segment:prefix>/tables/rename", RenameTableView.as_view(), name="rename-table"),
-    path(f"{_NAMESPACE}/views/<segment:view>", ViewView.as_view(), name="view"),
-    path(f"{_NAMESPACE}/views", ViewsView.as_view(), name="views"),
-    path(f"{_NAMESPACE}/register-view", RegisterViewView.as_view(), name="register-view"),
-    path("v1/<segment:prefix>/views/rename", RenameViewView.as_view(), name="rename-view"),
-    path("v1/oauth/tokens", OAuthTokensView.as_view(), name="oauth-tokens"),
-    path("v1/<segment:prefix>/transactions/commit", TransactionView.as_view(), name="commit-transaction"),
+    # The most frequent first: patterns are tried in this order.
+    path(_TABLE, _table({"get": "load", "head": "exists", "post": "commit", "delete": "drop"}), name="table"),
+    path(
+        f"{_SIGNER}/tabular-id/<segment:tabular_id>/{_SIGN}",
+        _sign({"post": "sign_for_tabular"}),
+        name="sign-for-tabular",
+    ),
+    path(f"{NAMESPACE}/tables", _table({"get": "list", "post": "create"}), name="tables"),
+    path(NAMESPACE, _namespace({"get": "load", "head": "exists", "delete": "drop"}), name="namespace"),
+    path("v1/<segment:prefix>/namespaces", _namespace({"get": "list", "post": "create"}), name="namespaces"),
+    path("v1/config", ConfigViewSet.as_view({"get": "get_config"}), name="config"),
+    path(f"{_TABLE}/metrics", _table({"post": "report_metrics"}), name="table-metrics"),
+    path(f"{_TABLE}/credentials", _table({"get": "load_credentials"}), name="table-credentials"),
+    path(f"{_SIGNER}/staged/<segment:ticket>/{_SIGN}", _sign({"post": "sign_for_staged"}), name="sign-for-staged"),
+    path(f"{_TABLE}/sign", _sign({"post": "sign_for_table"}), name="sign-for-table"),
+    path(f"v1/<segment:prefix>/{_SIGN}", _sign({"post": "sign_in_warehouse"}), name="sign-in-warehouse"),
+    path(_SIGN, _sign({"post": "sign_without_warehouse"}), name="sign-anywhere"),
+    path(f"{NAMESPACE}/properties", _namespace({"post": "update_properties"}), name="namespace-properties"),
+    path(f"{NAMESPACE}/register", _table({"post": "register"}), name="register-table"),
+    path(f"{_TABLE}/unregister", _table({"post": "unregister"}), name="unregister-table"),
+    path("v1/<segment:prefix>/tables/rename", _table({"post": "rename"}), name="rename-table"),
+    path(
+        f"{NAMESPACE}/views/<segment:view>",
+        _view({"get": "load", "head": "exists", "post": "replace", "delete": "drop"}),
+        name="view",
+    ),
+    path(f"{NAMESPACE}/views", _view({"get": "list", "post": "create"}), name="views"),
+    path(f"{NAMESPACE}/register-view", _view({"post": "register"}), name="register-view"),
+    path("v1/<segment:prefix>/views/rename", _view({"post": "rename"}), name="rename-view"),
+    path("v1/oauth/tokens", OAuthTokenViewSet.as_view({"post": "issue_token"}), name="oauth-tokens"),
+    path("v1/<segment:prefix>/transactions/commit", _table({"post": "commit_transaction"}), name="commit-transaction"),
 ]

@@ -1,58 +1,137 @@
+"""Views: list, create, register, load, replace, drop, rename."""
+
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 from django.http import HttpRequest, HttpResponse
 
-from catalog.api.base import IcebergView, no_content
-from catalog.api.fields import optional_list
-from catalog.api.operations import views as operations
+from catalog.api.base import no_content, optional_list
+from catalog.api.operation import (
+    BAD_LOCATION,
+    BAD_PAGE,
+    NAME_TAKEN,
+    NAMESPACE_PATH,
+    NO_METADATA_FILE,
+    NO_NAMESPACE,
+    NO_VIEW,
+    PROTECTED,
+    STORE_DENIED,
+    STORE_FAILED,
+    TOO_LARGE,
+    TOO_MANY_VIEWS,
+    UNKNOWN_STATE,
+    VIEW_PATH,
+    WAREHOUSE_PATH,
+    operation,
+)
+from catalog.api.parameters import (
+    ACCESS_DELEGATION,
+    FORCE,
+    IDEMPOTENCY_KEY,
+    LISTING,
+    PURGE_REQUESTED,
+    REFERENCED_BY,
+)
 from catalog.api.render import load_view_result
 from catalog.api.table_config import build_access_config, build_access_config_after_write, requested_delegation
+from catalog.api.tabulars import ListTablesResponse, RenameTableRequest, TabularViewSet
+from catalog.iceberg import shapes
+from catalog.iceberg.views.requirements import VIEW_REQUIREMENTS
+from catalog.iceberg.views.updates import VIEW_UPDATES
 from catalog.models import Tabular
-from catalog.selectors.access.files import Reader, access_for, access_to_written
+from catalog.selectors.access.files import access_for, access_to_written
 from catalog.selectors.tables.load import Loaded, load_tabular_for, require_tabular_exists
 from catalog.services.tables.create_view import create_view, replace_view
 from catalog.services.tables.register import register_tabular
+from icekeeper.kernel.http.serializers import empty_response
+from icekeeper.kernel.json.shapes import TaggedUnion
 
 VIEW = Tabular.Kind.VIEW
 
+ViewRequirement = Annotated[dict[str, Any], TaggedUnion("ViewRequirement", "type", VIEW_REQUIREMENTS)]
+ViewUpdate = Annotated[
+    dict[str, Any],
+    TaggedUnion("ViewUpdate", "action", {name: kind.members for name, kind in VIEW_UPDATES.items()}, suffix="Update"),
+]
+CreateViewRequest = TypedDict(
+    "CreateViewRequest",
+    {
+        "name": str,
+        "location": NotRequired[
+            Annotated[
+                str | None,
+                "A folder in the warehouse that neither lies in the folder of another table or view nor contains one. "
+                "Default: `<location of the namespace>/<view uuid>`",
+            ]
+        ],
+        "schema": shapes.SchemaDocument,
+        "view-version": shapes.ViewVersionDocument,
+        "properties": NotRequired[dict[str, str] | None],
+    },
+)
+LoadViewResult = TypedDict(
+    "LoadViewResult",
+    {
+        "metadata-location": str,
+        "metadata": Annotated[shapes.ViewMetadataDocument, "Exactly the content of the file at `metadata-location`"],
+        "config": Annotated[dict[str, str], "Settings for this view; empty on local files"],
+    },
+)
+RegisterViewRequest = TypedDict(
+    "RegisterViewRequest", {"name": str, "metadata-location": Annotated[str, "A metadata file in the warehouse"]}
+)
 
-class _OneView(IcebergView):
-    """Answers with one view."""
 
-    def found(self, request: HttpRequest, reader: Reader, view: Loaded) -> HttpResponse:
-        asked = requested_delegation(request)
-        access = access_for(reader=reader, rights=view.rights, kind=VIEW, files=view.files, asked=asked)
-        way = build_access_config(
-            request, view.files, access, kind=VIEW, tabular_id=view.id, refreshed_as=None, reader=reader
-        )
-        return load_view_result(view, way)
-
-    def written(self, request: HttpRequest, view: Loaded) -> HttpResponse:
-        files, access = access_to_written(
-            actor=self.actor,
-            kind=VIEW,
-            tabular_id=view.id,
-            files=view.files,
-            asked=requested_delegation(request),
-            warehouse_id=self.warehouse_id,
-        )
-        return load_view_result(
-            view,
-            build_access_config_after_write(request, files, access, kind=VIEW, tabular_id=view.id, refreshed_as=None),
-        )
+class CommitViewRequest(TypedDict):
+    requirements: NotRequired[
+        Annotated[
+            list[ViewRequirement] | None,
+            "Conditions on the current metadata; if one is not met, nothing is changed (409)",
+        ]
+    ]
+    updates: NotRequired[Annotated[list[ViewUpdate] | None, "Applied in their order"]]
 
 
-class ViewsView(_OneView):
-    @operations.list_views
-    def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        return self.listing(request, VIEW)
+_ENGINE_ONLY: Final = "`ProtectedPropertyModification`, `DefinerViewModification`: only a trusted engine may do that"
+_ILLEGAL: Final = f"{BAD_LOCATION}; `EmptyView`; `IllegalArgumentException`: two texts of one dialect"
 
-    @operations.create_view
-    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, idempotency_key = self.body(request), self.idempotency_key(request)
-        created = self.perform(
+
+class ViewViewSet(TabularViewSet):
+    kind = VIEW
+    name_segment = "view"
+
+    @operation(
+        "listViews",
+        "List the views of a namespace",
+        path=NAMESPACE_PATH,
+        parameters=LISTING,
+        response=ListTablesResponse,
+        errors={400: BAD_PAGE, 404: NO_NAMESPACE},
+    )
+    def list(self, request: HttpRequest) -> HttpResponse:
+        return self.list_tabulars(request)
+
+    @operation(
+        "createView",
+        "Create a view",
+        path=NAMESPACE_PATH,
+        parameters=[IDEMPOTENCY_KEY, ACCESS_DELEGATION],
+        request=CreateViewRequest,
+        response=LoadViewResult,
+        errors={
+            400: _ILLEGAL,
+            403: _ENGINE_ONLY,
+            404: NO_NAMESPACE,
+            409: f"{NAME_TAKEN}; `LocationAlreadyTaken`",
+            412: STORE_DENIED,
+            413: TOO_LARGE,
+            503: STORE_FAILED,
+        },
+    )
+    def create(self, request: HttpRequest) -> HttpResponse:
+        body, idempotency_key = self.body(request, CreateViewRequest), self.idempotency_key(request)
+        created = self.run_idempotent(
             idempotency_key,
             lambda: create_view(
                 actor=self.actor,
@@ -66,51 +145,28 @@ class ViewsView(_OneView):
                 idempotency_key=idempotency_key,
             ),
         )
-        return self.written(request, created)
+        return self._written_view(request, created)
 
-
-class ViewView(_OneView):
-    named_by = "view"
-
-    @operations.load_view
-    def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        reader = self.reader(request, VIEW)
-        loaded = load_tabular_for(
-            actor=reader.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=VIEW
-        )
-        return self.found(request, reader, loaded)
-
-    @operations.view_exists
-    def head(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        require_tabular_exists(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=VIEW)
-        return no_content()
-
-    @operations.replace_view
-    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, idempotency_key = self.body(request), self.idempotency_key(request)
-        replaced = self.perform(
-            idempotency_key,
-            lambda: replace_view(
-                actor=self.actor,
-                warehouse_id=self.warehouse_id,
-                view=self.identifier,
-                requirements=optional_list(body.get("requirements"), "requirements"),
-                updates=optional_list(body.get("updates"), "updates"),
-                idempotency_key=idempotency_key,
-            ),
-        )
-        return self.written(request, replaced)
-
-    @operations.drop_view
-    def delete(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        return self.dropping(request, VIEW)
-
-
-class RegisterViewView(_OneView):
-    @operations.register_view
-    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, idempotency_key = self.body(request), self.idempotency_key(request)
-        registered = self.perform(
+    @operation(
+        "registerView",
+        "Register a view by its metadata file",
+        path=NAMESPACE_PATH,
+        parameters=[IDEMPOTENCY_KEY, ACCESS_DELEGATION],
+        request=RegisterViewRequest,
+        response=LoadViewResult,
+        errors={
+            400: BAD_LOCATION,
+            403: _ENGINE_ONLY,
+            404: f"{NO_NAMESPACE}, `NotFoundException`: no such file",
+            409: f"{NAME_TAKEN}; `LocationAlreadyTaken`",
+            412: STORE_DENIED,
+            413: TOO_LARGE,
+            503: STORE_FAILED,
+        },
+    )
+    def register(self, request: HttpRequest) -> HttpResponse:
+        body, idempotency_key = self.body(request, RegisterViewRequest), self.idempotency_key(request)
+        registered = self.run_idempotent(
             idempotency_key,
             lambda: register_tabular(
                 actor=self.actor,
@@ -122,10 +178,112 @@ class RegisterViewView(_OneView):
                 idempotency_key=idempotency_key,
             ),
         )
-        return self.written(request, registered)
+        return self._written_view(request, registered)
 
+    @operation(
+        "loadView",
+        "Load a view",
+        path=VIEW_PATH,
+        parameters=[ACCESS_DELEGATION, REFERENCED_BY],
+        response=LoadViewResult,
+        errors={400: TOO_MANY_VIEWS, 404: f"{NO_VIEW}, {NO_METADATA_FILE}", 503: STORE_FAILED},
+    )
+    def load(self, request: HttpRequest) -> HttpResponse:
+        reader = self.reader(request)
+        view = load_tabular_for(
+            actor=reader.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=VIEW
+        )
+        requested = requested_delegation(request)
+        access = access_for(reader=reader, rights=view.rights, kind=VIEW, files=view.files, asked=requested)
+        access_config = build_access_config(
+            request, view.files, access, kind=VIEW, tabular_id=view.id, refreshed_as=None, reader=reader
+        )
+        return load_view_result(view, access_config)
 
-class RenameViewView(IcebergView):
-    @operations.rename_view
-    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        return self.renaming(request, VIEW)
+    @operation(
+        "viewExists",
+        "Check whether a view exists",
+        path=VIEW_PATH,
+        response=empty_response("It exists"),
+        errors={404: "It does not exist"},
+        has_body=False,
+    )
+    def exists(self, request: HttpRequest) -> HttpResponse:
+        require_tabular_exists(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=VIEW)
+        return no_content()
+
+    @operation(
+        "replaceView",
+        "Commit updates to a view",
+        path=VIEW_PATH,
+        parameters=[IDEMPOTENCY_KEY, ACCESS_DELEGATION],
+        request=CommitViewRequest,
+        response=LoadViewResult,
+        description="All or nothing, checked against the newest version. The new version is durable when the response "
+        "is sent.",
+        errors={
+            400: _ILLEGAL,
+            403: _ENGINE_ONLY,
+            404: NO_VIEW,
+            409: "`CommitFailedException`: not committed; `LocationAlreadyTaken`",
+            412: STORE_DENIED,
+            413: TOO_LARGE,
+            500: UNKNOWN_STATE,
+            503: STORE_FAILED,
+        },
+    )
+    def replace(self, request: HttpRequest) -> HttpResponse:
+        body, idempotency_key = self.body(request, CommitViewRequest), self.idempotency_key(request)
+        replaced = self.run_idempotent(
+            idempotency_key,
+            lambda: replace_view(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                view=self.identifier,
+                requirements=optional_list(body.get("requirements"), "requirements"),
+                updates=optional_list(body.get("updates"), "updates"),
+                idempotency_key=idempotency_key,
+            ),
+        )
+        return self._written_view(request, replaced)
+
+    @operation(
+        "dropView",
+        "Drop a view",
+        path=VIEW_PATH,
+        parameters=[PURGE_REQUESTED, FORCE, IDEMPOTENCY_KEY],
+        response=empty_response("Dropped"),
+        errors={404: NO_VIEW, 409: PROTECTED},
+    )
+    def drop(self, request: HttpRequest) -> HttpResponse:
+        return self.drop_tabular(request, PURGE_REQUESTED)
+
+    @operation(
+        "renameView",
+        "Rename a view; its files stay where they are",
+        path=WAREHOUSE_PATH,
+        parameters=[IDEMPOTENCY_KEY],
+        request=RenameTableRequest,
+        response=empty_response("Renamed"),
+        errors={
+            404: f"{NO_VIEW}, `NoSuchNamespaceException`: that of the destination",
+            409: NAME_TAKEN,
+            413: TOO_LARGE,
+        },
+    )
+    def rename(self, request: HttpRequest) -> HttpResponse:
+        return self.rename_tabular(request)
+
+    def _written_view(self, request: HttpRequest, view: Loaded) -> HttpResponse:
+        files, access = access_to_written(
+            actor=self.actor,
+            kind=VIEW,
+            tabular_id=view.id,
+            files=view.files,
+            asked=requested_delegation(request),
+            warehouse_id=self.warehouse_id,
+        )
+        access_config = build_access_config_after_write(
+            request, files, access, kind=VIEW, tabular_id=view.id, refreshed_as=None
+        )
+        return load_view_result(view, access_config)

@@ -1,9 +1,10 @@
-"""Each update of a request is given to the function for its action: the same for tables and views."""
+"""Kinds of updates, and their application in order: the same for tables and views."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from catalog.iceberg.json_fields import as_object, check_depth, clip, describe
 from icekeeper.kernel.errors.types import BadRequest
@@ -11,15 +12,26 @@ from icekeeper.kernel.errors.types import BadRequest
 DraftT = TypeVar("DraftT")
 
 
+@dataclass(frozen=True, slots=True)
+class UpdateKind(Generic[DraftT]):
+    """A kind of update: the function that applies its document to a draft, and what the document consists of.
+
+    `members` has the type of each member besides `action`, as a `TypedDict` would; the function checks them.
+    """
+
+    apply: Callable[[DraftT, dict[str, Any]], None]
+    members: Mapping[str, Any]
+
+
 def apply_each(
     draft: DraftT,
     updates: list[Any],
-    handlers: Mapping[str, Callable[[DraftT, dict[str, Any]], None]],
+    kinds: Mapping[str, UpdateKind[DraftT]],
     between_updates: Callable[[], object] | None,
 ) -> None:
     """Change `draft` by the updates, in their order; `between_updates` is called before each of them.
 
-    Raises `BadRequest` (or the kind of it that the function raises) naming the update.
+    Raises `BadRequest` (or the subclass of it that the function raises) naming the update.
     """
     for index, document in enumerate(updates):
         if between_updates is not None:
@@ -31,10 +43,10 @@ def apply_each(
         if not isinstance(action, str):
             problem = "required field is missing" if action is None else f"expected a string, got {describe(action)}"
             raise BadRequest(f"{place}.action: {problem}")
-        handler = handlers.get(action)
-        if handler is None:
+        kind = kinds.get(action)
+        if kind is None:
             raise BadRequest(f"{place}: unknown update action: {clip(action)}")
         try:
-            handler(draft, update)
-        except BadRequest as refusal:
-            raise type(refusal)(f"{place} ({action}): {refusal.message}") from refusal
+            kind.apply(draft, update)
+        except BadRequest as error:
+            raise type(error)(f"{place} ({action}): {error.message}") from error

@@ -6,6 +6,7 @@ raises `BadRequest` naming the full path of the field. JSON `true` is no number 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from catalog.iceberg.types import MAX_CLOCK_AHEAD_MS
@@ -105,7 +106,7 @@ def as_string_map(value: Any, path: str) -> dict[str, str]:
     return value  # type: ignore[no-any-return]  # checked above
 
 
-def required(owner: dict[str, Any], name: str, where: str) -> Any:
+def required(owner: Mapping[str, Any], name: str, where: str) -> Any:
     """The value of a field that must be there; null counts as absent."""
     value = owner.get(name)
     if value is None:
@@ -113,27 +114,27 @@ def required(owner: dict[str, Any], name: str, where: str) -> Any:
     return value
 
 
-def read_object(owner: dict[str, Any], name: str, where: str) -> dict[str, Any]:
+def read_object(owner: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
     return as_object(required(owner, name, where), field_path(where, name))
 
 
-def read_list(owner: dict[str, Any], name: str, where: str) -> list[Any]:
+def read_list(owner: Mapping[str, Any], name: str, where: str) -> list[Any]:
     return as_list(required(owner, name, where), field_path(where, name))
 
 
-def read_string(owner: dict[str, Any], name: str, where: str) -> str:
+def read_string(owner: Mapping[str, Any], name: str, where: str) -> str:
     return as_string(required(owner, name, where), field_path(where, name))
 
 
-def read_int(owner: dict[str, Any], name: str, where: str) -> int:
+def read_int(owner: Mapping[str, Any], name: str, where: str) -> int:
     return as_int(required(owner, name, where), field_path(where, name))
 
 
-def read_long(owner: dict[str, Any], name: str, where: str) -> int:
+def read_long(owner: Mapping[str, Any], name: str, where: str) -> int:
     return as_long(required(owner, name, where), field_path(where, name))
 
 
-def read_bool(owner: dict[str, Any], name: str, where: str) -> bool:
+def read_bool(owner: Mapping[str, Any], name: str, where: str) -> bool:
     value = required(owner, name, where)
     if not isinstance(value, bool):
         raise wrong_type(field_path(where, name), "true or false", value)
@@ -146,38 +147,38 @@ def require_not_ahead(time_ms: int, now_ms: int, path: str) -> None:
         raise BadRequest(f"{path}: {time_ms} is more than a day ahead of the server's clock, {now_ms}")
 
 
-def optional_string(owner: dict[str, Any], name: str, where: str) -> str | None:
+def optional_string(owner: Mapping[str, Any], name: str, where: str) -> str | None:
     return None if owner.get(name) is None else read_string(owner, name, where)
 
 
-def optional_int(owner: dict[str, Any], name: str, where: str) -> int | None:
+def optional_int(owner: Mapping[str, Any], name: str, where: str) -> int | None:
     return None if owner.get(name) is None else read_int(owner, name, where)
 
 
-def optional_long(owner: dict[str, Any], name: str, where: str) -> int | None:
+def optional_long(owner: Mapping[str, Any], name: str, where: str) -> int | None:
     return None if owner.get(name) is None else read_long(owner, name, where)
 
 
-def optional_list(owner: dict[str, Any], name: str, where: str) -> list[Any]:
+def optional_list(owner: Mapping[str, Any], name: str, where: str) -> list[Any]:
     return [] if owner.get(name) is None else read_list(owner, name, where)
 
 
-def read_int_list(owner: dict[str, Any], name: str, where: str) -> list[int]:
+def read_int_list(owner: Mapping[str, Any], name: str, where: str) -> list[int]:
     path = field_path(where, name)
     return [as_int(item, f"{path}[{index}]") for index, item in enumerate(read_list(owner, name, where))]
 
 
-def read_long_list(owner: dict[str, Any], name: str, where: str) -> list[int]:
+def read_long_list(owner: Mapping[str, Any], name: str, where: str) -> list[int]:
     path = field_path(where, name)
     return [as_long(item, f"{path}[{index}]") for index, item in enumerate(read_list(owner, name, where))]
 
 
-def read_string_list(owner: dict[str, Any], name: str, where: str) -> list[str]:
+def read_string_list(owner: Mapping[str, Any], name: str, where: str) -> list[str]:
     path = field_path(where, name)
     return [as_string(item, f"{path}[{index}]") for index, item in enumerate(read_list(owner, name, where))]
 
 
-def without_nulls(owner: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def without_nulls(owner: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """A copy of `owner` without those of the named fields that are null.
 
     Clients send null for an optional field they do not set; Java's readers refuse a stored null in several places.

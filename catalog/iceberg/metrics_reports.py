@@ -7,8 +7,9 @@ Java: `ScanReportParser`, `CommitReportParser`; the names of metrics are those o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final, NotRequired, TypedDict
 
+from catalog.iceberg import shapes
 from catalog.iceberg.json_fields import (
     as_object,
     as_string_map,
@@ -26,9 +27,43 @@ from catalog.iceberg.json_fields import (
     wrong_type,
 )
 from icekeeper.kernel.errors.types import BadRequest, BodyTooLarge
+from icekeeper.kernel.json.shapes import Keywords, Long
 from icekeeper.kernel.json.strict import write_json
 
 SCAN, COMMIT = "scan-report", "commit-report"
+
+_EXPRESSION: Final = {
+    "type": "object",
+    "properties": {"type": {"type": "string"}},
+    "required": ["type"],
+    "additionalProperties": True,
+}
+
+
+class CounterResult(TypedDict):
+    unit: str
+    value: Long
+
+
+TimerResult = TypedDict("TimerResult", {"count": Long, "time-unit": str, "total-duration": Long})
+
+_ABOUT: Final[dict[str, Any]] = {
+    "table-name": str,
+    "snapshot-id": Long,
+    "metrics": dict[str, CounterResult | TimerResult | None],
+    "metadata": NotRequired[shapes.Strings | None],
+}
+REPORTS: Final[dict[str, dict[str, Any]]] = {
+    SCAN: {
+        **_ABOUT,
+        "filter": Annotated[Any, Keywords(oneOf=[{"type": "boolean"}, _EXPRESSION])],
+        "schema-id": int,
+        "projected-field-ids": list[int],
+        "projected-field-names": list[str],
+    },
+    COMMIT: {**_ABOUT, "sequence-number": Long, "operation": str},
+}
+"""The types of the members besides `report-type`, by its value. Other members and metrics are kept."""
 
 LARGEST_REPORT: Final = 1_048_576
 """Bytes. A scan of 10,000 columns with long names has half as many; engines leave the literals of filters out."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Container
-from typing import Any, Final
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, NotRequired
 
 from catalog.iceberg.json_fields import as_list, as_object, clip, describe, optional_long, read_int, read_string
 from catalog.iceberg.types import TableMetadata
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed
+from icekeeper.kernel.json.shapes import Long, Uuid
 
 ASSERT_CREATE: Final = "assert-create"
 
@@ -20,7 +22,7 @@ def requires_create(requirements: list[Any]) -> bool:
     any other.
     """
     kinds = [
-        requirement_kind(document, index, _READERS)
+        requirement_kind(document, index, TABLE_REQUIREMENTS)
         for index, document in enumerate(as_list(requirements, "requirements"))
     ]
     others = sorted({kind for kind in kinds if kind != ASSERT_CREATE})
@@ -40,9 +42,9 @@ def check_requirements(base: TableMetadata | None, requirements: list[Any]) -> N
     requires_create(requirements)
     judgements = []
     for index, document in enumerate(requirements):
-        kind = requirement_kind(document, index, _READERS)
+        kind = requirement_kind(document, index, TABLE_REQUIREMENTS)
         try:
-            judgements.append(_READERS[kind](document))
+            judgements.append(TABLE_REQUIREMENTS[kind].read(document))
         except BadRequest as refusal:
             raise BadRequest(f"requirements[{index}] ({kind}): {refusal.message}") from refusal
     for judge in judgements:
@@ -119,6 +121,15 @@ def _bases(parents: dict[int, int | None]) -> dict[int, int | None]:
 Judge = Callable[[TableMetadata | None], str | None]
 """Gives the reason why the requirement does not hold, None when it does."""
 
+
+@dataclass(frozen=True, slots=True)
+class RequirementKind:
+    """A kind of requirement: the function that reads its document, and the type of each member besides `type`."""
+
+    read: Callable[[dict[str, Any]], Judge]
+    members: Mapping[str, Any]
+
+
 NO_TABLE: Final = "table does not exist"
 
 
@@ -169,7 +180,7 @@ def _assert_ref_snapshot_id(document: dict[str, Any]) -> Judge:
     return judge
 
 
-def _assert_equal(field: str, actual: str, subject: str, *, passes_without_table: bool) -> Callable[[Any], Judge]:
+def _assert_equal(field: str, actual: str, subject: str, *, passes_without_table: bool) -> RequirementKind:
     """A requirement that a number of the table is still the one that the client saw."""
 
     def read(document: dict[str, Any]) -> Judge:
@@ -184,13 +195,16 @@ def _assert_equal(field: str, actual: str, subject: str, *, passes_without_table
 
         return judge
 
-    return read
+    return RequirementKind(read, {field: int})
 
 
-_READERS: Final[dict[str, Callable[[dict[str, Any]], Judge]]] = {
-    ASSERT_CREATE: _assert_create,
-    "assert-table-uuid": _assert_table_uuid,
-    "assert-ref-snapshot-id": _assert_ref_snapshot_id,
+TABLE_REQUIREMENTS: Final[dict[str, RequirementKind]] = {
+    ASSERT_CREATE: RequirementKind(_assert_create, {}),
+    "assert-table-uuid": RequirementKind(_assert_table_uuid, {"uuid": Uuid}),
+    "assert-ref-snapshot-id": RequirementKind(
+        _assert_ref_snapshot_id,
+        {"ref": str, "snapshot-id": NotRequired[Annotated[Long | None, "Null: the reference does not exist"]]},
+    ),
     "assert-last-assigned-field-id": _assert_equal(
         "last-assigned-field-id", "last-column-id", "last assigned field id", passes_without_table=True
     ),

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final, NotRequired, get_type_hints
 
-from catalog.iceberg import schema_changes, snapshot_changes, table_changes
-from catalog.iceberg.dispatch import apply_each
+from catalog.iceberg import schema_changes, shapes, snapshot_changes, table_changes
+from catalog.iceberg.dispatch import UpdateKind, apply_each
 from catalog.iceberg.draft import Draft
 from catalog.iceberg.json_fields import as_list, read_int, read_string
 from catalog.iceberg.legacy import write_legacy_fields
@@ -30,33 +30,47 @@ from catalog.iceberg.types import (
     written_snapshot_id,
 )
 from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.json.shapes import Long, Uuid
 
-UpdateHandler = Callable[[Draft, dict[str, Any]], None]
+_LAST_ADDED: Final = "-1: the one that this request added last"
 
-HANDLERS: Final[dict[str, UpdateHandler]] = {
-    "assign-uuid": table_changes.on_assign_uuid,
-    "upgrade-format-version": table_changes.on_upgrade_format_version,
-    "add-schema": schema_changes.on_add_schema,
-    "set-current-schema": schema_changes.on_set_current_schema,
-    "add-spec": schema_changes.on_add_spec,
-    "set-default-spec": schema_changes.on_set_default_spec,
-    "add-sort-order": schema_changes.on_add_sort_order,
-    "set-default-sort-order": schema_changes.on_set_default_sort_order,
-    "add-snapshot": snapshot_changes.on_add_snapshot,
-    "set-snapshot-ref": snapshot_changes.on_set_snapshot_ref,
-    "remove-snapshots": snapshot_changes.on_remove_snapshots,
-    "remove-snapshot-ref": snapshot_changes.on_remove_snapshot_ref,
-    "set-location": table_changes.on_set_location,
-    "set-properties": table_changes.on_set_properties,
-    "remove-properties": table_changes.on_remove_properties,
-    "set-statistics": table_changes.on_set_statistics,
-    "remove-statistics": table_changes.on_remove_statistics,
-    "set-partition-statistics": table_changes.on_set_partition_statistics,
-    "remove-partition-statistics": table_changes.on_remove_partition_statistics,
-    "remove-partition-specs": schema_changes.on_remove_partition_specs,
-    "remove-schemas": schema_changes.on_remove_schemas,
-    "add-encryption-key": table_changes.on_add_encryption_key,
-    "remove-encryption-key": table_changes.on_remove_encryption_key,
+TABLE_UPDATES: Final[dict[str, UpdateKind[Draft]]] = {
+    "assign-uuid": UpdateKind(table_changes.on_assign_uuid, {"uuid": Uuid}),
+    "upgrade-format-version": UpdateKind(table_changes.on_upgrade_format_version, {"format-version": int}),
+    "add-schema": UpdateKind(
+        schema_changes.on_add_schema,
+        {"schema": shapes.SchemaDocument, "last-column-id": NotRequired[Annotated[int, "Ignored"]]},
+    ),
+    "set-current-schema": UpdateKind(schema_changes.on_set_current_schema, {"schema-id": Annotated[int, _LAST_ADDED]}),
+    "add-spec": UpdateKind(schema_changes.on_add_spec, {"spec": shapes.PartitionSpecDocument}),
+    "set-default-spec": UpdateKind(schema_changes.on_set_default_spec, {"spec-id": Annotated[int, _LAST_ADDED]}),
+    "add-sort-order": UpdateKind(schema_changes.on_add_sort_order, {"sort-order": shapes.SortOrderDocument}),
+    "set-default-sort-order": UpdateKind(
+        schema_changes.on_set_default_sort_order, {"sort-order-id": Annotated[int, _LAST_ADDED]}
+    ),
+    "add-snapshot": UpdateKind(snapshot_changes.on_add_snapshot, {"snapshot": shapes.SnapshotDocument}),
+    "set-snapshot-ref": UpdateKind(
+        snapshot_changes.on_set_snapshot_ref,
+        {"ref-name": str, **get_type_hints(shapes.SnapshotReference, include_extras=True)},
+    ),
+    "remove-snapshots": UpdateKind(snapshot_changes.on_remove_snapshots, {"snapshot-ids": list[Long]}),
+    "remove-snapshot-ref": UpdateKind(snapshot_changes.on_remove_snapshot_ref, {"ref-name": str}),
+    "set-location": UpdateKind(table_changes.on_set_location, {"location": str}),
+    "set-properties": UpdateKind(table_changes.on_set_properties, {"updates": shapes.Strings}),
+    "remove-properties": UpdateKind(table_changes.on_remove_properties, {"removals": list[str]}),
+    "set-statistics": UpdateKind(
+        table_changes.on_set_statistics,
+        {"statistics": shapes.StatisticsFile, "snapshot-id": NotRequired[Annotated[Long, "Ignored"]]},
+    ),
+    "remove-statistics": UpdateKind(table_changes.on_remove_statistics, {"snapshot-id": Long}),
+    "set-partition-statistics": UpdateKind(
+        table_changes.on_set_partition_statistics, {"partition-statistics": shapes.PartitionStatisticsFile}
+    ),
+    "remove-partition-statistics": UpdateKind(table_changes.on_remove_partition_statistics, {"snapshot-id": Long}),
+    "remove-partition-specs": UpdateKind(schema_changes.on_remove_partition_specs, {"spec-ids": list[int]}),
+    "remove-schemas": UpdateKind(schema_changes.on_remove_schemas, {"schema-ids": list[int]}),
+    "add-encryption-key": UpdateKind(table_changes.on_add_encryption_key, {"encryption-key": shapes.EncryptedKey}),
+    "remove-encryption-key": UpdateKind(table_changes.on_remove_encryption_key, {"key-id": str}),
 }
 
 
@@ -108,7 +122,7 @@ def apply_updates(
         now_ms=now_ms,
         guarded_snapshots=guarded_snapshots,
     )
-    apply_each(draft, updates, HANDLERS, between_updates)
+    apply_each(draft, updates, TABLE_UPDATES, between_updates)
     return finish(draft, base_metadata_location=base_metadata_location, table_uuid=table_uuid)
 
 

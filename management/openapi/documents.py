@@ -100,11 +100,14 @@ class Document:
 
 
 class Endpoints(EndpointEnumerator):
-    """HEAD is documented where a view has a method of its own for it."""
+    """HEAD is documented where it has an action or a method of its own."""
 
     def get_allowed_methods(self, callback: Any) -> list[str]:
         methods: list[str] = super().get_allowed_methods(callback)  # type: ignore[no-untyped-call]
-        return [*methods, "HEAD"] if hasattr(callback.cls, "head") else methods
+        actions = getattr(callback, "actions", {})
+        # Serving a request, DRF adds an action for HEAD that is the one for GET.
+        has_action = actions.get("head") not in {None, actions.get("get")}
+        return [*methods, "HEAD"] if has_action or hasattr(callback.cls, "head") else methods
 
 
 class DocumentGenerator(SchemaGenerator):

@@ -11,10 +11,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from openapi_spec_validator import validate
 
-from catalog.api.config import ENDPOINTS, ConfigView
-from catalog.api.operations.config import get_config
-from catalog.api.shapes.table_parts import REQUIREMENT_TYPES
-from catalog.iceberg import requirements
+from catalog.api.config import ENDPOINTS, ConfigViewSet
+from catalog.iceberg.requirements import TABLE_REQUIREMENTS
+from catalog.iceberg.updates import TABLE_UPDATES
+from catalog.iceberg.views.updates import VIEW_UPDATES
 from management.management.commands import openapi as command
 from management.openapi import documents as openapi
 from tests.management.openapi_shape import Shape, is_open, read_record, read_shape
@@ -143,15 +143,21 @@ def test_the_document_of_generic_tables_has_the_operations_of_the_peer() -> None
     }
 
 
-def test_the_kinds_of_requirements_are_those_of_the_engine() -> None:
-    assert set(REQUIREMENT_TYPES) == set(requirements._READERS)
+def test_the_kinds_of_updates_and_requirements_are_those_of_the_engine() -> None:
+    components = openapi.make_document("catalog").content["components"]["schemas"]
+    kinds = {
+        name: components[name]["discriminator"]["mapping"].keys()
+        for name in ("TableUpdate", "ViewUpdate", "TableRequirement")
+    }
+    assert kinds == {
+        "TableUpdate": TABLE_UPDATES.keys(),
+        "ViewUpdate": VIEW_UPDATES.keys(),
+        "TableRequirement": TABLE_REQUIREMENTS.keys(),
+    }
 
 
-def test_describing_an_operation_leaves_its_method_as_it_was() -> None:
-    def get() -> None: ...
-
-    assert get_config(get) is get
-    assert ConfigView.get.__code__.co_filename.endswith("config.py")
+def test_describing_an_operation_leaves_its_action_as_it_was() -> None:
+    assert ConfigViewSet.get_config.__code__.co_filename.endswith("config.py")
 
 
 def test_the_committed_documents_are_true(name: str, document: openapi.Document) -> None:
@@ -179,7 +185,7 @@ def test_an_operation_nobody_described_fails_the_command_and_is_not_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "FOLDER", tmp_path)
-    monkeypatch.delattr(ConfigView.get, "kwargs")
+    monkeypatch.delattr(ConfigViewSet.get_config, "kwargs")
     with pytest.raises(CommandError, match="unable to guess serializer"):
         call_command("openapi")
     assert not (tmp_path / "catalog.json").exists()

@@ -8,8 +8,10 @@ from catalog.iceberg.json_fields import as_list, clip, read_string
 from catalog.iceberg.requirements import requirement_kind
 from catalog.iceberg.views.types import ViewMetadata
 from icekeeper.kernel.errors.types import CommitFailed
+from icekeeper.kernel.json.shapes import Uuid
 
-KNOWN_REQUIREMENTS: Final = ("assert-view-uuid",)
+VIEW_REQUIREMENTS: Final[dict[str, dict[str, Any]]] = {"assert-view-uuid": {"uuid": Uuid}}
+"""By `type`: the type of each other member, as a `TypedDict` would have it."""
 
 
 def check_view_requirements(base: ViewMetadata, requirements: list[Any]) -> None:
@@ -20,7 +22,7 @@ def check_view_requirements(base: ViewMetadata, requirements: list[Any]) -> None
     """
     uuids = []
     for index, document in enumerate(as_list(requirements, "requirements")):
-        requirement_kind(document, index, KNOWN_REQUIREMENTS)
+        requirement_kind(document, index, VIEW_REQUIREMENTS)
         uuids.append(read_string(document, "uuid", f"requirements[{index}]"))
     actual = base["view-uuid"]
     for uuid in uuids:

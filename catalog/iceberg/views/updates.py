@@ -1,4 +1,5 @@
 """A commit's updates applied to a view's metadata, with no I/O of its own.
+from icekeeper.kernel.json.shapes import Uuid
 
 Follows Java's `ViewMetadata.Builder` and `CatalogHandlers` (the reference server), and the REST spec's `ViewUpdate`.
 """
@@ -7,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final, NotRequired
 
-from catalog.iceberg.dispatch import apply_each
+from catalog.iceberg import shapes
+from catalog.iceberg.dispatch import UpdateKind, apply_each
 from catalog.iceberg.json_fields import as_list, require_not_ahead
 from catalog.iceberg.table_changes import on_remove_properties, on_set_location
 from catalog.iceberg.views import changes
@@ -17,16 +19,23 @@ from catalog.iceberg.views.draft import ViewDraft
 from catalog.iceberg.views.properties import history_size, may_drop_dialects
 from catalog.iceberg.views.types import ViewMetadata
 from catalog.iceberg.views.versions import check_dialects_kept
+from icekeeper.kernel.json.shapes import Uuid
 
-VIEW_HANDLERS: Final[dict[str, Callable[[ViewDraft, dict[str, Any]], None]]] = {
-    "assign-uuid": changes.on_assign_uuid,
-    "upgrade-format-version": changes.on_upgrade_format_version,
-    "add-schema": changes.on_add_schema,
-    "set-location": on_set_location,
-    "set-properties": changes.on_set_properties,
-    "remove-properties": on_remove_properties,
-    "add-view-version": changes.on_add_view_version,
-    "set-current-view-version": changes.on_set_current_view_version,
+VIEW_UPDATES: Final[dict[str, UpdateKind[ViewDraft]]] = {
+    "assign-uuid": UpdateKind(changes.on_assign_uuid, {"uuid": Uuid}),
+    "upgrade-format-version": UpdateKind(changes.on_upgrade_format_version, {"format-version": int}),
+    "add-schema": UpdateKind(
+        changes.on_add_schema,
+        {"schema": shapes.SchemaDocument, "last-column-id": NotRequired[Annotated[int, "Ignored"]]},
+    ),
+    "set-location": UpdateKind(on_set_location, {"location": str}),
+    "set-properties": UpdateKind(changes.on_set_properties, {"updates": shapes.Strings}),
+    "remove-properties": UpdateKind(on_remove_properties, {"removals": list[str]}),
+    "add-view-version": UpdateKind(changes.on_add_view_version, {"view-version": shapes.ViewVersionDocument}),
+    "set-current-view-version": UpdateKind(
+        changes.on_set_current_view_version,
+        {"view-version-id": Annotated[int, "-1: the one that this request added last"]},
+    ),
 }
 
 
@@ -57,7 +66,7 @@ def apply_view_updates(
     that lacks a dialect of the one it replaces unless `replace.drop-dialect.allowed` of the new properties is "true".
     """
     draft = ViewDraft(base)
-    apply_each(draft, as_list(updates, "updates"), VIEW_HANDLERS, between_updates)
+    apply_each(draft, as_list(updates, "updates"), VIEW_UPDATES, between_updates)
     for version_id in draft.versions.added_ids & draft.versions.documents.keys():
         time_ms = draft.versions.documents[version_id]["timestamp-ms"]
         require_not_ahead(time_ms, now_ms, f"version {version_id}: timestamp-ms")

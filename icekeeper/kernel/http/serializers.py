@@ -1,14 +1,18 @@
-"""What the APIs share in reading and describing JSON: strict texts, kebab-case objects, error answers."""
+"""Serializer fields and OpenAPI descriptions of all APIs: strict fields, kebab-case objects, error responses."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Any
 
+from drf_spectacular.extensions import OpenApiSerializerExtension
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import ComponentIdentity
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
+
+from icekeeper.kernel.json.shapes import Body, body_schema
 
 
 class OperationSchema(AutoSchema):
@@ -23,10 +27,29 @@ class OperationSchema(AutoSchema):
     def get_override_parameters(self) -> list[Any]:
         return [_RETRY_AFTER]
 
+    def _is_list_view(self, serializer: Any = None) -> bool:
+        """An action called `list` has the response that it describes, no array of it."""
+        return False
+
 
 _RETRY_AFTER = OpenApiParameter(
     "Retry-After", OpenApiTypes.INT, OpenApiParameter.HEADER, description="Seconds", response=[503]
 )
+
+
+class BodySchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
+    """Makes drf-spectacular accept a `Body` wherever it accepts a serializer."""
+
+    target_class = Body
+
+    def get_name(self, auto_schema: Any, direction: Any) -> str:
+        return str(self.target.name)
+
+    def get_identity(self, auto_schema: Any, direction: Any) -> Any:
+        return ComponentIdentity(self.target)  # type: ignore[no-untyped-call]
+
+    def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        return body_schema(self.target.shape, lambda body: auto_schema.resolve_serializer(body, direction).ref)
 
 
 class Text(serializers.CharField):

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from catalog.iceberg.create import create_table_metadata
-from catalog.iceberg.updates import HANDLERS, apply_updates
+from catalog.iceberg.updates import TABLE_UPDATES, apply_updates
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed
 from tests.unit.iceberg.damaged_document_fixtures import places
@@ -99,7 +99,7 @@ def refusal_of(base: Any, updates: Any) -> str | None:
 
 
 def test_every_update_is_covered() -> None:
-    assert sorted(update["action"] for update in LEGAL) == sorted(HANDLERS)
+    assert sorted(update["action"] for update in LEGAL) == sorted(TABLE_UPDATES)
     for update in LEGAL:
         apply(table(3, snapshots=2), [update])
 

@@ -14,7 +14,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 from catalog.iceberg.create import create_table_metadata
 from catalog.iceberg.schemas import parse_schema
 from catalog.iceberg.types import LOG_CLOCK_SKEW_MS, TableMetadata, current_snapshot_id
-from catalog.iceberg.updates import HANDLERS, apply_updates
+from catalog.iceberg.updates import TABLE_UPDATES, apply_updates
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed
 from tests.unit.iceberg import strategy_fixtures as given_a
@@ -210,7 +210,7 @@ UPDATE_FIELDS = [
 @bounded
 @given(
     given_a.table_metadata(),
-    nonsense(HANDLERS, UPDATE_FIELDS),
+    nonsense(TABLE_UPDATES, UPDATE_FIELDS),
 )
 def test_nonsense_is_refused_and_changes_nothing(base: TableMetadata, updates: list[dict[str, Any]]) -> None:
     before = copy.deepcopy(base)

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from catalog.iceberg.views.updates import VIEW_HANDLERS, apply_view_updates
+from catalog.iceberg.views.updates import VIEW_UPDATES, apply_view_updates
 from catalog.iceberg.views.validation import read_view_metadata
 from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.damaged_document_fixtures import places
@@ -50,7 +50,7 @@ def owner_of(document: Any, place: tuple[str | int, ...]) -> Any:
 
 
 def test_every_update_is_covered() -> None:
-    assert sorted(update["action"] for update in LEGAL) == sorted(VIEW_HANDLERS)
+    assert sorted(update["action"] for update in LEGAL) == sorted(VIEW_UPDATES)
     for update in LEGAL:
         assert refusal_of(view(2), [update]) is None
 

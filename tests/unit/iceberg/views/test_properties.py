@@ -15,7 +15,7 @@ from catalog.iceberg.schemas import parse_schema
 from catalog.iceberg.views.create import create_view_metadata
 from catalog.iceberg.views.properties import history_size
 from catalog.iceberg.views.types import ViewMetadata
-from catalog.iceberg.views.updates import VIEW_HANDLERS, apply_view_updates
+from catalog.iceberg.views.updates import VIEW_UPDATES, apply_view_updates
 from catalog.iceberg.views.validation import read_view_metadata
 from catalog.iceberg.views.versions import sql_dialects, version_identity
 from icekeeper.kernel.errors.types import BadRequest
@@ -207,7 +207,7 @@ UPDATE_FIELDS = [
 @bounded
 @given(
     given_a.view_metadata(),
-    nonsense(VIEW_HANDLERS, UPDATE_FIELDS),
+    nonsense(VIEW_UPDATES, UPDATE_FIELDS),
 )
 def test_nonsense_is_refused_and_changes_nothing(base: ViewMetadata, updates: list[dict[str, Any]]) -> None:
     before = copy.deepcopy(base)
