@@ -1,6 +1,6 @@
 """What `manage.py check --deploy` says of settings that are fine on a laptop and not in production, each with a cure.
 
-Wrong values stop every command already (`icekeeper.env`). What Django itself would add and does not concern this server
+Wrong values stop every command already (`icekeeper.conf`). What Django itself would add and does not concern this server
 is silenced in the settings (`SILENCED_SYSTEM_CHECKS`), with the reasons.
 """
 
@@ -15,8 +15,8 @@ from django.core import checks
 from django.core.checks import CheckMessage
 from pydantic import AnyHttpUrl, SecretStr
 
-from icekeeper.authentication_settings import KUBERNETES
-from icekeeper.setting_values import require_signing_key
+from icekeeper.conf.authentication import KUBERNETES
+from icekeeper.conf.values import require_signing_key
 
 PRIVATE_HOSTS: Final = ("", "localhost", "127.0.0.1", "::1")
 ENCRYPTED: Final = frozenset({"require", "verify-ca", "verify-full"})

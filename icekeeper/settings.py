@@ -1,4 +1,4 @@
-"""Django's settings, all derived from `icekeeper.env`."""
+"""Django's settings, all derived from `icekeeper.conf`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import Any
 from django.utils.functional import SimpleLazyObject
 from pydantic import SecretStr
 
-from icekeeper.database import databases
-from icekeeper.env import Settings, SettingsError, read_settings
-from icekeeper.setting_values import require_signing_key
+from icekeeper.conf.database import databases
+from icekeeper.conf.environment import SettingsError, read_settings
+from icekeeper.conf.settings import Settings
+from icekeeper.conf.values import require_signing_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -218,7 +219,7 @@ SILENCED_SYSTEM_CHECKS = [
     "security.W003",  # CSRF: no cookie signs anybody in, every call to an API carries its token itself
     "security.W004",  # HSTS: TLS ends in front of this server, and that is where the header belongs
     "security.W008",  # Redirects to HTTPS: likewise, and a redirected API call has sent its token in clear already
-    "security.W009",  # The signing key: a weak one is refused when the settings are read (icekeeper.setting_values)
+    "security.W009",  # The signing key: a weak one is refused when the settings are read (icekeeper.conf.values)
     "drf_spectacular.W002",  # Swagger's pages are no operations; what the documents lack, `manage.py openapi` refuses
 ]
 

@@ -11,7 +11,7 @@ import pytest
 import requests
 from django.conf import settings
 
-from icekeeper.env import read_settings
+from icekeeper.conf.environment import read_settings
 from tenancy.authn import providers, verification
 from tests.parts.keycloak import REALM, Keycloak
 from tests.parts.server import CatalogServer

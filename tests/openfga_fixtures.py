@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from icekeeper.conf.openfga import OpenFgaSettings
 from icekeeper.kernel.ids import new_id
-from icekeeper.openfga_settings import OpenFgaSettings
 from tenancy.authz import port
 from tenancy.authz.openfga import store as stores
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer

@@ -19,14 +19,14 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 from gunicorn.sock import TCP6Socket, TCPSocket
 
-from icekeeper.env import Settings
+from icekeeper.conf.groups import ServerSettings
+from icekeeper.conf.settings import Settings
 from icekeeper.kernel.node_leases import share_leases
 from icekeeper.server.child_process import ChildProcess
 from icekeeper.server.load_board import LoadBoard
 from icekeeper.server.metrics import Metrics
 from icekeeper.server.ports import CannotListen, listen, listening_on
 from icekeeper.server.worker import STOP_SIGNALS, RequestWorker
-from icekeeper.setting_groups import ServerSettings
 
 BACKLOG = 2048
 METRICS_BACKLOG = 256

@@ -51,7 +51,7 @@ class SecretStoreUnavailable(CatalogError):
 
 @dataclass(frozen=True, slots=True)
 class VaultAccess:
-    """Where Vault is and how this server signs in: the settings of `icekeeper.secret_settings`, which were checked."""
+    """Where Vault is and how this server signs in: the settings of `icekeeper.conf.vault`, which were checked."""
 
     url: str
     method: str

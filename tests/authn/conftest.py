@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-from icekeeper.env import read_settings
+from icekeeper.conf.environment import read_settings
 from tenancy.authn.assumed_roles import known_roles
 from tenancy.authn.authenticator import Authenticator
 from tenancy.authn.providers import authenticators

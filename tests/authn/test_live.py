@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 from django.conf import settings
 
-from icekeeper.env import read_settings
+from icekeeper.conf.environment import read_settings
 from management.management.commands.serve import Command
 from tenancy.authn.own_tokens.authenticator import AccessTokenAuthenticator
 from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, running

@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 from django.conf import settings
 
+from icekeeper.conf.groups import RoleSettings
 from icekeeper.kernel.errors.types import NotFound
-from icekeeper.setting_groups import RoleSettings
 from tenancy.actor import INTERNAL
 from tenancy.authn.assumed_roles import UnknownAssumedRole
 from tenancy.authz.builtin.backend import BuiltinAuthorizer

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection, connections
 from pydantic import AnyHttpUrl
 
-from icekeeper.authentication_settings import ProviderSettings
+from icekeeper.conf.authentication import ProviderSettings
 from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can

@@ -11,7 +11,7 @@ import pytest
 
 from catalog.identifiers import Levels
 from catalog.services.tables.create_view import create_view
-from icekeeper.trusted_engine_settings import EngineIdentitySettings, TrustedEngineSettings
+from icekeeper.conf.authentication import EngineIdentitySettings, TrustedEngineSettings
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.identity import Identity

@@ -15,7 +15,7 @@ from catalog.models import IdempotencyRecord, Namespace, Tabular
 from catalog.services import idempotency
 from catalog.services.idempotency import delete_expired_idempotency_records
 from catalog.services.tables import insert as insertion
-from icekeeper.env import SettingsError, read_settings
+from icekeeper.conf.environment import SettingsError, read_settings
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CommitContended
 from icekeeper.kernel.ids import new_id

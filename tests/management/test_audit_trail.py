@@ -13,7 +13,7 @@ from django.db import OperationalError
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from catalog.models import Tabular
-from icekeeper.env import SettingsError, read_settings
+from icekeeper.conf.environment import SettingsError, read_settings
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.request.context import NO_ORIGIN, current_context
 from storage.models import Warehouse

@@ -12,10 +12,9 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from icekeeper.described_settings import describe_settings
-from icekeeper.env import read_settings
+from icekeeper.conf.environment import read_settings
+from icekeeper.conf.listing import describe_settings, show_settings
 from icekeeper.server.database_checks import NotMigrated, OutOfReach, UnusableDatabase
-from icekeeper.shown_settings import show_settings
 from icekeeper.version import PEER_VERSION, VERSION
 from management.management.commands import create_warehouse as command
 from management.management.commands import wait_for_db

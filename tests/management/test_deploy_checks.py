@@ -12,8 +12,8 @@ import pytest
 from django.conf import settings
 
 from icekeeper.checks import check_deployment
-from icekeeper.database import databases
-from icekeeper.env import read_settings
+from icekeeper.conf.database import databases
+from icekeeper.conf.environment import read_settings
 from tests.storage.test_secrets import VAULT
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,8 +9,8 @@ import pytest
 import requests
 from django.conf import settings
 
-from icekeeper.database import databases
-from icekeeper.env import SettingsError, read_settings
+from icekeeper.conf.database import databases
+from icekeeper.conf.environment import SettingsError, read_settings
 from icekeeper.kernel.errors.types import CatalogError
 from storage.secrets.start import require_readable_secrets
 from tenancy.actor import INTERNAL

@@ -12,8 +12,8 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
-from icekeeper.database import databases
-from icekeeper.env import read_settings
+from icekeeper.conf.database import databases
+from icekeeper.conf.environment import read_settings
 from icekeeper.server.database_checks import describe_database
 from management.management.commands.migrate import exclusive_migration
 from tests.parts import process

@@ -14,8 +14,8 @@ from django.conf import settings
 from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
+from icekeeper.conf.groups import RoleSettings
 from icekeeper.kernel.clock import now
-from icekeeper.setting_groups import RoleSettings
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Project, Role, RoleMember, User
 from tenancy.selectors.projects import get_project

@@ -18,7 +18,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection, transaction
 from pydantic import SecretStr
 
-from icekeeper.env import read_settings
+from icekeeper.conf.environment import read_settings
 from icekeeper.settings import _secret_keys
 from tenancy.models import SigningSecret
 from tenancy.signing_secret import SigningKeyUnavailable, require_signing_keys, shared_signing_key

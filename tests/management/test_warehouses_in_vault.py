@@ -17,7 +17,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import connections
 
-from icekeeper.env import read_settings
+from icekeeper.conf.environment import read_settings
 from icekeeper.kernel.errors.types import CommitStateUnknown
 from icekeeper.kernel.ids import new_id
 from storage.models import Secret, Warehouse

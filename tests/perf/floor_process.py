@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from icekeeper.env import read_settings
+from icekeeper.conf.environment import read_settings
 from icekeeper.server.run import Server
 from tests.perf import floors
 

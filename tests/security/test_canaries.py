@@ -19,7 +19,7 @@ import requests
 from django.conf import settings
 from django.core.management import call_command
 
-from icekeeper.env import read_settings
+from icekeeper.conf.environment import read_settings
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.logs import JsonFormatter
 from storage.credentials.credential import Credential

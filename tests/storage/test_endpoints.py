@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icekeeper.env import SettingsError, read_settings
+from icekeeper.conf.environment import SettingsError, read_settings
 from icekeeper.kernel.http.network_addresses import MOST_LOOKUPS
 from storage.credentials.kinds import read_credential
 from storage.documents import read_document

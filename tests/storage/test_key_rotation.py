@@ -17,7 +17,7 @@ from django.core.management.base import CommandError
 from django.db import connection
 from pydantic import SecretStr
 
-from icekeeper.env import SettingsError, read_settings
+from icekeeper.conf.environment import SettingsError, read_settings
 from icekeeper.kernel.json.strict import write_json
 from storage.models import Secret, Warehouse
 from storage.secrets.database import DatabaseSecrets

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from icekeeper.endpoint_patterns import read_pattern
+from icekeeper.conf.values import read_pattern
 from icekeeper.kernel.errors.types import CatalogError
 from storage.credentials.kinds import read_credential
 from storage.identity.s3 import assume_role, own_keys

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection
 from pydantic import SecretStr
 
-from icekeeper.env import SettingsError, read_settings
+from icekeeper.conf.environment import SettingsError, read_settings
 from storage.models import Secret
 from storage.secrets.database import DatabaseSecrets
 from storage.secrets.port import SecretStore, SecretStoreNotConfigured, SecretUnreadable

@@ -36,7 +36,7 @@ class KeptCursor(psycopg.Cursor[TupleRow]):
             transformer.set_pgresult(None)
 
     def _run(self, statement: str, params: Sequence[Any]) -> None:
-        # The pool turned preparing on or off for the session: `icekeeper.database`.
+        # The pool turned preparing on or off for the session: `icekeeper.conf.database`.
         prepare = self.connection.prepare_threshold is not None
         self.execute(statement, params, prepare=prepare, binary=True)
 

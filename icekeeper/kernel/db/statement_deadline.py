@@ -25,7 +25,7 @@ SLACK_SECONDS = 1.0
 _SQLITE_STEPS = 20_000
 """Virtual machine steps between two looks at the clock, about a millisecond."""
 
-logger = logging.getLogger("icekeeper.database")
+logger = logging.getLogger("icekeeper.conf.database")
 
 
 @dataclass(slots=True)

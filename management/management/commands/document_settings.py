@@ -6,11 +6,11 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from icekeeper.described_settings import describe_settings
+from icekeeper.conf.listing import describe_settings
 
 HEAD = """# Configuration
 
-<!-- Made by `make docs` from icekeeper/env.py: edit there. -->
+<!-- Made by `make docs` from icekeeper/conf/: edit there. -->
 
 Icekeeper reads its settings once, from environment variables. `LAKEKEEPER__*` have the names, meanings and defaults of
 Lakekeeper (`ICEBERG_REST__*`, its older prefix, is read too); what only Icekeeper has is named `ICEKEEPER__*`. Parts of

@@ -5,8 +5,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
+from icekeeper.conf.listing import ShownSetting, show_settings
 from icekeeper.kernel.json.strict import write_json
-from icekeeper.shown_settings import ShownSetting, show_settings
 
 
 class Command(BaseCommand):

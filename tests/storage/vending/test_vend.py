@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 from pydantic import SecretStr
 
-from icekeeper.env import read_settings
+from icekeeper.conf.environment import read_settings
 from icekeeper.kernel.errors.types import InvalidLocation
 from icekeeper.kernel.request.thread_slots import set_slot_pool
 from storage.credentials.kinds import read_credential

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from icekeeper.described_settings import describe_settings
-from icekeeper.env import Settings, SettingsError, read_settings
+from icekeeper.conf.environment import SettingsError, read_settings
+from icekeeper.conf.listing import describe_settings
+from icekeeper.conf.settings import Settings
 
 URI = "https://idp.example/realms/x"
 

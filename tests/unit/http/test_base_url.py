@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from icekeeper.env import read_settings
+from icekeeper.conf.environment import read_settings
 from icekeeper.kernel.errors.types import BadRequest, NoHostHeader
 from icekeeper.kernel.http.base_url import base_url
 

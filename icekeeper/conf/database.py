@@ -7,7 +7,7 @@ from typing import Any
 from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 
-from icekeeper.env import Settings
+from icekeeper.conf.settings import Settings
 from icekeeper.kernel.db.postgres_session import Session
 
 SQLITE_BUSY_SECONDS = 20

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AnyHttpUrl, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
-from icekeeper.setting_values import ANY_SPELLING, ShortDuration, read_list
+from icekeeper.conf.values import ANY_SPELLING, ShortDuration, read_list
 
 MOST_KEYS = 16
 """Old keys at once: each costs some 50 ms when a process begins."""

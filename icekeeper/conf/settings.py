@@ -7,17 +7,13 @@ made from these definitions. The object is `django.conf.settings.ICEKEEPER`; nob
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from icekeeper.authentication_settings import (
+from icekeeper.conf.authentication import (
     KUBERNETES,
     PRIMARY,
     Address,
@@ -28,13 +24,11 @@ from icekeeper.authentication_settings import (
     KubernetesSettings,
     ProviderSettings,
     Template,
+    TrustedEngineSettings,
     check_providers,
+    check_trusted_engines,
 )
-from icekeeper.environment_values import Value, parse_value, unquote
-from icekeeper.openfga_settings import OpenFgaConnectionSettings, OpenFgaSettings, check_openfga
-from icekeeper.secret_settings import KeyList, Kv2Settings, VaultSettings, check_vault
-from icekeeper.setting_fields import depth_of, entry_of, group_of, is_group, place
-from icekeeper.setting_groups import (
+from icekeeper.conf.groups import (
     AuditSettings,
     CacheSettings,
     IdempotencySettings,
@@ -44,7 +38,8 @@ from icekeeper.setting_groups import (
     ServerSettings,
     StorageSettings,
 )
-from icekeeper.setting_values import (
+from icekeeper.conf.openfga import OpenFgaConnectionSettings, OpenFgaSettings, check_openfga
+from icekeeper.conf.values import (
     ANY_SPELLING,
     DAY,
     AuthzBackend,
@@ -57,14 +52,12 @@ from icekeeper.setting_values import (
     SigningKeyList,
     StringList,
     UserIdList,
-    shown_address,
 )
-from icekeeper.trusted_engine_settings import TrustedEngineSettings, check_trusted_engines
+from icekeeper.conf.vault import KeyList, Kv2Settings, VaultSettings, check_vault
 
 SslMode = Annotated[Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"], ANY_SPELLING]
 
 PEER, OWN = "LAKEKEEPER__", "ICEKEEPER__"
-LEGACY_PEER = "ICEBERG_REST__"
 
 WRITE_DATABASE = frozenset({"pg_database_url_write", "pg_host_w"})
 """Settings that select PostgreSQL. Without either the embedded SQLite is used."""
@@ -466,223 +459,11 @@ OWN_FIELDS = frozenset(
 OWN_MEMBERS = frozenset(("audit", name) for name in AuditSettings.model_fields if name != "tracing")
 """Members of groups that the peer has, too, which are our own all the same."""
 
-OTHER_NAMES = {"metrics_port": "metrics__port"}
-"""Second names of the peer's, without prefix; the first ones win."""
-
-GUARDS = re.compile(
-    r"OPENID_|KUBERNETES_AUTHENTICATION_|OPENFGA|TRUSTED_ENGINES|ADMISSION_ENFORCE|CEDAR|SECRET_BACKEND|KV2"
-)
-"""Lakekeeper's variables that guard something and that this version cannot honour: to ignore them would be unsafe.
-
-Those that it knows are honoured and never come here: what is left of `OPENID_*` is misspelt, or newer.
-"""
-
-EVENTS = re.compile(r"(NATS|KAFKA)(_|$)|LOG_CLOUDEVENTS$")
-"""Lakekeeper's variables of events: whoever sets them relies on events that this version does not publish."""
-
-OFF = frozenset({"false", "off", "0", "no", "n", "f", "[]", "{}"})
-"""Values of such guards, and of `LOG_CLOUDEVENTS`, that ask for nothing. The other variables of events hold text."""
-
-
-class SettingsError(Exception):
-    """A setting cannot be used. `problems` has one sentence a variable: its name, what it got, what it takes."""
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("; ".join(problems))
-        self.problems = problems
-
 
 def variable_name(path: tuple[str, ...]) -> str:
     """The variable that sets the field at `path`, such as ("server", "threads") -> ICEKEEPER__SERVER__THREADS."""
-    return (OWN if _is_own(path) else PEER) + "__".join(path).upper()
+    return (OWN if is_own(path) else PEER) + "__".join(path).upper()
 
 
-def _is_own(path: Sequence[str]) -> bool:
+def is_own(path: Sequence[str]) -> bool:
     return path[0] in OWN_FIELDS or tuple(path[:2]) in OWN_MEMBERS
-
-
-@dataclass(frozen=True, slots=True)
-class _Assignment:
-    """One value of the environment: the variable that it comes from, and the setting that it belongs to.
-
-    The key of a member of a compound value is not shown: what follows a comma in a secret looks like one.
-    """
-
-    variable: str
-    prefix: str
-    path: tuple[str, ...]
-    value: Value
-    is_member: bool = False
-
-    @property
-    def has_right_prefix(self) -> bool:
-        return _is_own(self.path) == (self.prefix == OWN)
-
-    @property
-    def problem(self) -> str | None:
-        """Why a value that sets nothing here stops the start, if it does."""
-        name = "__".join(self.path).upper()
-        is_text = EVENTS.match(name) is not None and name != "LOG_CLOUDEVENTS"
-        if isinstance(self.value, str) and self.value.strip().lower() in OFF and not is_text:
-            return None
-        if is_group(self.path, Settings):
-            return f"{self.variable} {'has a member that ' if self.is_member else ''}takes {{key=value,...}}"
-        if self.prefix == OWN:
-            return None
-        if GUARDS.match(name):
-            what = "has an unknown member (quote text with commas)" if self.is_member else "is set"
-            return (
-                f"{self.variable} {what}, but this version cannot honour it: it would guard nothing. Correct its name, "
-                "or unset it"
-            )
-        if EVENTS.match(name):
-            return f"{self.variable} is set, but this version publishes no events: they would be lost. Unset it"
-        return None
-
-
-def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
-    """The settings in `environ` and the names of variables with our prefixes that nothing reads.
-
-    An empty variable of Lakekeeper's counts as unset: its deployment files hand variables through that nobody has set.
-    One that names the database to write to is refused when no other variable names that.
-    An empty one of ours is refused: unset, some of them open what a value would close. An id, such as that of an
-    identity provider, is an entry even where all that is set for it is empty, so that what it lacks is found missing.
-    Quotes around a value are removed, and blanks around one that is not secret. A group of settings may be given as one
-    compound value; a variable of a setting of its own counts before that.
-    Raises `SettingsError` naming every wrong variable. Secrets never stand in the message.
-    """
-    values: dict[str, Any] = {}
-    unread: list[str] = []
-    problems: list[str] = []
-    empty: list[_Assignment] = []
-    for assignment in _assignments(environ, problems):
-        path = assignment.path
-        if assignment.has_right_prefix:
-            _add_entry(values, entry_of(path, Settings))
-        if assignment.value == "":
-            empty.append(assignment)
-            if assignment.has_right_prefix and assignment.prefix == OWN and depth_of(path, Settings) == len(path):
-                cure = "unset it, or give it a value, such as [] for an empty list"
-                problems.append(f"{variable_name(path)} is empty: {cure}")
-            continue
-        value = assignment.value
-        is_setting = assignment.has_right_prefix and depth_of(path, Settings) == len(path)
-        if is_setting and isinstance(value, str) and not _is_secret(path):
-            value = value.strip()
-            if not value:
-                problems.append(f"{variable_name(path)} got {assignment.value!r}; it takes: text that is not blank")
-                continue
-        if assignment.has_right_prefix and place(values, path, value, Settings):
-            continue
-        if assignment.problem is not None:
-            problems.append(assignment.problem)
-        else:
-            unread.append(assignment.variable)
-    problems += _empty_databases(empty, values)
-    if problems:
-        raise SettingsError(problems)
-    try:
-        return Settings.model_validate(values), list(dict.fromkeys(unread))
-    except ValidationError as error:
-        raise SettingsError([_problem(item) for item in error.errors()]) from None
-
-
-def _is_secret(path: tuple[str, ...]) -> bool:
-    """Whether the setting at `path` holds secrets."""
-    return "SecretStr" in str(_field(path).annotation)
-
-
-def _empty_databases(empty: Sequence[_Assignment], values: Mapping[str, Any]) -> list[str]:
-    """The problem of each variable that names the database to write to and is empty, where no other one names it.
-
-    A deployment that sets it to nothing meant a PostgreSQL, and would lose its data with the embedded SQLite.
-    """
-    if WRITE_DATABASE & values.keys():
-        return []
-    return [
-        f"{each.variable} is empty: set it to use PostgreSQL, or unset it to use the embedded SQLite"
-        for each in empty
-        if each.has_right_prefix and len(each.path) == 1 and each.path[0] in WRITE_DATABASE
-    ]
-
-
-def _assignments(environ: Mapping[str, str], problems: list[str]) -> Iterator[_Assignment]:
-    """Those of our prefixes; the later one of two for the same setting counts. Appends to `problems`.
-
-    Compound values come first, those of larger groups before those of groups in them, then the old prefix.
-    """
-    found = list(_variables(environ, problems))
-    found.sort(key=lambda each: each.variable.upper())
-    found.sort(key=lambda each: len(each.path) if isinstance(each.value, dict) else math.inf)
-    for assignment in found:
-        yield from _members(assignment)
-
-
-def _variables(environ: Mapping[str, str], problems: list[str]) -> Iterator[_Assignment]:
-    for variable, text in sorted(environ.items()):
-        prefix = next((p for p in (PEER, OWN, LEGACY_PEER) if variable.upper().startswith(p)), None)
-        if prefix is None:
-            continue
-        name = variable.upper().removeprefix(prefix).lower()
-        path = tuple(OTHER_NAMES.get(name, name).split("__"))
-        try:
-            plain = unquote(text)
-        except ValueError as error:
-            problems.append(f"{variable} got a quoted text; it takes: {error}")
-            continue
-        value: Value = plain
-        if is_group(path, Settings) and plain.strip().startswith("{"):
-            try:
-                value = parse_value(plain)
-            except ValueError as error:
-                problems.append(f"{variable} got a compound value; it takes: {{key=value,...}}, {error}")
-                continue
-        yield _Assignment(variable, prefix, path, value)
-
-
-def _members(assignment: _Assignment) -> Iterator[_Assignment]:
-    """What a compound value of a group of settings assigns; any other assignment as it is."""
-    if not isinstance(assignment.value, dict) or not is_group(assignment.path, Settings):
-        yield assignment
-    elif not assignment.value:
-        yield replace(assignment, value="")
-    else:
-        for key, value in assignment.value.items():
-            yield from _members(replace(assignment, path=(*assignment.path, key), value=value, is_member=True))
-
-
-def _add_entry(values: dict[str, Any], path: Sequence[str]) -> None:
-    for name in path:
-        values = values.setdefault(name, {})
-
-
-def _problem(item: Any) -> str:
-    path = tuple(str(part) for part in item["loc"] if isinstance(part, str))
-    takes = str(item["msg"]).removeprefix("Value error, ")
-    if not path:
-        return takes
-    name = variable_name(path[: depth_of(path, Settings)] or path)
-    if item["type"] == "missing":
-        return f"{name} is missing beside the others of its name"
-    return f"{name} got {_got(path, item['input'])}; it takes: {takes}"
-
-
-def _got(path: tuple[str, ...], value: object) -> str:
-    """The value of the field at `path` as a message may show it."""
-    annotation = str(_field(path).annotation)
-    if _is_secret(path):
-        return "a secret value"
-    if isinstance(value, dict | list):
-        return "a compound value" if isinstance(value, dict) else "a list"
-    if isinstance(value, str) and ("AnyHttpUrl" in annotation or "://" in value):
-        return shown_address(value)
-    return repr(value)
-
-
-def _field(path: tuple[str, ...]) -> FieldInfo:
-    """The innermost one that `path` leads to; ids that the operator chose lead nowhere."""
-    field = Settings.model_fields[path[0]]
-    for name in path[1:]:
-        group, _ = group_of(field)
-        field = group.model_fields.get(name, field) if group is not None else field
-    return field

@@ -8,8 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from icekeeper.endpoint_patterns import EndpointList
-from icekeeper.setting_values import DAY, BoundedDuration, Duration, OptionalPort, Retention, ShortDuration
+from icekeeper.conf.values import DAY, BoundedDuration, Duration, EndpointList, OptionalPort, Retention, ShortDuration
 
 
 class ServerSettings(BaseModel):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from ipaddress import IPv6Address
 from typing import Annotated, Any, Final, get_args
 
 import psycopg
@@ -10,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler, SecretStr
 from pydantic_core import CoreSchema, core_schema
 
-from icekeeper.environment_values import parse_value
+from icekeeper.conf.parsing import parse_value
 from icekeeper.kernel.durations import read_duration
 
 DAY = 86400.0
@@ -175,3 +177,47 @@ StringList = Annotated[list[str], BeforeValidator(read_list)]
 OriginList = Annotated[list[str], BeforeValidator(read_list), AfterValidator(_origins)]
 AuthzBackend = Annotated[str, AfterValidator(_authz_backend)]
 UserIdList = Annotated[list[str], BeforeValidator(read_list), AfterValidator(_user_ids)]
+
+
+_ENDPOINT = re.compile(
+    r"(?:(?P<scheme>https?)://)?(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*))"
+    r"(?::(?P<port>[0-9]{1,5}))?/?"
+)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointPattern:
+    """`host` begins with a dot when it stands for all names below it. None: any scheme, any port."""
+
+    scheme: str | None
+    host: str
+    port: int | None
+
+    def matches(self, scheme: str, host: str, port: int) -> bool:
+        """`host` in lower case, an IP address in its usual form without brackets."""
+        is_host = host.endswith(self.host) if self.host.startswith(".") else host == self.host
+        return is_host and self.scheme in {None, scheme} and self.port in {None, port}
+
+    def __str__(self) -> str:
+        host = f"*{self.host}" if self.host.startswith(".") else self.host
+        named = f"[{host}]" if ":" in host else host
+        return f"{self.scheme}://{named}:{self.port}" if self.scheme else named + (f":{self.port}" if self.port else "")
+
+
+def read_pattern(text: str) -> EndpointPattern:
+    """Raises ValueError."""
+    matched = _ENDPOINT.fullmatch(text.strip().lower())
+    if matched is None:
+        raise ValueError("a list of hosts such as minio.example.com, *.example.com, https://minio.example.com:9000")
+    scheme = matched["scheme"]
+    host = str(IPv6Address(matched["six"])) if matched["six"] else matched["name"].removeprefix("*")
+    return EndpointPattern(scheme, host, int(matched["port"]) if matched["port"] else _DEFAULT_PORTS.get(scheme))
+
+
+def _patterns(value: object) -> object:
+    listed = read_list(value)
+    return [read_pattern(str(each)) for each in listed] if isinstance(listed, list) else listed
+
+
+EndpointList = Annotated[list[EndpointPattern], BeforeValidator(_patterns)]

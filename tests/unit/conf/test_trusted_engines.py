@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from icekeeper.described_settings import describe_settings
-from icekeeper.env import SettingsError, read_settings
-from icekeeper.shown_settings import show_settings
+from icekeeper.conf.environment import SettingsError, read_settings
+from icekeeper.conf.listing import describe_settings, show_settings
 
 PREFIX = "LAKEKEEPER__TRUSTED_ENGINES__"
 PROVIDERS = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from icekeeper.environment_values import MAX_DEPTH, parse_value, unquote
+from icekeeper.conf.parsing import MAX_DEPTH, parse_value, unquote
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from icekeeper.database import databases
-from icekeeper.described_settings import describe_settings
-from icekeeper.env import Settings, SettingsError, read_settings
+from icekeeper.conf.database import databases
+from icekeeper.conf.environment import SettingsError, read_settings
+from icekeeper.conf.listing import describe_settings
+from icekeeper.conf.settings import Settings
 
 SECRET = "q8Zr1vTf0mWc5YxKp7NbJd2LgHs4AeUi"
 WRITE_DATABASE = ("LAKEKEEPER__PG_DATABASE_URL_WRITE", "LAKEKEEPER__PG_HOST_W")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, AnyHttpUrl, BaseModel, ConfigDict, Field, SecretStr
 
-from icekeeper.setting_values import ShortDuration
+from icekeeper.conf.values import ShortDuration
 
 Secret = Annotated[SecretStr, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]

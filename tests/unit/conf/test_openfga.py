@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from icekeeper.env import SettingsError, read_settings
+from icekeeper.conf.environment import SettingsError, read_settings
 
 A = "LAKEKEEPER__OPENFGA__"
 ENDPOINT = {f"{A}ENDPOINT": "http://openfga:8080"}
