@@ -1,7 +1,7 @@
-"""What `manage.py check --deploy` says of settings that are fine on a laptop and not in production, each with a cure.
+"""Warnings of `manage.py check --deploy` about settings that are fine on a laptop and not in production, with a cure.
 
-Wrong values stop every command already (`icekeeper.conf`). What Django itself would add and does not concern this server
-is silenced in the settings (`SILENCED_SYSTEM_CHECKS`), with the reasons.
+Invalid values stop every command when the settings are read (`icekeeper.conf`). Django's own warnings that do not concern
+this server are silenced in the settings (`SILENCED_SYSTEM_CHECKS`), with the reasons.
 """
 
 from __future__ import annotations
