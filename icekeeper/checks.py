@@ -1,6 +1,6 @@
 """Warnings of `manage.py check --deploy` about settings that are fine on a laptop and not in production, with a cure.
 
-Invalid values stop every command when the settings are read (`icekeeper.conf`). Django's own warnings that do not concern
+Invalid values stop every command when the settings are read (`icekeeper.conf`). Warnings of Django that do not concern
 this server are silenced in the settings (`SILENCED_SYSTEM_CHECKS`), with the reasons.
 """
 
