@@ -16,7 +16,7 @@ from requests.auth import AuthBase
 from urllib3.util import Retry
 
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.http_answers import NoRedirectSession
+from icekeeper.kernel.http.client import NoRedirectSession
 from icekeeper.kernel.json.strict import read_json
 from icekeeper.version import VERSION
 from management.table_import.source import SourceFailed, SourceUnreachable

@@ -19,8 +19,8 @@ from storage.credentials.azure import AzureClientCredentials, AzureSystemIdentit
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued, Token, require_usable
 from storage.identity.token_service import retry_within_deadline
-from storage.network.azure_answers import bounded_options
 from storage.network.endpoints import require_permitted_address
+from storage.network.store_http import azure_client_options
 from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.azure import DEFAULT_AUTHORITY_HOST, DEFAULT_HOST, AdlsProfile, OneLakeProfile
 
@@ -85,7 +85,7 @@ class DelegationKeys:
     def fetch(account: str, credential: TokenCredential, *, start: datetime, expiry: datetime) -> UserDelegationKey:
         """From the account itself. Raises as `get`."""
         try:
-            with BlobServiceClient(account, credential=credential, **bounded_options()) as client:
+            with BlobServiceClient(account, credential=credential, **azure_client_options()) as client:
                 return _usable(client.get_user_delegation_key(start, expiry))
         except HttpResponseError as refusal:
             status = refusal.status_code or 0
@@ -160,10 +160,10 @@ def token_credential(identity: Identity, authority: str | None) -> TokenCredenti
                     identity.client_secret.get_secret_value(),
                     authority=authority,
                     disable_instance_discovery=True,  # it may be one that Microsoft does not know
-                    **bounded_options(),
+                    **azure_client_options(),
                 )
         require_usable(identity)
-        return DefaultAzureCredential(**bounded_options())
+        return DefaultAzureCredential(**azure_client_options())
     except ValueError:
         raise CredentialNotIssued("Azure knows no such tenant or authority") from None
 

@@ -15,7 +15,7 @@ from storage.credentials.s3 import AliyunOss, CloudflareR2, S3AccessKey, S3Syste
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued, Keys, require_usable
 from storage.identity.token_service import retry_within_deadline
-from storage.network.aws_clients import make_client, making
+from storage.network.aws_clients import creation_lock, make_client
 from storage.network.endpoints import require_permitted_address
 from storage.profiles.addresses import sts_address
 from storage.profiles.s3 import S3Profile, require_known_to_operator
@@ -110,7 +110,7 @@ def _sts(endpoint: str | None, region: str, keys: Keys) -> Any:
 
 
 def _system_keys() -> Keys:
-    with making:
+    with creation_lock:
         found = _system_session().get_credentials()
     if found is None:
         raise CredentialNotIssued("This server has no AWS identity of its own")

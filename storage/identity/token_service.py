@@ -12,14 +12,14 @@ import requests
 from django.conf import settings
 
 from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.client import BoundedSession, ResponseNotRead
 from icekeeper.kernel.json.strict import JsonBound, read_json
 from icekeeper.kernel.request import deadline
 from icekeeper.kernel.request.thread_slots import release_thread_slot
 from icekeeper.version import VERSION
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
-from storage.network.http_session import BoundedSession, ResponseNotRead, ca_bundle
-from storage.network.store_retry import retry_store_call
+from storage.network.store_http import ca_bundle, retry_store_call, store_session
 
 T = TypeVar("T")
 
@@ -110,4 +110,4 @@ def _attempt(method: str, address: str, *, headers: Mapping[str, str], body: byt
 @lru_cache(maxsize=1)
 def _session() -> BoundedSession:
     """One for all, as what it keeps is connections alone."""
-    return BoundedSession(largest=MAX_RESPONSE_BYTES)
+    return store_session(max_bytes=MAX_RESPONSE_BYTES)

@@ -24,9 +24,7 @@ from storage.identity.azure import account_url, own_token
 from storage.identity.keys import CredentialNotIssued, Token
 from storage.io.bucket import NO_RETRIES, PAGE, Bucket, ListedPage, client_options
 from storage.io.store_errors import CONFLICT, store_error, too_large_error, unavailable_error
-from storage.network.azure_answers import bounded_options
-from storage.network.http_session import MAX_RESPONSE_BYTES
-from storage.network.store_retry import retry_store_call
+from storage.network.store_http import MAX_RESPONSE_BYTES, azure_client_options, retry_store_call
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.vending.client_config import SAS_TOKEN
 from storage.vending.vended import Vended
@@ -126,7 +124,7 @@ class AzureContainer(Bucket):
             credential=proof.for_sdk,
             max_single_get_size=PART,
             max_chunk_get_size=PART,
-            **bounded_options(),
+            **azure_client_options(),
         )
 
     @classmethod

@@ -12,6 +12,7 @@ from django.conf import settings
 from obstore.store import GCSStore
 
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
+from icekeeper.kernel.http.client import BoundedSession, ResponseBodyTooLarge
 from icekeeper.kernel.json.strict import JsonBound, read_json
 from icekeeper.kernel.refreshing import RefreshingValue
 from icekeeper.kernel.retry import unlimited
@@ -23,8 +24,7 @@ from storage.identity.keys import CredentialNotIssued, Token
 from storage.io.bucket import NO_RETRIES, PAGE, Bucket, ListedPage, client_options
 from storage.io.port import ObjectNotFound
 from storage.io.store_errors import store_error, too_large_error, unavailable_error
-from storage.network.http_session import MAX_RESPONSE_BYTES, BoundedSession, ResponseBodyTooLarge, ca_bundle
-from storage.network.store_retry import retry_store_call
+from storage.network.store_http import MAX_RESPONSE_BYTES, ca_bundle, retry_store_call, store_session
 from storage.profiles.gcs import GcsProfile
 from storage.vending.vended import Vended
 
@@ -48,8 +48,8 @@ class GcsBucket(Bucket):
         self._objects_at = f"{service}/storage/v1/b/{profile.bucket}/o"
         self._location = f"gs://{profile.bucket}"
         self._tokens = RefreshingValue(issue, timeout_error=StoreUnavailable)
-        self._session = BoundedSession()
-        self._objects = BoundedSession(largest=max(MAX_RESPONSE_BYTES, settings.ICEKEEPER.metadata_file_limit + 1))
+        self._session = store_session()
+        self._objects = store_session(max_bytes=max(MAX_RESPONSE_BYTES, settings.ICEKEEPER.metadata_file_limit + 1))
         config: GCSConfig = {  # what is left out is taken from this server's environment
             "bucket": profile.bucket,
             "base_url": service,

@@ -21,7 +21,7 @@ from storage.io.bucket import Bucket
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge
 from storage.io.store_errors import NotImplementedByStore, obstore_error
 from storage.io.sweep import delete_all, sweep
-from storage.network.store_retry import retry_store_call
+from storage.network.store_http import retry_store_call
 from storage.profiles.location import location_inside
 
 logger = logging.getLogger(__name__)

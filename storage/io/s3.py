@@ -21,7 +21,7 @@ from obstore.store import S3Store
 from urllib3.exceptions import HTTPError
 
 from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.http.http_answers import ResponseTooLarge, UnusableResponse, read_bounded
+from icekeeper.kernel.http.client import ResponseTooLarge, UnusableResponse, read_bounded
 from icekeeper.kernel.refreshing import RefreshingValue
 from icekeeper.kernel.retry import unlimited
 from storage.credentials.credential import Credential
@@ -33,7 +33,7 @@ from storage.io.bucket import NO_RETRIES, PAGE, Bucket, ListedPage, client_optio
 from storage.io.port import ObjectNotFound
 from storage.io.store_errors import store_error, too_large_error, unavailable_error
 from storage.network.aws_clients import make_client
-from storage.network.store_retry import retry_store_call
+from storage.network.store_http import retry_store_call
 from storage.profiles.s3 import S3Profile
 from storage.vending.vended import Vended
 

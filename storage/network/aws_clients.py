@@ -1,10 +1,9 @@
-"""Clients of AWS, and of what speaks like it, whose answers botocore reads within bounds."""
+"""Clients of AWS and of compatible services, with which botocore reads responses within limits."""
 
 from __future__ import annotations
 
 import io
 import time
-from contextlib import ExitStack, suppress
 from functools import lru_cache
 from threading import Lock
 from typing import Any, Final
@@ -26,32 +25,33 @@ from django.conf import settings
 from urllib3 import HTTPResponse
 from urllib3.exceptions import HTTPError
 
-from icekeeper.kernel.http.http_answers import UnusableResponse, read_bounded
-from icekeeper.kernel.http.timed_connections import Timed, time_limit
-from storage.network.http_session import MAX_RESPONSE_BYTES, ca_bundle
+from icekeeper.kernel.http.client import TimedConnection, UnusableResponse, limit_time, read_response
+from storage.network.store_http import MAX_RESPONSE_BYTES, ca_bundle
 
-making: Final = Lock()
-"""Making a client reads files and is not safe in threads, and neither is finding out who the server is."""
+creation_lock: Final = Lock()
+"""Creating a client reads files and is not thread-safe, and neither is the search for the server's own identity."""
 _SUCCESS: Final = range(200, 300)
 
 
-class AnswerNotRead(HTTPClientError):  # type: ignore[misc]  # botocore has no types
-    """Too large, or not there in time."""
+class AwsResponseNotRead(HTTPClientError):  # type: ignore[misc]  # botocore has no types
+    """A response was too large, or did not arrive in time."""
 
-    fmt = "The answer {error}"
+    fmt = "The response {error}"
 
 
 def make_client(
     service: str, endpoint: str | None, *, region: str, keys: tuple[str, str, str | None], **options: Any
 ) -> Any:
-    """A client of `service` that asks once; `keys` are id, secret and token, `options` those of botocore's `Config`.
+    """Create a client of `service` that does not retry.
+
+    `keys` are id, secret and token, `options` those of the `Config` of botocore.
 
     It reads at most `MAX_RESPONSE_BYTES` of a response, for no longer than a request may take. Bodies of objects are
     returned unread; their `read` returns what has arrived. Redirects are not followed.
     """
     limits = settings.ICEKEEPER.storage
     access_key_id, secret_access_key, session_token = keys
-    with making:
+    with creation_lock:
         client = _session().create_client(
             service,
             region_name=region,
@@ -63,23 +63,23 @@ def make_client(
             config=Config(
                 connect_timeout=limits.connect_timeout,
                 read_timeout=limits.request_timeout,
-                retries={"mode": "standard", "total_max_attempts": 1},  # whoever asks tries again, within its time
+                retries={"mode": "standard", "total_max_attempts": 1},  # the caller retries, within its time
                 **options,
             ),
         )
-    _bound_answers(client, client.meta.endpoint_url)
+    _limit_responses(client, client.meta.endpoint_url)
     return client
 
 
 @lru_cache(maxsize=1)
 def _session() -> Session:
-    """One for all, as each reads the descriptions of the services for itself: 10 MB."""
+    """Return one session for all clients: each reads the descriptions of the services, 10 MB."""
     return Session()
 
 
-def _bound_answers(client: Any, endpoint: str) -> None:
+def _limit_responses(client: Any, endpoint: str) -> None:
     limits = settings.ICEKEEPER.storage
-    session = _Session(
+    session = _BoundedAwsSession(
         verify=ca_bundle(),
         proxies=get_environ_proxies(endpoint),
         timeout=(limits.connect_timeout, limits.request_timeout),
@@ -87,65 +87,55 @@ def _bound_answers(client: Any, endpoint: str) -> None:
     client.meta.events.register("before-send", lambda request, **_: session.send(request))
 
 
-class _HTTPConnection(Timed, AWSHTTPConnection):  # type: ignore[misc]  # as above
+class _TimedHTTPConnection(TimedConnection, AWSHTTPConnection):  # type: ignore[misc]  # as above
     pass
 
 
-class _HTTPSConnection(Timed, AWSHTTPSConnection):  # type: ignore[misc]  # as above
+class _TimedHTTPSConnection(TimedConnection, AWSHTTPSConnection):  # type: ignore[misc]  # as above
     pass
 
 
-class _HTTPPool(AWSHTTPConnectionPool):  # type: ignore[misc]  # as above
-    ConnectionCls = _HTTPConnection
+class _TimedHTTPPool(AWSHTTPConnectionPool):  # type: ignore[misc]  # as above
+    ConnectionCls = _TimedHTTPConnection
 
 
-class _HTTPSPool(AWSHTTPSConnectionPool):  # type: ignore[misc]  # as above
-    ConnectionCls = _HTTPSConnection
+class _TimedHTTPSPool(AWSHTTPSConnectionPool):  # type: ignore[misc]  # as above
+    ConnectionCls = _TimedHTTPSConnection
 
 
-_POOLS: Final = {"http": _HTTPPool, "https": _HTTPSPool}
-
-
-class _Session(URLLib3Session):  # type: ignore[misc]  # as above
+class _BoundedAwsSession(URLLib3Session):  # type: ignore[misc]  # as above
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._pool_classes_by_scheme.update(_POOLS)
+        self._pool_classes_by_scheme.update({"http": _TimedHTTPPool, "https": _TimedHTTPSPool})
 
     def send(self, request: AWSPreparedRequest) -> AWSResponse:
         until = time.monotonic() + settings.ICEKEEPER.storage.request_timeout
         is_object, request.stream_output = request.stream_output, True
-        answer = super().send(request)
-        if is_object and answer.status_code in _SUCCESS:
-            return AWSResponse(answer.url, answer.status_code, answer.headers, _Promptly(answer.raw, until))
+        response = super().send(request)
+        if is_object and response.status_code in _SUCCESS:
+            limit_time(response.raw, until)
+            return AWSResponse(response.url, response.status_code, response.headers, _ObjectBody(response.raw))
         try:
-            with time_limit(answer.raw.socket, until - time.monotonic()):
-                body = read_bounded(
-                    lambda size: answer.raw.read1(size, decode_content=False), limit=MAX_RESPONSE_BYTES, until=until
-                )
+            body = read_response(response.raw, limit=MAX_RESPONSE_BYTES, until=until)
         except (UnusableResponse, HTTPError, OSError) as error:
-            answer.raw.close()
-            raise AnswerNotRead(error=error) from None
-        answer.raw.release_conn()  # an empty answer does not by itself
+            response.raw.close()
+            raise AwsResponseNotRead(error=error) from None
+        response.raw.release_conn()  # an empty body does not release it
         whole = HTTPResponse(io.BytesIO(body), preload_content=False)
-        return AWSResponse(answer.url, answer.status_code, answer.headers, whole)
+        return AWSResponse(response.url, response.status_code, response.headers, whole)
 
 
-class _Promptly:
-    """The body of an object, of which `read` does not wait until all has come that was asked for, nor after `until`."""
+class _ObjectBody:
+    """The body of an object; `read` returns what has arrived, without waiting for as much as was requested."""
 
-    def __init__(self, raw: Any, until: float) -> None:
+    def __init__(self, raw: Any) -> None:
         self._raw = raw
-        self._cut_off = ExitStack()
-        self._cut_off.enter_context(time_limit(raw.socket, until - time.monotonic()))
 
     def read(self, size: int | None = None) -> bytes:
         piece: bytes = self._raw.read1(size, decode_content=False)
         if not piece:
-            self._cut_off.close()
             self._raw.release_conn()
         return piece
 
     def close(self) -> None:
-        with suppress(TimeoutError):  # nobody wants what is left
-            self._cut_off.close()
         self._raw.close()

@@ -12,12 +12,13 @@ import requests
 from django.conf import settings
 
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.http.client import BoundedSession, ResponseNotRead
 from icekeeper.kernel.request import deadline
 from icekeeper.kernel.request.thread_slots import release_thread_slot
 from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
 from storage.io.s3 import bucket_endpoint, is_asked_by_path
-from storage.network.http_session import BoundedSession, ResponseNotRead, ca_bundle
+from storage.network.store_http import ca_bundle, store_session
 from storage.profiles.s3 import S3Profile
 from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
 from storage.signing.uri import Parameters, written_path, written_query
@@ -117,4 +118,4 @@ def encoded_key(key: str) -> str:
 
 @lru_cache(maxsize=1)
 def _session() -> BoundedSession:
-    return BoundedSession(largest=MAX_ANSWER_BYTES)
+    return store_session(max_bytes=MAX_ANSWER_BYTES)

@@ -13,7 +13,7 @@ from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError
 
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.http_answers import NoRedirectSession, UnusableResponse, read_body
+from icekeeper.kernel.http.client import NoRedirectSession, UnusableResponse, read_response
 from icekeeper.kernel.json.strict import JsonBound, read_json
 from icekeeper.version import VERSION
 
@@ -92,8 +92,10 @@ def _document(answer: requests.Response, deadline: float) -> dict[str, Any]:
         raise FetchFailed(f"{address} redirects elsewhere, which is not followed")
     if answer.status_code // 100 != 2:  # noqa: PLR2004
         raise FetchFailed(f"{address} answered {answer.status_code}")
+    if answer.headers.get("Content-Encoding", "identity") != "identity":
+        raise FetchFailed(f"{address} sent something compressed, which was not asked for")
     try:
-        document = read_json(read_body(answer, limit=LARGEST_DOCUMENT, until=deadline), bound=_BOUND)
+        document = read_json(read_response(answer.raw, limit=LARGEST_DOCUMENT, until=deadline), bound=_BOUND)
     except UnusableResponse as complaint:
         raise FetchFailed(f"{address} {complaint}") from None
     except BadRequest as refusal:

@@ -12,7 +12,7 @@ import pytest
 from storage.errors import StoreRefused, StoreUnavailable
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectTooLarge
-from storage.network.http_session import MAX_RESPONSE_BYTES
+from storage.network.store_http import MAX_RESPONSE_BYTES
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorder, Reply
 from tests.storage.cloud_fixtures import Cloud
@@ -206,9 +206,9 @@ def test_a_cloud_that_drips_is_left(cloud: Cloud, through: Recorder, monkeypatch
 def test_an_endless_list_is_not_held(store: RemoteStore, recorder: Recorder, bucket: str, status: int) -> None:
     huge = b" " * (MAX_RESPONSE_BYTES + MIB)
     recorder.answerer = lambda *_: Reply(status, {"Content-Type": "application/xml"}, huge)
-    with pytest.raises(StoreUnavailable, match="AnswerNotRead"):
+    with pytest.raises(StoreUnavailable, match="AwsResponseNotRead"):
         store.is_empty(f"s3://{bucket}/wh/a", apart_from=lambda _: False)
-    with pytest.raises(StoreUnavailable, match="AnswerNotRead"):
+    with pytest.raises(StoreUnavailable, match="AwsResponseNotRead"):
         store.delete_many([f"s3://{bucket}/wh/a", f"s3://{bucket}/wh/b"])
 
 
@@ -256,5 +256,5 @@ def test_a_role_is_not_read_without_end(
     use_storage_settings(monkeypatch, retries=0)
     recorder.answerer = lambda *_: Reply(200, {"Content-Type": "text/xml"}, b" " * (MAX_RESPONSE_BYTES + MIB))
     profile = minio.profile(bucket, "wh", endpoint=recorder.endpoint) | {"assume-role-arn": ROLE}
-    with pytest.raises(StoreUnavailable, match="AnswerNotRead"):
+    with pytest.raises(StoreUnavailable, match="AwsResponseNotRead"):
         opened(profile, minio.credential).require_ready()

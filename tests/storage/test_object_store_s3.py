@@ -138,7 +138,7 @@ def test_what_cannot_be_renewed_is_used_to_its_end() -> None:
     assert renewed.current().number == 1
     other = RefreshingValue(Issuer(0.1))
     other.current()
-    other._issue.fails = True  # type: ignore[attr-defined]
+    other._fetch.fails = True  # type: ignore[attr-defined]
     threading.Event().wait(0.12)
     with pytest.raises(StoreUnavailable):
         other.current()

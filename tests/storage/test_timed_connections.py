@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from storage.errors import StoreUnavailable
-from storage.network.http_session import BoundedSession
+from storage.network.store_http import store_session
 from tests.parts.minio import Minio
 from tests.storage.open_store_fixtures import opened, use_storage_settings
 
@@ -66,7 +66,7 @@ def serving(pieces: Callable[[], Iterator[bytes]]) -> Iterator[str]:
 
 @pytest.mark.parametrize("pieces", ENDLESS.values(), ids=ENDLESS)
 def test_a_session_has_an_end(pieces: Callable[[], Iterator[bytes]]) -> None:
-    with serving(pieces) as address, BoundedSession() as session, pytest.raises(requests.RequestException):
+    with serving(pieces) as address, store_session() as session, pytest.raises(requests.RequestException):
         session.get(address, timeout=(1.0, 0.5))
 
 

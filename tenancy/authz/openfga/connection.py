@@ -22,13 +22,13 @@ from urllib3.exceptions import (
 )
 
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.http_answers import UnusableResponse, read_bounded
-from icekeeper.kernel.http.timed_connections import (
+from icekeeper.kernel.http.client import (
     TimedHTTPConnection,
     TimedHTTPPool,
     TimedHTTPSConnection,
     TimedHTTPSPool,
-    time_limit,
+    UnusableResponse,
+    read_response,
 )
 from icekeeper.kernel.json.strict import JsonBound, read_json
 from icekeeper.kernel.request import deadline
@@ -132,12 +132,7 @@ class Connection:
 def _body(answer: BaseHTTPResponse, until: float) -> bytes:
     is_whole = False
     try:
-        with time_limit(getattr(answer, "socket", None), until - time.monotonic()):
-            body = read_bounded(
-                lambda size: answer.read1(size, decode_content=False),
-                limit=LARGEST_ANSWER,
-                until=until,
-            )
+        body = read_response(answer, limit=LARGEST_ANSWER, until=until)
         is_whole = True
     except (UnusableResponse, HTTPError, OSError) as error:
         raise OpenFgaUnavailable(_reason(error), is_in_doubt=True) from None

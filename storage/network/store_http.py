@@ -1,0 +1,54 @@
+"""Requests to object stores and their token services, within the limits of `ICEKEEPER__STORAGE__*`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from azure.core.pipeline.transport import RequestsTransport
+from django.conf import settings
+
+from icekeeper.kernel.http.client import BoundedSession
+from icekeeper.kernel.retry import retry
+from storage.errors import StoreUnavailable
+
+MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
+"""Of all responses but single objects: a list of 1000 names, each of 1024 bytes of six characters, takes less."""
+
+T = TypeVar("T")
+
+
+def store_session(*, max_bytes: int = MAX_RESPONSE_BYTES) -> BoundedSession:
+    """Return a session with the timeouts of the settings, which each request can replace."""
+    limits = settings.ICEKEEPER.storage
+    return BoundedSession(timeout=(limits.connect_timeout, limits.request_timeout), max_bytes=max_bytes)
+
+
+def ca_bundle() -> bool | str:
+    """Return the value for `verify` of requests and of libraries that are built upon it."""
+    bundle = settings.ICEKEEPER.storage.ca_bundle
+    return True if bundle is None else str(bundle)
+
+
+def azure_client_options() -> dict[str, Any]:
+    """Return the options of a client of Azure's SDK, which has connections of its own: close it, or keep it for good.
+
+    It follows no redirects and does not retry: it would wait for as long as the other side likes.
+    """
+    limits = settings.ICEKEEPER.storage
+    bounds = {
+        "connection_timeout": limits.connect_timeout,
+        "read_timeout": limits.request_timeout,
+        "connection_verify": ca_bundle(),
+    }
+    return {
+        **bounds,
+        "transport": RequestsTransport(session=store_session(), **bounds),
+        "retry_total": 0,
+        "permit_redirects": False,
+    }
+
+
+def retry_store_call(action: Callable[[int], T], *, remaining: Callable[[], float | None]) -> T:
+    """Call `action` again after `StoreUnavailable`, as often as the settings say: see `icekeeper.kernel.retry`."""
+    return retry(action, on=StoreUnavailable, retries=settings.ICEKEEPER.storage.retries, remaining=remaining)
