@@ -129,14 +129,14 @@ PERIODIC_TASKS = [
     "catalog.services.record_statistics.delete_old_warehouse_statistics",
     "management.services.endpoint_statistics.delete_old_statistics",
     "tenancy.services.access_tokens.delete_old_tokens",
-    "tenancy.authz.openfga.delivery.deliver_left",
+    "tenancy.authz.openfga.delivery.deliver_pending",
     "tenancy.audit.chain.seal_records",
     "tenancy.audit.retention.delete_old_records",
 ]
 # Called by `serve` before anything listens; what they raise (CatalogError) is why it does not start.
 STARTUP_CHECKS = [
     "tenancy.selectors.server.require_terms_accepted",
-    "tenancy.authz.start.require_chosen_backend",
+    "tenancy.services.authorization_startup.require_chosen_backend",
     "storage.secrets.start.require_readable_secrets",
     "storage.signing.start.warn_of_unsigned_writes",
     "tenancy.signing_secret.require_signing_keys",
@@ -144,7 +144,7 @@ STARTUP_CHECKS = [
 # Called in each server process when it begins to serve; what they return is called when it ends.
 BACKGROUND_JOBS = [
     "tenancy.maintenance.start_watching",
-    "tenancy.authz.changes.start_watching",
+    "tenancy.authz.permission_epoch.start_polling",
     "tenancy.authz.openfga.delivery.start_delivering",
     "management.call_counter.start_flushing",
     "tenancy.authn.own_tokens.token_uses.start_recording",

@@ -14,9 +14,8 @@ from tenancy.authz import port
 from tenancy.authz.openfga import store as stores
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.installation import install
-from tenancy.authz.openfga.recorded import recorded_on
 from tenancy.authz.openfga.store import PAGE, OpenFgaStore, openfga_store
-from tenancy.authz.openfga.tuples import end_of
+from tenancy.authz.openfga.tuples import desired_tuples_on, end_of
 from tenancy.models import Securable, UndeliveredTuple
 from tests.parts.openfga import OpenFga
 
@@ -48,7 +47,7 @@ def deliver_as_recorded(store: OpenFgaStore) -> None:
     For tests whose transaction is never committed.
     """
     ids = list(Securable.objects.values_list("pk", flat=True))
-    wanted = recorded_on(ids)
+    wanted = desired_tuples_on(ids)
     there = dict(all_tuples(store))
     ends = {key: end_of(condition) for key, condition in wanted.items()}
     stale = [key for key, end in there.items() if key not in wanted or ends[key] != end]

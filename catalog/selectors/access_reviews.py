@@ -22,12 +22,12 @@ from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.http.paging import FIRST, Page
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_access_review
+from tenancy.authz.access_review import Rights, Source
 from tenancy.authz.actions import SEEN_BY
-from tenancy.authz.builtin.records import Asker
-from tenancy.authz.port import allowed_many, require
+from tenancy.authz.errors import deny_as_missing
+from tenancy.authz.permissions import check_permissions, require_permission
+from tenancy.authz.principal import Subject
 from tenancy.authz.privileges import reads_grants
-from tenancy.authz.refusals import hidden
-from tenancy.authz.reviews import Rights, Source
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Project, Role, Securable
 from tenancy.refs import ObjectRef
@@ -92,7 +92,7 @@ def review_object_for(
     Raises the target's `missing` (404) for who may not know of it, the type's refusal (403) for who does and may not
     read the grants on it.
     """
-    require(actor, reads_grants(target.ref), *target.ref, missing=target.missing)
+    require_permission(actor, reads_grants(target.ref), *target.ref, missing=target.missing)
     _tell(actor, target.ref, project, {"export": is_export})
     review = ObjectReview(target.ref)
     objects: dict[str, NamedObject] = {}
@@ -134,8 +134,8 @@ def review_objects_for(
     (403) and what `actor_of` raises.
     """
     told = {"warehouse": str(warehouse.ref.id), "export": is_export}
-    if not allowed_many(actor, [(SEEN_BY[Securable.Type.WAREHOUSE], warehouse.ref)])[0]:
-        raise hidden(actor, SEEN_BY[Securable.Type.WAREHOUSE], warehouse.ref, warehouse.missing)
+    if not check_permissions(actor, [(SEEN_BY[Securable.Type.WAREHOUSE], warehouse.ref)])[0]:
+        raise deny_as_missing(actor, SEEN_BY[Securable.Type.WAREHOUSE], warehouse.ref, warehouse.missing)
     review = _of_principal(actor, project, grantee, told)
 
     def chunk(after: str, limit: int) -> tuple[Reached, str | None]:
@@ -178,7 +178,7 @@ def _of_principal(actor: Actor, project: Project, grantee: Grantee, told: dict[s
     require_to_read(actor, target, grantee)
     asked = actor if grantee == acting_as(actor) else actor_of(grantee)
     _tell(actor, target.ref, project, {"principal": str(grantee), **told})
-    return PrincipalReview(Asker.of(asked))
+    return PrincipalReview(Subject.of(asked))
 
 
 def _tell(actor: Actor, ref: ObjectRef, project: Project | None, told: Mapping[str, object]) -> None:
@@ -199,7 +199,7 @@ def _visible(actor: Actor, own_ids: Collection[str]) -> list[str]:
     """Those of which `actor` may know; the backend is asked once."""
     open_ids = [each for each in own_ids if _kind(each) in SEEN_BY]
     questions = [(SEEN_BY[_kind(each)], ObjectRef(_kind(each), each.partition(":")[2])) for each in open_ids]
-    answers = allowed_many(actor, questions) if questions else []
+    answers = check_permissions(actor, questions) if questions else []
     hidden = {each for each, answer in zip(open_ids, answers, strict=True) if not answer}
     return [each for each in own_ids if each not in hidden]
 

@@ -16,8 +16,9 @@ from icekeeper.kernel.errors.types import CatalogError, Forbidden
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.port import NO_OBJECT, Question, allowed_many
-from tenancy.authz.refusals import hidden
+from tenancy.authz.errors import deny_as_missing
+from tenancy.authz.permissions import check_permissions
+from tenancy.authz.port import NO_OBJECT, PermissionCheck
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Project, Role, Securable
 from tenancy.refs import ObjectRef
@@ -74,7 +75,7 @@ def check_actions_for(*, actor: Actor, checks: Sequence[ActionCheck], must_exist
     allowed: dict[ActionCheck, bool] = {}
     for identity, own in askers.items():
         asker = actor if identity is None else _asked_about(identity, blocked)
-        answers = allowed_many(asker, [(check.action, _place(check, found)) for check in own])
+        answers = check_permissions(asker, [(check.action, _place(check, found)) for check in own])
         allowed |= {check: answer and check in found for check, answer in zip(own, answers, strict=True)}
     if must_exist:
         _require_known(actor, [check for check in checks if check in allowed and not allowed[check]], found)
@@ -145,7 +146,7 @@ def _not_to_inspect(
     """
     wanted = {check: _reading_grants(check, found) for check in checks if not _is_oneself(actor, check)}
     questions = list(dict.fromkeys(question for each in wanted.values() for question in each))
-    answers = dict(zip(questions, allowed_many(actor, questions), strict=True))
+    answers = dict(zip(questions, check_permissions(actor, questions), strict=True))
     refused = [check for check, enough in wanted.items() if not any(answers[question] for question in enough)]
     for securable_type, object_id in dict.fromkeys(_place(check, found) for check in refused):
         record_denial(actor=actor, action=Can.READ_GRANTS, object_type=securable_type.value, object_id=object_id)
@@ -157,9 +158,9 @@ def _not_to_inspect(
     }
 
 
-def _reading_grants(check: ActionCheck, found: Mapping[ActionCheck, ObjectRef]) -> list[Question]:
+def _reading_grants(check: ActionCheck, found: Mapping[ActionCheck, ObjectRef]) -> list[PermissionCheck]:
     """What each is enough to inspect what others may do."""
-    here: Question = (Can.READ_GRANTS, _place(check, found))
+    here: PermissionCheck = (Can.READ_GRANTS, _place(check, found))
     if not isinstance(check.target, Address):
         return [here]
     return [here, (Can.GRANT_MANAGE_GRANTS, ObjectRef(Securable.Type.WAREHOUSE, check.target.warehouse_id))]
@@ -168,13 +169,13 @@ def _reading_grants(check: ActionCheck, found: Mapping[ActionCheck, ObjectRef]) 
 def _require_known(actor: Actor, denied: Sequence[ActionCheck], found: Mapping[ActionCheck, ObjectRef]) -> None:
     """Raises what is said of a missing object, for the first of `denied` that is missing or hidden from the caller."""
     hiding = [check for check in denied if check in found and check.securable_type in SEEN_BY]
-    seen = allowed_many(actor, [(SEEN_BY[check.securable_type], found[check]) for check in hiding])
+    seen = check_permissions(actor, [(SEEN_BY[check.securable_type], found[check]) for check in hiding])
     unseen = {check for check, is_seen in zip(hiding, seen, strict=True) if not is_seen}
     for check in denied:
         if check not in found:
             raise _missing(check)
         if check in unseen and _is_oneself(actor, check):
-            raise hidden(actor, SEEN_BY[found[check][0]], found[check], _missing(check))
+            raise deny_as_missing(actor, SEEN_BY[found[check][0]], found[check], _missing(check))
 
 
 def _missing(check: ActionCheck) -> CatalogError:

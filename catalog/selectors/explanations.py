@@ -18,12 +18,12 @@ from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_access_review
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.builtin.proof_records import GrantRow
-from tenancy.authz.explanation import Explanation, Step, explain
-from tenancy.authz.port import Question, allowed_many, is_allowed
+from tenancy.authz.builtin.role_paths import Entry, Membership
+from tenancy.authz.errors import AuthorizationBackendError
+from tenancy.authz.explanation import Explanation, GrantRow, Step, explain
+from tenancy.authz.permissions import check_permissions, is_allowed
+from tenancy.authz.port import PermissionCheck
 from tenancy.authz.privileges import reads_grants
-from tenancy.authz.refusals import AuthorizationBackendError
-from tenancy.authz.role_ways import Entry, Membership
 from tenancy.grantee import Grantee
 from tenancy.models import Role, Securable
 from tenancy.refs import ObjectRef
@@ -122,7 +122,7 @@ class _Teller:
     def __init__(self, actor: Actor, asked: Actor) -> None:
         self._actor, self._asked = actor, asked
         self._is_own = asked is actor
-        self._allowed: Mapping[Question, bool] = {}
+        self._allowed: Mapping[PermissionCheck, bool] = {}
         self._objects: Mapping[str, NamedObject] = {}
         self._roles: Mapping[UUID, str] = {}
 
@@ -158,7 +158,7 @@ class _Teller:
             questions += [_reading(_ref(each)) for each in ids]
             questions += [_reading(ObjectRef(T.ROLE, each)) for each in roles]
         asked = list(dict.fromkeys(questions))
-        self._allowed = dict(zip(asked, allowed_many(self._actor, asked), strict=True)) if asked else {}
+        self._allowed = dict(zip(asked, check_permissions(self._actor, asked), strict=True)) if asked else {}
 
     def _is_known(self, own_id: str) -> bool:
         ways = _ways_to_be_told(_ref(own_id))
@@ -198,11 +198,11 @@ def _ref(own_id: str) -> ObjectRef:
     return ObjectRef(T(kind), object_id)
 
 
-def _reading(ref: ObjectRef) -> Question:
+def _reading(ref: ObjectRef) -> PermissionCheck:
     return reads_grants(ref), ref
 
 
-def _ways_to_be_told(ref: ObjectRef) -> list[Question]:
+def _ways_to_be_told(ref: ObjectRef) -> list[PermissionCheck]:
     """What each is enough to be told what the object is called; none where everybody is."""
     seen_by = Can.GET_METADATA if ref.type is T.PROJECT else SEEN_BY.get(ref.type)
     return [] if seen_by is None else [(seen_by, ref), _reading(ref)]

@@ -23,10 +23,11 @@ from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.grant_filters import lasting
-from tenancy.authz.port import Question, allowed_many
+from tenancy.authz.errors import deny_as_missing
+from tenancy.authz.permissions import check_permissions
+from tenancy.authz.port import PermissionCheck
+from tenancy.authz.principal import lasting
 from tenancy.authz.privileges import Privilege, grant_action, privileges_on
-from tenancy.authz.refusals import hidden
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Grant, Project, Securable
 from tenancy.refs import ObjectRef, securable_id
@@ -104,7 +105,7 @@ def list_grantable_for(*, actor: Actor, target: RightsTarget, grantee: Grantee |
         require_to_read(actor, target, grantee)
         asked = actor_of(grantee)
     privileges = privileges_on(target.ref.type)
-    answers = allowed_many(asked, [(grant_action(each.name), target.ref) for each in privileges])
+    answers = check_permissions(asked, [(grant_action(each.name), target.ref) for each in privileges])
     return list(zip(privileges, answers, strict=True))
 
 
@@ -115,13 +116,13 @@ def require_to_read(actor: Actor, target: RightsTarget, grantee: Grantee | None)
     """
     ref = target.ref
     seeing = Can.GET_METADATA if ref.type is Securable.Type.PROJECT else SEEN_BY.get(ref.type)
-    questions: list[Question] = [(Can.READ_GRANTS, ref), *([] if seeing is None else [(seeing, ref)])]
-    reads, *sees = allowed_many(actor, questions)
+    questions: list[PermissionCheck] = [(Can.READ_GRANTS, ref), *([] if seeing is None else [(seeing, ref)])]
+    reads, *sees = check_permissions(actor, questions)
     is_seen = all(sees)
     if reads or (is_seen and grantee is not None and grantee == acting_as(actor)):
         return
     if not is_seen and ref.type in SEEN_BY:
-        raise hidden(actor, SEEN_BY[ref.type], ref, target.missing)
+        raise deny_as_missing(actor, SEEN_BY[ref.type], ref, target.missing)
     record_denial(actor=actor, action=Can.READ_GRANTS, object_type=ref.type.value, object_id=ref.id)
     raise GrantActionForbidden(f"{actor.name} may not read what is granted on this {ref.type.value}")
 

@@ -21,7 +21,7 @@ from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 
@@ -91,7 +91,7 @@ def get_namespace_for(*, actor: Actor, warehouse_id: UUID, levels: Levels) -> Fo
     if namespace_id is None:
         raise missing
     namespace_id = as_uuid(namespace_id)
-    require(actor, Can.GET_METADATA, Securable.Type.NAMESPACE, namespace_id, missing=missing)
+    require_permission(actor, Can.GET_METADATA, Securable.Type.NAMESPACE, namespace_id, missing=missing)
     if isinstance(properties, str):  # SQLite keeps JSON as text
         properties = read_stored_json(properties.encode())
     shown = shown_properties(properties, namespace_id=namespace_id, location=location)

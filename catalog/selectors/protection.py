@@ -13,7 +13,7 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 
 
@@ -56,5 +56,5 @@ def get_protected_for(
     missing = no_such_object(kind.value, object_id)
     if own_id is None:
         raise missing
-    require(actor, action, kind, own_id, missing=missing)
+    require_permission(actor, action, kind, own_id, missing=missing)
     return Protected(own_id, Protection(is_protected, updated_at))

@@ -18,7 +18,7 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.permissions import require_permission
 from tenancy.models import Project, Securable, TagDefinition
 from tenancy.refs import ObjectRef
 
@@ -77,7 +77,7 @@ def get_tag_target_for(*, actor: Actor, action: Can, project: Project, place: Ta
     found = _find(project, place)
     if found is None:
         raise place.missing
-    require(actor, action, place.kind, found, missing=place.missing)
+    require_permission(actor, action, place.kind, found, missing=place.missing)
     return TagTarget(place, found, None if place.column is None else _field_id(place, found, place.column))
 
 

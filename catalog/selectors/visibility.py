@@ -11,7 +11,8 @@ from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import all_visible, are_allowed, require_and_ask, visible_ids
+from tenancy.authz.permissions import are_allowed, require_permission_and_check
+from tenancy.authz.port import authorizer
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 
@@ -30,7 +31,7 @@ def require_to_list(actor: Actor, action: Can, parent: ObjectRef, missing: Catal
 
     Raises as `require` for who may not do `action`, one of listing, on it.
     """
-    (sees_everything,) = require_and_ask(actor, action, parent, [Can.LIST_EVERYTHING], missing=missing)
+    (sees_everything,) = require_permission_and_check(actor, action, parent, [Can.LIST_EVERYTHING], missing=missing)
     return None if sees_everything else parent
 
 
@@ -53,12 +54,12 @@ def visible_page(
         return build_page(listed, page)
     kind = Securable.Type(child_type)
     if len(listed) < page.sql_limit:  # all that there is
-        seen = all_visible(actor, parent=seen_in, child_type=kind, after=after)
+        seen = authorizer().all_visible(actor, parent=seen_in, child_type=kind, after=after)
         return build_page([each for each in listed if each[0].int in seen], page)
     found: list[tuple[UUID, T]] = []
     wanted = page.sql_limit
     while len(found) < page.sql_limit:
-        ids = visible_ids(actor, parent=seen_in, child_type=kind, after=after, limit=wanted)
+        ids = authorizer().visible_ids(actor, parent=seen_in, child_type=kind, after=after, limit=wanted)
         found += read(ids) if ids else []
         if len(ids) < wanted:
             break

@@ -20,7 +20,8 @@ from icekeeper.kernel.errors.types import InvalidPageToken
 from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import all_visible_of, are_allowed
+from tenancy.authz.permissions import are_allowed
+from tenancy.authz.port import authorizer
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 
@@ -112,7 +113,7 @@ def _count_seen(actor: Actor, warehouse_id: UUID) -> Counter[str]:
             for kind in counts:
                 partial.setdefault(kind, []).append(place)
     for kind, parents in partial.items():
-        shown = all_visible_of(actor, parents=parents, child_type=Securable.Type(kind))
+        shown = authorizer().all_visible_of(actor, parents=parents, child_type=Securable.Type(kind))
         ids = [UUID(int=each) for each in shown]
         for first in range(0, len(ids), AT_ONCE):
             params = [warehouse_id, kind, ids[first : first + AT_ONCE]]

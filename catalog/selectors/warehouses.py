@@ -18,7 +18,8 @@ from icekeeper.kernel.names import name_key
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import NO_OBJECT, allowed_many, is_allowed, require, require_and_ask
+from tenancy.authz.permissions import check_permissions, is_allowed, require_permission, require_permission_and_check
+from tenancy.authz.port import NO_OBJECT
 from tenancy.authz.privileges import reads_grants
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
@@ -44,7 +45,7 @@ def require_active(actor: Actor, warehouse_id: UUID, *, action: Can = Can.USE) -
     missing = no_such_warehouse(warehouse_id)
     if fetch_one("default", _IS_ACTIVE, [warehouse_id]) is None:
         raise missing
-    require(actor, action, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
+    require_permission(actor, action, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
 
 
 def namespace_key_for(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> str:
@@ -54,7 +55,7 @@ def namespace_key_for(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> s
     missing = no_such_object("namespace", namespace_id)
     if key is None:
         raise missing
-    require(actor, Can.GET_METADATA, Securable.Type.NAMESPACE, namespace_id, missing=missing)
+    require_permission(actor, Can.GET_METADATA, Securable.Type.NAMESPACE, namespace_id, missing=missing)
     return key
 
 
@@ -67,7 +68,9 @@ def conceal_warehouse(actor: Actor, warehouse_id: UUID, error: CatalogError) -> 
     if error.status != NoSuchWarehouse.status:
         return error
     place: ObjectRef = ObjectRef(Securable.Type.WAREHOUSE, warehouse_id)
-    if any(allowed_many(actor, [(Can.USE, place), (reads_grants(place), place)])):  # or manages what they do not see
+    if any(
+        check_permissions(actor, [(Can.USE, place), (reads_grants(place), place)])
+    ):  # or manages what they do not see
         return error
     return no_such_warehouse(warehouse_id)
 
@@ -102,7 +105,7 @@ def find_warehouse_for(*, actor: Actor, argument: str | None, project_id: str | 
         is_allowed(actor, Can.GET_CONFIG, Securable.Type.WAREHOUSE, NO_OBJECT)
         raise missing
     warehouse_id = as_uuid(row[0])
-    require(actor, Can.GET_CONFIG, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
+    require_permission(actor, Can.GET_CONFIG, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
     return FoundWarehouse(warehouse_id, read_stored_json(row[1]), read_stored_json(row[2]))
 
 
@@ -114,4 +117,6 @@ def require_on_warehouse(actor: Actor, warehouse_id: UUID, action: Can, more: Se
     missing = no_such_warehouse(warehouse_id)
     if fetch_one(settings.READ_DATABASE, _IS_THERE, [warehouse_id]) is None:
         raise missing
-    return require_and_ask(actor, action, ObjectRef(Securable.Type.WAREHOUSE, warehouse_id), more, missing=missing)
+    return require_permission_and_check(
+        actor, action, ObjectRef(Securable.Type.WAREHOUSE, warehouse_id), more, missing=missing
+    )

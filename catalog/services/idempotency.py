@@ -34,7 +34,8 @@ from icekeeper.kernel.json.strict import read_stored_json, write_json
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import Question, allowed_many, is_allowed, rights_rested_on
+from tenancy.authz.permissions import check_permissions, is_allowed, required_permissions
+from tenancy.authz.port import PermissionCheck
 from tenancy.authz.securables import are_registered
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
@@ -145,7 +146,7 @@ def store_unchanged_response(request: IdempotencyKey | None, result: object = No
 
 def response_to_store(request: IdempotencyKey, result: object) -> dict[str, Any]:
     """What `result` can be made of again, and which rights it takes to be told."""
-    needed = [(action.value, kind.value, str(own_id)) for action, (kind, own_id) in rights_rested_on(request.actor)]
+    needed = [(action.value, kind.value, str(own_id)) for action, (kind, own_id) in required_permissions(request.actor)]
     return answer_of(result) | {"needed": needed}
 
 
@@ -232,9 +233,9 @@ def _result_of(actor: Actor, warehouse_id: UUID, status: int, answer: dict[str, 
 
 def _still_allowed(actor: Actor, warehouse_id: UUID, needed: Sequence[Sequence[str]]) -> list[bool]:
     """Whether `actor` may use the warehouse, and may do each of `needed` or there is no such object any more."""
-    questions: list[Question] = [(Can.USE, ObjectRef(Securable.Type.WAREHOUSE, warehouse_id))]
+    questions: list[PermissionCheck] = [(Can.USE, ObjectRef(Securable.Type.WAREHOUSE, warehouse_id))]
     questions += [(Can(action), ObjectRef(Securable.Type(kind), own_id)) for action, kind, own_id in needed]
-    answers = allowed_many(actor, questions)
+    answers = check_permissions(actor, questions)
     if not all(answers[1:]):
         there = are_registered([ref for _, ref in questions])
         answers[1:] = [answer or not is_there for answer, is_there in zip(answers[1:], there[1:], strict=True)]

@@ -32,7 +32,7 @@ from icekeeper.kernel.json.strict import read_stored_json, write_json
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import is_allowed
+from tenancy.authz.permissions import is_allowed
 from tenancy.models import Securable
 
 ATTEMPTS = 3

@@ -25,7 +25,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event
 from tenancy.audit.occurrences import record_read
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 
 
@@ -93,7 +93,7 @@ def sign_staged(*, actor: Actor, warehouse_id: UUID, ticket: StagingTicket, give
         return _signed_for(actor, found, signer, request, given, missing=_no_table_there())
     if namespace_id is None:
         raise _no_table_there()
-    require(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id, missing=_no_table_there())
+    require_permission(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id, missing=_no_table_there())
     signed = _signed(signer, request, given, (location,))
     _tell(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id)
     return signed
@@ -108,7 +108,7 @@ def refuse_without_warehouse() -> CatalogError:
 
 def _read(actor: Actor, storage: WarehouseStorage, given: RequestToSign) -> tuple[Signer, SignableRequest]:
     missing = no_such_warehouse(storage.warehouse_id)
-    require(actor, Can.USE, Securable.Type.WAREHOUSE, storage.warehouse_id, missing=missing)
+    require_permission(actor, Can.USE, Securable.Type.WAREHOUSE, storage.warehouse_id, missing=missing)
     signer = signer_of(storage)
     return signer, signer.read(given)
 
@@ -131,7 +131,7 @@ def _signed_for(
     if found is None or found.kind == Tabular.Kind.VIEW or (found.is_dropped and not is_reading):
         raise missing
     securable, action = Securable.Type(found.kind), Can.READ_DATA if is_reading else Can.WRITE_DATA
-    require(actor, action, securable, found.id, missing=missing)
+    require_permission(actor, action, securable, found.id, missing=missing)
     signed = _signed(signer, request, given, found.locations)
     _tell(actor, action, securable, found.id)
     return signed

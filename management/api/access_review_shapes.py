@@ -13,8 +13,8 @@ from catalog.selectors.object_names import NamedObject
 from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
 from management.api.grant_shapes import resource_type
 from management.api.tabular_shapes import IdText
+from tenancy.authz.access_review import Rights, Source, instance_admins, standing_actions
 from tenancy.authz.port import authorizer
-from tenancy.authz.reviews import Rights, Source, instance_admins, standing_actions
 from tenancy.models import Securable
 from tenancy.selectors.object_reviews import Principal
 

@@ -11,9 +11,9 @@ from catalog.selectors.object_names import NamedObject
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.grant_shapes import GrantPrincipal, resource_type
 from management.api.permission_questions import PermissionQuestion, operation_shape
+from tenancy.authz.builtin.role_paths import Entry
 from tenancy.authz.explanation import ALLOWALL
-from tenancy.authz.role_ways import Entry
-from tenancy.authz.standing_rights import Standing
+from tenancy.authz.permissions import Standing
 from tenancy.authz.vocabulary import ALL_WORDS
 from tenancy.models import Securable
 

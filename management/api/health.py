@@ -28,8 +28,8 @@ from icekeeper.kernel.request.deadline import deadline
 from management.selectors.missing_migrations import missing_migrations
 from tenancy import maintenance
 from tenancy.authn.providers import authenticators
-from tenancy.authz.openfga.failures import OpenFgaUnavailable
-from tenancy.authz.openfga.holding import is_openfga
+from tenancy.authz.openfga.client import OpenFgaUnavailable
+from tenancy.authz.openfga.delivery import is_openfga
 from tenancy.authz.openfga.store import Check, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey
 

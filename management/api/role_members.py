@@ -30,7 +30,7 @@ from management.api.base import (
 from management.api.roles import APPOINTING, NO_ROLE, ROLE_ID, TAGS, RoleResourceView
 from management.api.users import BAD_USER_ID, NO_USER, ORIGIN, USER_ID, UserResourceView, UserType, paged
 from management.api.users import TAGS as USER_TAGS
-from tenancy.authz.role_ways import Entry
+from tenancy.authz.builtin.role_paths import Entry
 from tenancy.models import User
 from tenancy.selectors.role_members import (
     HeldRole,

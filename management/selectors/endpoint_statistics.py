@@ -17,7 +17,7 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.permissions import require_permission
 from tenancy.models import Project, Securable
 
 MAX_ENTRIES: Final = 100_000
@@ -58,12 +58,12 @@ def list_endpoint_statistics_for(
     newest hour alone exceeds the limit.
     """
     if warehouse_id in {None, NO_WAREHOUSE}:
-        require(actor, Can.GET_ENDPOINT_STATISTICS, Securable.Type.PROJECT, project.pk)
+        require_permission(actor, Can.GET_ENDPOINT_STATISTICS, Securable.Type.PROJECT, project.pk)
     else:
         missing = no_such_warehouse(warehouse_id)
         if not Warehouse.objects.filter(pk=warehouse_id, project=project).exists():
             raise missing
-        require(actor, Can.GET_ENDPOINT_STATISTICS, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
+        require_permission(actor, Can.GET_ENDPOINT_STATISTICS, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
     found = EndpointStatistic.objects.using(settings.READ_DATABASE).filter(
         project=project, hour__gte=window.start, hour__lt=window.end
     )

@@ -10,7 +10,7 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import are_allowed, require
+from tenancy.authz.permissions import are_allowed, require_permission
 from tenancy.models import Project, Securable
 from tenancy.refs import ObjectRef
 
@@ -24,7 +24,7 @@ def get_warehouse_for(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
     missing = no_such_warehouse(warehouse_id)
     if warehouse is None:
         raise missing
-    require(actor, Can.GET_METADATA, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
+    require_permission(actor, Can.GET_METADATA, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
     return warehouse
 
 
@@ -34,7 +34,7 @@ def get_warehouse_named_for(*, actor: Actor, project: Project, name: str) -> War
     missing = no_such_warehouse(name[:200])
     if warehouse is None:
         raise missing
-    require(actor, Can.GET_METADATA, Securable.Type.WAREHOUSE, warehouse.pk, missing=missing)
+    require_permission(actor, Can.GET_METADATA, Securable.Type.WAREHOUSE, warehouse.pk, missing=missing)
     return warehouse
 
 
@@ -45,7 +45,7 @@ def list_warehouses_for(
 
     A page is filled up for those that are left out: only the last one is short.
     """
-    require(actor, Can.LIST_WAREHOUSES, Securable.Type.PROJECT, project.pk)
+    require_permission(actor, Can.LIST_WAREHOUSES, Securable.Type.PROJECT, project.pk)
     warehouses = Warehouse.objects.filter(project=project).order_by("id")
     if set(statuses) != set(Warehouse.Status.values):
         warehouses = warehouses.filter(status__in=statuses)

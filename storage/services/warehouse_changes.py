@@ -20,7 +20,7 @@ from storage.services.warehouse_rules import checked_delete_profile, checked_for
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.permissions import require_permission
 from tenancy.instance_admins import is_instance_admin, require_instance_admin
 from tenancy.models import Securable
 
@@ -63,7 +63,7 @@ def get_warehouse_to_change(*, actor: Actor, action: Can, warehouse_id: UUID) ->
     missing = no_such_warehouse(warehouse_id)
     if warehouse is None:
         raise missing
-    require(actor, action, Securable.Type.WAREHOUSE, warehouse.pk, missing=missing)
+    require_permission(actor, action, Securable.Type.WAREHOUSE, warehouse.pk, missing=missing)
     return warehouse
 
 

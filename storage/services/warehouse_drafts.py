@@ -22,7 +22,7 @@ from storage.validation.access import examine_store, require_enforcement
 from storage.validation.examination import CheckName, Examination, Report, ValidationCheck
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.permissions import require_permission
 from tenancy.instance_admins import require_instance_admin
 from tenancy.models import Project, Securable
 
@@ -47,7 +47,7 @@ class WarehouseDraft:
         default_format_version: int | None,
         managed_by: str,
     ) -> None:
-        require(actor, Can.CREATE_WAREHOUSE, Securable.Type.PROJECT, project.pk)
+        require_permission(actor, Can.CREATE_WAREHOUSE, Securable.Type.PROJECT, project.pk)
         self._actor, self._name = actor, name
         self._storage = storage_profile, storage_credential
         self._policy = allowed_format_versions, default_format_version

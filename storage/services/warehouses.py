@@ -17,11 +17,12 @@ from storage.services.warehouse_storage import store_credential, storing_credent
 from storage.validation.examination import Guard
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
-from tenancy.authz.grants import OWNERSHIP, grant_creator
+from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import no_such_project
+from tenancy.services.creator_grants import grant_creator
 
 
 def create_warehouse(

@@ -15,7 +15,7 @@ from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from icekeeper.kernel.ids import parse_id
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 
 CACHE_SECONDS: Final = 5.0
@@ -81,7 +81,7 @@ def assume_role(actor: Actor, wanted: str) -> Actor:
     if not known_roles.has(role_id):
         raise unknown_assumed_role(role_id)
     try:
-        require(actor, Can.ASSUME, Securable.Type.ROLE, role_id)
+        require_permission(actor, Can.ASSUME, Securable.Type.ROLE, role_id)
     except Forbidden as refusal:
         raise AssumeRoleForbidden(f"{actor.name} may not assume the role {role_id}") from refusal
     return replace(actor, assumed_role=role_id)

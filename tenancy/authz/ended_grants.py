@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from heapq import nsmallest
 from typing import Any, Final
+from uuid import UUID
 
-from icekeeper.kernel.db.sql import as_datetime, as_uuid
+from icekeeper.kernel.db.sql import as_datetime, as_uuid, execute
 
 MOST_TOLD: Final = 100
 """Grants, and memberships, that are named; of more it is told how many there were."""
+
 
 LONGEST_TOLD: Final = 100_000
 """Characters of JSON for those names, where they are long: of a row with more than it takes nothing would be left."""
@@ -68,3 +70,24 @@ def named(names: Iterable[str]) -> list[str]:
             break
         found.append(name)
     return found
+
+
+_END_OF_USER: Final = """
+DELETE FROM tenancy_grant
+ WHERE id IN (SELECT id FROM tenancy_grant WHERE user_id = %s ORDER BY id FOR UPDATE)
+"""
+
+
+_END_OF_ROLES: Final = """
+DELETE FROM tenancy_grant
+ WHERE id IN (SELECT id FROM tenancy_grant WHERE role_id = ANY(%s) OR owned_role_id = ANY(%s) ORDER BY id FOR UPDATE)
+"""
+
+
+def end_grants_of_user(user_id: str) -> None:
+    execute(_END_OF_USER, [user_id])
+
+
+def end_grants_of_roles(role_ids: Sequence[UUID]) -> None:
+    """What was granted to the roles, and the ownership of them."""
+    execute(_END_OF_ROLES, [list(role_ids), list(role_ids)])

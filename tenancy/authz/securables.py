@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from django.db import connection
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.cascades import delete_rows_returning
-from icekeeper.kernel.db.sql import execute, fetch_all
+from icekeeper.kernel.db.sql import execute, fetch_all, fetch_one
 from tenancy.authz.ended_grants import EndedGrants
-from tenancy.authz.grant_rows import lock_grants_below, move_grants_below, move_grants_on
-from tenancy.authz.tuple_changes import securable_added, securable_moves, securables_go
+from tenancy.authz.openfga.outbox import securable_added, securable_moves, securables_go
 from tenancy.models import Grant, Securable
 from tenancy.refs import ObjectRef, securable_id
 
 _ADD_ROOT = "INSERT INTO tenancy_securable (id, type, object_id, parent_id, path) VALUES (%s, %s, %s, NULL, %s)"
+
 
 _ADD_BELOW = """
 INSERT INTO tenancy_securable (id, type, object_id, parent_id, path)
@@ -110,3 +111,49 @@ _OF_GRANTS = "securable_id, privilege, user_id, role_id, expires_at"
 
 def remove_securable(securable_type: Securable.Type, object_id: object) -> EndedGrants:
     return remove_securables([ObjectRef(securable_type, object_id)])
+
+
+def end_of(path: str) -> str:
+    """Behind everything below a path: "0" is the character after the slash."""
+    return f"{path[:-1]}0"
+
+
+_MOVE_ON: Final = """
+UPDATE tenancy_grant SET path = %s
+ WHERE id IN (SELECT id FROM tenancy_grant WHERE securable_id = %s ORDER BY id FOR UPDATE)
+"""
+
+
+_MOVE_BELOW: Final = """
+UPDATE tenancy_grant SET path = (SELECT s.path FROM tenancy_securable AS s WHERE s.id = tenancy_grant.securable_id)
+ WHERE id IN (
+    SELECT id FROM tenancy_grant
+     WHERE securable_id IN (SELECT id FROM tenancy_securable WHERE path ~>=~ %s AND path ~<~ %s)
+     ORDER BY id FOR UPDATE)
+"""
+
+
+_LOCK_BELOW: Final = """
+SELECT count(*) FROM (
+    SELECT id FROM tenancy_grant
+     WHERE securable_id IN (SELECT id FROM tenancy_securable WHERE path ~>=~ %s AND path ~<~ %s)
+     ORDER BY id FOR UPDATE) AS locked
+"""
+
+
+def move_grants_on(securable_id: str, path: str) -> None:
+    """Those on an object that is at `path` now."""
+    execute(_MOVE_ON, [path, securable_id])
+
+
+def move_grants_below(path: str) -> None:
+    """Those on the object that is at `path` now, and on all below it.
+
+    After the objects: who grants has locked theirs, so that no grant is missed, and none is made with the old path.
+    """
+    execute(_MOVE_BELOW, [path, f"{path[:-1]}0"])  # "0" is the character after the slash
+
+
+def lock_grants_below(path: str) -> None:
+    """Those on the object at `path` and on all below it, which are to end in several statements. After the objects."""
+    fetch_one("default", _LOCK_BELOW, [path, f"{path[:-1]}0"])

@@ -5,7 +5,7 @@ from django.db.models import Q
 
 
 class RightsVersion(models.Model):
-    """The one row that counts changes of rights (`tenancy.authz.changes`); made by the first of them.
+    """The one row that counts changes of rights (`tenancy.authz.permission_epoch`); made by the first of them.
 
     Whoever changes rights locks it last, whatever rows they hold, and nobody holds it for anything else: so nobody who
     waits for it keeps others from what they need to go on.

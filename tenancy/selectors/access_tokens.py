@@ -10,7 +10,7 @@ from icekeeper.kernel.errors.types import NotFound, Unauthorized
 from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.permissions import require_permission
 from tenancy.models import AccessToken, Securable, ServiceAccount
 from tenancy.selectors.server import get_server
 
@@ -36,7 +36,7 @@ def require_somebody(actor: Actor) -> None:
 def require_on_server(actor: Actor, action: Can) -> None:
     """Whether `actor` may do this to users of the server; raises `AuthenticationRequired` or `Forbidden`."""
     require_somebody(actor)
-    require(actor, action, Securable.Type.SERVER, get_server().server_id)
+    require_permission(actor, action, Securable.Type.SERVER, get_server().server_id)
 
 
 def require_own_or(actor: Actor, user_id: str, action: Can) -> None:

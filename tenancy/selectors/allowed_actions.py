@@ -9,9 +9,10 @@ from django.conf import settings
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.port import Question, allowed_many, is_allowed, require
+from tenancy.authz.errors import deny_as_missing
+from tenancy.authz.permissions import check_permissions, is_allowed, require_permission
+from tenancy.authz.port import PermissionCheck
 from tenancy.authz.privileges import reads_grants
-from tenancy.authz.refusals import hidden
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Role, Securable, User
@@ -67,9 +68,9 @@ def asked_about(
     if grantee is None or grantee == acting_as(actor):
         require_known(actor, ref, missing)
         if ref.type is Securable.Type.PROJECT:
-            require(actor, Can.GET_METADATA, *ref)
+            require_permission(actor, Can.GET_METADATA, *ref)
         return actor
-    require(actor, reads_grants(ref), *ref, missing=missing)
+    require_permission(actor, reads_grants(ref), *ref, missing=missing)
     return actor_of(grantee, must_be_known=must_be_known)
 
 
@@ -83,12 +84,12 @@ def list_allowed_actions_for(
     wanted = [(action, ref) for action in actions]
     if grantee is None or grantee == acting_as(actor):
         knowing = ways_to_know(ref)
-        answers = allowed_many(actor, [*knowing, *wanted])  # one question to the backend
+        answers = check_permissions(actor, [*knowing, *wanted])  # one question to the backend
         if knowing and not any(answers[: len(knowing)]):
-            raise hidden(actor, SEEN_BY[ref.type], ref, missing)
+            raise deny_as_missing(actor, SEEN_BY[ref.type], ref, missing)
         answers = answers[len(knowing) :]
     else:
-        answers = allowed_many(asked_about(actor=actor, grantee=grantee, ref=ref, missing=missing), wanted)
+        answers = check_permissions(asked_about(actor=actor, grantee=grantee, ref=ref, missing=missing), wanted)
     return [action for action, answer in zip(actions, answers, strict=True) if answer]
 
 
@@ -101,7 +102,7 @@ def list_user_actions_for(*, actor: Actor, grantee: Grantee | None, user_id: str
     get_user_for(actor=actor, action=Can.READ, user_id=user_id)
     asked = actor
     if grantee is not None and grantee != acting_as(actor):
-        require(actor, Can.READ_GRANTS, Securable.Type.SERVER, get_server().server_id)
+        require_permission(actor, Can.READ_GRANTS, Securable.Type.SERVER, get_server().server_id)
         asked = actor_of(grantee)
     return allowed_for_user(asked, ACTIONS_ON[Securable.Type.USER], user_id)
 
@@ -120,16 +121,16 @@ def is_allowed_for(
 def require_known(actor: Actor, ref: ObjectRef, missing: CatalogError) -> None:
     """Raises `missing` for who may neither see the object nor read what is granted on it."""
     if not is_known(actor, ref):
-        raise hidden(actor, SEEN_BY[ref.type], ref, missing)
+        raise deny_as_missing(actor, SEEN_BY[ref.type], ref, missing)
 
 
 def is_known(actor: Actor, ref: ObjectRef) -> bool:
     """Whether `actor` may know that there is the object: sees it, or reads what is granted on it."""
     knowing = ways_to_know(ref)
-    return not knowing or any(allowed_many(actor, knowing))
+    return not knowing or any(check_permissions(actor, knowing))
 
 
-def ways_to_know(ref: ObjectRef) -> list[Question]:
+def ways_to_know(ref: ObjectRef) -> list[PermissionCheck]:
     """What each is enough to know that there is such an object; none where it is no secret."""
     seen_by = SEEN_BY.get(ref.type)
     return [] if seen_by is None else [(seen_by, ref), (reads_grants(ref), ref)]

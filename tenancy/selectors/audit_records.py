@@ -20,7 +20,7 @@ from icekeeper.kernel.ids import parse_id
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_audit_read
 from tenancy.authz.actions import Can
-from tenancy.authz.port import is_allowed, require
+from tenancy.authz.permissions import is_allowed, require_permission
 from tenancy.models import AuditChain, AuditRecord, Project, Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.server import get_server
@@ -163,7 +163,7 @@ def _permitted(actor: Actor, filters: AuditFilters, *, is_export: bool, told: di
         made_at = Project.objects.filter(pk=filters.project).values_list("created_at", flat=True).first()
         if made_at is not None:
             securable = ObjectRef(Securable.Type.PROJECT, filters.project)
-    require(actor, Can.READ_AUDIT, *securable)
+    require_permission(actor, Can.READ_AUDIT, *securable)
     if made_at is not None and is_allowed(actor, Can.READ_AUDIT, *server):
         made_at = None
     record_audit_read(

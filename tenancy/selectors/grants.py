@@ -15,8 +15,8 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor
-from tenancy.authz.grant_filters import lasting
-from tenancy.authz.port import require
+from tenancy.authz.permissions import require_permission
+from tenancy.authz.principal import lasting
 from tenancy.authz.privileges import ASSIGNEE, reads_grants
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, RoleMember, Securable
@@ -50,7 +50,7 @@ def list_grants_for(
 
     Raises `missing` for who does not see the object either, and the type's own refusal (403) for who does.
     """
-    require(actor, reads_grants(ref), *ref, missing=missing)
+    require_permission(actor, reads_grants(ref), *ref, missing=missing)
     return list_grants_on(ref=ref, wanted=wanted, page=page)
 
 

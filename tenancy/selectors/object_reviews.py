@@ -8,8 +8,13 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from tenancy.authz.builtin.review_records import (
+from tenancy.authz.access_review import (
     GrantedRow,
+    Rights,
+    Source,
+    counts_for,
+    effective,
+    looked_below,
     merged_shows,
     read_granted,
     read_path,
@@ -17,11 +22,8 @@ from tenancy.authz.builtin.review_records import (
     read_users,
     read_users_seeing,
 )
-from tenancy.authz.builtin.role_records import read_graph_into, read_memberships_in
-from tenancy.authz.effective_rights import counts_for, effective, looked_below
+from tenancy.authz.builtin.role_paths import Entry, Membership, Way, earliest, read_graph_into, read_memberships_in
 from tenancy.authz.privileges import ASSIGNEE
-from tenancy.authz.reviews import Rights, Source
-from tenancy.authz.role_ways import Entry, Membership, Way, earliest
 from tenancy.models import Role, Securable, User
 from tenancy.models.role import OWN_PROVIDER
 from tenancy.refs import ObjectRef, securable_id

@@ -11,22 +11,27 @@ from django.db.models import Q
 from django.db.models.functions import Substr
 
 from icekeeper.kernel.clock import now
-from tenancy.authz.builtin.evaluation import Node
-from tenancy.authz.builtin.records import Asker, read_held
-from tenancy.authz.builtin.review_records import (
+from tenancy.authz.access_review import (
+    Effective,
+    Rights,
+    Source,
+    counts_for,
+    effective,
+    looked_below,
+    reached_below,
+    reaches_below,
     read_granted,
     read_granted_paths,
     read_nodes,
     read_path,
     walk,
 )
-from tenancy.authz.builtin.role_records import read_graph_out_of, read_memberships_of
-from tenancy.authz.effective_rights import Effective, counts_for, effective, looked_below, reached_below, reaches_below
-from tenancy.authz.grant_filters import is_holders, lasting
+from tenancy.authz.builtin.evaluation import Node
+from tenancy.authz.builtin.queries import read_held
+from tenancy.authz.builtin.role_paths import Way, earliest, read_graph_out_of, read_memberships_of
 from tenancy.authz.model import MANAGED_ACCESS
+from tenancy.authz.principal import Subject, is_holders, lasting
 from tenancy.authz.privileges import ASSIGNEE
-from tenancy.authz.reviews import Rights, Source
-from tenancy.authz.role_ways import Way, earliest
 from tenancy.models import Grant, Project, RoleMember, Securable
 from tenancy.refs import ObjectRef, securable_id
 
@@ -48,7 +53,7 @@ class HeldPlace:
 class PrincipalReview:
     """Of one principal, as their roles are at the moment at which this is made."""
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: Subject) -> None:
         """At most three statements."""
         self._asker = asker
         first = read_memberships_of(asker)

@@ -9,7 +9,7 @@ from django.conf import settings
 from icekeeper.kernel.errors.types import BadRequest, NotFound
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import are_allowed, is_allowed, require
+from tenancy.authz.permissions import are_allowed, is_allowed, require_permission
 from tenancy.models import Project, Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.server import get_server
@@ -70,7 +70,7 @@ def get_project(given: str | None) -> Project:
 def get_project_for(*, actor: Actor, given: str | None) -> Project:
     """As `get_project`, for who asks about the project itself."""
     project = get_project(given)
-    require(actor, Can.GET_METADATA, Securable.Type.PROJECT, project.pk)
+    require_permission(actor, Can.GET_METADATA, Securable.Type.PROJECT, project.pk)
     return project
 
 

@@ -20,8 +20,8 @@ from icekeeper.kernel.http.paging import FIRST, Page, build_page
 from icekeeper.kernel.ids import parse_id
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
-from tenancy.authz.role_ways import Entry
+from tenancy.authz.builtin.role_paths import Entry
+from tenancy.authz.permissions import require_permission
 from tenancy.models import Project, Securable
 from tenancy.models.role import ident_of
 from tenancy.selectors.roles import get_role_for, role_not_found
@@ -228,7 +228,7 @@ def list_transitive_members_for(
     *, actor: Actor, project: Project, role_id: UUID, kind: MemberKind | None, page: Page
 ) -> tuple[list[Member], str | None]:
     """Everybody who is in a role, directly or through other roles, and those roles: first the roles, then the users."""
-    require(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
+    require_permission(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
     _require_role(project, role_id)
     after_role, after_user = _behind(page)
     roles = [kind != "user" and after_role is not None, after_role or FIRST, role_id]
@@ -255,7 +255,7 @@ def list_all_roles_above_role_for(
     *, actor: Actor, project: Project, role_id: UUID, page: Page
 ) -> tuple[list[HeldRole], str | None]:
     """The roles that a role is in, directly or through others, in order of their creation."""
-    require(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
+    require_permission(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
     _require_role(project, role_id)
     at = now()
     return _held(page, _ALL_ROLES_OF_ROLE, [role_id, *[at] * 3, project.pk, page.after_id(), role_id])

@@ -12,9 +12,10 @@ from icekeeper.kernel.errors.types import CatalogError, NotFound
 from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.changes import rights_changes
-from tenancy.authz.port import Question, allowed_many, require, rest_on_rights
-from tenancy.authz.refusals import hidden
+from tenancy.authz.errors import deny_as_missing
+from tenancy.authz.permission_epoch import permission_epoch
+from tenancy.authz.permissions import check_permissions, recheck_before_write, require_permission
+from tenancy.authz.port import PermissionCheck
 from tenancy.models import Project, Role, Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.similarity import search
@@ -55,7 +56,7 @@ def get_role_for(*, actor: Actor, action: Can, project: Project, role_id: UUID) 
     missing = role_not_found(role_id, project)
     if role is None:
         raise missing
-    require(actor, action, Securable.Type.ROLE, role_id, missing=missing)
+    require_permission(actor, action, Securable.Type.ROLE, role_id, missing=missing)
     return role
 
 
@@ -69,18 +70,18 @@ def require_visible_roles(
     """
     if not role_ids:
         return
-    stamp = rights_changes.stamp()
-    listing: Question = (Can.LIST_ROLES, ObjectRef(Securable.Type.PROJECT, project_id))
-    if allowed_many(actor, [listing])[0]:
-        rest_on_rights(actor, [listing], stamp)
+    stamp = permission_epoch.current()
+    listing: PermissionCheck = (Can.LIST_ROLES, ObjectRef(Securable.Type.PROJECT, project_id))
+    if check_permissions(actor, [listing])[0]:
+        recheck_before_write(actor, [listing], stamp)
         return
-    managing: list[Question] = [
+    managing: list[PermissionCheck] = [
         (Can.MANAGE_ROLE_ASSIGNMENTS, ObjectRef(Securable.Type.ROLE, role_id)) for role_id in role_ids
     ]
-    for role_id, is_managed in zip(role_ids, allowed_many(actor, managing), strict=True):
+    for role_id, is_managed in zip(role_ids, check_permissions(actor, managing), strict=True):
         if not is_managed:
-            raise hidden(actor, Can.READ, ObjectRef(Securable.Type.ROLE, role_id), missing(role_id))
-    rest_on_rights(actor, managing, stamp)
+            raise deny_as_missing(actor, Can.READ, ObjectRef(Securable.Type.ROLE, role_id), missing(role_id))
+    recheck_before_write(actor, managing, stamp)
 
 
 def get_role_of_any_project_for(*, actor: Actor, role_id: UUID) -> Role:
@@ -88,13 +89,13 @@ def get_role_of_any_project_for(*, actor: Actor, role_id: UUID) -> Role:
     role = Role.objects.filter(pk=role_id).first()
     if role is None:
         raise role_id_not_found(role_id)
-    require(actor, Can.READ_METADATA, Securable.Type.ROLE, role_id)
+    require_permission(actor, Can.READ_METADATA, Securable.Type.ROLE, role_id)
     return role
 
 
 def list_roles_for(*, actor: Actor, project: Project, wanted: RoleFilter, page: Page) -> tuple[list[Role], str | None]:
     """The roles of a project in order of creation, and the next page's token."""
-    require(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
+    require_permission(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
     rows = Role.objects.filter(project=project, pk__gt=page.after_id())
     if wanted.ids is not None:
         rows = rows.filter(pk__in=wanted.ids)
@@ -110,7 +111,7 @@ def search_roles_for(
     *, actor: Actor, project: Project, typed: str, provider_ids: Sequence[str] | None, page: Page
 ) -> tuple[list[Role], str | None]:
     """The roles of a project whose name matches what somebody typed, best first, and the next page's token."""
-    require(actor, Can.SEARCH_ROLES, Securable.Type.PROJECT, project.pk)
+    require_permission(actor, Can.SEARCH_ROLES, Securable.Type.PROJECT, project.pk)
     rows = Role.objects.filter(project=project)
     if provider_ids is not None:
         rows = rows.filter(provider_id__in=provider_ids)

@@ -11,7 +11,7 @@ from icekeeper.kernel.http.paging import Page, build_page
 from icekeeper.kernel.names import hidden_character, name_key
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import are_allowed, is_allowed, require
+from tenancy.authz.permissions import are_allowed, is_allowed, require_permission
 from tenancy.models import Project, Securable, TagDefinition
 from tenancy.refs import ObjectRef
 
@@ -81,14 +81,14 @@ def list_tag_definitions_for(
         )
         shown, token = build_page([(each.pk, each) for each in islice(rows, page.sql_limit)], page)
     if not shown and not sees_everything and not page.token:
-        require(actor, Can.LIST_TAGS, Securable.Type.PROJECT, project.pk)
+        require_permission(actor, Can.LIST_TAGS, Securable.Type.PROJECT, project.pk)
     return shown, token
 
 
 def _permitted(actor: Actor, action: Can, definition: TagDefinition | None, missing: CatalogError) -> TagDefinition:
     if definition is None:
         raise missing
-    require(actor, action, Securable.Type.TAG, definition.pk, missing=missing)
+    require_permission(actor, action, Securable.Type.TAG, definition.pk, missing=missing)
     return definition
 
 

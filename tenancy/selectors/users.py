@@ -13,9 +13,10 @@ from icekeeper.kernel.http.paging import Page, build_page
 from icekeeper.kernel.names import name_key
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.changes import rights_changes
-from tenancy.authz.port import Question, allowed_many, is_allowed, require, rest_on_rights
-from tenancy.authz.refusals import action_forbidden
+from tenancy.authz.errors import action_forbidden
+from tenancy.authz.permission_epoch import permission_epoch
+from tenancy.authz.permissions import check_permissions, is_allowed, recheck_before_write, require_permission
+from tenancy.authz.port import PermissionCheck
 from tenancy.models import Securable, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors.server import get_server
@@ -48,12 +49,12 @@ def users() -> QuerySet[User]:
 
 def require_for_user(actor: Actor, action: Can, user_id: str) -> None:
     """Raises `Forbidden` (403), whether the user exists or not."""
-    stamp, question = rights_changes.stamp(), _question(actor, action, user_id)
+    stamp, question = permission_epoch.current(), _question(actor, action, user_id)
     if question is None:
         return
-    if not allowed_many(actor, [question])[0]:
+    if not check_permissions(actor, [question])[0]:
         raise action_forbidden(actor, action, ObjectRef(Securable.Type.USER, user_id))
-    rest_on_rights(actor, [question], stamp)
+    recheck_before_write(actor, [question], stamp)
 
 
 def may_for_user(actor: Actor, action: Can, user_id: str) -> bool:
@@ -62,10 +63,10 @@ def may_for_user(actor: Actor, action: Can, user_id: str) -> bool:
     Who is named somewhere is no secret: everybody who is known may read who a user is.
     """
     question = _question(actor, action, user_id)
-    return question is None or allowed_many(actor, [question])[0]
+    return question is None or check_permissions(actor, [question])[0]
 
 
-def _question(actor: Actor, action: Can, user_id: str) -> Question | None:
+def _question(actor: Actor, action: Can, user_id: str) -> PermissionCheck | None:
     """What the answer hangs on, None where everybody may."""
     if actor.user_id == user_id:  # whatever role is assumed, it is still the same person
         return None
@@ -91,7 +92,7 @@ def allowed_for_user(actor: Actor, actions: Sequence[Can], user_id: str) -> list
         return [] if actor.is_blocked else list(actions)
     on_server = list(dict.fromkeys(_RIGHTS_ON_SERVER[action] for action in actions if action in _RIGHTS_ON_SERVER))
     server = ObjectRef(Securable.Type.SERVER, get_server().server_id)
-    answers = dict(zip(on_server, allowed_many(actor, [(each, server) for each in on_server]), strict=True))
+    answers = dict(zip(on_server, check_permissions(actor, [(each, server) for each in on_server]), strict=True))
     return [action for action in actions if action not in _RIGHTS_ON_SERVER or answers[_RIGHTS_ON_SERVER[action]]]
 
 
@@ -116,7 +117,7 @@ def get_own_user(*, actor: Actor) -> User:
 
 def list_users_for(*, actor: Actor, name: str | None, page: Page) -> tuple[list[User], str | None]:
     """Those whose name holds `name`, whatever its case, in the order of their ids, and the next page's token."""
-    require(actor, Can.LIST_USERS, Securable.Type.SERVER, get_server().server_id)
+    require_permission(actor, Can.LIST_USERS, Securable.Type.SERVER, get_server().server_id)
     rows = users().filter(pk__gt=page.after_key())
     if name:
         rows = rows.filter(name_key__contains=name_key(name))
@@ -132,7 +133,7 @@ def search_users(*, actor: Actor, typed: str, user_type: str | None, page: Page)
     """
     server_id = get_server().server_id
     if page.token:
-        require(actor, Can.LIST_USERS, Securable.Type.SERVER, server_id)
+        require_permission(actor, Can.LIST_USERS, Securable.Type.SERVER, server_id)
         return _search(typed, user_type, page)
     if is_allowed(actor, Can.LIST_USERS, Securable.Type.SERVER, server_id):
         return _search(typed, user_type, page)

@@ -11,10 +11,10 @@ from icekeeper.kernel.errors.types import Forbidden
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
-from tenancy.authz.changes import rights_changes
-from tenancy.authz.port import allowed_many, record_overrides, rest_on_rights
+from tenancy.authz.errors import ProjectActionForbidden
+from tenancy.authz.permission_epoch import permission_epoch
+from tenancy.authz.permissions import check_permissions, recheck_before_write, record_overrides
 from tenancy.authz.privileges import grant_action
-from tenancy.authz.refusals import ProjectActionForbidden
 from tenancy.instance_admins import is_instance_admin, require_instance_admin
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
@@ -47,17 +47,20 @@ def require_to_bind_roles(actor: Actor, project_id: str) -> None:
     Whoever owns a role is in it, so who may only create roles could join what others take for a group. It takes what
     granting `role_creator` takes; instance admins need no grants. Raises `ProjectActionForbidden` (403).
     """
-    stamp, question = rights_changes.stamp(), (Can.GRANT_ROLE_CREATOR, ObjectRef(Securable.Type.PROJECT, project_id))
+    stamp, question = (
+        permission_epoch.current(),
+        (Can.GRANT_ROLE_CREATOR, ObjectRef(Securable.Type.PROJECT, project_id)),
+    )
     if is_instance_admin(actor):
         record_overrides(actor, [question])
         return
-    if not allowed_many(actor, [question])[0]:
+    if not check_permissions(actor, [question])[0]:
         action = Can.UPDATE_SOURCE_SYSTEM
         record_denial(actor=actor, action=action, object_type=Securable.Type.PROJECT.value, object_id=project_id)
         raise ProjectActionForbidden(
             f"{actor.name} may not bind roles of project {project_id} to an identity provider; security_admin may"
         )
-    rest_on_rights(actor, [question], stamp)
+    recheck_before_write(actor, [question], stamp)
 
 
 def require_to_act_as(actor: Actor, user_id: str) -> None:
@@ -76,16 +79,16 @@ def require_to_act_as(actor: Actor, user_id: str) -> None:
 def _require_to_grant(actor: Actor, privileges: Sequence[tuple[str, ObjectRef]], why: str) -> None:
     if not privileges:
         return
-    stamp = rights_changes.stamp()
+    stamp = permission_epoch.current()
     questions = [(grant_action(privilege), ref) for privilege, ref in privileges]
     if is_instance_admin(actor):
         record_overrides(actor, questions)
         return
-    for (privilege, ref), answer in zip(privileges, allowed_many(actor, questions), strict=True):
+    for (privilege, ref), answer in zip(privileges, check_permissions(actor, questions), strict=True):
         if not answer:
             action, (on_type, object_id) = grant_action(privilege), ref
             record_denial(
                 actor=actor, action=action, object_type=on_type.value, object_id=object_id, reason="ActionForbidden"
             )
             raise GrantActionForbidden(f"{actor.name} may not grant on {on_type} {object_id}: {privilege}, {why}")
-    rest_on_rights(actor, questions, stamp)
+    recheck_before_write(actor, questions, stamp)

@@ -15,13 +15,13 @@ from icekeeper.kernel.names import name_key
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.providers import authenticators
-from tenancy.authz.changes import rights_changed
-from tenancy.authz.grants import PROJECT_ADMIN
+from tenancy.authz.openfga.outbox import grant_changed
+from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.securables import add_securable
-from tenancy.authz.tuple_changes import grant_changed
 from tenancy.models import Grant, Project, Securable, Server, User
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.server import get_server
+from tenancy.services.creator_grants import PROJECT_ADMIN
 from tenancy.services.registration import register_principal
 from tenancy.user_ids import require_user_id
 
@@ -92,7 +92,7 @@ def bootstrap(
             Event.SERVER_BOOTSTRAPPED, actor=actor, subject=server.server_id, project=project_id, user=actor.user_id,
             privilege=privilege,
         )  # fmt: skip
-        rights_changed()
+        bump_permission_epoch()
 
 
 def appoint_administrator(
@@ -127,7 +127,7 @@ def appoint_administrator(
             Event.SERVER_ADMINISTRATOR_APPOINTED, actor=actor, subject=server.server_id, user=user_id,
             privilege=OPERATOR if is_operator else ADMIN,
         )  # fmt: skip
-        rights_changed()
+        bump_permission_epoch()
     return True
 
 

@@ -18,13 +18,13 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
-from tenancy.authz.changes import rights_changed, rights_changes
-from tenancy.authz.grant_filters import lasting
+from tenancy.authz.errors import display_name
 from tenancy.authz.model import OWNERSHIP
-from tenancy.authz.port import allowed_many, rest_on_rights
+from tenancy.authz.openfga.outbox import grant_changed
+from tenancy.authz.permission_epoch import bump_permission_epoch, permission_epoch
+from tenancy.authz.permissions import check_permissions, recheck_before_write
+from tenancy.authz.principal import lasting
 from tenancy.authz.privileges import ASSIGNEE, PASS_GRANTS, grant_action, is_privilege, reads_grants
-from tenancy.authz.refusals import told
-from tenancy.authz.tuple_changes import grant_changed
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.refs import ObjectRef, securable_id
@@ -113,9 +113,9 @@ def assign(*, actor: Actor, ref: ObjectRef, difference: Difference, missing: Cat
 
     def judge(outcome: Outcome) -> None:
         for each in outcome.present:
-            raise GrantExists(f"{each.privilege} on {told(ref, missing)} is granted to {each.grantee} already")
+            raise GrantExists(f"{each.privilege} on {display_name(ref, missing)} is granted to {each.grantee} already")
         for each in outcome.absent:
-            raise GrantNotFound(f"{each.privilege} on {told(ref, missing)} is not granted to {each.grantee}")
+            raise GrantNotFound(f"{each.privilege} on {display_name(ref, missing)} is not granted to {each.grantee}")
 
     _change(actor, ref, difference, missing, judge=judge)
 
@@ -125,16 +125,16 @@ def _require_to_grant(actor: Actor, ref: ObjectRef, difference: Difference, miss
 
     Raises `GrantActionForbidden` (403), or `missing` for who neither sees the object nor what is granted on it.
     """
-    changed, stamp = (*difference.writes, *difference.deletes), rights_changes.stamp()
+    changed, stamp = (*difference.writes, *difference.deletes), permission_epoch.current()
     names = list(dict.fromkeys(_judged_as(ref.type, each.privilege) for each in changed))
     questions, knowing = [(grant_action(name), ref) for name in names], ways_to_know(ref)
     can_be_passed = bool(difference.writes) and is_privilege(ref.type, PASS_GRANTS)
     managing = [(Can.GRANT_MANAGE_GRANTS, ref)] if can_be_passed else []
-    answers = allowed_many(actor, [*questions, *knowing, *managing])
+    answers = check_permissions(actor, [*questions, *knowing, *managing])
     refused = [name for name, answer in zip(names, answers[: len(names)], strict=True) if not answer]
     if not refused:
         is_passed = can_be_passed and not answers[-1]
-        rest_on_rights(actor, questions if is_passed else [*questions, *managing], stamp, missing)
+        recheck_before_write(actor, questions if is_passed else [*questions, *managing], stamp, missing)
         return is_passed
     is_hidden = bool(knowing) and not any(answers[len(names) : len(names) + len(knowing)])
     reason = "CannotSeeResource" if is_hidden else "ActionForbidden"
@@ -144,7 +144,7 @@ def _require_to_grant(actor: Actor, ref: ObjectRef, difference: Difference, miss
         )
     if is_hidden:
         raise missing
-    raise GrantActionForbidden(f"{actor.name} may not grant on {told(ref, missing)}: {', '.join(refused[:5])}")
+    raise GrantActionForbidden(f"{actor.name} may not grant on {display_name(ref, missing)}: {', '.join(refused[:5])}")
 
 
 def _change(
@@ -181,7 +181,7 @@ def _change(
         for each in (*granted, *revoked, *prolonged):
             grant_changed(on.pk, each.privilege, user_id=each.grantee.user_id, role_id=each.grantee.role_id)
         if granted or revoked or prolonged:
-            rights_changed()
+            bump_permission_epoch()
 
 
 def _record(event: Event, actor: Actor, on: Securable, change: GrantSpec) -> None:

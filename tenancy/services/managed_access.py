@@ -8,9 +8,9 @@ from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.changes import rights_changed
-from tenancy.authz.port import require
-from tenancy.authz.tuple_changes import managed_access_changed
+from tenancy.authz.openfga.outbox import managed_access_changed
+from tenancy.authz.permission_epoch import bump_permission_epoch
+from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.allowed_actions import require_known
@@ -24,7 +24,7 @@ def set_managed_access(*, actor: Actor, ref: ObjectRef, is_managed: bool, missin
     refusal (403) for who may not set it, and `GrantLockTimeout` (409).
     """
     require_known(actor, ref, missing)
-    require(actor, Can.SET_MANAGED_ACCESS, *ref)
+    require_permission(actor, Can.SET_MANAGED_ACCESS, *ref)
     with write_transaction():
         with waiting_for_grants():
             on = lock_row(Securable, "id = %s", [securable_id(*ref)])
@@ -41,4 +41,4 @@ def set_managed_access(*, actor: Actor, ref: ObjectRef, is_managed: bool, missin
             managed_access=is_managed,
         )
         managed_access_changed(on.pk)
-        rights_changed()
+        bump_permission_epoch()

@@ -9,10 +9,10 @@ from typing import Final
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
-from tenancy.authz.port import allowed_many_at
+from tenancy.authz.builtin.role_paths import NEVER, moment
+from tenancy.authz.errors import display_name
+from tenancy.authz.permissions import check_permissions_at
 from tenancy.authz.privileges import grant_action
-from tenancy.authz.refusals import told
-from tenancy.authz.role_ways import NEVER, moment
 from tenancy.refs import ObjectRef
 from tenancy.services.appointments import GrantActionForbidden
 
@@ -33,11 +33,11 @@ def require_to_outlast(
         latest[privilege] = max(latest.get(privilege, end), end, key=moment)
     for privilege, end in latest.items():
         action = grant_action(privilege)
-        if not allowed_many_at(actor, [(action, ref)], NEVER if end is None else end - _LAST_MOMENT)[0]:
+        if not check_permissions_at(actor, [(action, ref)], NEVER if end is None else end - _LAST_MOMENT)[0]:
             record_denial(
                 actor=actor, action=action, object_type=ref.type.value, object_id=ref.id, reason="ActionForbidden"
             )
             raise GrantActionForbidden(
-                f"{actor.name} may not grant on {told(ref, missing)}: {privilege} for longer than they have it "
+                f"{actor.name} may not grant on {display_name(ref, missing)}: {privilege} for longer than they have it "
                 "themselves with pass_grants; an earlier expires-at is needed"
             )

@@ -14,12 +14,11 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.assumed_roles import known_roles
 from tenancy.authz.actions import Can
-from tenancy.authz.changes import rights_changed
-from tenancy.authz.grant_rows import end_grants_of_roles
-from tenancy.authz.grants import PROJECT_ADMIN, grant_creator
-from tenancy.authz.port import require
+from tenancy.authz.ended_grants import end_grants_of_roles
+from tenancy.authz.openfga.outbox import roles_go
+from tenancy.authz.permission_epoch import bump_permission_epoch
+from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable, remove_securables
-from tenancy.authz.tuple_changes import roles_go
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import no_such_project, require_project_id
@@ -27,6 +26,7 @@ from tenancy.selectors.server import get_server
 from tenancy.services.administrators import administrated_by, keeping_administrators
 from tenancy.services.appointments import require_to_dismiss
 from tenancy.services.cascaded_grants import rights_of_project
+from tenancy.services.creator_grants import PROJECT_ADMIN, grant_creator
 
 MAX_NAME_BYTES = 128
 
@@ -60,7 +60,7 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
     checked = checked_project_name(name)
     wanted = str(new_id()) if project_id is None else require_project_id(project_id)
     server_id = get_server().server_id
-    require(actor, Can.CREATE_PROJECT, Securable.Type.SERVER, server_id)
+    require_permission(actor, Can.CREATE_PROJECT, Securable.Type.SERVER, server_id)
     try:
         with write_transaction():
             # Looked at first, as the error of a constraint does not tell which one it was.
@@ -130,7 +130,7 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
                 Event.PROJECT_DELETED, actor=actor, subject=project_id, project=project_id, named=project.name,
                 roles=len(roles), **ended,
             )  # fmt: skip
-            rights_changed()  # another project may get the same id
+            bump_permission_epoch()  # another project may get the same id
         known_roles.invalidate(*roles)
     except (RestrictedError, IntegrityError):
         raise not_empty from None
@@ -140,7 +140,7 @@ def _require(actor: Actor, action: Can, project_id: str) -> None:
     """Asked before anything is locked, so that nobody waits for who may not."""
     if not Project.objects.filter(pk=project_id).exists():
         raise no_such_project(project_id)
-    require(actor, action, Securable.Type.PROJECT, project_id)
+    require_permission(actor, action, Securable.Type.PROJECT, project_id)
 
 
 def _lock(project_id: str) -> Project:

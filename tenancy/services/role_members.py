@@ -15,8 +15,8 @@ from icekeeper.kernel.errors.types import BadRequest, NotFound
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.changes import rights_changed
-from tenancy.authz.tuple_changes import members_changed
+from tenancy.authz.openfga.outbox import members_changed
+from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.models import Project, Role, RoleMember
 from tenancy.selectors.roles import get_role_for, require_visible_roles, role_not_found
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
@@ -74,7 +74,7 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
         )
         if new_users or new_roles:
             members_changed(role_id, user_ids=new_users, role_ids=new_roles)
-            rights_changed()
+            bump_permission_epoch()
         _record(Event.ROLE_MEMBERS_ADDED, actor, project, role_id, Members(new_users, new_roles))
 
 
@@ -115,7 +115,7 @@ def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, member
         _record(Event.ROLE_MEMBERS_REMOVED, actor, project, role_id, taken_out)
         if gone:
             members_changed(role_id, user_ids=taken_out.user_ids, role_ids=taken_out.role_ids)
-            rights_changed()
+            bump_permission_epoch()
 
 
 def _record(event: Event, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:

@@ -20,12 +20,12 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.assumed_roles import known_roles, unknown_assumed_role
 from tenancy.authz.actions import Can
-from tenancy.authz.changes import rights_changed
-from tenancy.authz.grant_rows import end_grants_of_roles
-from tenancy.authz.grants import OWNERSHIP, grant_creator
-from tenancy.authz.port import require
+from tenancy.authz.ended_grants import end_grants_of_roles
+from tenancy.authz.model import OWNERSHIP
+from tenancy.authz.openfga.outbox import roles_go
+from tenancy.authz.permission_epoch import bump_permission_epoch
+from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable, remove_securable
-from tenancy.authz.tuple_changes import roles_go
 from tenancy.models import Project, Role, Securable
 from tenancy.models.role import OWN_PROVIDER
 from tenancy.refs import ObjectRef
@@ -34,6 +34,7 @@ from tenancy.selectors.roles import get_role_for, role_not_found
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.appointments import require_to_appoint, require_to_bind_roles
 from tenancy.services.cascaded_grants import rights_of_role
+from tenancy.services.creator_grants import grant_creator
 from tenancy.services.role_chains import require_chain
 from tenancy.services.role_locks import lock_memberships
 
@@ -86,7 +87,7 @@ def create_role(
     `RoleSourceIdConflict` (409), `ProjectNotFound` (404); in an assumed role, which owns what it makes, also
     `UnknownAssumedRole` (400), `RoleMembershipDepthExceeded` and `RoleMembershipLockTimeout` (409).
     """
-    require(actor, Can.CREATE_ROLE, Securable.Type.PROJECT, project.pk)
+    require_permission(actor, Can.CREATE_ROLE, Securable.Type.PROJECT, project.pk)
     role_id = new_id()
     if provider_id is None and source_id is None:
         provider_id, source_id = OWN_PROVIDER, str(role_id)
@@ -117,7 +118,7 @@ def create_role(
             granted = grant_creator(actor, OWNERSHIP, ObjectRef(Securable.Type.ROLE, role_id))
             record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_details(role), **granted)
             if role.provider_id != OWN_PROVIDER:
-                rights_changed()  # whose token says its name has it from now on
+                bump_permission_epoch()  # whose token says its name has it from now on
     except Securable.DoesNotExist:
         raise _project_is_gone(project) from None
     except IntegrityError as error:
@@ -176,7 +177,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
             delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)
         record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_details(role), **gone)
-        rights_changed()
+        bump_permission_epoch()
     known_roles.invalidate(role_id)
 
 
@@ -203,7 +204,7 @@ def _stored(actor: Actor, role: Role, *fields: str) -> Role:
     permission_recheck.recheck()  # the update may have waited
     stored = Role.objects.get(pk=role.pk)
     record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_details(stored))
-    rights_changed()
+    bump_permission_epoch()
     return stored
 
 

@@ -16,9 +16,9 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.own_tokens.revocations import revocation_transaction
 from tenancy.authz.actions import Can
-from tenancy.authz.changes import rights_changed
-from tenancy.authz.grant_rows import end_grants_of_user
-from tenancy.authz.tuple_changes import user_goes
+from tenancy.authz.ended_grants import end_grants_of_user
+from tenancy.authz.openfga.outbox import user_goes
+from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.models import RoleMember, ServiceAccount, User
 from tenancy.models.service_account import USER_ID_PREFIX
 from tenancy.selectors.access_tokens import live_service_accounts, require_on_server
@@ -91,4 +91,4 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
             RoleMember.objects.filter(user_id=user_id).delete()
             end_grants_of_user(user_id)
         record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=ended, **gone)
-        rights_changed()
+        bump_permission_epoch()

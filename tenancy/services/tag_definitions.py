@@ -19,13 +19,14 @@ from icekeeper.kernel.names import hidden_character, name_key, require_descripti
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.grants import OWNERSHIP, grant_creator
-from tenancy.authz.port import require
+from tenancy.authz.model import OWNERSHIP
+from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.models import Project, Securable, TagAttachment, TagDefinition
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.tag_definitions import MAX_NAME_LENGTH, get_tag_definition_for, tag_id_not_found
+from tenancy.services.creator_grants import grant_creator
 
 MAX_VALUE_LENGTH, MAX_DESCRIPTION_LENGTH = 256, 4096
 """Characters."""
@@ -84,7 +85,7 @@ def create_tag_definition(
     Raises `InvalidTagName`, `ReservedTagNamespace`, `InvalidTagDefinition`, `InvalidTagValue`, `BadRequest` (400),
     `TagNameExists` (409), `ProjectNotFound` (404).
     """
-    require(actor, Can.CREATE_TAG, Securable.Type.PROJECT, project.pk)
+    require_permission(actor, Can.CREATE_TAG, Securable.Type.PROJECT, project.pk)
     definition = TagDefinition(
         id=new_id(),
         project=project,

@@ -12,10 +12,10 @@ from icekeeper.kernel.errors.types import BadRequest
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.changes import rights_changed
-from tenancy.authz.grant_rows import end_grants_of_user
-from tenancy.authz.port import is_allowed, require
-from tenancy.authz.tuple_changes import user_goes
+from tenancy.authz.ended_grants import end_grants_of_user
+from tenancy.authz.openfga.outbox import user_goes
+from tenancy.authz.permission_epoch import bump_permission_epoch
+from tenancy.authz.permissions import is_allowed, require_permission
 from tenancy.models import RoleMember, Securable, User
 from tenancy.selectors.server import get_server
 from tenancy.selectors.users import require_for_user, user_not_found, users
@@ -110,7 +110,7 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
             rows = User.objects.filter(pk=user_id)
             rows.update(deleted_at=at, updated_at=at, password=make_password(None))
         record(Event.USER_DELETED, actor=actor, subject=user_id, tokens_revoked=ended, **gone)
-        rights_changed()
+        bump_permission_epoch()
     registered_users.forget(user_id)
 
 
@@ -118,7 +118,7 @@ def _somebody_else(actor: Actor, user_id: str, name: str | None, email: str | No
     require_new_user_id(user_id)
     if user_id != user_id.strip():  # a provider may have such users; who types one has mistyped it
         raise InvalidUserId("The id of another user must not end with a space")
-    require(actor, Can.PROVISION_USERS, Securable.Type.SERVER, get_server().server_id)
+    require_permission(actor, Can.PROVISION_USERS, Securable.Type.SERVER, get_server().server_id)
     if name is None:
         raise MissingUserName("The name of another user must be given")
     if user_type is None:

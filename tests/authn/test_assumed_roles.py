@@ -16,10 +16,11 @@ from tenancy.authn.assumed_roles import UnknownAssumedRole
 from tenancy.authn.requests import authenticate_request
 from tenancy.authz import port
 from tenancy.authz.actions import Can
-from tenancy.authz.grants import OWNERSHIP, grant_creator
+from tenancy.authz.model import OWNERSHIP
 from tenancy.models import Role, Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
+from tenancy.services.creator_grants import grant_creator
 from tenancy.services.projects import create_project, delete_project
 from tenancy.services.roles import create_role
 from tests.authn.conftest import Ask

@@ -11,12 +11,12 @@ import pytest
 
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
-from tenancy.authz import port
+from tenancy.authz import permissions
+from tenancy.authz.access_review import EVERYBODYS
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.builtin.records import Asker
-from tenancy.authz.effective_rights import EVERYBODYS
 from tenancy.authz.model import rights_model
+from tenancy.authz.principal import Subject
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.refs import ObjectRef, securable_id
@@ -44,9 +44,9 @@ def asked(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, ObjectRef
         actions = [each for each in ACTIONS_ON[ref[0]] if (ref[0], each) not in EVERYBODYS]
         # `assume` is in no list of actions: it is what the privilege `assignee` lets one do.
         for name, actor in actors.items():
-            answers = port.allowed_many(actor, [(each, ref) for each in actions])
+            answers = permissions.check_permissions(actor, [(each, ref) for each in actions])
             allowed = [each for each, answer in zip(actions, answers, strict=True) if answer]
-            if allowed or (ref[0] is T.ROLE and port.is_allowed(actor, Can.ASSUME, *ref)):
+            if allowed or (ref[0] is T.ROLE and permissions.is_allowed(actor, Can.ASSUME, *ref)):
                 found.setdefault(securable_id(*ref), {})[name] = allowed
     return found
 
@@ -74,8 +74,8 @@ def reviewed(tree: dict[str, ObjectRef], *, size: int) -> Told:
 
 def reached(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, ObjectRef], *, size: int) -> Told:
     """What reviews of the principals say of the warehouse and what is in it."""
-    askers = {f"user:{each}": Asker(each, None, "", ()) for each in users}
-    askers |= {f"role:{each}": Asker(None, each, "", ()) for each in roles}
+    askers = {f"user:{each}": Subject(each, None, "", ()) for each in users}
+    askers |= {f"role:{each}": Subject(None, each, "", ()) for each in roles}
     found: Told = {}
     for name, asker in askers.items():
         review, after, seen = PrincipalReview(asker), "", list[str]()

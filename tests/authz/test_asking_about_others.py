@@ -15,8 +15,8 @@ from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, INTERNAL, Actor
 from tenancy.authz.actions import Can
+from tenancy.authz.errors import ProjectActionForbidden, WarehouseActionForbidden
 from tenancy.authz.port import authorizer
-from tenancy.authz.refusals import ProjectActionForbidden, WarehouseActionForbidden
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.grantee import Grantee, acting_as
 from tenancy.instance_admins import is_instance_admin

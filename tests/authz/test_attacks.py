@@ -14,7 +14,7 @@ from icekeeper.kernel.errors.types import NotFound
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
-from tenancy.authz.port import is_allowed
+from tenancy.authz.permissions import is_allowed
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.services.administrators import LastAdministrator

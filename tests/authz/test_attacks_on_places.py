@@ -14,7 +14,7 @@ from icekeeper.kernel.json.strict import write_json
 from storage.models import Warehouse
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.port import is_allowed
+from tenancy.authz.permissions import is_allowed
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
 from tests.authz.conftest import good, person

@@ -1,4 +1,4 @@
-"""What a process remembers of rights, and what makes it forget: `tenancy.authz.changes` and the built-in evaluator."""
+"""Caches of permissions in a process and the epoch that invalidates them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from itertools import pairwise
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from tenancy.authz import changes, port
+from tenancy.authz import permission_epoch as epoch_module
+from tenancy.authz import permissions
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.builtin.memory import FOR_EVER, Memory
-from tenancy.authz.changes import KNOWN_SECONDS, RightsChanges, rights_changed, rights_changes
+from tenancy.authz.builtin.decision_cache import FOR_EVER, Memory
+from tenancy.authz.permission_epoch import MAX_AGE_SECONDS, PermissionEpoch, bump_permission_epoch, permission_epoch
 from tenancy.models import RightsVersion
 from tenancy.refs import ObjectRef
 from tests.authz.conftest import person
@@ -46,16 +47,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def watched(clock: Clock) -> Iterator[RightsChanges]:
+def watched(clock: Clock) -> Iterator[PermissionEpoch]:
     """As in a server: this process has just looked."""
-    rights_changes.look()
-    yield rights_changes
-    rights_changes.unwatch()
+    permission_epoch.poll()
+    yield permission_epoch
+    permission_epoch.invalidate()
 
 
-def stamp_after_a_look(one: RightsChanges) -> int:
-    one.look()
-    return one.stamp()
+def stamp_after_a_look(one: PermissionEpoch) -> int:
+    one.poll()
+    return one.current()
 
 
 def without_a_word(statement: str, *values: object) -> None:
@@ -68,8 +69,8 @@ def without_a_word(statement: str, *values: object) -> None:
 
 def test_a_look_renews_the_stamp_when_the_number_is_another() -> None:
     RightsVersion.objects.all().delete()
-    one = RightsChanges()
-    stamps = [one.stamp()]
+    one = PermissionEpoch()
+    stamps = [one.current()]
     for number in (None, None, 1, 1, 2, 2, 2, 1, None, None, 2):
         RightsVersion.objects.all().delete()
         if number is not None:
@@ -81,84 +82,84 @@ def test_a_look_renews_the_stamp_when_the_number_is_another() -> None:
 
 def test_what_is_told_anywhere_is_seen_by_who_looks() -> None:
     """`elsewhere` is a process of another server, which shares no stamp with this one."""
-    elsewhere = RightsChanges()
+    elsewhere = PermissionEpoch()
     before = stamp_after_a_look(elsewhere)
-    own = rights_changes.stamp()
-    rights_changed()
-    assert rights_changes.stamp() != own
-    assert elsewhere.stamp() == before
+    own = permission_epoch.current()
+    bump_permission_epoch()
+    assert permission_epoch.current() != own
+    assert elsewhere.current() == before
     assert stamp_after_a_look(elsewhere) != before
-    before = elsewhere.stamp()
+    before = elsewhere.current()
     assert stamp_after_a_look(elsewhere) == before
 
 
 def test_a_change_that_is_undone_is_not_seen_elsewhere() -> None:
-    rights_changed()
-    elsewhere = RightsChanges()
+    bump_permission_epoch()
+    elsewhere = PermissionEpoch()
     before = stamp_after_a_look(elsewhere)
     with transaction.atomic():
-        rights_changed()
+        bump_permission_epoch()
         transaction.set_rollback(True)
     assert stamp_after_a_look(elsewhere) == before
 
 
 def test_the_stamp_is_renewed_at_once_and_when_it_is_committed(django_capture_on_commit_callbacks: object) -> None:
     """At once for who waits for a lock; then for who has read meanwhile what was so before."""
-    before = rights_changes.stamp()
+    before = permission_epoch.current()
     with django_capture_on_commit_callbacks() as at_the_end:  # type: ignore[operator]
-        rights_changed()
-    meanwhile = rights_changes.stamp()
+        bump_permission_epoch()
+    meanwhile = permission_epoch.current()
     assert meanwhile != before
     assert len(at_the_end) == 1
     at_the_end[0]()
-    assert rights_changes.stamp() not in {before, meanwhile}
+    assert permission_epoch.current() not in {before, meanwhile}
 
 
 def test_nothing_is_watched_before_the_first_look_or_long_after_the_last(clock: Clock) -> None:
-    one = RightsChanges()
-    assert not one.is_watched()
-    one.look()
-    assert one.is_watched()
-    clock.now += KNOWN_SECONDS - 0.25
-    assert one.is_watched()
+    one = PermissionEpoch()
+    assert not one.is_fresh()
+    one.poll()
+    assert one.is_fresh()
+    clock.now += MAX_AGE_SECONDS - 0.25
+    assert one.is_fresh()
     clock.now += 0.25
-    assert not one.is_watched()
-    one.look()
-    assert one.is_watched()
-    one.unwatch()
-    assert not one.is_watched()
+    assert not one.is_fresh()
+    one.poll()
+    assert one.is_fresh()
+    one.invalidate()
+    assert not one.is_fresh()
 
 
 def test_a_look_counts_from_when_it_began(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """What changes while the database takes its time may not be in the answer."""
-    one, ask = RightsChanges(), changes.fetch_one
+    one, ask = PermissionEpoch(), epoch_module.fetch_one
 
     def slowly(*args: object) -> object:
-        clock.now += KNOWN_SECONDS
+        clock.now += MAX_AGE_SECONDS
         return ask(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(changes, "fetch_one", slowly)
-    one.look()
-    assert not one.is_watched()
+    monkeypatch.setattr(epoch_module, "fetch_one", slowly)
+    one.poll()
+    assert not one.is_fresh()
 
 
 def test_a_look_that_fails_is_none(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one = RightsChanges()
+    one = PermissionEpoch()
     before = stamp_after_a_look(one)
-    clock.now += KNOWN_SECONDS - 0.25
-    monkeypatch.setattr(changes, "rights_changes", one)
+    clock.now += MAX_AGE_SECONDS - 0.25
+    monkeypatch.setattr(epoch_module, "permission_epoch", one)
     with unreadable(monkeypatch), caplog.at_level(logging.WARNING, "icekeeper.authz"):
-        changes._look()
-        assert one.is_watched()
+        epoch_module._poll()
+        assert one.is_fresh()
         clock.now += 0.25
-        assert not one.is_watched()
+        assert not one.is_fresh()
     assert [record.getMessage() for record in caplog.records] == [
-        "changes of rights cannot be looked at, nothing is remembered meanwhile: the database is away"
+        "the permission epoch cannot be read, cached decisions are not used meanwhile: the database is away"
     ]
-    changes._look()
-    assert (one.is_watched(), one.stamp()) == (True, before)
+    epoch_module._poll()
+    assert (one.is_fresh(), one.current()) == (True, before)
 
 
 @contextmanager
@@ -167,45 +168,45 @@ def unreadable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         raise DatabaseError("the database is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(changes, "fetch_one", fail)
+        patch.setattr(epoch_module, "fetch_one", fail)
         yield
 
 
 # --- remembering -------------------------------------------------------------------------------------------------
 
 
-def test_a_memory_is_believed_while_it_is_watched_and_nothing_changed(watched: RightsChanges, clock: Clock) -> None:
+def test_a_memory_is_believed_while_it_is_watched_and_nothing_changed(watched: PermissionEpoch, clock: Clock) -> None:
     memory: Memory[str] = Memory(10)
-    memory.put("key", "value", stamp=watched.stamp(), ends_at=FOR_EVER)
+    memory.put("key", "value", stamp=watched.current(), ends_at=FOR_EVER)
 
     def known() -> str | None:
         found = memory.get("key")
         return None if found is None else found.value
 
     assert known() == "value"
-    clock.now += KNOWN_SECONDS
+    clock.now += MAX_AGE_SECONDS
     assert known() is None
-    watched.look()
+    watched.poll()
     assert known() == "value"
-    watched.unwatch()
+    watched.invalidate()
     assert known() is None
-    watched.look()
+    watched.poll()
     assert known() == "value"
-    watched.renew()
+    watched.bump()
     assert known() is None
 
 
-def test_what_was_read_before_a_change_is_not_kept_after_it(watched: RightsChanges) -> None:
+def test_what_was_read_before_a_change_is_not_kept_after_it(watched: PermissionEpoch) -> None:
     memory: Memory[str] = Memory(10)
-    stamp = watched.stamp()
-    rights_changed()
+    stamp = watched.current()
+    bump_permission_epoch()
     memory.put("key", "value", stamp=stamp, ends_at=FOR_EVER)
     assert memory.get("key") is None
 
 
-def test_what_ends_is_not_believed_longer(watched: RightsChanges, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_ends_is_not_believed_longer(watched: PermissionEpoch, monkeypatch: pytest.MonkeyPatch) -> None:
     memory: Memory[str] = Memory(10)
-    memory.put("key", "value", stamp=watched.stamp(), ends_at=100.0)
+    memory.put("key", "value", stamp=watched.current(), ends_at=100.0)
     monkeypatch.setattr(time, "time", lambda: 99.5)
     assert memory.get("key") is not None
     monkeypatch.setattr(time, "time", lambda: 100.0)
@@ -213,7 +214,7 @@ def test_what_ends_is_not_believed_longer(watched: RightsChanges, monkeypatch: p
 
 
 def may_read(table: ObjectRef) -> bool:
-    return port.allowed_many(BOB, [(Can.READ_DATA, table)]) == [True]
+    return permissions.check_permissions(BOB, [(Can.READ_DATA, table)]) == [True]
 
 
 def test_a_revocation_that_nobody_told_of_is_seen_where_nobody_watches(
@@ -221,14 +222,14 @@ def test_a_revocation_that_nobody_told_of_is_seen_where_nobody_watches(
 ) -> None:
     """As in a command or a worker, which look at nothing."""
     give("select", tree["table"], BOB)
-    assert not rights_changes.is_watched()
+    assert not permission_epoch.is_fresh()
     assert may_read(tree["table"])
     without_a_word("DELETE FROM tenancy_grant WHERE user_id = %s", BOB.user_id)
     assert not may_read(tree["table"])
 
 
 def test_a_revocation_that_nobody_told_of_is_seen_once_nobody_could_look(
-    builtin: BuiltinAuthorizer, tree: dict[str, ObjectRef], watched: RightsChanges, clock: Clock
+    builtin: BuiltinAuthorizer, tree: dict[str, ObjectRef], watched: PermissionEpoch, clock: Clock
 ) -> None:
     give("select", tree["table"], BOB)
     assert may_read(tree["table"])
@@ -236,17 +237,17 @@ def test_a_revocation_that_nobody_told_of_is_seen_once_nobody_could_look(
     with counting() as costs:
         assert may_read(tree["table"]), "it is remembered"
     assert dict(costs) == {}
-    clock.now += KNOWN_SECONDS
+    clock.now += MAX_AGE_SECONDS
     assert not may_read(tree["table"])
 
 
 def test_a_revocation_by_another_server_is_seen_with_the_next_look(
-    builtin: BuiltinAuthorizer, tree: dict[str, ObjectRef], watched: RightsChanges
+    builtin: BuiltinAuthorizer, tree: dict[str, ObjectRef], watched: PermissionEpoch
 ) -> None:
     give("select", tree["table"], BOB)
     assert may_read(tree["table"])
     without_a_word("DELETE FROM tenancy_grant WHERE user_id = %s", BOB.user_id)
     without_a_word("UPDATE tenancy_rightsversion SET number = number + 1")
     assert may_read(tree["table"])
-    watched.look()
+    watched.poll()
     assert not may_read(tree["table"])

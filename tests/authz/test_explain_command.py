@@ -15,7 +15,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.names import name_key
 from tenancy.actor import INTERNAL
 from tenancy.authz import port
-from tenancy.authz.refusals import AuthorizationBackendError
+from tenancy.authz.errors import AuthorizationBackendError
 from tenancy.models import Securable, User
 from tenancy.refs import ObjectRef
 from tenancy.services.blocking import block_user

@@ -13,14 +13,13 @@ from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, INTERNAL, Actor
 from tenancy.authz import port
+from tenancy.authz.access_review import Source
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.builtin.proof_records import GrantRow
-from tenancy.authz.builtin.records import Asker
-from tenancy.authz.explanation import Cure, Explanation, explain
-from tenancy.authz.port import is_allowed
-from tenancy.authz.reviews import Source
-from tenancy.authz.role_ways import Entry, Membership
+from tenancy.authz.builtin.role_paths import Entry, Membership
+from tenancy.authz.explanation import Cure, Explanation, GrantRow, explain
+from tenancy.authz.permissions import is_allowed
+from tenancy.authz.principal import Subject
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Role, RoleMember, Securable
 from tenancy.refs import ObjectRef, securable_id
@@ -151,7 +150,7 @@ def test_the_shortest_way_that_has_not_ended(tree: dict[str, ObjectRef]) -> None
         return first.grant.through
 
     def reviewed() -> Source:
-        ((_, rights),) = PrincipalReview(Asker.of(ALICE)).objects(tree["wh"], after="", limit=9)[0][-1:]
+        ((_, rights),) = PrincipalReview(Subject.of(ALICE)).objects(tree["wh"], after="", limit=9)[0][-1:]
         of_object = dict(ObjectReview(tree["table"]).page(after="user:", limit=9)[0])
         (source,) = rights.sources
         assert [each.sources for who, each in of_object.items() if who.user_id == ALICE.user_id] == [(source,)]
@@ -169,7 +168,7 @@ def test_the_shortest_way_that_has_not_ended(tree: dict[str, ObjectRef]) -> None
     Grant.objects.filter(owned_role=outer).update(expires_at=past)
     found = explain(ALICE, Can.READ_DATA, tree["table"])
     assert (found.is_allowed, found.chain) == (False, ())
-    assert PrincipalReview(Asker.of(ALICE)).objects(tree["wh"], after="", limit=9)[0] == []
+    assert PrincipalReview(Subject.of(ALICE)).objects(tree["wh"], after="", limit=9)[0] == []
 
 
 def test_what_has_ended_explains_nothing(tree: dict[str, ObjectRef]) -> None:

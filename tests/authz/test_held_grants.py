@@ -10,7 +10,7 @@ from icekeeper.kernel.errors.types import InvalidPageToken, NoSuchWarehouse
 from icekeeper.kernel.http.paging import Page
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
-from tenancy.authz.refusals import WarehouseActionForbidden
+from tenancy.authz.errors import WarehouseActionForbidden
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, RoleMember, Securable, User
 from tenancy.refs import ObjectRef

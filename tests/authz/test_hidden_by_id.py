@@ -19,7 +19,7 @@ from icekeeper.kernel.http.page_tokens import write_page_token
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
-from tenancy.authz.changes import rights_changes
+from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tests.authz.conftest import good, person
@@ -142,7 +142,7 @@ def test_each_route_hides_objects(
     is_watched: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rights_changes, "is_watched", lambda: is_watched)  # True as in a server
+    monkeypatch.setattr(permission_epoch, "is_fresh", lambda: is_watched)  # True as in a server
     before, names = everything(), names_in(warehouse)
     asked = all_asked()
     assert {each.kind for each in asked} == set(hidden)

@@ -8,9 +8,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from storage.models import Warehouse
-from tenancy.authz.changes import rights_changes
+from tenancy.authz.errors import AuthorizationBackendError
+from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.port import authorizer
-from tenancy.authz.refusals import AuthorizationBackendError
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tests.authz.conftest import VIEW, person
@@ -132,7 +132,7 @@ def test_a_hidden_warehouse_is_an_unknown_one(
     everything: Callable[[], Fingerprint],
 ) -> None:
     client("alice")
-    monkeypatch.setattr(rights_changes, "is_watched", lambda: is_watched)  # True as in a server
+    monkeypatch.setattr(permission_epoch, "is_fresh", lambda: is_watched)  # True as in a server
     before = everything()
     hidden, missing = _told(base, warehouse.pk, call), _told(base, uuid4(), call)
     assert hidden[:3] == (404, "NoSuchWarehouseException", "Warehouse does not exist: X")
@@ -153,7 +153,7 @@ def test_who_sees_the_warehouse_is_told_what_is_missing(
 ) -> None:
     """And pays nothing for it, as long as it is remembered that they do."""
     alice = client("alice")
-    monkeypatch.setattr(rights_changes, "is_watched", lambda: True)
+    monkeypatch.setattr(permission_epoch, "is_fresh", lambda: True)
     give("describe", ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), person("alice"))
     for target, wire_type in {
         "/namespaces/x": "NoSuchNamespaceException",

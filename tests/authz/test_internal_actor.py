@@ -19,7 +19,7 @@ ACTS_AS_THE_SERVER = {
     "management/bootstrap/": "the command `bootstrap`: what its file declares",
     "management/table_import/": "the command `register_tables`",
     "tasks/workers/": "the worker's housekeeping",
-    "tenancy/authz/openfga/import_grants.py": "the command `copy_grants`",
+    "tenancy/services/openfga_import.py": "the command `copy_grants`",
     "tenancy/audit/collector.py": "says of itself that it lost records",
     "tenancy/audit/flusher.py": "seals what was written",
 }

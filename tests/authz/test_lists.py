@@ -18,7 +18,7 @@ from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
-from tenancy.authz.changes import rights_changes
+from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
@@ -186,7 +186,7 @@ def test_what_a_list_costs_does_not_depend_on_its_length(
         made = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA}))
         if number % 2:
             give("select", _table(made.json()["metadata"]["table-uuid"]), person("some"))
-    monkeypatch.setattr(rights_changes, "is_watched", lambda: True)  # as in a server
+    monkeypatch.setattr(permission_epoch, "is_fresh", lambda: True)  # as in a server
     alice.get("/namespaces/open/tables")
     with counting() as counted:
         assert len(names(alice, "/namespaces/open/tables")) == size + 2
@@ -211,7 +211,7 @@ def test_a_page_behind_many_dropped_tables_costs_no_more_than_two_rounds(
         )  # fmt: skip
         add_securable(Securable.Type.TABLE, own_id, parent=lake["open"])
         give("describe", ObjectRef(Securable.Type.TABLE, own_id), person("alice"))
-    monkeypatch.setattr(rights_changes, "is_watched", lambda: True)
+    monkeypatch.setattr(permission_epoch, "is_fresh", lambda: True)
     good(alice.get("/namespaces/open/tables"))
     with counting() as counted:
         answer = good(alice.get("/namespaces/open/tables?pageSize=1&pageToken=")).json()

@@ -9,8 +9,8 @@ import pytest
 from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
-from tenancy.authz.refusals import TableActionForbidden
+from tenancy.authz.errors import TableActionForbidden
+from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tests.authz.conftest import good, person
@@ -108,7 +108,7 @@ def test_rights_that_were_lost_meanwhile_are_missed_by_name(client: Client, lake
 
 def test_what_nobody_named_is_called_this_one(lake: dict[str, ObjectRef], root: CallerClient) -> None:
     with pytest.raises(TableActionForbidden, match=r"oidc~bob may not read_data on this table$"):
-        require(BOB, Can.READ_DATA, *lake["closed.a"])
+        require_permission(BOB, Can.READ_DATA, *lake["closed.a"])
 
 
 def test_namespaces_have_their_names_and_warehouses_their_ids(

@@ -17,9 +17,9 @@ from icekeeper.kernel.request import deadline
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.changes import rights_changes
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.store import openfga_store
+from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.models import Grant, RoleMember, User
 from tenancy.refs import ObjectRef
 from tenancy.services import grants as service
@@ -203,7 +203,7 @@ def test_who_manages_grants_no_more_when_it_is_written(
 
     def lose() -> None:
         managing.delete()
-        rights_changes.renew()
+        permission_epoch.bump()
         begin_write()
 
     row = Tabular.objects.get(pk=table[1])

@@ -18,7 +18,7 @@ from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.request import deadline, permission_recheck
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
-from tenancy.authz.changes import rights_changed
+from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.models import Grant
 from tenancy.refs import ObjectRef
 from tenancy.services.managed_access import set_managed_access
@@ -186,7 +186,7 @@ def test_who_loses_a_right_while_waiting_for_a_row_changes_nothing(
             answer = pool.submit(ask)
             wait_until_somebody_waits()
             assert hers.update(expires_at=EARLIER)
-            rights_changed()
+            bump_permission_epoch()
             before = everything()
         refused = answer.result(60)
     assert refused.status == 403, refused.body

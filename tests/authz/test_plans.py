@@ -17,11 +17,12 @@ from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
-from tenancy.authz.builtin import proof_records, records
-from tenancy.authz.builtin.proof_records import Rows
-from tenancy.authz.builtin.records import Asker
-from tenancy.authz.builtin.review_records import read_path
-from tenancy.authz.role_ways import Entry, Membership, Way
+from tenancy.authz import explanation
+from tenancy.authz.access_review import read_path
+from tenancy.authz.builtin import queries
+from tenancy.authz.builtin.role_paths import Entry, Membership, Way
+from tenancy.authz.explanation import Rows
+from tenancy.authz.principal import Subject
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, Securable, User
 from tenancy.refs import ObjectRef, securable_id
@@ -33,7 +34,7 @@ from tests.iceberg_rest.test_listing_plans import rows_read
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped", "builtin"), pytest.mark.both_databases]
 
 MANY, LIMIT = 3_000, 11
-WHO = Asker("oidc~busy", None, "", ())
+WHO = Subject("oidc~busy", None, "", ())
 FIRST = UUID(int=0)
 
 
@@ -63,46 +64,46 @@ Ask = Callable[[list[UUID], dict[str, ObjectRef]], object]
 
 ASKED: dict[str, tuple[Ask, int]] = {
     "all that shows where nothing does": (
-        lambda roles, tree: records.read_all_shown_children(WHO, roles, tree["other"], "table", after=FIRST),
+        lambda roles, tree: queries.read_all_shown_children(WHO, roles, tree["other"], "table", after=FIRST),
         LIMIT,
     ),
     "what shows in several namespaces": (
-        lambda roles, tree: records.read_shown_leaves(WHO, roles, [tree["inner"], tree["other"]], "table"),
+        lambda roles, tree: queries.read_shown_leaves(WHO, roles, [tree["inner"], tree["other"]], "table"),
         3 * MANY,
     ),
     "what shows in several namespaces where nothing does": (
-        lambda roles, tree: records.read_shown_leaves(WHO, roles, [tree["other"]] * 2, "table"),
+        lambda roles, tree: queries.read_shown_leaves(WHO, roles, [tree["other"]] * 2, "table"),
         LIMIT,
     ),
     "the namespaces in which something shows, where nothing does": (
-        lambda roles, tree: records.read_shown_children(
+        lambda roles, tree: queries.read_shown_children(
             WHO, roles, tree["other"], "namespace", after=FIRST, limit=LIMIT
         ),
         LIMIT,
     ),
     "the namespaces in which something shows, all in one": (
-        lambda roles, tree: records.read_shown_children(WHO, roles, tree["wh"], "namespace", after=FIRST, limit=LIMIT),
+        lambda roles, tree: queries.read_shown_children(WHO, roles, tree["wh"], "namespace", after=FIRST, limit=LIMIT),
         LIMIT,
     ),
     "the first of many namespaces that were granted one by one": (lambda _, tree: first_namespaces(tree), 2 * LIMIT),
     "a page of one's own": (
-        lambda _, tree: records.read_shown_children(WHO, [], tree["inner"], "table", after=FIRST, limit=LIMIT),
+        lambda _, tree: queries.read_shown_children(WHO, [], tree["inner"], "table", after=FIRST, limit=LIMIT),
         LIMIT,
     ),
     "a page of one's own and of roles": (
-        lambda roles, tree: records.read_shown_children(WHO, roles, tree["inner"], "table", after=FIRST, limit=LIMIT),
+        lambda roles, tree: queries.read_shown_children(WHO, roles, tree["inner"], "table", after=FIRST, limit=LIMIT),
         MANY + LIMIT,
     ),
     "whether anything shows below": (
-        lambda roles, tree: records.read_shows_below(WHO, roles, [securable_id(*tree["wh"])]),
+        lambda roles, tree: queries.read_shows_below(WHO, roles, [securable_id(*tree["wh"])]),
         MANY,  # entries of an index at most, of which one row is read
     ),
     "whether anything shows below where nothing does": (
-        lambda roles, tree: records.read_shows_below(WHO, roles, [securable_id(*tree["other"])]),
+        lambda roles, tree: queries.read_shows_below(WHO, roles, [securable_id(*tree["other"])]),
         LIMIT,
     ),
     "what is held on one": (
-        lambda roles, tree: records.read_held(
+        lambda roles, tree: queries.read_held(
             WHO, roles, [securable_id(*tree["inner"])], below=[securable_id(*tree["inner"])]
         ),
         MANY,
@@ -114,7 +115,7 @@ ASKED: dict[str, tuple[Ask, int]] = {
 def first_namespaces(tree: dict[str, ObjectRef]) -> object:
     """Each is taken from the index: if PostgreSQL sorted them all for each, that would be a second for a thousand."""
     grant_many("namespace", tree["wh"], privilege="select", user_id=WHO.user_id)
-    return records.read_shown_children(WHO, [], tree["wh"], "namespace", after=FIRST, limit=LIMIT)
+    return queries.read_shown_children(WHO, [], tree["wh"], "namespace", after=FIRST, limit=LIMIT)
 
 
 def shown_below(roles: list[UUID], ref: ObjectRef) -> object:
@@ -132,7 +133,7 @@ def test_rows_that_are_read(what: str, tree: dict[str, ObjectRef], monkeypatch: 
         sent.append((statement, params))
         return sql.fetch_all(alias, statement, params)
 
-    for module in (records, proof_records):
+    for module in (queries, explanation):
         monkeypatch.setattr(module, "fetch_all", fetch_all)
     ask([Role.objects.get().pk], tree)
     ((statement, params),) = sent

@@ -6,7 +6,7 @@ import pytest
 
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import is_allowed
+from tenancy.authz.permissions import is_allowed
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tests.authz.conftest import person

@@ -22,8 +22,8 @@ from icekeeper.kernel.request import deadline, permission_recheck
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.changes import rights_changes
-from tenancy.authz.refusals import ProjectActionForbidden
+from tenancy.authz.errors import ProjectActionForbidden
+from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.models import AuditRecord, Grant, Role, Securable, Server, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
@@ -54,13 +54,13 @@ def losing_everything() -> Iterator[None]:
 
     def lose() -> None:
         hers.update(expires_at=EARLIER)
-        rights_changes.renew()
+        permission_epoch.bump()
         begin_write()
 
     with mock.patch.object(deadline, "begin_write", lose):
         yield
     assert hers.update(expires_at=None)
-    rights_changes.renew()
+    permission_epoch.bump()
 
 
 _RENAME = {
@@ -161,7 +161,7 @@ def test_what_others_drop_meanwhile_is_missing_and_not_denied(
 
     def drop() -> None:
         retire(list(dropped), purge=False)
-        rights_changes.renew()
+        permission_epoch.bump()
         begin_write()
 
     with mock.patch.object(deadline, "begin_write", drop):
@@ -175,7 +175,7 @@ def test_nothing_of_a_request_is_left_for_what_comes_after_it(client: Any, lake:
     give("describe", lake["closed.a"], ALICE)
     assert client("alice").get("/namespaces/closed/tables/a").status == 200
     Grant.objects.filter(user_id=ALICE.user_id).delete()
-    rights_changes.renew()
+    permission_epoch.bump()
     give("select", lake["open.a"], person("bob"))  # by the server, in the same thread
 
 
@@ -238,7 +238,7 @@ def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
         pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")
     give("modify", lake["open"], ALICE)
     alice, root, table = client("alice"), client("root"), Tabular.objects.get(pk=lake["open.b"][1])
-    is_renamed, may_go, changed = threading.Event(), threading.Event(), rename.rights_changed
+    is_renamed, may_go, changed = threading.Event(), threading.Event(), rename.bump_permission_epoch
 
     def hold() -> None:
         changed()
@@ -258,7 +258,7 @@ def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
             return alice.post("/transactions/commit", {"table-changes": [change, other]})
         return alice.post("/namespaces/open/tables/b", COMMIT)
 
-    monkeypatch.setattr(rename, "rights_changed", hold)
+    monkeypatch.setattr(rename, "bump_permission_epoch", hold)
     away = {
         "source": {"namespace": ["open"], "name": "b"},
         "destination": {"namespace": ["closed"], "name": "secret"},

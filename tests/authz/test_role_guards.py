@@ -15,8 +15,8 @@ from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authn.assumed_roles import assume_role
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.changes import rights_changes
-from tenancy.authz.refusals import ProjectActionForbidden
+from tenancy.authz.errors import ProjectActionForbidden
+from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.models import Grant, Role, RoleMember, Securable, Server, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
@@ -326,11 +326,11 @@ def test_who_is_locked_out_administrates_nothing(only_bob: Role, project: Object
 
 
 def test_a_new_role_of_a_token_counts_at_once(project: ObjectRef, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rights_changes, "is_watched", lambda: True)  # as in a server
+    monkeypatch.setattr(permission_epoch, "is_fresh", lambda: True)  # as in a server
     dana = person("dana", "admins")
-    before = rights_changes.stamp()
+    before = permission_epoch.current()
     create_role(actor=INTERNAL, project=get_project(None), name="plain")
-    assert rights_changes.stamp() == before
+    assert permission_epoch.current() == before
     made = create_role(actor=INTERNAL, project=get_project(None), name="admins", provider_id="oidc", source_id="admins")
-    assert rights_changes.stamp() != before
+    assert permission_epoch.current() != before
     assert assume_role(dana, str(made.pk)).assumed_role == made.pk

@@ -13,7 +13,7 @@ from icekeeper.conf.authentication import ProviderSettings
 from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
-from tenancy.authz.port import is_allowed
+from tenancy.authz.permissions import is_allowed
 from tenancy.grantee import Grantee
 from tenancy.identity import Identity
 from tenancy.models import Grant, RoleMember, Securable, User

@@ -315,7 +315,7 @@ def test_a_table_that_left_first(
     assert tree.post("/namespaces", {"namespace": ["q"]}).status == 200
     assert tree.post("/namespaces/q/tables", {"name": "t", "schema": SCHEMA}).status == 200
     body = {"source": {"namespace": source, "name": "t"}, "destination": {"namespace": destination, "name": "u"}}
-    held = hold(rename, "rights_changed")
+    held = hold(rename, "bump_permission_epoch")
     renamed = beside(tree.post, "/tables/rename", body)
     with standing(held, lambda: beside(move, api, "a", "z", "a")) as [going]:
         pass
@@ -369,7 +369,7 @@ def test_who_grants_while_a_namespace_moves_grants_where_the_table_went(
 def test_what_was_granted_before_a_namespace_moves_goes_with_it(
     api: ApiClient, tree: ApiClient, hold: Any, beside: Any
 ) -> None:
-    held = hold(grants, "rights_changed")
+    held = hold(grants, "bump_permission_epoch")
     granted = beside(granting, "a/b")
     with standing(held, lambda: beside(move, api, "a", "z", "a")) as [moved]:
         pass

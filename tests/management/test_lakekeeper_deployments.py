@@ -15,9 +15,9 @@ from icekeeper.kernel.errors.types import CatalogError
 from storage.secrets.start import require_readable_secrets
 from tenancy.actor import INTERNAL
 from tenancy.authz import port
-from tenancy.authz.start import require_chosen_backend
 from tenancy.models import Server
 from tenancy.selectors.server import require_terms_accepted
+from tenancy.services.authorization_startup import require_chosen_backend
 from tenancy.services.bootstrap import bootstrap
 from tests.management.test_openapi_comparison import rows, section
 from tests.parts.server import CatalogServer

@@ -139,7 +139,7 @@ def test_what_is_asked_is_as_recorded(name: str, tell: Any, monkeypatch: pytest.
     recorder = Recorder()
     monkeypatch.setattr(port, "authorizer", lambda: recorder)
     # Who is settled by a standing right is asked about nevertheless; what instance admins alone may do is theirs.
-    monkeypatch.setattr("tenancy.authz.standing_rights.is_instance_admin", lambda actor: False)
+    monkeypatch.setattr("tenancy.authz.permissions.is_instance_admin", lambda actor: False)
     answers = tell(name, partial(AskingStory, recorder)).answers
     if os.environ.get("UPDATE_ROUTE_ACTIONS") == "1":
         RECORD.write_text(json.dumps({**recorded(), name: answers}, indent=1, sort_keys=True) + "\n")

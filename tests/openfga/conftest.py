@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tenancy.authz.openfga.connection import Connection, Reply
+from tenancy.authz.openfga.client import Connection, Reply
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.refs import ObjectRef
 from tests.authz.conftest import person

@@ -10,7 +10,7 @@ import pytest
 
 from catalog.models import Tabular
 from storage.models import Warehouse
-from tenancy.authz.openfga import breaker
+from tenancy.authz.openfga import client
 from tenancy.authz.openfga.store import openfga_store
 from tests.authz.conftest import VIEW
 from tests.catalog_fixtures import SCHEMA, finishing_updates
@@ -176,7 +176,7 @@ def test_who_is_slow_is_waited_for_no_longer_than_promised(
     place: Place, openfga: OpenFga, everything: Everything, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some requests wait, the ones after them do not, and each is answered as when nobody listens."""
-    monkeypatch.setattr(breaker, "PAUSE", 60.0)
+    monkeypatch.setattr(client, "PAUSE", 60.0)
     before = everything()
     with openfga.relay.silent():
         began = time.monotonic()

@@ -17,17 +17,17 @@ from django.test.utils import CaptureQueriesContext
 from icekeeper.kernel.clock import now
 from tenancy.authz.actions import Can
 from tenancy.authz.model import VERSION
+from tenancy.authz.openfga.authorization_model import authorization_model, unfolded_model
 from tenancy.authz.openfga.installation import install
+from tenancy.authz.openfga.outbox import require_reconciliation
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.authz.openfga.translation import authorization_model
 from tenancy.authz.openfga.tuples import Condition, TupleKey, as_tuple, grant_key, member_key
-from tenancy.authz.openfga.undelivered import require_reconciliation
-from tenancy.authz.openfga.unfolding import unfolded_model
-from tenancy.authz.port import authorizer, is_allowed
-from tenancy.authz.start import require_chosen_backend
+from tenancy.authz.permissions import is_allowed
+from tenancy.authz.port import authorizer
 from tenancy.models import AuditRecord, Grant, RoleMember, Securable, Server, UndeliveredTuple
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
+from tenancy.services.authorization_startup import require_chosen_backend
 from tests.audit_rows import rows
 from tests.authz.conftest import person
 from tests.authz.parity.pair_fixtures import grant, member, somebody

@@ -16,14 +16,21 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.openfga import delivery, sending
+from tenancy.authz.openfga import delivery
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
-from tenancy.authz.openfga.failures import OpenFgaUnavailable
-from tenancy.authz.openfga.recorded import recorded_on
+from tenancy.authz.openfga.client import OpenFgaUnavailable
+from tenancy.authz.openfga.outbox import note
 from tenancy.authz.openfga.store import OpenFgaStore, openfga_store
-from tenancy.authz.openfga.tuples import FOREVER, Condition, TupleKey, as_time, managed_access_key, member_key
-from tenancy.authz.port import is_allowed
-from tenancy.authz.tuple_changes import note
+from tenancy.authz.openfga.tuples import (
+    FOREVER,
+    Condition,
+    TupleKey,
+    as_time,
+    desired_tuples_on,
+    managed_access_key,
+    member_key,
+)
+from tenancy.authz.permissions import is_allowed
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Securable, UndeliveredTuple, User
 from tenancy.refs import ObjectRef, securable_id
@@ -80,7 +87,7 @@ def to(who: Actor, privilege: str = "select", expires_at: Any = None) -> GrantSp
 def require_delivered() -> None:
     """OpenFGA has exactly what the rows say, and nothing is on its way."""
     assert not UndeliveredTuple.objects.exists()
-    recorded = recorded_on(list(Securable.objects.values_list("pk", flat=True)))
+    recorded = desired_tuples_on(list(Securable.objects.values_list("pk", flat=True)))
     wanted = {
         key: None if condition is None else FOREVER if condition.expires_at is None else as_time(condition.expires_at)
         for key, condition in recorded.items()
@@ -190,7 +197,7 @@ def test_while_openfga_is_away_what_is_granted_is_closed_and_what_is_revoked_too
     wait_until_asked_again()
     assert "user:oidc~alice" in {key.subject for key, _ in all_tuples(openfga_store())}
     assert (may_read(tree), may_read(tree, BOB)) == (False, False)
-    assert delivery.deliver_all_left() == 2
+    assert delivery.deliver_all_pending() == 2
     require_delivered()
     assert (may_read(tree), may_read(tree, BOB)) == (False, True)
 
@@ -200,12 +207,12 @@ def test_who_died_between_commit_and_delivery_left_everything_closed_and_others_
 ) -> None:
     change(tree["table"], writes=[to(ALICE)])
     with monkeypatch.context() as dead:
-        dead.setattr(delivery, "deliver_before_answer", lambda _: None)
+        dead.setattr(delivery, "deliver_before_response", lambda _: None)
         change(tree["table"], writes=[to(BOB)], deletes=[to(ALICE)])
     assert (may_read(tree), may_read(tree, BOB)) == (False, False)
-    assert delivery.deliver_all_left() == 0  # it may still be at it
+    assert delivery.deliver_all_pending() == 0  # it may still be at it
     let_go()
-    assert delivery.deliver_left(actor=INTERNAL) == 2
+    assert delivery.deliver_pending(actor=INTERNAL) == 2
     require_delivered()
     assert (may_read(tree), may_read(tree, BOB)) == (False, True)
 
@@ -216,7 +223,7 @@ def test_what_is_in_doubt_is_not_sent_again_before_it_can_no_longer_come_about(
     monkeypatch.setattr(delivery, "PATIENCE", 0.1)
     with openfga.relay.silent():
         change(tree["table"], writes=[to(ALICE)])
-    assert UndeliveredTuple.objects.get().held_until > now() + timedelta(seconds=delivery.HELD_SECONDS / 3)
+    assert UndeliveredTuple.objects.get().held_until > now() + timedelta(seconds=delivery.LEASE_SECONDS / 3)
     wait_until_asked_again()
     change(tree["table"], deletes=[to(ALICE)])
     assert UndeliveredTuple.objects.count() == 1  # the second change waits for the first one's time
@@ -225,7 +232,7 @@ def test_what_is_in_doubt_is_not_sent_again_before_it_can_no_longer_come_about(
     )  # late
     assert not may_read(tree)
     let_go()
-    assert delivery.deliver_all_left() == 1
+    assert delivery.deliver_all_pending() == 1
     require_delivered()
     assert not may_read(tree)
 
@@ -297,7 +304,7 @@ def test_what_was_read_is_not_written_after_its_time(
     assert not may_read(tree, people[5])
     goes_on.set()
     first.join()
-    delivery.deliver_all_left()
+    delivery.deliver_all_pending()
     require_delivered()
     assert [may_read(tree, each) for each in people] == [True, True, True, True, True, False]
 
@@ -306,12 +313,12 @@ def test_a_write_that_comes_too_late_is_not_sent(tree: dict[str, ObjectRef], mon
     """As when the process stood still after it had read what is to be written."""
     monkeypatch.setattr(delivery, "PATIENCE", 0.1)
     with monkeypatch.context() as slow:
-        slow.setattr(sending, "LONGEST_WRITE", -1.0)
+        slow.setattr(delivery, "LONGEST_WRITE", -1.0)
         change(tree["table"], writes=[to(ALICE)])
     assert UndeliveredTuple.objects.get().held_until > now()
     assert [key for key, _ in all_tuples(openfga_store()) if key.subject == "user:oidc~alice"] == []
     let_go()
-    assert delivery.deliver_all_left() == 1
+    assert delivery.deliver_all_pending() == 1
     require_delivered()
 
 
@@ -344,7 +351,7 @@ def test_an_answer_does_not_wait_for_a_conflict_to_be_resolved(
         change(tree["table"], writes=[to(each, "select", late) for each in people])
     assert requests_sent == ["write"]
     assert all(may_read(tree, each) for each in people)  # until the former end at least
-    assert delivery.deliver_all_left() == 5
+    assert delivery.deliver_all_pending() == 5
     require_delivered()
 
 
@@ -356,15 +363,15 @@ def test_a_write_that_was_sent_twice_is_delivered_once_more(
     with openfga.relay.late(b"/write ") as first_copy:
         change(tree["table"], writes=[to(ALICE)])
     assert b'"user:oidc~alice"' in first_copy.request
-    assert UndeliveredTuple.objects.get().held_until > now() + timedelta(seconds=delivery.HELD_SECONDS / 2)
+    assert UndeliveredTuple.objects.get().held_until > now() + timedelta(seconds=delivery.LEASE_SECONDS / 2)
     assert may_read(tree)
-    assert delivery.deliver_all_left() == 0
+    assert delivery.deliver_all_pending() == 0
     change(tree["table"], deletes=[to(ALICE)])
     assert not may_read(tree)
     assert first_copy.send_on().startswith(b"HTTP/1.1 200 ")
     assert not may_read(tree)
     let_go()
-    assert delivery.deliver_all_left() == 1
+    assert delivery.deliver_all_pending() == 1
     require_delivered()
     assert not may_read(tree)
 
@@ -390,7 +397,7 @@ def test_two_who_clear_up_share_the_work(tree: dict[str, ObjectRef], openfga: Op
     wait_until_asked_again()
     let_go()
     done: list[int] = []
-    threads = [in_thread(lambda: done.append(delivery.deliver_all_left())) for _ in range(2)]
+    threads = [in_thread(lambda: done.append(delivery.deliver_all_pending())) for _ in range(2)]
     for thread in threads:
         thread.join()
     assert sum(done) == 8
@@ -439,7 +446,7 @@ def test_where_openfga_does_not_decide_nothing_is_noted(
     monkeypatch.setattr(settings, "ICEKEEPER", chosen)
     change(tree["table"], writes=[to(ALICE)])
     assert not UndeliveredTuple.objects.exists()
-    assert delivery.deliver_left(actor=INTERNAL) == 0
+    assert delivery.deliver_pending(actor=INTERNAL) == 0
     assert requests_sent == []
 
 

@@ -15,9 +15,9 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.authz.explanation import explain
+from tenancy.authz.openfga.outbox import require_reconciliation
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.authz.openfga.undelivered import require_reconciliation
-from tenancy.authz.port import allowed_many
+from tenancy.authz.permissions import check_permissions
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, Securable
 from tenancy.refs import ObjectRef
@@ -158,7 +158,7 @@ def test_it_says_what_openfga_says_of_random_trees(
         deliver_as_recorded(openfga_store())
         for number, asker in enumerate(world.askers):
             questions = questions_about(world.objects)[number::7]
-            answers = allowed_many(asker, questions)
+            answers = check_permissions(asker, questions)
             for (action, ref), answer in zip(questions, answers, strict=True):
                 assert explain(asker, action, ref).is_by_grants is answer, (asker, action, ref)
         transaction.set_rollback(True)

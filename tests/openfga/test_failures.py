@@ -16,14 +16,13 @@ from urllib.parse import parse_qs
 import pytest
 
 from management.api import health
-from tenancy.authz import port
+from tenancy.authz import permissions
 from tenancy.authz.actions import Can
-from tenancy.authz.openfga import breaker
-from tenancy.authz.openfga.connection import Connection, Limits
-from tenancy.authz.openfga.failures import OpenFgaUnavailable
+from tenancy.authz.openfga import client as openfga_client
+from tenancy.authz.openfga.client import Connection, Limits, OpenFgaUnavailable
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import Place, openfga_store
-from tenancy.authz.port import is_allowed
+from tenancy.authz.permissions import is_allowed
 from tenancy.refs import ObjectRef
 from tests.authz.conftest import person
 from tests.authz.parity.pair_fixtures import grant, somebody
@@ -73,9 +72,9 @@ def test_when_nobody_listens(tree: dict[str, ObjectRef], openfga: OpenFga) -> No
 def test_when_it_hangs_the_first_wait_and_the_others_do_not(
     tree: dict[str, ObjectRef], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch, requests_sent: list[str]
 ) -> None:
-    monkeypatch.setattr(breaker, "PAUSE", 60.0)
+    monkeypatch.setattr(openfga_client, "PAUSE", 60.0)
     with openfga.relay.silent():
-        for _ in range(breaker.FAILURES):
+        for _ in range(openfga_client.FAILURES):
             require_closed(lambda: may(tree))
         requests_sent.clear()
         for _ in range(20):
@@ -241,29 +240,34 @@ def test_a_token_with_too_many_roles_is_refused(tree: dict[str, ObjectRef]) -> N
 
 def test_what_one_object_costs(tree: dict[str, ObjectRef], requests_sent: list[str]) -> None:
     """One request for all questions about it, and no statement but where something below might show it."""
-    from tenancy.authz.changes import rights_changes
+    from tenancy.authz.permission_epoch import permission_epoch
     from tests.statement_counts import counting
 
     may(tree)
     asked = [(action, tree["table"]) for action in (Can.GET_METADATA, Can.READ_DATA, Can.WRITE_DATA, Can.GRANT_SELECT)]
-    rights_changes.look()
+    permission_epoch.poll()
     try:
-        port.allowed_many(ALICE, asked)
+        permissions.check_permissions(ALICE, asked)
         requests_sent.clear()
         with counting() as costs:
-            assert port.allowed_many(ALICE, asked) == [True, True, True, True]
+            assert permissions.check_permissions(ALICE, asked) == [True, True, True, True]
         assert (requests_sent, dict(costs)) == (["batch-check"], {})
-        port.allowed_many(ALICE, [(Can.USE, tree["wh"])])  # from now on alice's roles are known
+        permissions.check_permissions(ALICE, [(Can.USE, tree["wh"])])  # from now on alice's roles are known
         requests_sent.clear()
         with counting() as costs:
-            assert port.allowed_many(ALICE, [(Can.USE, tree["wh"]), (Can.LIST_EVERYTHING, tree["wh"])]) == [True, True]
+            assert permissions.check_permissions(ALICE, [(Can.USE, tree["wh"]), (Can.LIST_EVERYTHING, tree["wh"])]) == [
+                True,
+                True,
+            ]
         assert (requests_sent, dict(costs)) == (["batch-check"], {"statements": 1})
         requests_sent.clear()
-        many = [(Can.GET_METADATA, ref) for ref in tree.values()]
-        port.allowed_many(ALICE, [(action, ref) for _, ref in many for action in (Can.GET_METADATA, Can.READ_GRANTS)])
+        many = [(each, ref) for ref in tree.values() for each in (Can.GET_METADATA, Can.READ_GRANTS)]
+        permissions.check_permissions(
+            ALICE, [(action, ref) for _, ref in many for action in (Can.GET_METADATA, Can.READ_GRANTS)]
+        )
         assert requests_sent == ["batch-check"]
     finally:
-        rights_changes.unwatch()
+        permission_epoch.invalidate()
 
 
 class TokenEndpoint(BaseHTTPRequestHandler):

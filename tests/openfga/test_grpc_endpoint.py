@@ -22,11 +22,11 @@ from django.conf import settings
 
 from management.management.commands import migrate
 from tenancy.authz.openfga import http_interface
-from tenancy.authz.openfga.failures import NoHttpAnswer, OpenFgaSpeaksGrpc, OpenFgaUnavailable
+from tenancy.authz.openfga.client import NoHttpAnswer, OpenFgaEndpointIsGrpc, OpenFgaUnavailable
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.authz.start import AuthorizationNotChosen, require_chosen_backend
 from tenancy.models import Server
+from tenancy.services.authorization_startup import AuthorizationNotChosen, require_chosen_backend
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.openfga_fixtures import choose_openfga
 from tests.parts import process
@@ -176,7 +176,7 @@ def test_without_one_the_server_does_not_start_and_says_what_to_do(
         "OpenFGA's HTTP interface (its OPENFGA_HTTP_ADDR)"
     )
     assert list(Server.objects.values()) == before
-    with pytest.raises(OpenFgaSpeaksGrpc):
+    with pytest.raises(OpenFgaEndpointIsGrpc):
         install(openfga_store())
 
 
@@ -220,7 +220,7 @@ def test_the_key_goes_to_the_other_port_only_after_openfga_has_answered_there(
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setattr(http_interface, "HTTP_PORT", server.server_port)
         choose_openfga(monkeypatch, endpoint=f"http://127.0.0.1:{openfga.grpc_port}", api_key="not for everybody")
-        with pytest.raises(OpenFgaSpeaksGrpc):
+        with pytest.raises(OpenFgaEndpointIsGrpc):
             openfga_store().store_id()
         assert asked == [("/healthz", None)]
         Recording.status = "SERVING"

@@ -25,8 +25,8 @@ from storage.vending.vended import Vended
 from tenancy.actor import Actor
 from tenancy.authn.own_tokens.scopes import may_change_catalog
 from tenancy.authz.actions import Can
-from tenancy.authz.port import allowed_many, require_and_ask
-from tenancy.authz.refusals import AuthorizationBackendError
+from tenancy.authz.errors import AuthorizationBackendError
+from tenancy.authz.permissions import check_permissions, require_permission_and_check
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 
@@ -126,21 +126,21 @@ def require_to_load(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missi
     Raises `missing` for who may not see it.
     """
     ref = ObjectRef(Securable.Type(kind.value), tabular_id)
-    return _rights(require_and_ask(actor, Can.GET_METADATA, ref, _ON_FILES[kind], missing=missing))
+    return _rights(require_permission_and_check(actor, Can.GET_METADATA, ref, _ON_FILES[kind], missing=missing))
 
 
 def require_data_rights(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missing: CatalogError) -> FileAccess:
     """Raises `Forbidden` for who may not read the files, `missing` for who may not see the tabular either."""
     reading, *writing = _ON_FILES[kind]
     ref = ObjectRef(Securable.Type(kind.value), tabular_id)
-    may_write = require_and_ask(actor, reading, ref, writing, missing=missing)
+    may_write = require_permission_and_check(actor, reading, ref, writing, missing=missing)
     return FileAccess.READ_WRITE if any(may_write) else FileAccess.READ
 
 
 def data_rights(actor: Actor, kind: Tabular.Kind, tabular_id: UUID) -> FileAccess | None:
     """As `require_to_load`, of a tabular that the caller was told of before."""
     ref = ObjectRef(Securable.Type(kind.value), tabular_id)
-    return _rights(allowed_many(actor, [(action, ref) for action in _ON_FILES[kind]]))
+    return _rights(check_permissions(actor, [(action, ref) for action in _ON_FILES[kind]]))
 
 
 def _rights(answers: list[bool]) -> FileAccess | None:

@@ -25,7 +25,7 @@ from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
-from tenancy.authz.port import allowed_many
+from tenancy.authz.permissions import check_permissions
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tenancy.trusted_engines import owner_properties_of
@@ -142,7 +142,9 @@ def _owner_id(provider_id: str, view: _View) -> str:
 def _require_usable(reader: Actor, view_ids: Sequence[UUID], missing: CatalogError) -> None:
     """Who reads through a view must see it and may select from it. Raises `missing`."""
     asked: list[tuple[Can, UUID]] = [(action, view_id) for view_id in view_ids for action in _USE]
-    answers = allowed_many(reader, [(action, ObjectRef(Securable.Type.VIEW, view_id)) for action, view_id in asked])
+    answers = check_permissions(
+        reader, [(action, ObjectRef(Securable.Type.VIEW, view_id)) for action, view_id in asked]
+    )
     for (action, view_id), is_allowed in zip(asked, answers, strict=True):
         if not is_allowed:
             reason = "CannotSeeResource" if action is Can.GET_METADATA else "ActionForbidden"

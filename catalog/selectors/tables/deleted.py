@@ -20,7 +20,7 @@ from icekeeper.kernel.http.paging import FIRST, Page
 from tasks.queue.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.refusals import action_forbidden
+from tenancy.authz.errors import action_forbidden
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 

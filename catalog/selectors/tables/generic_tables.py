@@ -23,7 +23,7 @@ from storage.errors import no_such_warehouse
 from storage.vending.rights import FileAccess
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 
 _LOAD = f"""
@@ -124,7 +124,7 @@ def load_generic_table_by_id(*, actor: Actor, warehouse_id: UUID, table_id: UUID
     missing = NoSuchGenericTable(f"Generic table does not exist: {table_id}")
     if row[1] is None:
         raise missing
-    require(actor, Can.GET_METADATA, Securable.Type.GENERIC_TABLE, table_id, missing=missing)
+    require_permission(actor, Can.GET_METADATA, Securable.Type.GENERIC_TABLE, table_id, missing=missing)
     return _loaded(row)
 
 

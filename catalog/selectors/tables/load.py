@@ -28,7 +28,7 @@ from storage.storage import WarehouseStorage
 from storage.vending.rights import FileAccess
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 
@@ -173,7 +173,7 @@ def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location
     storage = read_storage(warehouse_id, *stored_storage)
     if kind is not None:
         gone = ObjectNotFound(f"There is no metadata file {location}")
-        require(actor, Can.GET_METADATA, Securable.Type(kind), tabular_id, missing=gone)
+        require_permission(actor, Can.GET_METADATA, Securable.Type(kind), tabular_id, missing=gone)
     if current_location != location:
         try:
             return Loaded(tabular_id, location, _read_file(storage, location))
@@ -205,7 +205,7 @@ def require_tabular_exists(
     if row[1] is None or row[2] != kind:
         raise missing
     tabular_id = as_uuid(row[1])
-    require(actor, action, securable, tabular_id, missing=missing)
+    require_permission(actor, action, securable, tabular_id, missing=missing)
     return tabular_id
 
 

@@ -17,7 +17,7 @@ from storage.errors import no_such_warehouse
 from storage.storage import WarehouseStorage
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 
 _CREATE: Final = {
@@ -83,7 +83,7 @@ class Target:
         missing = no_such_namespace(self.identifier.levels)
         if self.namespace_id is None:
             raise missing
-        require(actor, _CREATE[kind], Securable.Type.NAMESPACE, self.namespace_id, missing=missing)
+        require_permission(actor, _CREATE[kind], Securable.Type.NAMESPACE, self.namespace_id, missing=missing)
         return self.namespace_id
 
     def tabular_for(self, actor: Actor, action: Can, kind: Tabular.Kind) -> CurrentTabular:
@@ -91,7 +91,7 @@ class Target:
         securable, missing = Securable.Type(kind.value), no_such_tabular(kind, self.identifier)
         if self.current is None or self.current.kind != kind:
             raise missing
-        require(actor, action, securable, self.current.id, missing=missing)
+        require_permission(actor, action, securable, self.current.id, missing=missing)
         return self.current
 
 

@@ -18,7 +18,7 @@ from icekeeper.kernel.errors.types import CommitContended, CommitFailed
 from icekeeper.kernel.request import deadline
 from icekeeper.kernel.request.context import current_context
 from icekeeper.kernel.request.thread_slots import release_thread_slot
-from tenancy.authz.refusals import AuthorizationBackendError
+from tenancy.authz.errors import AuthorizationBackendError
 
 MAX_ATTEMPTS = 60
 """How often a commit is evaluated again when another machine moved the pointer in between."""

@@ -25,7 +25,7 @@ from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.request import deadline
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import is_allowed
+from tenancy.authz.permissions import is_allowed
 from tenancy.models import Securable
 
 MAX_TABLES = 1000

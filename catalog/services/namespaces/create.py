@@ -35,12 +35,13 @@ from storage.profiles.location import location_inside, new_location_inside, norm
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.grants import OWNERSHIP, grant_creator
-from tenancy.authz.port import require
+from tenancy.authz.model import OWNERSHIP
+from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tenancy.services.cascaded_grants import audit_revoked_grants
+from tenancy.services.creator_grants import grant_creator
 
 RESERVED = frozenset({"system", "examples", "information_schema"})
 LOCATION = "location"
@@ -290,7 +291,7 @@ def find_namespace_for(actor: Actor, action: Can, warehouse_id: UUID, levels: Le
     if row[1] is None:
         raise missing
     namespace_id = as_uuid(row[1])
-    require(actor, action, Securable.Type.NAMESPACE, namespace_id, missing=missing)
+    require_permission(actor, action, Securable.Type.NAMESPACE, namespace_id, missing=missing)
     return namespace_id
 
 

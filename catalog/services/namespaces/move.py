@@ -33,8 +33,8 @@ from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.changes import rights_changed
-from tenancy.authz.port import require
+from tenancy.authz.permission_epoch import bump_permission_epoch
+from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import move_securable_tree
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
@@ -114,7 +114,7 @@ def _require_to_move(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> No
     missing = no_such_object("namespace", namespace_id)
     if row[0] is None:
         raise missing
-    require(actor, Can.MOVE, Securable.Type.NAMESPACE, namespace_id, missing=missing)
+    require_permission(actor, Can.MOVE, Securable.Type.NAMESPACE, namespace_id, missing=missing)
 
 
 def _lock(
@@ -145,7 +145,7 @@ def _require_welcome(actor: Actor, moved: Namespace, parent: Namespace | None, l
     )
     missing = None if parent is None else no_such_namespace(levels[:-1])
     for action in (Can.CREATE_NAMESPACE, Can.ACCEPT_MOVED_NAMESPACE):
-        require(actor, action, *above, missing=missing)
+        require_permission(actor, action, *above, missing=missing)
 
 
 def _require_layout_permits(profile: dict[str, Any], moved: Namespace, parent: Namespace | None, name: str) -> None:
@@ -202,7 +202,7 @@ def _rewrite(moved: Namespace, parent: Namespace | None, path: str, key: str) ->
             else ObjectRef(Securable.Type.NAMESPACE, parent.pk)
         )
         move_securable_tree(Securable.Type.NAMESPACE, moved.pk, parent=above)
-        rights_changed()
+        bump_permission_epoch()
 
 
 def _parent_id(parent: Namespace | None) -> UUID | None:

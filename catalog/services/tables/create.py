@@ -26,7 +26,7 @@ from icekeeper.kernel.names import require_name
 from icekeeper.kernel.request import deadline
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import is_allowed
+from tenancy.authz.permissions import is_allowed
 from tenancy.models import Securable
 
 FALLBACK_FORMAT_VERSION = 2

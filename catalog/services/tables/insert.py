@@ -45,10 +45,11 @@ from storage.models import Warehouse
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
-from tenancy.authz.grants import OWNERSHIP, grant_creator
+from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
+from tenancy.services.creator_grants import grant_creator
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from storage.io.stores import store_for
 from storage.profiles.location import location_inside, new_location_inside
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 
 
@@ -67,7 +67,7 @@ def register_tabular(
     ):
         # Whoever registers it owns it, and what was granted on the former one goes: that is giving and taking rights.
         missing = no_such_tabular(kind, identifier)
-        require(actor, Can.GRANT_MANAGE_GRANTS, Securable.Type(kind.value), replaced.id, missing=missing)
+        require_permission(actor, Can.GRANT_MANAGE_GRANTS, Securable.Type(kind.value), replaced.id, missing=missing)
     if kind == Tabular.Kind.VIEW:
         require_may_name_owners(actor, metadata["properties"])
     new = NewTabular(

@@ -22,8 +22,8 @@ from icekeeper.kernel.request import permission_recheck
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.changes import rights_changed, rights_changes
-from tenancy.authz.port import allowed_many, require
+from tenancy.authz.permission_epoch import bump_permission_epoch, permission_epoch
+from tenancy.authz.permissions import check_permissions, require_permission
 from tenancy.authz.securables import are_registered, move_securable
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
@@ -53,7 +53,7 @@ def rename_tabular(
     if namespace_id != tabular.namespace_id:
         ref = ObjectRef(Securable.Type(kind.value), tabular.id)
         step = _Step(actor, ref, tabular.namespace_id, namespace_id, no_such_tabular(kind, source))
-        stamp = rights_changes.stamp()
+        stamp = permission_epoch.current()
         _require_nothing_gained(step)
         permission_recheck.record(_look_for_gains, (step, stamp))
     if goal.current is not None and goal.current.id != tabular.id:
@@ -76,7 +76,7 @@ def rename_tabular(
                     Event(f"{kind.value}.moved"), actor=actor, subject=tabular.id, warehouse=warehouse_id,
                     levels=[*destination.levels, destination.name], formerly=[*source.levels, source.name],
                 )  # fmt: skip
-                rights_changed()
+                bump_permission_epoch()
     except IntegrityError as error:
         if is_foreign_key_violation(error):
             raise no_such_namespace(destination.levels) from None
@@ -101,16 +101,16 @@ def _require_nothing_gained(step: _Step) -> None:
     """
     place: ObjectRef = ObjectRef(Securable.Type.NAMESPACE, step.namespace_id)
     gained = (Can.GRANT_MANAGE_GRANTS, Can.MANAGE_TAGS)
-    for action, is_held in zip(gained, allowed_many(step.actor, [(each, place) for each in gained]), strict=True):
+    for action, is_held in zip(gained, check_permissions(step.actor, [(each, place) for each in gained]), strict=True):
         if is_held:
-            require(step.actor, action, *step.ref, missing=step.missing)
+            require_permission(step.actor, action, *step.ref, missing=step.missing)
     if is_access_managed(ObjectRef(Securable.Type.NAMESPACE, step.origin_id)) and not is_access_managed(place):
-        require(step.actor, Can.GRANT_MANAGE_GRANTS, *step.ref, missing=step.missing)
+        require_permission(step.actor, Can.GRANT_MANAGE_GRANTS, *step.ref, missing=step.missing)
 
 
 def _look_for_gains(steps: list[tuple[_Step, int]]) -> None:
     """Once more if rights have changed: what is gained may be more by now. What is gone is not judged."""
-    stamp = rights_changes.stamp()
+    stamp = permission_epoch.current()
     for step, seen in steps:
         if seen != stamp and all(are_registered([step.ref])):
             _require_nothing_gained(step)

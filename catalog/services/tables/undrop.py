@@ -20,9 +20,9 @@ from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.changes import rights_changes
-from tenancy.authz.port import allowed_many, rest_on_rights
-from tenancy.authz.refusals import action_forbidden, hidden
+from tenancy.authz.errors import action_forbidden, deny_as_missing
+from tenancy.authz.permission_epoch import permission_epoch
+from tenancy.authz.permissions import check_permissions, recheck_before_write
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 
@@ -102,19 +102,19 @@ def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> 
         for kind, uuid in wanted
         if (kind.value, uuid) in own_ids
     }
-    stamp = rights_changes.stamp()
+    stamp = permission_epoch.current()
     questions = [(action, ref) for ref in refs.values() for action in (Can.UNDROP, SEEN_BY[ref.type])]
-    answers = dict(zip(questions, allowed_many(actor, questions), strict=True))
+    answers = dict(zip(questions, check_permissions(actor, questions), strict=True))
     for kind, uuid in wanted:
         missing = no_such_object(kind.value, uuid)
         if (kind, uuid) not in refs:
             raise missing
         ref = refs[kind, uuid]
         if not answers[SEEN_BY[ref.type], ref]:
-            raise hidden(actor, Can.UNDROP, ref, missing)
+            raise deny_as_missing(actor, Can.UNDROP, ref, missing)
         if not answers[Can.UNDROP, ref]:
             raise action_forbidden(actor, Can.UNDROP, ref, missing)
-        rest_on_rights(actor, [(Can.UNDROP, ref)], stamp, missing)
+        recheck_before_write(actor, [(Can.UNDROP, ref)], stamp, missing)
     return sorted(own_ids[kind.value, uuid] for kind, uuid in wanted)
 
 

@@ -20,11 +20,11 @@ from management.selectors.cli_lookup import (
 )
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
+from tenancy.authz.builtin.role_paths import Entry
 from tenancy.authz.explanation import ALLOWALL
+from tenancy.authz.permissions import Standing
 from tenancy.authz.port import authorizer
 from tenancy.authz.privileges import ASSIGNEE
-from tenancy.authz.role_ways import Entry
-from tenancy.authz.standing_rights import Standing
 from tenancy.authz.vocabulary import ALL_WORDS
 from tenancy.grantee import Grantee
 from tenancy.models import Securable

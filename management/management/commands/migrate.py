@@ -13,8 +13,8 @@ from django.db import connections
 
 from icekeeper.server.database_checks import describe_database
 from icekeeper.server.writable_folders import UnwritableFolder, check_data_folder
-from tenancy.authz.openfga.failures import OpenFgaUnavailable
-from tenancy.authz.openfga.holding import is_openfga
+from tenancy.authz.openfga.client import OpenFgaUnavailable
+from tenancy.authz.openfga.delivery import is_openfga
 from tenancy.authz.openfga.http_interface import ask_at_start
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import openfga_store

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from icekeeper.kernel.json.strict import write_json
 from tenancy import maintenance
-from tenancy.authz.openfga.failures import OpenFgaUnavailable
+from tenancy.authz.openfga.client import OpenFgaUnavailable
 from tenancy.authz.openfga.reconciliation import Outcome, StoreIsShared, reconcile
 from tenancy.authz.openfga.store import openfga_store
 

@@ -1,8 +1,7 @@
 """The built-in evaluator: the model over the relation rows of our own database.
 
-What an asker holds on the path to an object is remembered as long as nothing has changed (`tenancy.authz.changes`), so
-that a busy engine costs no statement. Nothing is remembered of objects on whose path the asker holds nothing: guessing
-names fills no memory.
+Grants on the path to an object are cached until the permission epoch changes, so that a busy engine costs no statement.
+Objects on whose path the subject has no grant are not cached: guessing names fills no memory.
 """
 
 from __future__ import annotations
@@ -13,10 +12,9 @@ from typing import Final
 from uuid import UUID
 
 from tenancy.actor import Actor
+from tenancy.authz.builtin.decision_cache import FOR_EVER, Memory
 from tenancy.authz.builtin.evaluation import Evaluation, looks_below
-from tenancy.authz.builtin.memory import FOR_EVER, Memory
-from tenancy.authz.builtin.records import (
-    Asker,
+from tenancy.authz.builtin.queries import (
     Roles,
     read_all_shown_children,
     read_held,
@@ -25,9 +23,10 @@ from tenancy.authz.builtin.records import (
     read_shown_leaves,
     read_shows_below,
 )
-from tenancy.authz.changes import rights_changes
 from tenancy.authz.model import MANAGED_ACCESS
-from tenancy.authz.port import Authorizer, Question
+from tenancy.authz.permission_epoch import permission_epoch
+from tenancy.authz.port import Authorizer, PermissionCheck
+from tenancy.authz.principal import Subject
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
 
@@ -45,12 +44,12 @@ class BuiltinAuthorizer(Authorizer):
         self._objects: Memory[Evaluation] = Memory(MOST_OBJECTS)
         self._askers: Memory[Roles] = Memory(MOST_ASKERS)
 
-    def decide(self, actor: Actor, questions: Sequence[Question]) -> list[bool]:
+    def decide(self, actor: Actor, questions: Sequence[PermissionCheck]) -> list[bool]:
         """One statement for all that is not remembered, and seldom one more for what lies below something else.
 
         Before it one for the roles of an asker who is not remembered.
         """
-        asker = Asker.of(actor)
+        asker = Subject.of(actor)
         asked = [(securable_id(*ref), f"can_{action.value}") for action, ref in questions]
         found = self._remembered(asker, [own_id for own_id, _ in asked])
         shows: dict[str, bool] = {}
@@ -64,7 +63,7 @@ class BuiltinAuthorizer(Authorizer):
         return self._looking_below(asker, asked, answers, {**found, **informed})
 
     def _looking_below(
-        self, asker: Asker, asked: Sequence[tuple[str, str]], answers: list[bool], found: Mapping[str, Evaluation]
+        self, asker: Subject, asked: Sequence[tuple[str, str]], answers: list[bool], found: Mapping[str, Evaluation]
     ) -> list[bool]:
         """The answers once it is known what lies below, where that could make a yes of a no."""
         pairs = list(zip(asked, answers, strict=True))
@@ -78,9 +77,9 @@ class BuiltinAuthorizer(Authorizer):
             answer or (own_id in informed and informed[own_id].holds(relation)) for (own_id, relation), answer in pairs
         ]
 
-    def decide_at(self, actor: Actor, questions: Sequence[Question], at: datetime) -> list[bool]:
+    def decide_at(self, actor: Actor, questions: Sequence[PermissionCheck], at: datetime) -> list[bool]:
         """Two statements. Nothing is remembered, and what lies below the objects does not count."""
-        asker = Asker.of(actor)
+        asker = Subject.of(actor)
         asked = [(securable_id(*ref), f"can_{action.value}") for action, ref in questions]
         ids = list(dict.fromkeys(own_id for own_id, _ in asked))
         held = read_held(asker, read_roles(asker, at=at).ids, ids, at=at)
@@ -91,17 +90,17 @@ class BuiltinAuthorizer(Authorizer):
         self, actor: Actor, *, parent: ObjectRef, child_type: Securable.Type, after: UUID, limit: int
     ) -> list[UUID]:
         """One statement. What inherits its visibility from the parent is not among them: ask for that first."""
-        asker = Asker.of(actor)
+        asker = Subject.of(actor)
         roles = self.roles_of(asker).ids
         return read_shown_children(asker, roles, parent, child_type.value, after=after, limit=limit)
 
     def all_visible(self, actor: Actor, *, parent: ObjectRef, child_type: Securable.Type, after: UUID) -> set[int]:
-        asker = Asker.of(actor)
+        asker = Subject.of(actor)
         return read_all_shown_children(asker, self.roles_of(asker).ids, parent, child_type.value, after=after)
 
     def all_visible_of(self, actor: Actor, *, parents: Sequence[ObjectRef], child_type: Securable.Type) -> set[int]:
         """One statement, which looks into the index of grants once for each parent and grantee."""
-        asker = Asker.of(actor)
+        asker = Subject.of(actor)
         return read_shown_leaves(asker, self.roles_of(asker).ids, parents, child_type.value)
 
     def forget(self) -> None:
@@ -109,16 +108,16 @@ class BuiltinAuthorizer(Authorizer):
         self._objects.clear()
         self._askers.clear()
 
-    def roles_of(self, asker: Asker) -> Roles:
+    def roles_of(self, asker: Subject) -> Roles:
         known = self._askers.get(asker)
         if known is not None:
             return known.value
-        stamp = rights_changes.stamp()
+        stamp = permission_epoch.current()
         found = read_roles(asker)
         self._askers.put(asker, found, stamp=stamp, ends_at=_seconds(found.expires_at))
         return found
 
-    def _remembered(self, asker: Asker, ids: Sequence[str]) -> dict[str, Evaluation]:
+    def _remembered(self, asker: Subject, ids: Sequence[str]) -> dict[str, Evaluation]:
         known: dict[str, Evaluation] = {}
         for own_id in ids:
             kept = self._objects.get((asker, own_id))
@@ -127,10 +126,10 @@ class BuiltinAuthorizer(Authorizer):
         return known
 
     def _read(
-        self, asker: Asker, ids: Sequence[str], below: Sequence[str]
+        self, asker: Subject, ids: Sequence[str], below: Sequence[str]
     ) -> tuple[dict[str, Evaluation], dict[str, bool]]:
         """The evaluations, without what lies below: objects come and go there without anybody being told."""
-        stamp = rights_changes.stamp()
+        stamp = permission_epoch.current()
         roles = self.roles_of(asker)
         held = read_held(asker, roles.ids, ids, below=below)
         ends_at = min(_seconds(held.expires_at), _seconds(roles.expires_at))

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from itertools import pairwise
 from typing import Final
 from uuid import UUID
 
@@ -21,26 +23,104 @@ from icekeeper.kernel.errors.types import Forbidden
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.builtin.memory import FOR_EVER, Memory
-from tenancy.authz.builtin.records import Asker, read_shown_paths, read_token_roles
-from tenancy.authz.changes import rights_changes
-from tenancy.authz.openfga.failures import OpenFgaUnavailable
-from tenancy.authz.openfga.questions import asked_relation, links_down, looks_below, types_below_parent
+from tenancy.authz.builtin.decision_cache import FOR_EVER, Memory
+from tenancy.authz.builtin.queries import read_shown_paths, read_token_roles
+from tenancy.authz.model import DOWN, UP, Computed, Linked, MalformedModel, parts_of
+from tenancy.authz.openfga.authorization_model import unfolded_model
+from tenancy.authz.openfga.client import OpenFgaUnavailable
+from tenancy.authz.openfga.outbox import Undelivered
 from tenancy.authz.openfga.store import Check, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey, assumed_subject, member_key, user_subject
-from tenancy.authz.openfga.undelivered import Undelivered
-from tenancy.authz.port import Authorizer, Question
+from tenancy.authz.permission_epoch import permission_epoch
+from tenancy.authz.port import Authorizer, PermissionCheck
+from tenancy.authz.principal import Subject
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
 
+_HERE: Final = 0
+
+
+_ABOVE: Final = 1
+
+
+@cache
+def asked_relation(object_type: str, action: str) -> str | None:
+    """The relation that `can_<action>` is another name of; None for what cannot be done with such objects.
+
+    Most actions are a few relations by other names, each of which need be asked but once.
+    """
+    relations = unfolded_model().types.get(object_type, {})
+    relation = f"can_{action}"
+    if relation not in relations:
+        return None
+    while isinstance(expression := relations[relation], Computed):
+        relation = expression.relation
+    return relation
+
+
+@cache
+def looks_below(object_type: str, relation: str) -> bool:
+    """Whether the answer may depend on what lies below the object, or below its parent (`types_below_parent`)."""
+    return bool(_levels(object_type, relation))
+
+
+@cache
+def types_below_parent() -> tuple[str, ...]:
+    """The types of objects about which something depends on what else lies below their parent, as roles and tags."""
+    return tuple(
+        object_type
+        for object_type, relations in unfolded_model().types.items()
+        if any(_ABOVE in _levels(object_type, relation) for relation in relations)
+    )
+
+
+@cache
+def _levels(object_type: str, relation: str) -> frozenset[int]:
+    """How far above the object it is whose `child` links count. Raises `MalformedModel` above its parent."""
+    found: set[int] = set()
+    seen: set[tuple[str, str]] = set()
+    waiting = [(object_type, relation, 0)]
+    while waiting:
+        own_type, own_relation, level = waiting.pop()
+        if (own_type, own_relation) in seen:
+            continue
+        seen.add((own_type, own_relation))
+        expression = unfolded_model().types[own_type].get(own_relation)
+        for part in () if expression is None else parts_of(expression):
+            if isinstance(part, Computed):
+                waiting.append((own_type, part.relation, level))
+            elif isinstance(part, Linked) and part.link == UP:
+                parents = unfolded_model().links(own_type, UP)
+                waiting += [(parent, part.relation, level + 1) for parent in parents]
+            elif isinstance(part, Linked):
+                found.add(level)
+    if found - {_HERE, _ABOVE}:
+        raise MalformedModel(f"{object_type}#{relation} depends on what is below something far above")
+    return frozenset(found)
+
+
+def links_down(path: str, below: str) -> Sequence[TupleKey]:
+    """The `child` links from the object at `path` to the one at `below`, each path as `Securable.path` has it."""
+    top = path.rstrip("/").rpartition("/")[2]
+    steps = [top, *below.removeprefix(path).rstrip("/").split("/")]
+    return [TupleKey(above, DOWN, child) for above, child in pairwise(steps)]
+
+
 MOST_TOLD: Final = 100
 """Tuples that OpenFGA lets be told with a question."""
+
+
 LONGEST_WAY_DOWN: Final = 10
 """Of them, those that are kept free for the way down: project, warehouse, five namespaces, table at most."""
+
+
 LONGEST_ANSWER: Final = 10.0
 """Seconds that all requests for one decision may take together."""
+
+
 MOST_REMEMBERED: Final = 10_000
 """Lists of roles in tokens."""
+
 
 _OBJECT_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -52,7 +132,7 @@ class TooManyTokenRoles(Forbidden):
 
 
 @dataclass(frozen=True, slots=True)
-class _Subject:
+class _TupleUser:
     """Who asks: as what, and by which tuples that are told with each question."""
 
     name: str
@@ -67,7 +147,7 @@ class OpenFgaAuthorizer(Authorizer):
         self._undelivered = Undelivered()
         self._token_roles: Memory[tuple[UUID, ...]] = Memory(MOST_REMEMBERED)
 
-    def decide(self, actor: Actor, questions: Sequence[Question]) -> list[bool]:
+    def decide(self, actor: Actor, questions: Sequence[PermissionCheck]) -> list[bool]:
         """One request for up to MAX_BATCH_CHECK_SIZE different ones; a statement more where what lies below counts.
 
         Also raises `TooManyTokenRoles` (403).
@@ -85,11 +165,11 @@ class OpenFgaAuthorizer(Authorizer):
             return answers
         return self._confirmed(actor, questions, answers)
 
-    def decide_at(self, actor: Actor, questions: Sequence[Question], at: datetime) -> list[bool]:
+    def decide_at(self, actor: Actor, questions: Sequence[PermissionCheck], at: datetime) -> list[bool]:
         """By our rows, which have all the ends that OpenFGA is told."""
         return self._record.decide_at(actor, questions, at)
 
-    def decide_in_turn(self, actor: Actor, questions: Sequence[Question]) -> Iterator[bool]:
+    def decide_in_turn(self, actor: Actor, questions: Sequence[PermissionCheck]) -> Iterator[bool]:
         """What our rows deny is no, without a question; OpenFGA is asked about MAX_BATCH_CHECK_SIZE of the others at
         once, as soon as the first of them is come to.
         """
@@ -98,7 +178,7 @@ class OpenFgaAuthorizer(Authorizer):
         answers = self._in_turn(actor, candidates)
         yield from (is_recorded and next(answers) for is_recorded in recorded)
 
-    def _in_turn(self, actor: Actor, questions: Sequence[Question]) -> Iterator[bool]:
+    def _in_turn(self, actor: Actor, questions: Sequence[PermissionCheck]) -> Iterator[bool]:
         size = settings.ICEKEEPER.openfga.max_batch_check_size
         for first in range(0, len(questions), size):
             yield from self.decide(actor, questions[first : first + size])
@@ -137,7 +217,7 @@ class OpenFgaAuthorizer(Authorizer):
         self._undelivered.forget()
         self._token_roles.clear()
 
-    def _ask(self, actor: Actor, subject: _Subject, asked: Sequence[tuple[str, str]]) -> list[bool]:
+    def _ask(self, actor: Actor, subject: _TupleUser, asked: Sequence[tuple[str, str]]) -> list[bool]:
         if not asked:
             return []
         ways = self._ways_down(actor, asked)
@@ -161,23 +241,23 @@ class OpenFgaAuthorizer(Authorizer):
         ids = list(dict.fromkeys(own_id for own_id, relation in asked if looks_below(_type(own_id), relation)))
         if not ids:
             return {}
-        asker = Asker.of(actor)
+        asker = Subject.of(actor)
         roles = self._record.roles_of(asker).ids
         found = read_shown_paths(asker, roles, ids, by_parent=types_below_parent())
         return {own_id: tuple(links_down(*paths)) for own_id, paths in found.items()}
 
-    def _confirmed(self, actor: Actor, questions: Sequence[Question], answers: Sequence[bool]) -> list[bool]:
+    def _confirmed(self, actor: Actor, questions: Sequence[PermissionCheck], answers: Sequence[bool]) -> list[bool]:
         """The answers, less those that our rows do not bear out."""
         open_questions = [question for question, answer in zip(questions, answers, strict=True) if answer]
         recorded = iter(self._record.decide(actor, open_questions))
         return [answer and next(recorded) for answer in answers]
 
-    def _subject(self, actor: Actor) -> _Subject | None:
+    def _subject(self, actor: Actor) -> _TupleUser | None:
         """None for who has no rights whatever is granted. Raises `TooManyTokenRoles`."""
-        asker = Asker.of(actor)
+        asker = Subject.of(actor)
         if asker.assumed_role is not None:
             name = assumed_subject(asker.assumed_role)
-            return _Subject(name, (TupleKey(f"role:{asker.assumed_role}", "assignee", name),))
+            return _TupleUser(name, (TupleKey(f"role:{asker.assumed_role}", "assignee", name),))
         if asker.user_id is None:
             return None
         roles = self._roles_of_token(asker) if asker.token_roles else ()
@@ -187,20 +267,20 @@ class OpenFgaAuthorizer(Authorizer):
                 f"{MOST_TOLD - LONGEST_WAY_DOWN} at most"
             )
         told = tuple(member_key(each, user_id=asker.user_id, member_role_id=None) for each in roles)
-        return _Subject(user_subject(asker.user_id), told)
+        return _TupleUser(user_subject(asker.user_id), told)
 
-    def _roles_of_token(self, asker: Asker) -> tuple[UUID, ...]:
+    def _roles_of_token(self, asker: Subject) -> tuple[UUID, ...]:
         key = (asker.provider_id, asker.token_roles)
         known = self._token_roles.get(key)
         if known is not None:
             return known.value
-        stamp = rights_changes.stamp()
+        stamp = permission_epoch.current()
         roles = tuple(read_token_roles(asker))
         self._token_roles.put(key, roles, stamp=stamp, ends_at=FOR_EVER)
         return roles
 
 
-def _relation(question: Question) -> tuple[str, str] | None:
+def _relation(question: PermissionCheck) -> tuple[str, str] | None:
     """The object and the relation that are asked about; None for what is no object of OpenFGA's."""
     action, (object_type, object_id) = question
     relation = asked_relation(object_type.value, action.value)

@@ -14,9 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from icekeeper.kernel.request import deadline
 from icekeeper.kernel.request.thread_slots import release_thread_slot
-from tenancy.authz.openfga.breaker import PAUSE
-from tenancy.authz.openfga.connection import Connection, Limits
-from tenancy.authz.openfga.failures import OpenFgaSpeaksGrpc, OpenFgaUnavailable
+from tenancy.authz.openfga.client import PAUSE, Connection, Limits, OpenFgaEndpointIsGrpc, OpenFgaUnavailable
 
 HTTP_PORT: Final = 8080
 """Where OpenFGA and its chart serve HTTP unless they are told otherwise; gRPC is at 8081."""
@@ -35,7 +33,7 @@ _SETTINGS: Final = 4
 def find_http_interface(endpoint: str, connection: Connection, limits: Limits) -> str | None:
     """The address to ask in the place of `endpoint`, which did not answer HTTP/1.1; None where it is no gRPC either.
 
-    It is port 8080 of the same host, and only where an OpenFGA answers there. Raises `OpenFgaSpeaksGrpc` where none
+    It is port 8080 of the same host, and only where an OpenFGA answers there. Raises `OpenFgaEndpointIsGrpc` where none
     does.
     """
     parts = urlsplit(endpoint)
@@ -44,7 +42,7 @@ def find_http_interface(endpoint: str, connection: Connection, limits: Limits) -
     host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
     found = parts._replace(netloc=f"{host}:{HTTP_PORT}").geturl()
     if parts.port == HTTP_PORT or not _is_openfga(found, connection):
-        raise OpenFgaSpeaksGrpc(
+        raise OpenFgaEndpointIsGrpc(
             f"LAKEKEEPER__OPENFGA__ENDPOINT, {endpoint}, is a gRPC interface, which this server does not speak, and no "
             f"OpenFGA answers at {found}. Set it to the address of OpenFGA's HTTP interface (its OPENFGA_HTTP_ADDR)"
         )
@@ -54,14 +52,14 @@ def find_http_interface(endpoint: str, connection: Connection, limits: Limits) -
 def ask_at_start(ask: Callable[[], T]) -> T:
     """The outcome of `ask`, for commands that are started together with OpenFGA, whose gRPC interface opens first.
 
-    `ask` is called again while it raises `OpenFgaSpeaksGrpc`, which is raised after `STARTING_SECONDS`. The pause is
-    that of the circuit breaker, which would refuse to ask earlier.
+    `ask` is called again while it raises `OpenFgaEndpointIsGrpc`, which is raised after `STARTING_SECONDS`. The pause
+    is that of the circuit breaker, which would refuse to ask earlier.
     """
     until = time.monotonic() + STARTING_SECONDS
     while True:
         try:
             return ask()
-        except OpenFgaSpeaksGrpc:
+        except OpenFgaEndpointIsGrpc:
             if time.monotonic() >= until:
                 raise
         sleep(PAUSE)

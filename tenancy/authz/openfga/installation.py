@@ -7,9 +7,8 @@ from typing import Any
 
 from django.conf import settings
 
+from tenancy.authz.openfga.authorization_model import UNEXPIRED, authorization_model, unfolded_model
 from tenancy.authz.openfga.store import OpenFgaStore, Place
-from tenancy.authz.openfga.translation import UNEXPIRED, authorization_model
-from tenancy.authz.openfga.unfolding import unfolded_model
 
 
 def install(store: OpenFgaStore) -> tuple[Place, bool]:

@@ -19,14 +19,12 @@ from typing import Final, Literal
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import new_id
 from tenancy.authz.model import Direct, parts_of
+from tenancy.authz.openfga.authorization_model import unfolded_model
 from tenancy.authz.openfga.delivery import deliver_now
 from tenancy.authz.openfga.installation import foreign_models
-from tenancy.authz.openfga.recorded import Recorded, recorded_on
+from tenancy.authz.openfga.outbox import mark, reconciled
 from tenancy.authz.openfga.store import OpenFgaStore, StoredTuple
-from tenancy.authz.openfga.tuples import FOREVER, Condition, TupleKey
-from tenancy.authz.openfga.undelivered import reconciled
-from tenancy.authz.openfga.unfolding import unfolded_model
-from tenancy.authz.tuple_changes import mark
+from tenancy.authz.openfga.tuples import FOREVER, Condition, Recorded, TupleKey, desired_tuples_on
 from tenancy.models import Securable
 
 OBJECTS_AT_ONCE: Final = 100
@@ -80,7 +78,7 @@ def reconcile(
     if deletes and not is_dry_run and not owns_store:
         _require_no_others(store)
     for ids in _batches_of_objects(after):
-        wanted = recorded_on(ids)
+        wanted = desired_tuples_on(ids)
         wrong: list[TupleKey] = []
         for own_id in ids:
             wrong += _differences(outcome, own_id, wanted, list(_tuples_on(store, own_id)), deletes=deletes)

@@ -18,12 +18,21 @@ from django.conf import settings
 
 from icekeeper.kernel.json.strict import write_json
 from tenancy.authz.model import DOWN, UP, VERSION
-from tenancy.authz.openfga.breaker import Breaker
-from tenancy.authz.openfga.connection import Connection, Limits, Reply
-from tenancy.authz.openfga.failures import NoHttpAnswer, OpenFgaRefused, OpenFgaUnavailable
+from tenancy.authz.openfga.authorization_model import CURRENT_TIME, EXPIRES_AT
+from tenancy.authz.openfga.client import (
+    Breaker,
+    Client,
+    ClientCredentials,
+    Connection,
+    Credential,
+    Limits,
+    NoHttpAnswer,
+    OpenFgaRefused,
+    OpenFgaUnavailable,
+    PresharedKey,
+    Reply,
+)
 from tenancy.authz.openfga.http_interface import find_http_interface
-from tenancy.authz.openfga.tokens import Client, ClientCredentials, Credential, PresharedKey
-from tenancy.authz.openfga.translation import CURRENT_TIME, EXPIRES_AT
 from tenancy.authz.openfga.tuples import Condition, TupleKey, as_time, as_tuple, holding_now
 
 PAGE: Final = 100
@@ -229,7 +238,7 @@ class OpenFgaStore:
         return reply
 
     def _find_http_interface(self, address: str) -> None:
-        """Raises `OpenFgaSpeaksGrpc`."""
+        """Raises `OpenFgaEndpointIsGrpc`."""
         found = None if self._has_answered else find_http_interface(address, self._connection, self._limits)
         if found is not None:
             logger.warning("LAKEKEEPER__OPENFGA__ENDPOINT is a gRPC interface; HTTP is spoken with %s instead", found)

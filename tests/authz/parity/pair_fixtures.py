@@ -13,7 +13,7 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.model import DOWN, rights_model
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.authz.port import NO_OBJECT, Question
+from tenancy.authz.port import NO_OBJECT, PermissionCheck
 from tenancy.models import Grant, RoleMember, Securable, User
 from tenancy.refs import ObjectRef, securable_id
 from tests.openfga_fixtures import deliver_as_recorded
@@ -22,7 +22,7 @@ T = Securable.Type
 EVERYTHING = 2**62
 
 
-def questions_about(refs: Iterable[ObjectRef]) -> list[Question]:
+def questions_about(refs: Iterable[ObjectRef]) -> list[PermissionCheck]:
     """Every action of the model on each of them."""
     return [(Can(action), ref) for ref in refs for action in rights_model().actions(ref[0].value)]
 
@@ -38,7 +38,7 @@ class Pair:
         self.builtin.forget()
         assert self.openfga._undelivered.is_none()
 
-    def agreed(self, actor: Actor, refs: Sequence[ObjectRef]) -> dict[Question, bool]:
+    def agreed(self, actor: Actor, refs: Sequence[ObjectRef]) -> dict[PermissionCheck, bool]:
         """What both say to every question about these objects."""
         asked = questions_about(refs)
         by_openfga, by_rows = self.openfga.decide(actor, asked), self.builtin.decide(actor, asked)

@@ -8,10 +8,9 @@ import orjson
 import pytest
 
 from tenancy.authz.model import VERSION, MalformedModel, read_model
-from tenancy.authz.openfga.questions import asked_relation, links_down, looks_below, types_below_parent
-from tenancy.authz.openfga.translation import authorization_model
+from tenancy.authz.openfga.authorization_model import authorization_model, unfolded, unfolded_model
+from tenancy.authz.openfga.backend import asked_relation, links_down, looks_below, types_below_parent
 from tenancy.authz.openfga.tuples import TupleKey, members_subject, role_of, user_of, user_subject
-from tenancy.authz.openfga.unfolding import unfolded, unfolded_model
 
 WRITTEN = {"1": "576c664b87a9b824"}
 """Of each version: what OpenFGA has under its name never changes."""

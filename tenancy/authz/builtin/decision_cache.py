@@ -1,4 +1,4 @@
-"""What a process remembers of rights, as long as nothing has changed (`tenancy.authz.changes`)."""
+"""What a process remembers of rights, as long as nothing has changed (`tenancy.authz.permission_epoch`)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Generic, NamedTuple, TypeVar
 
 from cachetools import LRUCache
 
-from tenancy.authz.changes import rights_changes
+from tenancy.authz.permission_epoch import permission_epoch
 
 T = TypeVar("T")
+
+
 FOR_EVER = float("inf")
 
 
@@ -31,11 +33,11 @@ class Memory(Generic[T]):
         self._lock = Lock()
 
     def get(self, key: Hashable) -> Remembered[T] | None:
-        if not rights_changes.is_watched():
+        if not permission_epoch.is_fresh():
             return None
         with self._lock:
             kept = self._kept.get(key)
-        if kept is None or kept.stamp != rights_changes.stamp() or kept.ends_at <= time.time():
+        if kept is None or kept.stamp != permission_epoch.current() or kept.ends_at <= time.time():
             return None
         return kept
 

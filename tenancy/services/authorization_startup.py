@@ -8,10 +8,10 @@ from typing import Final
 from django.conf import settings
 
 from icekeeper.kernel.errors.types import CatalogError
-from tenancy.authz.openfga.failures import OpenFgaSpeaksGrpc, OpenFgaUnavailable
+from tenancy.authz.openfga.client import OpenFgaEndpointIsGrpc, OpenFgaUnavailable
 from tenancy.authz.openfga.http_interface import ask_at_start
+from tenancy.authz.openfga.outbox import require_reconciliation
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.authz.openfga.undelivered import require_reconciliation
 from tenancy.authz.port import Authorizer, authorizer
 from tenancy.maintenance import is_read_only
 from tenancy.models import Securable, Server
@@ -21,10 +21,17 @@ from tenancy.services.administrators import administrated_among
 
 logger = logging.getLogger("icekeeper.authz")
 
+
 ALLOW_ALL: Final = "allowall"
+
+
 OPENFGA: Final = "openfga"
+
+
 NOBODY: Final = ""
 """It has not served yet: nobody relies on having all rights."""
+
+
 OPEN_BEFORE: Final = frozenset({None, NOBODY, ALLOW_ALL})
 """Values on record with which the server protected nothing yet."""
 
@@ -97,7 +104,7 @@ def _require_http_interface() -> None:
     """An OpenFGA that is away, or not set up yet, does not stop the server; one that will never answer does."""
     try:
         ask_at_start(openfga_store().find)
-    except OpenFgaSpeaksGrpc as failure:
+    except OpenFgaEndpointIsGrpc as failure:
         raise AuthorizationNotChosen(failure.reason) from None
     except OpenFgaUnavailable as failure:
         logger.warning("OpenFGA cannot decide yet, requests that need it are answered 503: %s", failure.reason)

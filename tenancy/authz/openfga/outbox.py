@@ -1,16 +1,9 @@
-"""What writers of relation rows tell about the tuples that OpenFGA has of them.
-
-A change is noted in the transaction that makes it, and delivered when that is committed, before whoever caused it is
-answered. What a crash or an outage leaves undelivered is delivered later (`tenancy.authz.openfga.delivery`). Where
-OpenFGA does not decide, nothing here costs anything.
-
-Whoever deletes rows tells so before, while it can be read what they were.
-"""
+"""Whether OpenFGA has all that our relation rows say."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -18,10 +11,12 @@ from django.db import connection, transaction
 from django.db.models import Q
 
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.db.sql import fetch_one
+from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import new_id
-from tenancy.authz.changes import rights_changes
-from tenancy.authz.openfga.holding import HELD_SECONDS, is_openfga
+from tenancy.authz.openfga.delivery import LEASE_SECONDS, is_openfga
 from tenancy.authz.openfga.tuples import TupleKey, grant_keys, managed_access_key, member_key, parent_key
+from tenancy.authz.permission_epoch import bump_permission_epoch, permission_epoch
 from tenancy.models import Grant, Role, RoleMember, Securable, UndeliveredTuple
 
 AT_ONCE: Final = 500
@@ -108,7 +103,7 @@ def note(keys: Iterable[TupleKey], *, is_new: bool = False) -> None:
 def mark(keys: Iterable[TupleKey], delivery: UUID) -> None:
     """As `note`; to deliver them is the caller's own affair."""
     wanted = sorted(set(keys))
-    held_until = now() + timedelta(seconds=HELD_SECONDS)
+    held_until = now() + timedelta(seconds=LEASE_SECONDS)
     for first in range(0, len(wanted), AT_ONCE):
         UndeliveredTuple.objects.bulk_create(
             [
@@ -141,11 +136,11 @@ class _Delivery:
         if self._is_done:
             return
         self._is_done = True
-        from tenancy.authz.openfga.delivery import deliver_before_answer
+        from tenancy.authz.openfga.delivery import deliver_before_response
 
         if not self.is_for_new_only:
-            rights_changes.renew()  # whoever asks from now on looks whether all is delivered
-        deliver_before_answer(self.id)
+            permission_epoch.bump()  # whoever asks from now on looks whether all is delivered
+        deliver_before_response(self.id)
 
 
 def _delivery_of_transaction() -> _Delivery:
@@ -168,3 +163,48 @@ def _grant_keys(which: Q) -> list[TupleKey]:
 def _member_keys(which: Q) -> list[TupleKey]:
     rows = RoleMember.objects.filter(which).values_list("role_id", "user_id", "member_role_id")
     return [member_key(role_id, user_id=user_id, member_role_id=member) for role_id, user_id, member in rows]
+
+
+_ANY = "SELECT 1 FROM tenancy_undeliveredtuple LIMIT 1"
+
+
+_EVERYTHING: Final = TupleKey("*", "*", "*")
+"""No tuple: stands for all of them where nobody knows which are as they should be."""
+
+
+_NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+def require_reconciliation() -> None:
+    """Rights were changed without OpenFGA being told: until `reconciled`, what it says must be in our rows, too."""
+    nobody = new_id()
+    everything = _EVERYTHING._asdict()
+    rest = {"changed_by": nobody, "holder": nobody, "held_until": _NEVER}
+    with write_transaction():
+        UndeliveredTuple.objects.get_or_create(**everything, defaults=rest)
+        bump_permission_epoch()
+
+
+def reconciled() -> None:
+    """OpenFGA has all that our rows say, and nothing else, but for what is noted by itself."""
+    UndeliveredTuple.objects.filter(**_EVERYTHING._asdict()).delete()
+
+
+class Undelivered:
+    """That nothing is on its way is remembered until rights change; new objects matter to nobody who asked before."""
+
+    def __init__(self) -> None:
+        self._none_at: int | None = None
+
+    def is_none(self) -> bool:
+        """Costs no statement while it is remembered."""
+        stamp = permission_epoch.current()
+        if self._none_at == stamp and permission_epoch.is_fresh():
+            return True
+        is_none = fetch_one("default", _ANY, []) is None
+        if is_none:
+            self._none_at = stamp
+        return is_none
+
+    def forget(self) -> None:
+        self._none_at = None

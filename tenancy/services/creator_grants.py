@@ -10,12 +10,13 @@ from icekeeper.kernel.ids import new_id
 from tenancy.actor import Actor
 from tenancy.authn.assumed_roles import unknown_assumed_role
 from tenancy.authz.model import OWNERSHIP
-from tenancy.authz.tuple_changes import creator_granted
+from tenancy.authz.openfga.outbox import creator_granted
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.services.registration import register_principal
 
 PROJECT_ADMIN: Final = "project_admin"
+
 
 # Nobody is deleted, with all that was granted to them, while something is granted to them: their row is locked.
 _TO_USER: Final = """
@@ -27,6 +28,8 @@ SELECT %s, %s, (SELECT path FROM tenancy_securable WHERE id = %s), grantee.id, N
                        WHERE token.id = %s AND token.revoked_at IS NULL AND token.expires_at > %s))
    FOR SHARE
 """
+
+
 _TO_ROLE: Final = """
 INSERT INTO tenancy_grant (id, securable_id, path, user_id, role_id, privilege, created_at, owned_role_id, expires_at)
 SELECT %s, %s, (SELECT path FROM tenancy_securable WHERE id = %s), NULL, grantee.id, %s, %s, %s, NULL
@@ -60,6 +63,3 @@ def grant_creator(actor: Actor, privilege: str, securable: ObjectRef) -> dict[st
             return {}
     creator_granted(on, privilege, user_id=actor.user_id, role_id=None)
     return {"privilege": privilege, "user": actor.user_id}
-
-
-__all__ = ["OWNERSHIP", "PROJECT_ADMIN", "grant_creator"]

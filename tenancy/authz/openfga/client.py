@@ -1,13 +1,18 @@
-"""One request to OpenFGA, or to the service that issues tokens for it, over HTTP: bounded in time and size."""
+"""HTTP requests to OpenFGA and to its token endpoint: connections, credentials, circuit breaker, errors."""
 
 from __future__ import annotations
 
+import logging
+import math
 import socket
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from urllib3 import BaseHTTPResponse, PoolManager, Timeout
 from urllib3.connection import HTTPConnection
@@ -34,14 +39,101 @@ from icekeeper.kernel.json.strict import JsonBound, read_json
 from icekeeper.kernel.request import deadline
 from icekeeper.kernel.request.thread_slots import release_thread_slot
 from icekeeper.version import VERSION
-from tenancy.authz.openfga.failures import NoHttpAnswer, OpenFgaUnavailable
+from tenancy.authz.errors import AuthorizationBackendError
+
+_MESSAGE: Final = "Nobody can tell at the moment who may do what: nothing was changed, try again"
+
+
+class OpenFgaUnavailable(AuthorizationBackendError):
+    """OpenFGA cannot be asked, or does not answer as it should.
+
+    Callers are told no more than that; `reason` is for the log. `is_in_doubt` is whether what was sent may still come
+    about.
+    """
+
+    is_on_purpose = True
+
+    def __init__(self, reason: str, *, is_in_doubt: bool = False) -> None:
+        super().__init__(_MESSAGE)
+        self.reason, self.is_in_doubt = reason, is_in_doubt
+
+
+class NoHttpAnswer(OpenFgaUnavailable):
+    """The other side took the connection, and ended it without an answer in HTTP/1.1."""
+
+
+class OpenFgaEndpointIsGrpc(OpenFgaUnavailable):
+    """The address is that of a gRPC interface. The reason names the cure."""
+
+
+class OpenFgaRefused(OpenFgaUnavailable):
+    """OpenFGA understood, and does not do it: `answered` (its status) and `code` are its own.
+
+    In doubt is a copy that was sent before this one.
+    """
+
+    def __init__(self, status: int, code: str, text: str, *, is_in_doubt: bool = False) -> None:
+        super().__init__(f"OpenFGA answered {status} {code}: {text}", is_in_doubt=is_in_doubt)
+        self.answered, self.code = status, code
+
+
+FAILURES: Final = 3
+"""In a row, after which nobody else is let through."""
+
+
+PAUSE: Final = 1.0
+"""Seconds until the next one is let through."""
+
+
+logger = logging.getLogger("icekeeper.authz")
+
+
+class Breaker:
+    """Of one process: after some failures in a row one request at a time tries, a pause after the last one began."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._failures = 0
+        self._next_at = 0.0
+        self._reason = ""
+
+    def enter(self) -> None:
+        """Raises `OpenFgaUnavailable` for who is not to try."""
+        with self._lock:
+            if self._failures < FAILURES:
+                return
+            at = time.monotonic()
+            if at < self._next_at:
+                raise OpenFgaUnavailable(f"it was asked a moment ago: {self._reason}")
+            self._next_at = at + PAUSE
+
+    def succeeded(self) -> None:
+        with self._lock:
+            was_open, self._failures = self._failures >= FAILURES, 0
+        if was_open:
+            logger.warning("OpenFGA answers again")
+
+    def failed(self, reason: str) -> None:
+        with self._lock:
+            self._failures += 1
+            self._next_at = time.monotonic() + PAUSE
+            self._reason = reason
+        logger.warning("OpenFGA cannot be asked: %s", reason)
+
 
 LARGEST_ANSWER: Final = 8 * 1024 * 1024
+
+
 _BOUND: Final = JsonBound(containers=200_000, values=1_000_000)
+
+
 CONNECTIONS: Final = 64
 """Kept open to each of the two servers."""
+
+
 LONGEST_UNSENT: Final = 5
 """Seconds after which the machine gives up what the other side has not taken: nothing of ours comes much later."""
+
 
 _NOT_SENT: Final = (NewConnectionError, ConnectTimeoutError, LocationParseError)
 
@@ -216,3 +308,84 @@ def _socket_options() -> list[tuple[int, int, int]]:
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LONGEST_UNSENT * 1000))
     return options
+
+
+USED_FOR: Final = 0.8
+"""The part of its life for which a token is used."""
+
+
+_DEFAULT_LIFETIME: Final = 300.0
+"""Seconds, of a token that does not say: RFC 6749 §5.1 leaves it out where something else is agreed."""
+
+
+class Credential(ABC):
+    @abstractmethod
+    def headers(self) -> dict[str, str]:
+        """Raises `OpenFgaUnavailable`."""
+
+    def forget(self) -> bool:
+        """OpenFGA does not take it any more; whether another one can be had."""
+        return False
+
+
+class PresharedKey(Credential):
+    """None: OpenFGA asks for nothing."""
+
+    def __init__(self, key: str | None) -> None:
+        self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+
+    def headers(self) -> dict[str, str]:
+        return self._headers
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What this server is to the token endpoint."""
+
+    endpoint: str
+    client_id: str
+    secret: str = field(repr=False)
+    scope: str | None
+
+
+class ClientCredentials(Credential):
+    """RFC 6749 §4.4. One thread at a time asks for a token, and the others wait for it."""
+
+    def __init__(self, client: Client, connection: Connection) -> None:
+        self._client, self._connection = client, connection
+        self._lock = Lock()
+        self._token = ""
+        self._renew_at = -math.inf
+
+    def headers(self) -> dict[str, str]:
+        with self._lock:
+            if time.monotonic() >= self._renew_at:
+                self._token, lifetime = self._ask()
+                self._renew_at = time.monotonic() + USED_FOR * lifetime
+            return {"Authorization": f"Bearer {self._token}"}
+
+    def forget(self) -> bool:
+        with self._lock:
+            self._renew_at = -math.inf
+        return True
+
+    def _ask(self) -> tuple[str, float]:
+        client = self._client
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": client.client_id,
+            "client_secret": client.secret,
+            **({} if client.scope is None else {"scope": client.scope}),
+        }
+        reply = self._connection.request(
+            "POST",
+            client.endpoint,
+            body=urlencode(form).encode(),
+            headers={"Content-Type": "application/x-www-form-urlencoded"},
+        )
+        document = reply.document or {}
+        token, lifetime = document.get("access_token"), document.get("expires_in", _DEFAULT_LIFETIME)
+        if reply.status != 200 or not isinstance(token, str) or not token.isascii() or not token.isprintable():  # noqa: PLR2004
+            raise OpenFgaUnavailable(f"its token endpoint answered {reply.status} without a token")
+        is_number = isinstance(lifetime, int | float) and not isinstance(lifetime, bool)
+        return token, float(lifetime) if is_number else _DEFAULT_LIFETIME

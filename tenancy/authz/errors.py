@@ -76,7 +76,7 @@ _TABULARS: Final = frozenset({Securable.Type.TABLE, Securable.Type.VIEW, Securab
 """Types of which clients know another id than the one that rights hang on."""
 
 
-def told(ref: ObjectRef, missing: CatalogError | None) -> str:
+def display_name(ref: ObjectRef, missing: CatalogError | None) -> str:
     """How a message names an object: as the caller did, of which `missing` knows, and never by an id that is ours."""
     if missing is not None and missing.about is not None:
         return missing.about
@@ -84,7 +84,7 @@ def told(ref: ObjectRef, missing: CatalogError | None) -> str:
     return f"this {securable_type}" if securable_type in _TABULARS else f"{securable_type} {object_id}"
 
 
-def hidden(actor: Actor, action: Can, ref: ObjectRef, missing: CatalogError) -> CatalogError:
+def deny_as_missing(actor: Actor, action: Can, ref: ObjectRef, missing: CatalogError) -> CatalogError:
     """`missing`, as the actor may not know that there is such an object; the audit trail is told the true reason."""
     record_denial(actor=actor, action=action, object_type=ref.type.value, object_id=ref.id, reason="CannotSeeResource")
     return missing
@@ -94,4 +94,4 @@ def action_forbidden(actor: Actor, action: Can, ref: ObjectRef, missing: Catalog
     """The refusal to raise; the audit trail is told of it. `missing` would be raised if there were no such object."""
     securable_type, object_id = ref
     record_denial(actor=actor, action=action, object_type=securable_type.value, object_id=object_id)
-    return _REFUSALS[securable_type](f"{actor.name} may not {action} on {told(ref, missing)}")
+    return _REFUSALS[securable_type](f"{actor.name} may not {action} on {display_name(ref, missing)}")

@@ -13,13 +13,12 @@ from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import INTERNAL
 from tenancy.audit.log import Event, record
-from tenancy.authz.changes import rights_changed
 from tenancy.authz.model import MANAGED_ACCESS, OWNERSHIP, UP, rights_model
+from tenancy.authz.openfga.outbox import grant_changed
 from tenancy.authz.openfga.reconciliation import pages_of
-from tenancy.authz.openfga.recorded import recorded_among
 from tenancy.authz.openfga.store import OpenFgaStore, StoredTuple
-from tenancy.authz.openfga.tuples import ASSIGNEE, FOREVER, TupleKey, role_of, user_of
-from tenancy.authz.tuple_changes import grant_changed
+from tenancy.authz.openfga.tuples import ASSIGNEE, FOREVER, TupleKey, desired_tuples, role_of, user_of
+from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.selectors.users import users
 from tenancy.services.role_chains import require_chain
@@ -63,7 +62,7 @@ def import_grants(
 
 
 def _import_page(page: Sequence[StoredTuple], outcome: Imported) -> None:
-    there = recorded_among([each.key for each in page])
+    there = desired_tuples([each.key for each in page])
     outcome.present += len(there)
     missing = [each for each in page if each.key not in there]
     if not missing:
@@ -87,7 +86,7 @@ def _import_page(page: Sequence[StoredTuple], outcome: Imported) -> None:
                 continue
             added += 1
         if added:
-            rights_changed()
+            bump_permission_epoch()
     outcome.added += added
 
 

@@ -1,0 +1,292 @@
+"""The relation rows of access reviews: of all principals of an object, or of all that one principal holds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache, lru_cache
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Q
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.db.sql import as_uuid, fetch_all
+from tenancy.authz.actions import Can
+from tenancy.authz.builtin.evaluation import Evaluation, Node
+from tenancy.authz.builtin.queries import IS_BELOW, SHOWS
+from tenancy.authz.builtin.role_paths import Way
+from tenancy.authz.model import MANAGED_ACCESS, UP, rights_model
+from tenancy.authz.permissions import NOT_BY_OVERRIDE
+from tenancy.authz.principal import Subject, lasting
+from tenancy.authz.securables import end_of
+from tenancy.authz.vocabulary import ACTIONS_ON
+from tenancy.models import Grant, Securable
+
+EVERYBODYS: Final = frozenset({(Securable.Type.ROLE, Can.READ_METADATA)})
+"""What everybody may who is known to the server: no review tells of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """Privileges in the order of the model, actions in that of `ACTIONS_ON`; without both there is no right."""
+
+    privileges: tuple[str, ...]
+    actions: tuple[Can, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.privileges or self.actions)
+
+
+Shape = tuple[tuple[str, frozenset[str]], ...]
+"""A path from the root down: types, and what is held on each."""
+
+
+def effective(path: Sequence[Node], shows_below: Collection[str] = ()) -> Effective:
+    """On the last of `path`; `shows_below` are ids on the path below which something visible lies."""
+    shown = frozenset(place for place, node in enumerate(path) if node.id in shows_below)
+    return _effective(tuple((node.type, node.held) for node in path), shown)
+
+
+def looked_below(path: Sequence[Node]) -> tuple[str, ...]:
+    """Those on `path` of which it matters for the last whether something visible lies below them."""
+    evaluation = Evaluation([node._replace(held=frozenset()) for node in path])
+    for relation in _relations(path[-1].type):
+        evaluation.holds(relation)
+    return tuple(node.id for node in path if node.id in evaluation.wanted)
+
+
+def counts_for(path: Sequence[Node], place: int, privilege: str) -> bool:
+    """Whether a privilege that is held at `place` of the path gives anything on its last."""
+    alone = [node._replace(held=frozenset({privilege} if each == place else ())) for each, node in enumerate(path)]
+    return bool(effective(alone))
+
+
+@cache
+def reached_below(securable_type: str, privilege: str) -> Mapping[str, tuple[str, ...]]:
+    """By types of what can lie below an object: the privileges on it that follow from one on the object."""
+    found: dict[str, tuple[str, ...]] = {}
+    waiting: list[Shape] = [((securable_type, frozenset({privilege})),)]
+    while waiting:
+        shape = waiting.pop(0)
+        for below in rights_model().types:
+            if shape[-1][0] in rights_model().links(below, UP) and below not in found and below != securable_type:
+                longer = (*shape, (below, frozenset()))
+                found[below] = _effective(longer, frozenset()).privileges
+                waiting.append(longer)
+    if securable_type == Securable.Type.NAMESPACE.value:  # namespaces lie in namespaces
+        nested: Shape = ((securable_type, frozenset({privilege})), (securable_type, frozenset()))
+        found = {securable_type: _effective(nested, frozenset()).privileges, **found}
+    return {below: privileges for below, privileges in found.items() if privileges}
+
+
+def reaches_below(held: Sequence[tuple[str, Collection[str]]]) -> bool:
+    """Whether anything of what is held on objects of these types holds on what lies below them."""
+    return any(reached_below(kind, each) for kind, privileges in held for each in privileges)
+
+
+@lru_cache(maxsize=20_000)
+def _effective(shape: Shape, shown: frozenset[int]) -> Effective:
+    path = [Node(kind, str(place), held) for place, (kind, held) in enumerate(shape)]
+    evaluation = Evaluation(path, {str(place): place in shown for place in range(len(shape))})
+    kind = Securable.Type(shape[-1][0])
+    return Effective(
+        tuple(each for each in rights_model().privileges(kind.value) if evaluation.holds(each)),
+        tuple(
+            each
+            for each in ACTIONS_ON[kind]
+            if (kind, each) not in EVERYBODYS and evaluation.holds(f"can_{each.value}")
+        ),
+    )
+
+
+def _relations(kind: str) -> list[str]:
+    actions = [f"can_{each.value}" for each in ACTIONS_ON[Securable.Type(kind)]]
+    return [*rights_model().privileges(kind), *actions]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A grant that gives somebody something: directly, or to the last of `through`, roles each of which is in the next.
+
+    `expires_at` is when the grant or the first of the memberships before it ends.
+    """
+
+    privilege: str
+    securable_id: str
+    through: tuple[UUID, ...]
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """`is_shown_from_below`: some of it only because something in the object can be seen."""
+
+    effective: Effective
+    sources: tuple[Source, ...]
+    is_shown_from_below: bool
+
+
+def instance_admins() -> tuple[str, ...]:
+    """Who has rights that are no grants, in whatever object."""
+    return tuple(sorted(settings.ICEKEEPER.instance_admins))
+
+
+def standing_actions(securable_type: Securable.Type) -> tuple[Can, ...]:
+    """What instance admins may do on objects of a type whatever is granted."""
+    return tuple(
+        each
+        for each in ACTIONS_ON[securable_type]
+        if each not in NOT_BY_OVERRIDE and (securable_type, each) not in EVERYBODYS
+    )
+
+
+_LASTS: Final = "(expires_at IS NULL OR expires_at > %s)"
+
+
+USERS: Final = f"""
+SELECT user_id FROM (
+    SELECT * FROM (
+        SELECT DISTINCT user_id FROM tenancy_grant
+         WHERE securable_id = ANY(%s) AND user_id > %s AND {_LASTS} ORDER BY user_id LIMIT %s) AS granted
+    UNION
+    SELECT * FROM (
+        SELECT DISTINCT user_id FROM tenancy_rolemember
+         WHERE role_id = ANY(%s) AND user_id > %s AND {_LASTS} ORDER BY user_id LIMIT %s) AS members
+    UNION
+    SELECT * FROM (
+        SELECT DISTINCT user_id FROM tenancy_grant
+         WHERE owned_role_id = ANY(%s) AND user_id > %s AND {_LASTS} ORDER BY user_id LIMIT %s) AS owners
+    UNION
+    SELECT * FROM (
+        SELECT DISTINCT g.user_id FROM tenancy_securable AS top, tenancy_grant AS g
+         WHERE top.id = ANY(%s) AND g.user_id > %s AND (g.expires_at IS NULL OR g.expires_at > %s)
+           AND {SHOWS} AND {IS_BELOW}
+         ORDER BY g.user_id LIMIT %s) AS below
+) AS found ORDER BY user_id LIMIT %s
+"""  # noqa: S608 - constants, as below
+"""The users behind an id who have a grant on one of some objects, are in one of some roles, or see something below."""
+
+
+ROLES_SEEING_BELOW: Final = f"""
+SELECT DISTINCT g.role_id, top.id FROM tenancy_securable AS top, tenancy_grant AS g
+ WHERE top.id = ANY(%s) AND g.role_id IS NOT NULL AND (g.expires_at IS NULL OR g.expires_at > %s)
+   AND {SHOWS} AND {IS_BELOW}
+"""  # noqa: S608
+
+
+USERS_SEEING_BELOW: Final = f"""
+SELECT DISTINCT g.user_id, top.id FROM tenancy_securable AS top, tenancy_grant AS g
+ WHERE top.id = ANY(%s) AND g.user_id = ANY(%s) AND (g.expires_at IS NULL OR g.expires_at > %s)
+   AND {SHOWS} AND {IS_BELOW}
+"""  # noqa: S608
+
+
+GRANTED_PATHS: Final = """
+SELECT DISTINCT g.path FROM tenancy_grant AS g
+ WHERE (g.user_id = %s OR g.role_id = ANY(%s)) AND (g.expires_at IS NULL OR g.expires_at > %s)
+   AND g.path ~>~ %s AND g.path ~<~ %s AND (g.path ~>~ %s OR g.securable_id = ANY(%s))
+ ORDER BY g.path USING ~<~ LIMIT %s
+"""
+"""Of the objects below one on which an asker holds something, and that are behind a path or lead to it."""
+
+
+_WALK: Final = """
+SELECT * FROM (
+    SELECT path FROM tenancy_securable WHERE path ~>=~ %s AND path ~<~ %s AND path ~>~ %s
+     ORDER BY path USING ~<~ LIMIT %s) AS walk{number}"""
+
+
+@lru_cache(maxsize=128)
+def walks(number: int) -> str:
+    """The first paths behind another in each of `number` subtrees, each with parameters of its own."""
+    return " UNION ALL ".join(_WALK.format(number=each) for each in range(number))
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedRow:
+    """One grant: `holder` is a user's id or a role's."""
+
+    holder: str | UUID
+    securable_id: str
+    privilege: str
+    expires_at: datetime | None
+
+
+def read_path(securable_id: str) -> tuple[Node, ...]:
+    """The way to an object, without what anybody holds; empty when there is none such. Two statements."""
+    path = Securable.objects.filter(pk=securable_id).values_list("path", flat=True).first()
+    return () if path is None else read_nodes([path])[path]
+
+
+def read_nodes(paths: Collection[str]) -> dict[str, tuple[Node, ...]]:
+    """The nodes of each path, without what anybody holds but for managed access. One statement."""
+    ids = {each for path in paths for each in path.strip("/").split("/")}
+    managed = set(Securable.objects.filter(pk__in=ids, managed_access=True).values_list("pk", flat=True))
+
+    def node(own_id: str) -> Node:
+        return Node(own_id.partition(":")[0], own_id, frozenset({MANAGED_ACCESS} if own_id in managed else ()))
+
+    return {path: tuple(map(node, path.strip("/").split("/"))) for path in paths}
+
+
+def read_granted(ids: Collection[str], holders: Q) -> list[GrantedRow]:
+    """What `holders` have on some securables, in the order in which it was granted."""
+    rows = Grant.objects.filter(lasting(now()), holders, securable_id__in=ids).order_by("pk")
+    return [
+        GrantedRow(role_id if user_id is None else user_id, own_id, privilege, end)
+        for user_id, role_id, own_id, privilege, end in rows.values_list(
+            "user_id", "role_id", "securable_id", "privilege", "expires_at"
+        )
+    ]
+
+
+def read_users(ids: Sequence[str], roles: Sequence[UUID], below: Sequence[str], *, after: str, limit: int) -> list[str]:
+    """The first users behind `after`, by their ids, who hold something on `ids`, are in `roles` or see something below
+    `below`."""
+    at = now()
+    params: list[Any] = [list(ids), after, at, limit, list(roles), after, at, limit, list(roles), after, at, limit]
+    params += [list(below), after, at, limit, limit]
+    return [row[0] for row in fetch_all("default", USERS, params)]
+
+
+def read_roles_seeing(below: Sequence[str]) -> dict[UUID, set[str]]:
+    """The roles to which something below one of `below` is granted that makes it visible: below which."""
+    found: dict[UUID, set[str]] = {}
+    if below:
+        for role_id, top in fetch_all("default", ROLES_SEEING_BELOW, [list(below), now()]):
+            found.setdefault(as_uuid(role_id), set()).add(top)
+    return found
+
+
+def read_users_seeing(below: Sequence[str], user_ids: Sequence[str]) -> dict[str, set[str]]:
+    """The same of users, for themselves alone."""
+    found: dict[str, set[str]] = {}
+    if below and user_ids:
+        params = [list(below), list(user_ids), now()]
+        for user_id, top in fetch_all("default", USERS_SEEING_BELOW, params):
+            found.setdefault(user_id, set()).add(top)
+    return found
+
+
+def read_granted_paths(asker: Subject, roles: Collection[UUID], top: str, *, after: str, limit: int) -> list[str]:
+    """The paths below `top` of objects on which the asker holds something: the first `limit` behind `after`, and those
+    that lead to that."""
+    leading = after.strip("/").split("/")
+    params: list[Any] = [asker.user_id, list(roles), now(), top, end_of(top), max(after, top), leading]
+    rows = fetch_all("default", GRANTED_PATHS, [*params, limit + len(leading)])
+    return [row[0] for row in rows]
+
+
+def walk(tops: Sequence[str], *, after: str, limit: int) -> list[str]:
+    """The paths behind `after` in the subtrees of `tops`, these included: the first `limit` of each. One statement."""
+    params = [each for top in tops for each in (top, end_of(top), after, limit)]
+    rows = fetch_all("default", walks(len(tops)), params) if tops else []
+    return sorted(row[0] for row in rows)
+
+
+def merged_shows(ways: Mapping[UUID, Way], by_role: Mapping[UUID, set[str]], own: Collection[str] = ()) -> set[str]:
+    """What somebody sees something below of, by themselves or through the roles of `ways`."""
+    return set(own).union(*(by_role.get(role_id, ()) for role_id in ways))

@@ -1,0 +1,98 @@
+"""The permission epoch: a number that changes with every change of permissions and invalidates cached decisions.
+
+A cached decision is stored together with the epoch that was current before the database was read, and is valid only
+while the epoch is the same. A change bumps the epoch for all processes of this server at once and increments
+`RightsVersion` in its own transaction; the processes of other servers poll that row every `POLL_SECONDS`. A process that
+has not polled for `MAX_AGE_SECONDS` uses no cached decision.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from django.db import transaction
+
+from icekeeper.kernel.db.sql import execute, fetch_one
+from icekeeper.kernel.periodic_thread import PeriodicThread
+from tenancy.shared_epoch import SharedEpoch
+
+POLL_SECONDS: Final = 1.0
+MAX_AGE_SECONDS: Final = 3.0
+"""After this time every process has seen a change, or uses no cached decision."""
+
+logger = logging.getLogger("icekeeper.authz")
+
+_INCREMENT: Final = """
+INSERT INTO tenancy_rightsversion (singleton, number) VALUES (1, 1)
+ON CONFLICT (singleton) DO UPDATE SET number = tenancy_rightsversion.number + 1
+"""
+
+
+class PermissionEpoch:
+    """The epoch as one process knows it; processes of the same server share the number."""
+
+    def __init__(self) -> None:
+        self._shared = SharedEpoch()
+        self._version: int | None = None
+        self._polled_at = float("-inf")
+
+    def current(self) -> int:
+        return self._shared.read()
+
+    def bump(self) -> None:
+        self._shared.bump()
+
+    def is_fresh(self) -> bool:
+        """Return whether cached decisions may be used at all."""
+        return time.monotonic() - self._polled_at < MAX_AGE_SECONDS
+
+    def poll(self) -> None:
+        """Read the version in the database and bump the epoch when it differs. Raises database errors."""
+        polled_at = time.monotonic()
+        row = fetch_one("default", "SELECT number FROM tenancy_rightsversion", [])
+        version = None if row is None else int(row[0])
+        if version != self._version:
+            self._version = version
+            self._shared.bump()
+        self._polled_at = polled_at
+
+    def invalidate(self) -> None:
+        """Use no cached decision until the next poll."""
+        self._polled_at = float("-inf")
+
+
+permission_epoch: Final = PermissionEpoch()
+"""Created when the application is loaded, which is before the server forks."""
+
+
+def bump_permission_epoch() -> None:
+    """Call this last in a transaction that changes permissions on objects that existed before.
+
+    New objects do not need it: no decision on them is cached. The row stays locked until the end of the transaction. If
+    the outcome of the commit is unknown, the next poll of the row shows it.
+    """
+    execute(_INCREMENT, [])
+    permission_epoch.bump()  # who waits for a lock of this transaction checks again, even before `on_commit` runs
+    transaction.on_commit(permission_epoch.bump, robust=True)
+
+
+def start_polling() -> Callable[[], None]:
+    """Start to poll in a server process (`BACKGROUND_JOBS`); the returned function stops it."""
+    thread = PeriodicThread("permissions", _poll, interval=POLL_SECONDS)
+    thread.start()
+
+    def stop() -> None:
+        thread.stop()
+        permission_epoch.invalidate()
+
+    return stop
+
+
+def _poll() -> None:
+    try:
+        permission_epoch.poll()
+    except Exception as error:  # noqa: BLE001 - a thread that ends at the first error would never poll again
+        logger.warning("the permission epoch cannot be read, cached decisions are not used meanwhile: %s", error)
