@@ -2,8 +2,8 @@
 
 A cached decision is stored together with the epoch that was current before the database was read, and is valid only
 while the epoch is the same. A change bumps the epoch for all processes of this server at once and increments
-`RightsVersion` in its own transaction; the processes of other servers poll that row every `POLL_SECONDS`. A process that
-has not polled for `MAX_AGE_SECONDS` uses no cached decision.
+`RightsVersion` in its own transaction; the processes of other servers poll that row every `POLL_SECONDS`. A process
+that has not polled for `MAX_AGE_SECONDS` uses no cached decision.
 """
 
 from __future__ import annotations
