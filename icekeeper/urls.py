@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path
 
-from management.api.health import health, live, ready
+from management.health import health, live, ready
 from management.openapi.documents import SwaggerView, redirect_to_swagger_ui, serve_openapi
 
 urlpatterns: list[URLPattern | URLResolver] = [

@@ -24,7 +24,7 @@ from management.api.action_checks import TAGS
 from management.api.base import PROJECT_HEADER, PROJECT_REFUSALS
 from management.api.principals import PRINCIPAL, asked_principal
 from management.api.rights_places import DESCRIBED, RightsView
-from management.api.users import BAD_USER_ID
+from management.api.schema import BAD_USER_ID
 from tenancy.authz.actions import Can
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable

@@ -12,12 +12,13 @@ from rest_framework.response import Response
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import Page, listing_key
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
-from management.api.base import BAD_PAGE, EXTENSIONS_HEADER, PAGE, PROJECT_REFUSALS
+from management.api.base import BAD_PAGE, EXTENSIONS_HEADER, PAGE, PROJECT_REFUSALS, paged
 from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
 from management.api.principals import read_grantee, seen_json
 from management.api.rights_places import Described
+from management.api.schema import BAD_USER_ID
 from management.api.tabular_shapes import IdText
-from management.api.users import BAD_USER_ID, SEEN, paged
+from management.api.users.serializers import SEEN
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import Securable
 from tenancy.selectors.grants import GrantFilter, HeldGrant, list_grants_for

@@ -15,7 +15,7 @@ from management.api.base import PROJECT_REFUSALS
 from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
 from management.api.principals import PRINCIPAL, asked_principal
 from management.api.rights_places import Described
-from management.api.users import BAD_USER_ID
+from management.api.schema import BAD_USER_ID
 from tenancy.authz.actions import Can
 from tenancy.authz.vocabulary import ABOUT_GRANTS, OLD_WORDS
 from tenancy.models import Securable

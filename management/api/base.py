@@ -2,57 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
+from rest_framework.viewsets import ViewSetMixin
 
 from catalog.selectors.warehouses import conceal_warehouse
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, NoSuchWarehouse
-from icekeeper.kernel.http.paging import MAX_PAGE_SIZE, Page, page_with_size
+from icekeeper.kernel.http.paging import Page, page_with_size
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.ids import parse_id
+from management.api.schema import (  # noqa: F401
+    BAD_PAGE,
+    EXTENSIONS_HEADER,
+    LAST_ADMINISTRATOR,
+    NO_WAREHOUSE,
+    PAGE,
+    PROJECT_ERRORS,
+    PROJECT_HEADER,
+    WAREHOUSE_ID,
+    WITH_EXTENSIONS,
+)
+from management.api.serializers import ResponseSerializer
 from tenancy.actor import Actor
 from tenancy.authn.requests import authenticate_request
-from tenancy.models import Project
+from tenancy.models import Project, Securable
 from tenancy.selectors.projects import get_project, named_project_id
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
-
-PROJECT_HEADER = OpenApiParameter(
-    "x-project-id", OpenApiTypes.STR, OpenApiParameter.HEADER, description="The project; default: the default project"
-)
-LAST_ADMINISTRATOR = "`LastAdministrator`: nobody would administrate a project or the server any more"
-PROJECT_REFUSALS = {400: "`ProjectIdMissing`, `MalformedProjectID`", 404: "`ProjectNotFound`"}
-PAGE = [
-    OpenApiParameter("pageToken", OpenApiTypes.STR, description="`next-page-token` of the page before"),
-    OpenApiParameter(
-        "pageSize",
-        {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE},
-        description="Entries of a page; the server has a default and a largest size",
-    ),
-]
-BAD_PAGE = "`InvalidPaginationToken`"
-EXTENSIONS_HEADER = OpenApiParameter(
-    "x-icekeeper-extensions",
-    OpenApiTypes.BOOL,
-    OpenApiParameter.HEADER,
-    default=False,
-    description="Also return the members that Lakekeeper's API does not have",
-)
-WITH_EXTENSIONS = "Only with `x-icekeeper-extensions: true`"
-WAREHOUSE_ID = OpenApiParameter(
-    "warehouse_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description="Its `id`; the catalog calls it `prefix`"
-)
-NO_WAREHOUSE = "`NoSuchWarehouseException`"
+PROJECT_REFUSALS = PROJECT_ERRORS
 
 
 class ManagementView(APIView):
@@ -64,7 +49,11 @@ class ManagementView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        self.actor = authenticate_request(request, is_reading=self.posts_read or request.method in READS)
+        self.actor = authenticate_request(request, is_reading=self.is_reading)
+
+    @property
+    def is_reading(self) -> bool:
+        return self.posts_read or self.request.method in READS
 
     def handle_exception(self, exc: Exception) -> Response:
         """The answer to an error, less what the caller may not know of the warehouse in the path."""
@@ -95,6 +84,18 @@ class ManagementView(APIView):
             raise NoSuchWarehouse(f"Warehouse does not exist: {text[:100]}")
         return warehouse_id
 
+    def path_text(self, name: str) -> str:
+        """The decoded segment `name` of the path."""
+        return decode_segment(self.kwargs[name])
+
+    def path_id(self, name: str, missing: Callable[[str], CatalogError]) -> UUID:
+        """The UUID in the segment `name` of the path. Raises what `missing` returns for other text."""
+        text = self.path_text(name)
+        parsed = parse_id(text)
+        if parsed is None:
+            raise missing(text[:100])
+        return parsed
+
     def flag(self, name: str) -> bool:
         """The query parameter `name`, false unless given. Raises `BadRequest`."""
         given = self.request.GET.get(name, "false").lower()
@@ -124,6 +125,39 @@ class ManagementView(APIView):
             default=limits.pagination_size_max if given is None else limits.pagination_size_default,
             maximum=limits.pagination_size_max,
         )
+
+
+class ManagementViewSet(ViewSetMixin, ManagementView):
+    """The actions of a resource. Routes that exist for several types of objects set `securable_type`."""
+
+    reading_actions: ClassVar[Collection[str]] = ()
+    """Actions that change nothing though they are sent as POST."""
+    securable_type: Securable.Type = Securable.Type.SERVER
+
+    @property
+    def is_reading(self) -> bool:
+        return self.action in self.reading_actions or self.request.method in READS
+
+    @property
+    def project_of_query(self) -> Project:
+        """The project of the deprecated query parameter, else of the request."""
+        return self.project(self.request.GET.get("projectId"))
+
+    def respond(self, shape: type[ResponseSerializer], content: Any, *, status: int = 200, **context: Any) -> Response:
+        """Render `content` with `shape`, whose methods see `context`."""
+        return Response(shape(content, context=context).data, status=status)
+
+    def respond_page(
+        self, shape: type[ResponseSerializer], name: str, found: tuple[Sequence[Any], str | None], **context: Any
+    ) -> Response:
+        """Render a page of a listing, whose entries are the member `name` of `shape`."""
+        entries, token = found
+        return self.respond(shape, {name: entries, "next_page_token": token}, **context)
+
+
+def paged(name: str, items: list[Any], token: str | None) -> dict[str, Any]:
+    """A page of a listing; the last one has no token."""
+    return {name: items} if token is None else {name: items, "next-page-token": token}
 
 
 def require_parameters(request: Request, known: Collection[str] = ()) -> None:

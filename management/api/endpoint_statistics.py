@@ -20,7 +20,7 @@ from icekeeper.kernel.http.page_tokens import read_page_token, write_page_token
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
-from management.api.projects import TAGS
+from management.api.projects.schema import TAGS
 from management.models.endpoint_statistic import NO_WAREHOUSE
 from management.selectors.endpoint_statistics import MAX_ENTRIES, Window, list_endpoint_statistics_for
 

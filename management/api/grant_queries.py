@@ -8,7 +8,7 @@ from rest_framework.request import Request
 
 from icekeeper.kernel.errors.types import BadRequest
 from management.api.principals import InvalidGetAccessQuery, asked_principal
-from management.api.users import BAD_USER_ID
+from management.api.schema import BAD_USER_ID
 from tenancy.grantee import Grantee
 
 PRINCIPAL_NAMES: Final = ("principalUser", "principalRole")

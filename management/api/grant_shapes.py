@@ -13,7 +13,7 @@ from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.principals import read_grantee, seen_json
 from management.api.tabular_shapes import IdText
-from management.api.users import SEEN
+from management.api.users.serializers import SEEN
 from tenancy.authz.privileges import Privilege, is_privilege
 from tenancy.models import Securable
 from tenancy.selectors.grants import HeldGrant

@@ -19,6 +19,7 @@ from management.api.base import (
     PROJECT_HEADER,
     PROJECT_REFUSALS,
     ManagementView,
+    paged,
     require_parameters,
 )
 from management.api.grant_queries import (
@@ -42,7 +43,7 @@ from management.api.grant_shapes import (
 )
 from management.api.principals import PRINCIPAL
 from management.api.rights_places import DESCRIBED, RightsView
-from management.api.users import BAD_USER_ID, paged
+from management.api.schema import BAD_USER_ID
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import Securable
 from tenancy.selectors.tag_definitions import tag_id_not_found

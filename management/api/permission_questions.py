@@ -25,8 +25,8 @@ from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.base import NO_WAREHOUSE, PROJECT_REFUSALS, ManagementView
 from management.api.principals import UserOrRole, read_grantee
 from management.api.protection import MISSING
+from management.api.schema import BAD_USER_ID
 from management.api.tabular_shapes import IdText, required_id
-from management.api.users import BAD_USER_ID
 from tenancy.authz.actions import Can
 from tenancy.grantee import Grantee
 from tenancy.models import Securable

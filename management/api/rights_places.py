@@ -17,9 +17,8 @@ from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.ids import parse_id
 from management.api.base import NO_WAREHOUSE, PROJECT_REFUSALS, WAREHOUSE_ID, ManagementView
 from management.api.protection import MISSING
-from management.api.roles import NO_ROLE, ROLE_ID
+from management.api.schema import NO_ROLE, NO_USER, ROLE_ID, USER_ID
 from management.api.tag_definitions import TAG_ID
-from management.api.users import NO_USER, USER_ID
 from tenancy.models import Securable
 
 T = Securable.Type

@@ -10,9 +10,10 @@ from rest_framework.response import Response
 from catalog.models import Tabular
 from catalog.selectors.tables.search import FoundTabular, Wanted, search_tabulars_for
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
-from management.api.base import BAD_PAGE, NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
+from management.api.base import BAD_PAGE, NO_WAREHOUSE, WAREHOUSE_ID, ManagementView, paged
 from management.api.protection import MISSING
-from management.api.search import ONLY_FOR_PAGES, SearchRequest, next_page_of_search, page_of_search
+from management.api.searches import next_page_token, search_page
+from management.api.serializers import ONLY_WITH_PAGES, SearchRequest
 from management.api.tabular_shapes import KINDS, IdText, TabularIdentUuid, required_id
 from management.api.warehouses import TAGS
 
@@ -43,7 +44,7 @@ class SearchTabular(KebabSerializer):
 
 class SearchTabularResponse(KebabSerializer):
     tabulars = SearchTabular(many=True)
-    next_page_token = Text(required=False, help_text=ONLY_FOR_PAGES)
+    next_page_token = Text(required=False, help_text=ONLY_WITH_PAGES)
 
 
 class SearchTabularView(ManagementView):
@@ -73,10 +74,10 @@ class SearchTabularView(ManagementView):
                 kinds=[Tabular.Kind(kind) for kind in (KINDS if kinds is None else kinds)],
                 namespace_id=None if namespace_id is None else required_id(namespace_id, "namespace-id"),
             ),
-            page=page_of_search("search-tabular", body, self.warehouse_id, kinds, namespace_id),
+            page=search_page("search-tabular", body, self.warehouse_id, kinds, namespace_id),
         )
         answer: dict[str, Any] = {"tabulars": [_json(each) for each in found]}
-        return Response(answer | next_page_of_search(body, token))
+        return Response(paged("tabulars", answer["tabulars"], next_page_token(body, token)))
 
 
 def _json(found: FoundTabular) -> dict[str, Any]:

@@ -16,9 +16,8 @@ from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from icekeeper.kernel.ids import parse_id
-from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
+from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView, paged
 from management.api.tabular_shapes import required_id
-from management.api.users import paged
 from tenancy.authz.actions import Can
 from tenancy.models import TagDefinition
 from tenancy.selectors.tag_attachments import AttachmentFilter

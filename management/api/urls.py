@@ -9,13 +9,6 @@ from management.api.audit import AuditExportView, AuditView
 from management.api.deleted_tabulars import DeletedTabularsView, UndropView
 from management.api.endpoint_statistics import EndpointStatisticsView
 from management.api.namespace_moves import NamespaceMoveView
-from management.api.projects import (
-    ProjectByIdView,
-    ProjectListView,
-    ProjectView,
-    RenameProjectByIdView,
-    RenameProjectView,
-)
 from management.api.protection import (
     GenericTableProtectionView,
     NamespaceProtectionView,
@@ -23,18 +16,6 @@ from management.api.protection import (
     ViewProtectionView,
 )
 from management.api.rights_urls import RIGHTS_ROUTES
-from management.api.role_members import (
-    RoleMemberOfView,
-    RoleMembersView,
-    RoleMemberView,
-    RoleTransitiveMemberOfView,
-    RoleTransitiveMembersView,
-    UserRolesView,
-    UserTransitiveRolesView,
-)
-from management.api.roles import RoleMetadataView, RoleSearchView, RoleSourceSystemView, RolesView, RoleView
-from management.api.server import BootstrapView, IcekeeperInfoView, ServerInfoView
-from management.api.service_accounts import ServiceAccountsView, ServiceAccountView
 from management.api.tabular_search import SearchTabularView
 from management.api.tag_definitions import TagAttachmentsView, TagDefinitionsView, TagDefinitionView
 from management.api.tags import (
@@ -52,8 +33,6 @@ from management.api.tags import (
     WarehouseTagsView,
     WarehouseTagView,
 )
-from management.api.tokens import TokenRotationView, TokensView, TokenView
-from management.api.users import UserSearchView, UsersView, UserView
 from management.api.warehouse_changes import (
     ActivateWarehouseView,
     DeactivateWarehouseView,
@@ -73,11 +52,9 @@ from management.api.warehouse_validation import (
     WarehouseCreationValidationView,
 )
 from management.api.warehouses import WarehousesView, WarehouseView
-from management.api.whoami import WhoamiView
 
 _WAREHOUSE = "v1/warehouse/<str:warehouse_id>"
 _PROTECTION = "<str:object_id>/protection"
-_ROLE = "v1/role/<str:role_id>"
 _TAG_DEFINITION = "v1/tag-definition/<str:tag_definition_id>"
 _TAGS, _TAG = "<str:object_id>/tags", "<str:object_id>/tags/<str:tag_name>"
 _COLUMN_TAGS = f"{_WAREHOUSE}/table/<str:object_id>/column/<str:column_name>/tags"
@@ -85,22 +62,13 @@ _COLUMN_TAGS = f"{_WAREHOUSE}/table/<str:object_id>/column/<str:column_name>/tag
 urlpatterns = [
     *ACCESS_REVIEW_ROUTES,
     *RIGHTS_ROUTES,  # before what takes any text in their places
+    *(
+        path("", include(f"management.api.{resource}.urls"))
+        for resource in ("server", "projects", "users", "roles", "tokens")
+    ),
     path("v1/audit", AuditView.as_view(), name="audit"),
     path("v1/audit/export", AuditExportView.as_view(), name="audit-export"),
-    path("v1/info", ServerInfoView.as_view(), name="server-info"),
-    path("v1/icekeeper-info", IcekeeperInfoView.as_view(), name="icekeeper-info"),
-    path("v1/bootstrap", BootstrapView.as_view(), name="bootstrap"),
-    path("v1/project", ProjectView.as_view(), name="project"),
-    path("v1/project/rename", RenameProjectView.as_view(), name="rename-project"),
-    path("v1/project/<str:project_id>", ProjectByIdView.as_view(), name="project-by-id"),
-    path("v1/project/<str:project_id>/rename", RenameProjectByIdView.as_view(), name="rename-project-by-id"),
-    path("v1/project-list", ProjectListView.as_view(), name="project-list"),
     path("v1/endpoint-statistics", EndpointStatisticsView.as_view(), name="endpoint-statistics"),
-    path("v1/service-account", ServiceAccountsView.as_view(), name="service-accounts"),
-    path("v1/service-account/<str:account_id>", ServiceAccountView.as_view(), name="service-account"),
-    path("v1/token", TokensView.as_view(), name="tokens"),
-    path("v1/token/<str:token_id>", TokenView.as_view(), name="token"),
-    path("v1/token/<str:token_id>/rotate", TokenRotationView.as_view(), name="token-rotation"),
     path("v1/warehouse", WarehousesView.as_view(), name="warehouses"),
     path("v1/warehouse/<str:warehouse_id>", WarehouseView.as_view(), name="warehouse"),
     path("v1/warehouse-creation-validation", WarehouseCreationValidationView.as_view(), name="validate-warehouse"),
@@ -145,21 +113,5 @@ urlpatterns = [
     path(_COLUMN_TAGS, ColumnTagsView.as_view(), name="column-tags"),
     path(f"{_COLUMN_TAGS}/<str:tag_name>", ColumnTagView.as_view(), name="column-tag"),
     path(f"{_WAREHOUSE}/table/<str:object_id>/column-tags", AllColumnTagsView.as_view(), name="all-column-tags"),
-    path("v1/whoami", WhoamiView.as_view(), name="whoami"),
-    path("v1/user", UsersView.as_view(), name="users"),
-    path("v1/user/<str:user_id>", UserView.as_view(), name="user"),
-    path("v1/user/<str:user_id>/roles", UserRolesView.as_view(), name="user-roles"),
-    path("v1/user/<str:user_id>/roles/transitive", UserTransitiveRolesView.as_view(), name="user-transitive-roles"),
-    path("v1/search/user", UserSearchView.as_view(), name="user-search"),
-    path("v1/role", RolesView.as_view(), name="roles"),
-    path(_ROLE, RoleView.as_view(), name="role"),
-    path(f"{_ROLE}/metadata", RoleMetadataView.as_view(), name="role-metadata"),
-    path(f"{_ROLE}/source-system", RoleSourceSystemView.as_view(), name="role-source-system"),
-    path(f"{_ROLE}/members", RoleMembersView.as_view(), name="role-members"),
-    path(f"{_ROLE}/members/transitive", RoleTransitiveMembersView.as_view(), name="role-transitive-members"),
-    path(f"{_ROLE}/members/<str:member_type>/<str:member_id>", RoleMemberView.as_view(), name="role-member"),
-    path(f"{_ROLE}/member-of", RoleMemberOfView.as_view(), name="role-member-of"),
-    path(f"{_ROLE}/member-of/transitive", RoleTransitiveMemberOfView.as_view(), name="role-transitive-member-of"),
     path("v1/permissions/", include("management.api.permission_urls")),
-    path("v1/search/role", RoleSearchView.as_view(), name="role-search"),
 ]

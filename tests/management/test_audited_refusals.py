@@ -67,7 +67,7 @@ def test_a_denial_that_was_told_of_is_not_told_of_twice(bootstrapped: None, monk
             deny(ANONYMOUS, project="lab", privilege_source="authorizer", reason="CannotSeeResource")
             raise Forbidden("no")
 
-    monkeypatch.setattr("management.api.projects.create_project", denied)
+    monkeypatch.setattr("management.api.projects.views.create_project", denied)
     assert api.post("/project", {"project-name": "p"}).status == 403
     row = the_row(event="access.denied")
     assert (row.action, row.object_type, row.object_id, row.reason) == (
@@ -88,7 +88,7 @@ def refused_as_missing(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> C
         deny(object_id=UUID(int=next(ids)), reason="CannotSeeResource")
         raise NotFound("nothing there")
 
-    monkeypatch.setattr("management.api.projects.create_project", missing)
+    monkeypatch.setattr("management.api.projects.views.create_project", missing)
 
     def send(requests: int) -> None:
         for _ in range(requests):

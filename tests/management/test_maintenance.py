@@ -21,7 +21,7 @@ from django.urls import resolve
 from catalog.models import IdempotencyRecord
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
-from management.api import health
+from management import health
 from management.call_counter import CallCounter, Flusher
 from management.models import EndpointStatistic
 from management.openapi.documents import APIS, make_document

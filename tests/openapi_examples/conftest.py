@@ -12,7 +12,7 @@ from django.utils import timezone
 from pydantic import AnyHttpUrl
 
 from icekeeper.kernel import clock as kernel_clock
-from management.api import server
+from management.api.server import views as server
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project

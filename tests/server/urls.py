@@ -20,7 +20,7 @@ from icekeeper.kernel.http.raw_path import decode_levels
 from icekeeper.kernel.request.context import current_context
 from icekeeper.kernel.request.deadline import begin_write, remaining
 from icekeeper.kernel.request.thread_slots import release_thread_slot
-from management.api.health import health, live, ready
+from management.health import health, live, ready
 
 
 class Levels:

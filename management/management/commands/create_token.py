@@ -10,7 +10,7 @@ from icekeeper.kernel.durations import read_duration
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.names import name_key
-from management.api.tokens import token_json
+from management.api.tokens.serializers import CreatedTokenResponse
 from tenancy.actor import INTERNAL
 from tenancy.authn.own_tokens.authenticator import AccessTokenAuthenticator
 from tenancy.authn.own_tokens.scopes import ALL
@@ -87,7 +87,7 @@ class Command(BaseCommand):
         if not any(isinstance(each, AccessTokenAuthenticator) for each in authenticators()):
             notes.append("With these settings servers reject it: set ICEKEEPER__ACCESS_TOKENS=true.")
         self.stderr.write("\n".join(notes), self.style.SUCCESS)
-        content = write_json(token_json(row) | {"token": issued.text}).decode()
+        content = write_json(CreatedTokenResponse(row, context={"token": issued.text}).data).decode()
         self.stdout.write(content if options["json"] else issued.text)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from icekeeper.kernel.json.strict import write_json
-from management.api.tokens import token_json
+from management.api.tokens.serializers import AccessTokenResponse
 from tenancy.models import AccessToken
 
 COLUMNS = ("id", "user-id", "name", "status", "expires-at", "last-used-at", "scopes")
@@ -33,7 +33,7 @@ class Command(BaseCommand):
         if not options["json"]:
             self.stdout.write("\t".join(COLUMNS))
         for token in tokens.iterator():
-            known = token_json(token)
+            known = AccessTokenResponse(token).data
             if options["all"] or known["status"] in {"active", "replaced"}:
                 self.stdout.write(write_json(known).decode() if options["json"] else _line(known))
 

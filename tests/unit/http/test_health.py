@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from django.http import HttpRequest
 
-from management.api import health as module
-from management.api.health import DatabaseHealth, ServiceHealth
+from management import health as module
+from management.health import DatabaseHealth, ServiceHealth
 
 
 class Counting(DatabaseHealth):

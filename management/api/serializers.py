@@ -1,0 +1,115 @@
+"""Serializers that several resources share: rendering of responses, strict requests, searches and ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
+from icekeeper.kernel.http.serializers import KebabSerializer, Text
+from tenancy.selectors.similarity import HITS, MAX_SEARCH_LENGTH
+
+ONLY_WITH_PAGES = "Only with `page-size` or `page-token`; absent on the last page"
+LAST_PAGE = "Absent on the last page"
+
+
+class _Member(NamedTuple):
+    key: str
+    source: str
+    render: Callable[[Any, Any], Any] | None
+    child: type[ResponseSerializer] | None
+    is_list: bool
+    is_optional: bool
+
+
+class ResponseSerializer(serializers.Serializer[Any]):
+    # Renders an object or a dict: each member is what `render_<member>` returns, else the attribute or entry `source`.
+    # A member that is not required is left out when it is None. Leaf values are left to the JSON writer, which renders
+    # UUIDs, times and enums; fields are not copied per instance, so that long listings stay fast.
+    has_kebab_keys: ClassVar = True
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        return {self.key_of(name): field for name, field in super().get_fields().items()}
+
+    @classmethod
+    def key_of(cls, name: str) -> str:
+        """Return the JSON key of the field `name`."""
+        return name.replace("_", "-") if cls.has_kebab_keys else name
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        rendered: dict[str, Any] = {}
+        for member in _members(type(self)):
+            if member.render is not None:
+                value = member.render(self, instance)
+            elif isinstance(instance, dict):
+                value = instance.get(member.source)
+            else:
+                value = getattr(instance, member.source)
+            if value is None:
+                if not member.is_optional:
+                    rendered[member.key] = None
+            elif member.child is None:
+                rendered[member.key] = value
+            else:
+                child = member.child(context=self.context)
+                rendered[member.key] = (
+                    [child.to_representation(each) for each in value]
+                    if member.is_list
+                    else child.to_representation(value)
+                )
+        return rendered
+
+
+@cache
+def _members(shape: type[ResponseSerializer]) -> tuple[_Member, ...]:
+    found = []
+    for name, field in shape._declared_fields.items():  # noqa: SLF001 - the only list of a serializer's fields
+        inner = getattr(field, "child", None) or field
+        child = type(inner) if isinstance(inner, ResponseSerializer) else None
+        found.append(
+            _Member(
+                key=shape.key_of(name),
+                source=field.source or name,
+                render=getattr(shape, f"render_{name}", None),
+                child=child,
+                is_list=inner is not field,
+                is_optional=not field.required,
+            )
+        )
+    return tuple(found)
+
+
+class StrictSerializer(KebabSerializer):
+    # Rejects unknown members: a misspelled one must not be ignored.
+
+    def to_internal_value(self, data: Any) -> Any:
+        unknown = sorted(data.keys() - self.fields.keys()) if isinstance(data, dict) else []
+        if unknown:
+            raise serializers.ValidationError({unknown[0][:100]: ["There is no such member"]})
+        return super().to_internal_value(data)
+
+
+@extend_schema_field(OpenApiTypes.UUID)
+class IdText(Text):
+    """A UUID in its canonical form."""
+
+
+class SearchRequest(KebabSerializer):
+    search = Text(
+        allow_blank=True, help_text=f"The text to search for; only its first {MAX_SEARCH_LENGTH} characters count"
+    )
+    page_size = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MAX_PAGE_SIZE,
+        help_text=f"Maximum number of hits; default: {HITS}",
+    )
+    page_token = Text(
+        required=False, allow_null=True, allow_blank=True, help_text="`next-page-token` of the previous page"
+    )
