@@ -15,8 +15,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from tenancy.authz import permissions
 from management import health
+from tenancy.authz import permissions
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga import client as openfga_client
 from tenancy.authz.openfga.client import Connection, Limits, OpenFgaUnavailable
