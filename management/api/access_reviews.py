@@ -37,16 +37,7 @@ from management.api.access_review_shapes import (
     reached_objects_json,
     reached_rows,
 )
-from management.api.base import (
-    BAD_PAGE,
-    NO_WAREHOUSE,
-    PAGE,
-    PROJECT_HEADER,
-    PROJECT_REFUSALS,
-    WAREHOUSE_ID,
-    ManagementView,
-    require_parameters,
-)
+from management.api.base import ManagementView, require_parameters
 from management.api.csv_answers import CSV, csv_answer, wants_csv
 from management.api.grant_queries import (
     BAD_PRINCIPAL,
@@ -57,6 +48,7 @@ from management.api.grant_queries import (
 from management.api.grants import GrantedView
 from management.api.principals import PRINCIPAL
 from management.api.rights_places import DESCRIBED, RightsView
+from management.api.schema import BAD_PAGE, NO_WAREHOUSE, PAGE, PROJECT_ERRORS, PROJECT_HEADER, WAREHOUSE_ID
 from tenancy.grantee import Grantee
 from tenancy.models import Project, Securable
 from tenancy.refs import securable_id
@@ -128,9 +120,9 @@ class PrincipalReviewView(ManagementView):
         responses=operation_responses(
             _either(PrincipalReviewResponse, "A row for each grant", PLACES_HEADER),
             {
-                400: f"{_BAD_PRINCIPAL}, {BAD_PAGE}, {PROJECT_REFUSALS[400]}",
+                400: f"{_BAD_PRINCIPAL}, {BAD_PAGE}, {PROJECT_ERRORS[400]}",
                 403: "`GrantActionForbidden`",
-                404: f"{PROJECT_REFUSALS[404]}, {_NOBODY}",
+                404: f"{PROJECT_ERRORS[404]}, {_NOBODY}",
             },
         ),
     )
@@ -160,9 +152,9 @@ class ReachedObjectsView(RightsView):
         responses=operation_responses(
             _either(ReachedObjectsResponse, "A row for each object and grant", REACHED_HEADER),
             {
-                400: f"{_BAD_PRINCIPAL}, {BAD_PAGE}, {PROJECT_REFUSALS[400]}",
+                400: f"{_BAD_PRINCIPAL}, {BAD_PAGE}, {PROJECT_ERRORS[400]}",
                 403: "`GrantActionForbidden`",
-                404: f"{NO_WAREHOUSE}, {PROJECT_REFUSALS[404]}, {_NOBODY}",
+                404: f"{NO_WAREHOUSE}, {PROJECT_ERRORS[404]}, {_NOBODY}",
             },
         ),
     )
@@ -187,8 +179,8 @@ def _is_admin(grantee: Grantee) -> bool:
 def _object_view(kind: Securable.Type) -> type[ObjectReviewView]:
     told = DESCRIBED[kind]
     in_project = kind is not T.SERVER
-    gone = [each for each in (told.missing, PROJECT_REFUSALS[404] if in_project else None) if each]
-    bad = [BAD_PAGE, *([PROJECT_REFUSALS[400]] if in_project else [])]
+    gone = [each for each in (told.missing, PROJECT_ERRORS[404] if in_project else None) if each]
+    bad = [BAD_PAGE, *([PROJECT_ERRORS[400]] if in_project else [])]
     refusals = {400: ", ".join(bad), 403: "The type's own, such as `TableActionForbidden`"}
     described = extend_schema_view(
         get=extend_schema(

@@ -8,8 +8,8 @@ from rest_framework import serializers
 
 from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
 from management.api.action_contexts import ActionField
-from management.api.base import WITH_EXTENSIONS
 from management.api.principals import UserOrRole
+from management.api.schema import WITH_EXTENSIONS
 from management.api.tabular_shapes import IdText
 from tenancy.models import Securable
 

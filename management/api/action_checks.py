@@ -21,9 +21,10 @@ from icekeeper.kernel.http.serializers import operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.action_check_shapes import MOST_CHECKS, ActionsBatchCheckRequest, ActionsBatchCheckResponse
 from management.api.action_contexts import read_action
-from management.api.base import EXTENSIONS_HEADER, NO_WAREHOUSE, PROJECT_HEADER, ManagementView
+from management.api.base import ManagementView
 from management.api.principals import read_grantee
 from management.api.protection import MISSING
+from management.api.schema import EXTENSIONS_HEADER, NO_WAREHOUSE, PROJECT_HEADER
 from tenancy.grantee import Grantee
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef

@@ -21,10 +21,9 @@ from catalog.selectors.rights_targets import (
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import KebabSerializer, operation_responses
 from management.api.action_checks import TAGS
-from management.api.base import PROJECT_HEADER, PROJECT_REFUSALS
 from management.api.principals import PRINCIPAL, asked_principal
 from management.api.rights_places import DESCRIBED, RightsView
-from management.api.schema import BAD_USER_ID
+from management.api.schema import BAD_USER_ID, PROJECT_ERRORS, PROJECT_HEADER
 from tenancy.authz.actions import Can
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable
@@ -73,7 +72,7 @@ def _shape(kind: Securable.Type) -> type[KebabSerializer]:
 def _described(kind: Securable.Type) -> Callable[[type[V]], type[V]]:
     """What the OpenAPI document says of the route for objects of a type, which is `kind` of the view from now on."""
     told = DESCRIBED[kind]
-    bad = ["`InvalidGetAccessQuery`", BAD_USER_ID, *([PROJECT_REFUSALS[400]] if kind in _IN_PROJECTS else [])]
+    bad = ["`InvalidGetAccessQuery`", BAD_USER_ID, *([PROJECT_ERRORS[400]] if kind in _IN_PROJECTS else [])]
     gone = [*([told.missing] if told.missing else []), "`UserNotFound`, `RoleIdNotFound`"]
     operation = extend_schema(
         operation_id=f"get_{told.word}_actions",

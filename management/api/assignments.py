@@ -12,11 +12,11 @@ from rest_framework.response import Response
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import Page, listing_key
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
-from management.api.base import BAD_PAGE, EXTENSIONS_HEADER, PAGE, PROJECT_REFUSALS, paged
+from management.api.base import paged
 from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
 from management.api.principals import read_grantee, seen_json
 from management.api.rights_places import Described
-from management.api.schema import BAD_USER_ID
+from management.api.schema import BAD_PAGE, BAD_USER_ID, EXTENSIONS_HEADER, PAGE, PROJECT_ERRORS
 from management.api.tabular_shapes import IdText
 from management.api.users.serializers import SEEN
 from tenancy.authz.privileges import privileges_on
@@ -129,7 +129,7 @@ def _assignments_view(
 ) -> type[AssignmentsView]:
     """The routes of a type of object, with what the OpenAPI document says of them."""
     change, answer = _SHAPES[kind]
-    bad_place = PROJECT_REFUSALS[400] if kind is T.PROJECT else ""
+    bad_place = PROJECT_ERRORS[400] if kind is T.PROJECT else ""
     of_roles = _OF_ROLES if kind is T.ROLE else ("", "")
     bad = [each for each in (bad_place, _BAD_CHANGE, BAD_USER_ID, of_roles[0]) if each]
     relations = OpenApiParameter(

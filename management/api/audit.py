@@ -23,7 +23,8 @@ from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
 from icekeeper.kernel.ids import parse_id
-from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, ManagementView, require_parameters
+from management.api.base import ManagementView, require_parameters
+from management.api.schema import BAD_PAGE, PAGE, PROJECT_HEADER
 from management.selectors.audit_documents import audit_documents, audit_lines
 from tenancy.models import AuditRecord
 from tenancy.selectors.audit_records import AuditFilters, export_audit_records_for, list_audit_records_for

@@ -11,11 +11,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from icekeeper.kernel.http.serializers import KebabSerializer, operation_responses
-from management.api.base import PROJECT_REFUSALS
 from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
 from management.api.principals import PRINCIPAL, asked_principal
 from management.api.rights_places import Described
-from management.api.schema import BAD_USER_ID
+from management.api.schema import BAD_USER_ID, PROJECT_ERRORS
 from tenancy.authz.actions import Can
 from tenancy.authz.vocabulary import ABOUT_GRANTS, OLD_WORDS
 from tenancy.models import Securable
@@ -78,7 +77,7 @@ def _described(
     view: type[AllowedActionsView], told: Described, answer: type[KebabSerializer], **operation: Any
 ) -> type[AllowedActionsView]:
     """What the OpenAPI document says of both: `operation` is what it says of this one alone."""
-    bad = [PROJECT_REFUSALS[400]] if view.kind is T.PROJECT else []
+    bad = [PROJECT_ERRORS[400]] if view.kind is T.PROJECT else []
     refusals = told.refusals(*bad, "`InvalidGetAccessQuery`", BAD_USER_ID, missing="`UserNotFound`, `RoleIdNotFound`")
     described = extend_schema(
         tags=TAGS,

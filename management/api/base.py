@@ -19,17 +19,6 @@ from icekeeper.kernel.errors.types import BadRequest, CatalogError, NoSuchWareho
 from icekeeper.kernel.http.paging import Page, page_with_size
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.ids import parse_id
-from management.api.schema import (  # noqa: F401
-    BAD_PAGE,
-    EXTENSIONS_HEADER,
-    LAST_ADMINISTRATOR,
-    NO_WAREHOUSE,
-    PAGE,
-    PROJECT_ERRORS,
-    PROJECT_HEADER,
-    WAREHOUSE_ID,
-    WITH_EXTENSIONS,
-)
 from management.api.serializers import ResponseSerializer
 from tenancy.actor import Actor
 from tenancy.authn.requests import authenticate_request
@@ -37,7 +26,6 @@ from tenancy.models import Project, Securable
 from tenancy.selectors.projects import get_project, named_project_id
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
-PROJECT_REFUSALS = PROJECT_ERRORS
 
 
 class ManagementView(APIView):

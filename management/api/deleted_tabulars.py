@@ -12,8 +12,9 @@ from catalog.selectors.tables.deleted import DeletedTabular, list_deleted_tabula
 from catalog.services.tables.undrop import MOST_TARGETS, undrop_tabulars
 from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
-from management.api.base import BAD_PAGE, NO_WAREHOUSE, PAGE, WAREHOUSE_ID, ManagementView
+from management.api.base import ManagementView
 from management.api.protection import MISSING
+from management.api.schema import BAD_PAGE, NO_WAREHOUSE, PAGE, WAREHOUSE_ID
 from management.api.tabular_shapes import KINDS, NO_TABULAR, TabularIdentUuid, named, required_id
 from management.api.warehouses import TAGS
 

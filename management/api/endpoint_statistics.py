@@ -19,8 +19,9 @@ from icekeeper.kernel.errors.types import BadRequest, InvalidPageToken
 from icekeeper.kernel.http.page_tokens import read_page_token, write_page_token
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
 from icekeeper.kernel.ids import parse_id
-from management.api.base import PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
+from management.api.base import ManagementView
 from management.api.projects.schema import TAGS
+from management.api.schema import PROJECT_ERRORS, PROJECT_HEADER
 from management.models.endpoint_statistic import NO_WAREHOUSE
 from management.selectors.endpoint_statistics import MAX_ENTRIES, Window, list_endpoint_statistics_for
 
@@ -111,8 +112,8 @@ class EndpointStatisticsView(ManagementView):
         responses=operation_responses(
             {200: EndpointStatisticsResponse},
             {
-                400: f"{PROJECT_REFUSALS[400]}, `InvalidPaginationToken`",
-                404: f"{PROJECT_REFUSALS[404]}, `NoSuchWarehouseException`",
+                400: f"{PROJECT_ERRORS[400]}, `InvalidPaginationToken`",
+                404: f"{PROJECT_ERRORS[404]}, `NoSuchWarehouseException`",
                 413: "`PayloadTooLargeException`",
             },
         ),

@@ -8,10 +8,11 @@ from rest_framework.response import Response
 
 from catalog.selectors.explanations import explain_for
 from icekeeper.kernel.http.serializers import operation_responses
-from management.api.base import PROJECT_HEADER, ManagementView
+from management.api.base import ManagementView
 from management.api.explanation_shapes import ExplainRequest, ExplainResponse, explanation_json
 from management.api.permission_places import TAGS
 from management.api.permission_questions import BAD_QUESTION, NOTHING_THERE, read_question
+from management.api.schema import PROJECT_HEADER
 from tenancy.authz.vocabulary import ALL_WORDS
 
 

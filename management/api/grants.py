@@ -12,16 +12,7 @@ from catalog.selectors.grants import GrantPlace, list_grantable_for, list_grants
 from catalog.selectors.rights_targets import RightsTarget, find_tag_target, find_target, target_project, the_server
 from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.serializers import empty_response, operation_responses
-from management.api.base import (
-    BAD_PAGE,
-    EXTENSIONS_HEADER,
-    PAGE,
-    PROJECT_HEADER,
-    PROJECT_REFUSALS,
-    ManagementView,
-    paged,
-    require_parameters,
-)
+from management.api.base import ManagementView, paged, require_parameters
 from management.api.grant_queries import (
     BAD_PRINCIPAL,
     PAGE_NAMES,
@@ -43,7 +34,7 @@ from management.api.grant_shapes import (
 )
 from management.api.principals import PRINCIPAL
 from management.api.rights_places import DESCRIBED, RightsView
-from management.api.schema import BAD_USER_ID
+from management.api.schema import BAD_PAGE, BAD_USER_ID, EXTENSIONS_HEADER, PAGE, PROJECT_ERRORS, PROJECT_HEADER
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import Securable
 from tenancy.selectors.tag_definitions import tag_id_not_found
@@ -121,9 +112,9 @@ class GrantsView(ManagementView):
         responses=operation_responses(
             {200: ListGrantsResponse},
             {
-                400: f"`MissingGrantPrincipal`, {BAD_PRINCIPAL}, {BAD_PAGE}, {PROJECT_REFUSALS[400]}",
+                400: f"`MissingGrantPrincipal`, {BAD_PRINCIPAL}, {BAD_PAGE}, {PROJECT_ERRORS[400]}",
                 403: _MAY_NOT,
-                404: PROJECT_REFUSALS[404],
+                404: PROJECT_ERRORS[404],
             },
         ),
     )
@@ -216,8 +207,8 @@ def _described_place(kind: Securable.Type) -> dict[str, Any]:
     told = DESCRIBED[kind]
     if kind is T.SERVER:
         return {"parameters": [], "refusals": {400: ""}}
-    missing = dict.fromkeys([*([told.missing] if told.missing else []), PROJECT_REFUSALS[404]])
-    refusals = {400: f"{PROJECT_REFUSALS[400]}, ", 404: ", ".join(missing)}
+    missing = dict.fromkeys([*([told.missing] if told.missing else []), PROJECT_ERRORS[404]])
+    refusals = {400: f"{PROJECT_ERRORS[400]}, ", 404: ", ".join(missing)}
     return {"parameters": [*told.parameters, PROJECT_HEADER], "refusals": refusals}
 
 

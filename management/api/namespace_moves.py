@@ -14,8 +14,9 @@ from catalog.services.namespaces.move import move_namespace
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text, operation_responses
 from icekeeper.kernel.ids import parse_id
-from management.api.base import NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
+from management.api.base import ManagementView
 from management.api.protection import MISSING
+from management.api.schema import NO_WAREHOUSE, WAREHOUSE_ID
 from management.api.warehouses import TAGS
 
 

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from icekeeper.kernel.http.serializers import KebabSerializer, operation_responses
-from management.api.base import PROJECT_HEADER, ManagementView
+from management.api.base import ManagementView
 from management.api.permission_places import TAGS
 from management.api.permission_questions import (
     BAD_QUESTION,
@@ -20,6 +20,7 @@ from management.api.permission_questions import (
     operation_shape,
     read_question,
 )
+from management.api.schema import PROJECT_HEADER
 from tenancy.authz.vocabulary import OLD_WORDS
 from tenancy.models import Securable
 from tenancy.selectors.allowed_actions import is_allowed_for

@@ -21,10 +21,9 @@ from catalog.selectors.rights_targets import (
 )
 from icekeeper.kernel.http.raw_path import decode_segment
 from management.api import rights_places
-from management.api.base import PROJECT_HEADER
 from management.api.protection import MISSING
 from management.api.rights_places import Described, RightsView
-from management.api.schema import PROJECT_ID
+from management.api.schema import PROJECT_HEADER, PROJECT_ID
 from tenancy.models import Project, Securable
 from tenancy.selectors.projects import require_project_id
 from tenancy.selectors.roles import role_id_not_found

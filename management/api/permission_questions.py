@@ -22,10 +22,10 @@ from catalog.selectors.rights_targets import (
 )
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
-from management.api.base import NO_WAREHOUSE, PROJECT_REFUSALS, ManagementView
+from management.api.base import ManagementView
 from management.api.principals import UserOrRole, read_grantee
 from management.api.protection import MISSING
-from management.api.schema import BAD_USER_ID
+from management.api.schema import BAD_USER_ID, NO_WAREHOUSE, PROJECT_ERRORS
 from management.api.tabular_shapes import IdText, required_id
 from tenancy.authz.actions import Can
 from tenancy.grantee import Grantee
@@ -34,8 +34,8 @@ from tenancy.models import Securable
 T = Securable.Type
 Words = Mapping[Securable.Type, Mapping[str, Can]]
 
-BAD_QUESTION: Final = f"{PROJECT_REFUSALS[400]}, {BAD_USER_ID}"
-NOTHING_THERE: Final = f"{', '.join(MISSING.values())}, {NO_WAREHOUSE}, {PROJECT_REFUSALS[404]}"
+BAD_QUESTION: Final = f"{PROJECT_ERRORS[400]}, {BAD_USER_ID}"
+NOTHING_THERE: Final = f"{', '.join(MISSING.values())}, {NO_WAREHOUSE}, {PROJECT_ERRORS[404]}"
 
 _ALIASES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("table_id", "view_id", "view-id", "generic_table_id", "generic-table-id"), "table-id"),

@@ -17,7 +17,8 @@ from catalog.services.set_protection import set_protection
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import Flag, operation_responses
 from icekeeper.kernel.ids import parse_id
-from management.api.base import NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
+from management.api.base import ManagementView
+from management.api.schema import NO_WAREHOUSE, WAREHOUSE_ID
 from management.api.warehouses import TAGS
 from tenancy.models import Securable
 

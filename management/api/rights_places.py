@@ -15,9 +15,9 @@ from catalog.selectors.addressed import Address
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.ids import parse_id
-from management.api.base import NO_WAREHOUSE, PROJECT_REFUSALS, WAREHOUSE_ID, ManagementView
+from management.api.base import ManagementView
 from management.api.protection import MISSING
-from management.api.schema import NO_ROLE, NO_USER, ROLE_ID, USER_ID
+from management.api.schema import NO_ROLE, NO_USER, NO_WAREHOUSE, PROJECT_ERRORS, ROLE_ID, USER_ID, WAREHOUSE_ID
 from management.api.tag_definitions import TAG_ID
 from tenancy.models import Securable
 
@@ -56,7 +56,7 @@ def _in_warehouse(kind: Securable.Type, shape: str) -> Described:
 
 DESCRIBED: Final[Mapping[Securable.Type, Described]] = {
     T.SERVER: Described("the server", "server", "Server", [], None),
-    T.PROJECT: Described("a project", "project", "Project", [], PROJECT_REFUSALS[404]),
+    T.PROJECT: Described("a project", "project", "Project", [], PROJECT_ERRORS[404]),
     T.WAREHOUSE: Described("a warehouse", "warehouse", "Warehouse", [WAREHOUSE_ID], NO_WAREHOUSE),
     T.NAMESPACE: _in_warehouse(T.NAMESPACE, "Namespace"),
     T.TABLE: _in_warehouse(T.TABLE, "Table"),

@@ -10,8 +10,9 @@ from rest_framework.response import Response
 from catalog.models import Tabular
 from catalog.selectors.tables.search import FoundTabular, Wanted, search_tabulars_for
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
-from management.api.base import BAD_PAGE, NO_WAREHOUSE, WAREHOUSE_ID, ManagementView, paged
+from management.api.base import ManagementView, paged
 from management.api.protection import MISSING
+from management.api.schema import BAD_PAGE, NO_WAREHOUSE, WAREHOUSE_ID
 from management.api.searches import next_page_token, search_page
 from management.api.serializers import ONLY_WITH_PAGES, SearchRequest
 from management.api.tabular_shapes import KINDS, IdText, TabularIdentUuid, required_id

@@ -16,7 +16,8 @@ from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from icekeeper.kernel.ids import parse_id
-from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView, paged
+from management.api.base import ManagementView, paged
+from management.api.schema import BAD_PAGE, PAGE, PROJECT_ERRORS, PROJECT_HEADER
 from management.api.tabular_shapes import required_id
 from tenancy.authz.actions import Can
 from tenancy.models import TagDefinition
@@ -28,8 +29,8 @@ TAGS = ["tag"]
 SOURCES = ["manual"]
 SCOPES = TagDefinition.Scope.values
 TAG_ID = OpenApiParameter("tag_definition_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description="Its `id`")
-NO_DEFINITION = f"`TagDefinitionIdNotFound`, {PROJECT_REFUSALS[404]}"
-BAD_DEFINITION = f"{PROJECT_REFUSALS[400]}, `InvalidTagName`, `ReservedTagNamespace`, `InvalidTagDefinition`, "
+NO_DEFINITION = f"`TagDefinitionIdNotFound`, {PROJECT_ERRORS[404]}"
+BAD_DEFINITION = f"{PROJECT_ERRORS[400]}, `InvalidTagName`, `ReservedTagNamespace`, `InvalidTagDefinition`, "
 BAD_DEFINITION += "`InvalidTagValue`"
 IN_SCOPE = "What may carry the tag"
 
@@ -171,7 +172,7 @@ class TagDefinitionsView(ManagementView):
             OpenApiParameter("name", OpenApiTypes.STR, description="Only the one of this name, whatever its case"),
         ],
         responses=operation_responses(
-            {200: TagDefinitionListResponse}, PROJECT_REFUSALS | {400: f"{PROJECT_REFUSALS[400]}, {BAD_PAGE}"}
+            {200: TagDefinitionListResponse}, PROJECT_ERRORS | {400: f"{PROJECT_ERRORS[400]}, {BAD_PAGE}"}
         ),
     )
     def get(self, request: Request) -> Response:
@@ -189,7 +190,7 @@ class TagDefinitionsView(ManagementView):
         request=CreateTagDefinitionRequest,
         responses=operation_responses(
             {201: TagDefinitionResponse},
-            {400: BAD_DEFINITION, 404: PROJECT_REFUSALS[404], 409: "`TagNameAlreadyExists`"},
+            {400: BAD_DEFINITION, 404: PROJECT_ERRORS[404], 409: "`TagNameAlreadyExists`"},
         ),
     )
     def post(self, request: Request) -> Response:
@@ -216,7 +217,7 @@ class TagDefinitionView(TagDefinitionResourceView):
         tags=TAGS,
         summary="One tag definition",
         parameters=[TAG_ID, PROJECT_HEADER],
-        responses=operation_responses({200: TagDefinitionResponse}, {400: PROJECT_REFUSALS[400], 404: NO_DEFINITION}),
+        responses=operation_responses({200: TagDefinitionResponse}, {400: PROJECT_ERRORS[400], 404: NO_DEFINITION}),
     )
     def get(self, request: Request, tag_definition_id: str) -> Response:
         definition = get_tag_definition_for(
@@ -250,7 +251,7 @@ class TagDefinitionView(TagDefinitionResourceView):
         responses=operation_responses(
             empty_response("Deleted"),
             {
-                400: f"{PROJECT_REFUSALS[400]}, `ReservedTagNamespace`",
+                400: f"{PROJECT_ERRORS[400]}, `ReservedTagNamespace`",
                 404: NO_DEFINITION,
                 409: "`TagDefinitionInUse`: something carries it, perhaps a table that was dropped and can be restored",
             },
@@ -279,7 +280,7 @@ class TagAttachmentsView(TagDefinitionResourceView):
             OpenApiParameter("warehouseId", OpenApiTypes.UUID, description="Only in this warehouse"),
         ],
         responses=operation_responses(
-            {200: TagAttachmentListResponse}, {400: f"{PROJECT_REFUSALS[400]}, {BAD_PAGE}", 404: NO_DEFINITION}
+            {200: TagAttachmentListResponse}, {400: f"{PROJECT_ERRORS[400]}, {BAD_PAGE}", 404: NO_DEFINITION}
         ),
     )
     def get(self, request: Request, tag_definition_id: str) -> Response:

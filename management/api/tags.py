@@ -19,8 +19,9 @@ from catalog.services.tags import attach_tag, detach_tag
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from icekeeper.kernel.ids import parse_id
-from management.api.base import NO_WAREHOUSE, PROJECT_HEADER, PROJECT_REFUSALS, WAREHOUSE_ID, ManagementView
+from management.api.base import ManagementView
 from management.api.protection import MISSING
+from management.api.schema import NO_WAREHOUSE, PROJECT_ERRORS, PROJECT_HEADER, WAREHOUSE_ID
 from management.api.tag_definitions import SOURCES, TAGS, TaggedNamespace, TaggedWarehouse
 from tenancy.models import Securable
 from tenancy.selectors.tag_attachments import TargetTag
@@ -152,7 +153,7 @@ def described(kind: str, *, of_columns: bool = False) -> Callable[[type[V]], typ
     """What the OpenAPI document says of the routes for `kind`, or for the columns of a table."""
     noun, thing = kind.replace("-", " "), kind.replace("-", "_")
     target, operation = (f"a column of a {noun}", f"{thing}_column") if of_columns else (f"a {noun}", thing)
-    parameters, missing = [WAREHOUSE_ID, PROJECT_HEADER], [NO_WAREHOUSE, PROJECT_REFUSALS[404]]
+    parameters, missing = [WAREHOUSE_ID, PROJECT_HEADER], [NO_WAREHOUSE, PROJECT_ERRORS[404]]
     if kind != "warehouse":
         object_id = OpenApiParameter(
             "object_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description=f"The {noun}'s id"
@@ -160,7 +161,7 @@ def described(kind: str, *, of_columns: bool = False) -> Callable[[type[V]], typ
         parameters, missing = [*parameters, object_id], [MISSING[kind], *missing]
     if of_columns:
         parameters, missing = [*parameters, COLUMN_NAME], [NO_COLUMN, *missing]
-    bad = PROJECT_REFUSALS[400]
+    bad = PROJECT_ERRORS[400]
     listing = {
         "get": extend_schema(
             operation_id=f"list_{operation}_tags",
@@ -277,8 +278,8 @@ class AllColumnTagsView(TaggedView):
         responses=operation_responses(
             {200: ColumnTagListResponse},
             {
-                400: PROJECT_REFUSALS[400],
-                404: f"{MISSING['table']}, {NO_WAREHOUSE}, {PROJECT_REFUSALS[404]}",
+                400: PROJECT_ERRORS[400],
+                404: f"{MISSING['table']}, {NO_WAREHOUSE}, {PROJECT_ERRORS[404]}",
             },
         ),
     )

@@ -10,8 +10,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from icekeeper.kernel.http.serializers import KebabSerializer, empty_response, operation_responses
-from management.api.base import NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
+from management.api.base import ManagementView
 from management.api.protection import ProtectionResponse, SetProtectionRequest
+from management.api.schema import NO_WAREHOUSE, WAREHOUSE_ID
 from management.api.warehouse_shapes import (
     RenameWarehouseRequest,
     SetManagedByRequest,

@@ -11,7 +11,8 @@ from rest_framework.response import Response
 from catalog.selectors.warehouse_statistics import HOUR, list_warehouse_statistics_for
 from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
-from management.api.base import BAD_PAGE, EXTENSIONS_HEADER, NO_WAREHOUSE, WAREHOUSE_ID, WITH_EXTENSIONS, ManagementView
+from management.api.base import ManagementView
+from management.api.schema import BAD_PAGE, EXTENSIONS_HEADER, NO_WAREHOUSE, WAREHOUSE_ID, WITH_EXTENSIONS
 from management.api.warehouses import TAGS
 
 

@@ -11,14 +11,14 @@ from rest_framework.response import Response
 
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
 from icekeeper.kernel.ids import new_id
-from management.api.base import (
+from management.api.base import ManagementView
+from management.api.schema import (
     EXTENSIONS_HEADER,
     NO_WAREHOUSE,
+    PROJECT_ERRORS,
     PROJECT_HEADER,
-    PROJECT_REFUSALS,
     WAREHOUSE_ID,
     WITH_EXTENSIONS,
-    ManagementView,
 )
 from management.api.warehouse_shapes import (
     CreateWarehouseRequest,
@@ -72,7 +72,7 @@ class WarehouseCreationValidationView(ManagementView):
         description=f"Needs the right to make one. {OUTCOME}",
         parameters=[PROJECT_HEADER, EXTENSIONS_HEADER],
         request=CreateWarehouseRequest,
-        responses=operation_responses({200: ValidationResponse}, PROJECT_REFUSALS),
+        responses=operation_responses({200: ValidationResponse}, PROJECT_ERRORS),
     )
     def post(self, request: Request) -> Response:
         body = self.body(CreateWarehouseRequest)

@@ -11,15 +11,8 @@ from catalog.services.delete_warehouse import delete_warehouse
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.http.serializers import empty_response, operation_responses
-from management.api.base import (
-    BAD_PAGE,
-    NO_WAREHOUSE,
-    PAGE,
-    PROJECT_HEADER,
-    PROJECT_REFUSALS,
-    WAREHOUSE_ID,
-    ManagementView,
-)
+from management.api.base import ManagementView
+from management.api.schema import BAD_PAGE, NO_WAREHOUSE, PAGE, PROJECT_ERRORS, PROJECT_HEADER, WAREHOUSE_ID
 from management.api.warehouse_shapes import (
     CreateWarehouseRequest,
     WarehouseListResponse,
@@ -62,7 +55,7 @@ class WarehousesView(ManagementView):
             *PAGE,
         ],
         responses=operation_responses(
-            {200: WarehouseListResponse}, {**PROJECT_REFUSALS, 400: f"{PROJECT_REFUSALS[400]}, {BAD_PAGE}"}
+            {200: WarehouseListResponse}, {**PROJECT_ERRORS, 400: f"{PROJECT_ERRORS[400]}, {BAD_PAGE}"}
         ),
     )
     def get(self, request: Request) -> Response:
@@ -89,9 +82,9 @@ class WarehousesView(ManagementView):
         responses=operation_responses(
             {201: WarehouseResponse},
             {
-                400: f"{PROJECT_REFUSALS[400]}, {BAD_NAME}, {BAD_POLICY}, {BAD_STORAGE}",
+                400: f"{PROJECT_ERRORS[400]}, {BAD_NAME}, {BAD_POLICY}, {BAD_STORAGE}",
                 403: "`InstanceAdminRequired`: to make one that is managed",
-                404: PROJECT_REFUSALS[404],
+                404: PROJECT_ERRORS[404],
                 409: NAME_TAKEN,
                 412: NO_SECRETS,
                 413: "`PayloadTooLargeException`",
