@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias, Typed
 
 from catalog.iceberg.snapshots import OPERATIONS
 from catalog.iceberg.types import SUPPORTED_FORMAT_VERSIONS
-from icekeeper.kernel.json.shapes import Keywords, Long, Uuid
+from icekeeper.kernel.json.shapes import Keywords, Long, NamedUnion, Uuid
 
 TimeMs: TypeAlias = Annotated[Long, "Milliseconds since 1970-01-01T00:00:00Z"]
 Strings: TypeAlias = dict[str, str]
@@ -17,12 +17,16 @@ Strings: TypeAlias = dict[str, str]
 _TRANSFORM: Final = "Such as identity, year, month, day, hour, void, bucket[16] or truncate[4]"
 _OWN_ID: Final = "Assigned by the server in a new one"
 
+ColumnType: TypeAlias = Annotated[
+    Any, NamedUnion("Type", lambda: (str, StructTypeDocument, ListTypeDocument, MapTypeDocument))
+]
+
 StructFieldDocument = TypedDict(
     "StructFieldDocument",
     {
         "id": int,
         "name": str,
-        "type": "str | StructTypeDocument | ListTypeDocument | MapTypeDocument",
+        "type": ColumnType,
         "required": bool,
         "doc": NotRequired[str],
         "initial-default": NotRequired[Annotated[Any, "From format version 3 on"]],
@@ -41,7 +45,7 @@ ListTypeDocument = TypedDict(
     {
         "type": Literal["list"],
         "element-id": int,
-        "element": "str | StructTypeDocument | ListTypeDocument | MapTypeDocument",
+        "element": ColumnType,
         "element-required": bool,
     },
 )
@@ -50,9 +54,9 @@ MapTypeDocument = TypedDict(
     {
         "type": Literal["map"],
         "key-id": int,
-        "key": "str | StructTypeDocument | ListTypeDocument | MapTypeDocument",
+        "key": ColumnType,
         "value-id": int,
-        "value": "str | StructTypeDocument | ListTypeDocument | MapTypeDocument",
+        "value": ColumnType,
         "value-required": bool,
     },
 )

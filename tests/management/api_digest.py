@@ -84,7 +84,7 @@ class _Reader:
             request=self._body(self._resolved(operation.get("requestBody", {}))),
             answers={
                 str(status): self._body(self._resolved(answers[status]))
-                for status in sorted(answers)
+                for status in sorted(answers, key=str)
                 if str(status).startswith("2")
             },
         )

@@ -55,6 +55,14 @@ class TaggedUnion:
     suffix: str = ""
 
 
+@dataclass(frozen=True, eq=False)
+class NamedUnion:
+    """A value of one of several types, as a component of its own. `kinds` is called late, as types may be recursive."""
+
+    name: str
+    kinds: Callable[[], tuple[Any, ...]]
+
+
 @dataclass(frozen=True)
 class Variant:
     """One kind of a `TaggedUnion`."""
@@ -74,7 +82,10 @@ class Body:
     @classmethod
     def of(cls, shape: Any) -> Body:
         """A name ends with `Document` where the product has a class of the component's name, too."""
-        return cls(shape.name if isinstance(shape, TaggedUnion) else shape.__name__.removesuffix("Document"), shape)
+        return cls(
+            shape.name if isinstance(shape, TaggedUnion | NamedUnion) else shape.__name__.removesuffix("Document"),
+            shape,
+        )
 
 
 Reference = Callable[[Body], Schema]
@@ -84,6 +95,8 @@ Reference = Callable[[Body], Schema]
 def body_schema(shape: Any, refer: Reference) -> Schema:
     if isinstance(shape, TaggedUnion):
         return _tagged_union(shape, refer)
+    if isinstance(shape, NamedUnion):
+        return {"oneOf": [type_schema(kind, refer) for kind in shape.kinds()]}
     if isinstance(shape, Variant):
         return _object({shape.tag: Literal[shape.value], **shape.members}, refer)
     schema = _object(get_type_hints(shape, include_extras=True), refer)
@@ -150,7 +163,7 @@ def _union(kinds: tuple[Any, ...], refer: Reference) -> Schema:
 
 
 def _annotated(kind: Any, notes: tuple[Any, ...], refer: Reference) -> Schema:
-    union = next((note for note in notes if isinstance(note, TaggedUnion)), None)
+    union = next((note for note in notes if isinstance(note, TaggedUnion | NamedUnion)), None)
     schema = type_schema(kind, refer) if union is None else refer(Body.of(union))
     keywords: Schema = {}
     for note in notes:
