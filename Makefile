@@ -2,13 +2,14 @@
 
 PYTHON ?= python3
 ARGS ?=
+RUNS ?=
 IN := .venv/bin/python
 
 # Progress is shown when it happens, also where the output is a pipe (CI).
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test test-long test-engines lint lint-style lint-types lint-layers lint-migrations lint-openapi lint-docs lint-words \
+.PHONY: help setup demo run test test-all test-long test-engines lint lint-style lint-types lint-layers lint-migrations lint-openapi lint-docs lint-words \
 	fmt bench rck parts openapi docs constraints clean python environment
 
 help: ## Show this list
@@ -26,11 +27,15 @@ run: export LAKEKEEPER__BIND_IP ?= 127.0.0.1
 run: setup ## Serve on 127.0.0.1:8181 until Ctrl-C; state stays in .icekeeper/
 	@$(IN) manage.py quickstart $(ARGS)
 
-test: parts ## Run all tests, on SQLite and on PostgreSQL (ARGS="-k commits" goes to pytest)
-	@$(IN) -m scripts.run_tests $(ARGS)
+test: environment ## Run the tests that need nothing but Python, on SQLite and on PostgreSQL (ARGS="-k commits" goes to pytest)
+	@$(IN) -m tests.parts --packages
+	@$(IN) -m scripts.run_tests --runs "sqlite postgres" $(ARGS)
+
+test-all: parts ## Run all tests, with servers, object stores, OpenFGA, Keycloak and Spark (RUNS="parts" for some of the runs)
+	@$(IN) -m scripts.run_tests $(if $(RUNS),--runs "$(RUNS)") $(ARGS)
 
 test-long: parts ## The same with the long random and fault runs
-	@ICEKEEPER_TEST_LONG=1 $(IN) -m scripts.run_tests $(ARGS)
+	@ICEKEEPER_TEST_LONG=1 $(IN) -m scripts.run_tests $(if $(RUNS),--runs "$(RUNS)") $(ARGS)
 
 test-engines: environment ## Run real engines: Trino with the Open Policy Agent, Flink, Kafka Connect, Sail, iceberg-js
 	@$(IN) -m tests.parts --engines

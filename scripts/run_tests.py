@@ -1,12 +1,14 @@
-"""`make test`: three pytest runs, one exit status, and which real parts were there.
+"""`make test` and `make test-all`: pytest runs beside each other, one exit status, and which real parts were found.
 
-One is on SQLite, one on PostgreSQL, and one has what need not be seen on both databases and takes long: Spark, object
-stores, random requests. All run at once, as each waits for databases, servers and Spark much of the time, and what they
-say comes one behind the other. `tests/conftest.py` knows which tests each has (`--run`). Arguments go to pytest.
+Each run selects its tests by `--run` (`tests/conftest.py`). All runs start at once, as each waits for databases,
+servers and Spark much of the time; their output is printed one run after another. Other arguments go to pytest.
+
+    python -m scripts.run_tests --runs "sqlite postgres" -k commits
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -20,8 +22,14 @@ from typing import IO
 
 from tests.parts import registry
 
-DATABASES = {"sqlite": "sqlite", "postgres": "postgres", "once": "postgres"}
-"""Of each run, by its name."""
+DATABASES = {
+    "sqlite": "sqlite",
+    "postgres": "postgres",
+    "servers-sqlite": "sqlite",
+    "servers-postgres": "postgres",
+    "parts": "postgres",
+}
+"""The database of each run."""
 NOTHING_COLLECTED = 5
 LOOK_SECONDS = 0.5
 
@@ -73,22 +81,29 @@ def show(run: Run) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    _, *others = DATABASES
+    parser = argparse.ArgumentParser(prog="run_tests", description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", default=" ".join(DATABASES), help=f"names of {', '.join(DATABASES)} (default: all)")
+    options, pytest_arguments = parser.parse_known_args(arguments)
+    names = options.runs.split()
+    if unknown := set(names) - set(DATABASES) or not names:
+        parser.error(f"--runs takes names of {', '.join(DATABASES)}, not {unknown or 'none'}")
+    _, *others = names
     with ExitStack() as files:
         outputs = {name: files.enter_context(NamedTemporaryFile(prefix=f"icekeeper-tests-{name}-")) for name in others}
-        runs = [Run(name, arguments, outputs.get(name)) for name in DATABASES]
+        runs = [Run(name, pytest_arguments, outputs.get(name)) for name in names]
         for run in runs:
             show(run)
         statuses = [run.wait() for run in runs]
-    print("\nReal parts:")
-    for line in registry.report():
-        print(f"  {line}")
+    if "parts" in names:
+        print("\nReal parts:")
+        for line in registry.report():
+            print(f"  {line}")
     # A selection (`-k`) may leave some of the runs empty, but not all.
     has_failed = any(status not in {0, NOTHING_COLLECTED} for status in statuses)
     is_empty = all(status == NOTHING_COLLECTED for status in statuses)
-    outcome = "failed" if has_failed else "no tests" if is_empty else "passed"
-    told = [f"{run.name} status {run.wait()} in {run.seconds:.0f} s" for run in runs]
-    print(f"Tests {outcome}: {', '.join(told)}", flush=True)
+    result = "failed" if has_failed else "no tests" if is_empty else "passed"
+    details = [f"{run.name} status {run.wait()} in {run.seconds:.0f} s" for run in runs]
+    print(f"Tests {result}: {', '.join(details)}", flush=True)
     return int(has_failed or is_empty)
 
 

@@ -21,14 +21,20 @@ DATABASE_FIXTURES = {"db", "transactional_db", "live_catalog", "run_environment"
 STARTED_PARTS = {"keycloak", "minio", "seaweedfs", "azurite", "fake_gcs", "openfga", "opa"}
 """Fixtures that start the part of their name."""
 
-STARTED_ONCE = {"spark", "keycloak"}
-"""Parts that take so long to start that one run has all their tests, also those that ask for no database."""
+RUNS = ("sqlite", "postgres", "servers-sqlite", "servers-postgres", "parts", "engines")
+"""`make test` has the first two, `make test-all` the first five, `make test-engines` the last."""
 
-RUNS = ("sqlite", "postgres", "once", "engines")
-"""Those of `make test`: each database, and the tests with parts of other makers. Then that of `make test-engines`."""
+PACKAGED_PARTS = {"postgresql", "shell"}
+"""Parts that `make test` installs or finds on any machine; tests that need another one are in the run `parts`."""
 
 BOTH_DATABASES = ("faults", "model", "workers")
 """Folders whose tests are all about the database."""
+
+SERVER_FOLDERS = ("documentation", "faults", "model", "server", "workers")
+"""Folders whose tests start processes of the product, kill them, or let them work for long."""
+
+SERVER_CLASSES = ("CatalogServer", "BareServer")
+"""A test module that imports one of these starts servers."""
 
 IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
 
@@ -72,7 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--run",
         choices=RUNS,
-        help="this is the run of that name of `make test` or `make test-engines`: leave out what it need not run",
+        help="select the tests of this run of `make test`, `make test-all` or `make test-engines`",
     )
 
 
@@ -127,25 +133,35 @@ def _needs_keycloak(item: pytest.Item) -> bool:
 
 
 def _runs_of(item: pytest.Item) -> set[str]:
-    """The runs of `make test` and `make test-engines` that have this test.
+    """The runs that have this test.
 
     A test that uses a database runs on PostgreSQL, and on SQLite too if the databases can differ in what it is about:
     locks, order, paging, plans, counts, migrations, names, workers, faults, and each service and selector once. Those
-    have the mark `both_databases`. A test without a database runs once. A test with a part of another maker runs once
-    too, on PostgreSQL: it proves what we do with that part, and the same code does it on SQLite with local files.
+    have the mark `both_databases`. A test without a database runs once, in the run of SQLite. Tests that start servers
+    of the product have runs of their own. A test with a part of another maker runs once, on PostgreSQL: it proves what
+    we do with that part, and the same code does it on SQLite with local files.
     """
-    parts = {mark.args[0] for mark in item.iter_markers("part")}
+    parts = {mark.args[0] for mark in item.iter_markers("part")} - PACKAGED_PARTS
     if _is_below(item, "engines"):
-        return {"engines"} if parts & set(registry.LARGE_ENGINES) else {"once", "engines"}
-    if _is_below(item, "fuzz"):
-        return {"once"}  # on PostgreSQL, which takes less of what is hostile
+        return {"engines"} if parts & set(registry.LARGE_ENGINES) else {"parts", "engines"}
+    if parts or _is_below(item, "fuzz"):  # random requests: on PostgreSQL, which takes less of what is hostile
+        return {"parts"}
+    prefix = "servers-" if _starts_servers(item) else ""
+    return {f"{prefix}{database}" for database in _databases_of(item)}
+
+
+def _databases_of(item: pytest.Item) -> set[str]:
     needs_database = item.get_closest_marker("django_db") or DATABASE_FIXTURES & set(getattr(item, "fixturenames", ()))
-    if parts & STARTED_ONCE or (parts and needs_database):
-        return {"once"}
     if not needs_database:
         return {"sqlite"}
     is_marked = item.get_closest_marker("both_databases") or any(_is_below(item, folder) for folder in BOTH_DATABASES)
     return {"sqlite", "postgres"} if is_marked else {"postgres"}
+
+
+def _starts_servers(item: pytest.Item) -> bool:
+    if any(_is_below(item, folder) for folder in SERVER_FOLDERS) or "live_catalog" in getattr(item, "fixturenames", ()):
+        return True
+    return isinstance(item, pytest.Function) and any(hasattr(item.module, name) for name in SERVER_CLASSES)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

