@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import hypothesis
@@ -33,8 +34,11 @@ BOTH_DATABASES = ("faults", "model", "workers")
 SERVER_FOLDERS = ("documentation", "faults", "model", "server", "workers")
 """Folders whose tests start processes of the product, kill them, or let them work for long."""
 
-SERVER_CLASSES = ("CatalogServer", "BareServer")
-"""A test module that imports one of these starts servers."""
+SERVER_NAMES = ("CatalogServer", "BareServer", "live_catalog")
+"""A test module that names one of these starts servers."""
+
+PART_FOLDERS = ("engines", "fuzz", "keycloak", "spark")
+"""Folders that are all in the run `parts`."""
 
 IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
 
@@ -97,6 +101,18 @@ def pytest_report_header() -> list[str]:
     return [f"database: {registry.look_up('postgresql') if RUN.postgres else 'SQLite'}"]
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import what a run of another name has, as far as the folder or the text of the module shows it."""
+    run = config.getoption("--run")
+    if run in {None, "engines", "parts"}:
+        return None
+    if any(collection_path == HERE / folder for folder in PART_FOLDERS):
+        return True
+    if not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
+        return None
+    return True if _starts_servers(collection_path) != run.startswith("servers-") else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
@@ -146,7 +162,7 @@ def _runs_of(item: pytest.Item) -> set[str]:
         return {"engines"} if parts & set(registry.LARGE_ENGINES) else {"parts", "engines"}
     if parts or _is_below(item, "fuzz"):  # random requests: on PostgreSQL, which takes less of what is hostile
         return {"parts"}
-    prefix = "servers-" if _starts_servers(item) else ""
+    prefix = "servers-" if _starts_servers(item.path) else ""
     return {f"{prefix}{database}" for database in _databases_of(item)}
 
 
@@ -158,10 +174,12 @@ def _databases_of(item: pytest.Item) -> set[str]:
     return {"sqlite", "postgres"} if is_marked else {"postgres"}
 
 
-def _starts_servers(item: pytest.Item) -> bool:
-    if any(_is_below(item, folder) for folder in SERVER_FOLDERS) or "live_catalog" in getattr(item, "fixturenames", ()):
+@cache
+def _starts_servers(module: Path) -> bool:
+    if any(module.is_relative_to(HERE / folder) for folder in SERVER_FOLDERS):
         return True
-    return isinstance(item, pytest.Function) and any(hasattr(item.module, name) for name in SERVER_CLASSES)
+    source = module.read_text()
+    return any(name in source for name in SERVER_NAMES)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
