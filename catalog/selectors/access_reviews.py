@@ -26,8 +26,8 @@ from tenancy.authz.access_review import Rights, Source
 from tenancy.authz.actions import SEEN_BY
 from tenancy.authz.errors import deny_as_missing
 from tenancy.authz.permissions import check_permissions, require_permission
-from tenancy.authz.principal import Subject
 from tenancy.authz.privileges import reads_grants
+from tenancy.authz.subject import Subject
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Project, Role, Securable
 from tenancy.refs import ObjectRef

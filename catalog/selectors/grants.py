@@ -26,8 +26,8 @@ from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.errors import deny_as_missing
 from tenancy.authz.permissions import check_permissions
 from tenancy.authz.port import PermissionCheck
-from tenancy.authz.principal import lasting
 from tenancy.authz.privileges import Privilege, grant_action, privileges_on
+from tenancy.authz.subject import is_unexpired
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Grant, Project, Securable
 from tenancy.refs import ObjectRef, securable_id
@@ -74,7 +74,7 @@ def list_grants_of_for(
     top = Securable.objects.values_list("path", flat=True).get(pk=securable_id(Securable.Type.PROJECT, project.pk))
     rows = (
         Grant.objects.filter(Q(user_id=grantee.user_id) if grantee.role_id is None else Q(role_id=grantee.role_id))
-        .filter(lasting(now()), pk__gt=page.after_id())
+        .filter(is_unexpired(now()), pk__gt=page.after_id())
         # Compared as text: LIKE takes no notice of case on SQLite, and ids of projects differ by it.
         .annotate(root=Substr("path", 1, len(top)))
         .annotate(step=Substr("path", len(top) + 1, _WAREHOUSE_STEP))

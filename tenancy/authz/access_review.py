@@ -1,4 +1,4 @@
-"""The relation rows of access reviews: of all principals of an object, or of all that one principal holds."""
+"""Access reviews: the effective privileges of all principals on an object, or of one principal on all objects."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tenancy.authz.builtin.queries import IS_BELOW, SHOWS
 from tenancy.authz.builtin.role_paths import Way
 from tenancy.authz.model import MANAGED_ACCESS, UP, rights_model
 from tenancy.authz.permissions import NOT_BY_OVERRIDE
-from tenancy.authz.principal import Subject, lasting
 from tenancy.authz.securables import end_of
+from tenancy.authz.subject import Subject, is_unexpired
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Grant, Securable
 
@@ -190,7 +190,7 @@ SELECT DISTINCT g.path FROM tenancy_grant AS g
    AND g.path ~>~ %s AND g.path ~<~ %s AND (g.path ~>~ %s OR g.securable_id = ANY(%s))
  ORDER BY g.path USING ~<~ LIMIT %s
 """
-"""Of the objects below one on which an asker holds something, and that are behind a path or lead to it."""
+"""Of the objects below one on which an subject holds something, and that are behind a path or lead to it."""
 
 
 _WALK: Final = """
@@ -234,7 +234,7 @@ def read_nodes(paths: Collection[str]) -> dict[str, tuple[Node, ...]]:
 
 def read_granted(ids: Collection[str], holders: Q) -> list[GrantedRow]:
     """What `holders` have on some securables, in the order in which it was granted."""
-    rows = Grant.objects.filter(lasting(now()), holders, securable_id__in=ids).order_by("pk")
+    rows = Grant.objects.filter(is_unexpired(now()), holders, securable_id__in=ids).order_by("pk")
     return [
         GrantedRow(role_id if user_id is None else user_id, own_id, privilege, end)
         for user_id, role_id, own_id, privilege, end in rows.values_list(
@@ -271,11 +271,11 @@ def read_users_seeing(below: Sequence[str], user_ids: Sequence[str]) -> dict[str
     return found
 
 
-def read_granted_paths(asker: Subject, roles: Collection[UUID], top: str, *, after: str, limit: int) -> list[str]:
-    """The paths below `top` of objects on which the asker holds something: the first `limit` behind `after`, and those
-    that lead to that."""
+def read_granted_paths(subject: Subject, roles: Collection[UUID], top: str, *, after: str, limit: int) -> list[str]:
+    """Return paths below `top` of objects with a grant to the subject: the first `limit` after `after`, and those of
+    its parents."""
     leading = after.strip("/").split("/")
-    params: list[Any] = [asker.user_id, list(roles), now(), top, end_of(top), max(after, top), leading]
+    params: list[Any] = [subject.user_id, list(roles), now(), top, end_of(top), max(after, top), leading]
     rows = fetch_all("default", GRANTED_PATHS, [*params, limit + len(leading)])
     return [row[0] for row in rows]
 

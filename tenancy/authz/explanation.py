@@ -40,19 +40,16 @@ from tenancy.authz.model import (
 )
 from tenancy.authz.permissions import Standing, standing_reason
 from tenancy.authz.port import authorizer
-from tenancy.authz.principal import Subject, is_holders, lasting
 from tenancy.authz.privileges import ASSIGNEE
 from tenancy.authz.securables import end_of
+from tenancy.authz.subject import Subject, is_granted_to, is_unexpired
 from tenancy.models import Grant, Securable
 from tenancy.refs import ObjectRef, securable_id
 
 
 @dataclass(frozen=True, slots=True)
 class GrantRow:
-    """A grant that counts for the asker: to them, or to the role of the last of `through`, memberships that lead there.
-
-    `expires_at` None: it does not end.
-    """
+    """A grant to the subject, or to a role that the memberships of `through` lead to; `expires_at` None: no end."""
 
     privilege: str
     securable_id: str
@@ -62,13 +59,13 @@ class GrantRow:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """`path` leads to the object; `ways` are the asker's roles with the shortest way into each.
+    """`path` leads to the object; `ways` are the subject's roles with the shortest way into each.
 
     `grants` are those on the path by object and privilege, of several the one that came by the shortest way, and of
     those by ways of one length the one that lasts longest, memberships and grant together.
     """
 
-    asker: Subject
+    subject: Subject
     path: tuple[Node, ...]
     ways: Mapping[UUID, Way]
     grants: Mapping[tuple[str, str], GrantRow]
@@ -81,7 +78,7 @@ class Rows:
         """A grant on something below the object at `place` of the path that makes it visible."""
         top = "".join(f"{node.id}/" for node in self.path[: place + 1])
         shown = [top, end_of(top), MOST_LOOKED_AT]
-        params = [self.asker.user_id, now(), *shown, list(self.ways), now(), *shown, MOST_LOOKED_AT]
+        params = [self.subject.user_id, now(), *shown, list(self.ways), now(), *shown, MOST_LOOKED_AT]
         return min(_told(fetch_all("default", _SHOWN_BELOW, params), self.ways), key=_distance, default=None)
 
 
@@ -95,7 +92,7 @@ SELECT g.path, g.id, g.privilege, g.securable_id, g.role_id, g.expires_at FROM t
  ORDER BY g.path USING ~<~, g.id LIMIT %s"""  # noqa: S608 - constants, as below
 
 
-# Each arm by its own index: for an OR all would be gone through that the asker was ever granted.
+# Each arm by its own index: for an OR all would be gone through that the subject was ever granted.
 _SHOWN_BELOW: Final = f"""
 SELECT privilege, securable_id, role_id, expires_at FROM (
     SELECT * FROM ({_SHOWN.format(whose="g.user_id = %s")}) AS own
@@ -105,17 +102,19 @@ SELECT privilege, securable_id, role_id, expires_at FROM (
 """  # noqa: S608
 
 
-def read_rows(asker: Subject, own_id: str) -> Rows:
+def read_rows(subject: Subject, own_id: str) -> Rows:
     """What `read_held` reads of the securable `own_id`, with whom it is granted to and the ways into their roles."""
-    first = read_memberships_of(asker)
+    first = read_memberships_of(subject)
     ways = read_graph_out_of([each.role_id for each in first]).shortest_ways(first)
-    path = read_held(asker, list(ways), [own_id]).paths[own_id]
-    granted = Grant.objects.filter(lasting(now()), is_holders(asker, ways), securable_id__in=[node.id for node in path])
+    path = read_held(subject, list(ways), [own_id]).paths[own_id]
+    granted = Grant.objects.filter(
+        is_unexpired(now()), is_granted_to(subject, ways), securable_id__in=[node.id for node in path]
+    )
     grants: dict[tuple[str, str], GrantRow] = {}
     columns = granted.order_by("pk").values_list("privilege", "securable_id", "role_id", "expires_at")
     for row in sorted([*_told(columns[:MOST_LOOKED_AT], ways), *_assigned(path, ways)], key=_distance):
         grants.setdefault((row.securable_id, row.privilege), row)
-    return Rows(asker, path, ways, grants)
+    return Rows(subject, path, ways, grants)
 
 
 def _told(rows: Iterable[Sequence[Any]], ways: Mapping[UUID, Way]) -> list[GrantRow]:
@@ -132,7 +131,7 @@ def _told(rows: Iterable[Sequence[Any]], ways: Mapping[UUID, Way]) -> list[Grant
 
 
 def _assigned(path: Iterable[Node], ways: Mapping[UUID, Way]) -> list[GrantRow]:
-    """That the asker is in a role on the path: granted to whoever is a member.
+    """That the subject is in a role on the path: granted to whoever is a member.
 
     Who owns it has a grant that says so. A role that is assumed, or named by a token, is in itself alone.
     """
@@ -161,7 +160,7 @@ ALLOWALL: Final = "allowall"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """That the asker has `relation` to a securable: by `grant`, else because of the step before."""
+    """That the subject has `relation` to a securable: by `grant`, else because of the step before."""
 
     relation: str
     securable_id: str
@@ -170,7 +169,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Cure:
-    """A privilege on a securable that would let the asker."""
+    """A privilege on a securable that would let the subject."""
 
     privilege: str
     securable_id: str
@@ -203,10 +202,10 @@ def explain(actor: Actor, action: Can, ref: ObjectRef) -> Explanation:
     standing = None if reason is None else reason.value
     if standing is None and authorizer().name == ALLOWALL:
         standing = ALLOWALL
-    asker = Subject.of(actor)
-    if asker.user_id is None and asker.assumed_role is None:  # nothing can be granted to nobody
+    subject = Subject.of(actor)
+    if subject.user_id is None and subject.assumed_role is None:  # nothing can be granted to nobody
         return Explanation(standing=standing)
-    rows = read_rows(asker, securable_id(*ref))
+    rows = read_rows(subject, securable_id(*ref))
     relation = f"can_{action.value}"
     chain = _Prover(rows).prove(relation)
     if chain is not None:

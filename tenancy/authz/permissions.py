@@ -1,4 +1,9 @@
-"""TODO."""
+"""Permission checks: `require_permission` for one operation, `are_allowed` for lists.
+
+Some decisions are the same for every backend (`Standing`); all others are made by the backend (`tenancy.authz.port`).
+Required permissions are checked again before a write when permissions changed meanwhile
+(`icekeeper.kernel.request.permission_recheck`).
+"""
 
 from __future__ import annotations
 
@@ -26,11 +31,11 @@ NOT_BY_OVERRIDE: Final = frozenset(
     {Can.READ_DATA, Can.WRITE_DATA, Can.SELECT, Can.ASSUME, Can.CHANGE_OWNERSHIP, Can.SET_MANAGED_ACCESS}
     | {action for action in Can if action.value.startswith("grant_")}
 )
-"""What an instance admin needs grants for like everybody: data, roles, and the grants of others."""
+"""Actions for which an instance admin needs grants like every user: on data, on roles, and on grants."""
 
 
 class Standing(StrEnum):
-    """What settles whether somebody may, whatever is granted."""
+    """Why a permission is decided without the backend."""
 
     INTERNAL = "internal"
     BLOCKED = "blocked"
@@ -39,65 +44,66 @@ class Standing(StrEnum):
 
 
 def standing_right(actor: Actor, action: Can, ref: ObjectRef) -> bool | None:
-    """Whether `actor` may do `action` on the object, None where that is the backend's to say."""
+    """Return the decision that is independent of the backend; None when the backend decides."""
     reason = standing_reason(actor, action, ref)
     return None if reason is None else reason is not Standing.BLOCKED
 
 
 def standing_reason(actor: Actor, action: Can, ref: ObjectRef) -> Standing | None:
-    """What settles whether `actor` may do `action` on the object, None where that is the backend's to say."""
+    """Return why the decision is independent of the backend; None when the backend decides."""
     if actor.is_internal:
         return Standing.INTERNAL
     if actor.is_blocked:
         return Standing.BLOCKED
     if ref.type is Securable.Type.ROLE and action is Can.READ_METADATA:
-        return Standing.EVERYBODY  # whoever meets a role's id may learn its name
+        return Standing.EVERYBODY  # every caller that knows the id of a role may read its name
     if action not in NOT_BY_OVERRIDE and is_instance_admin(actor):
         return Standing.INSTANCE_ADMIN
     return None
 
 
-def check_permissions(actor: Actor, questions: Sequence[PermissionCheck]) -> list[bool]:
-    """Whether `actor` may, for each of the questions, in their order; the backend is asked once.
+def check_permissions(actor: Actor, checks: Sequence[PermissionCheck]) -> list[bool]:
+    """Return for each check, in order, whether it is allowed; calls the backend at most once.
 
-    Raises `AuthorizationBackendError` (503) when it cannot be.
+    Raises `AuthorizationBackendError` (503) when the backend is unavailable.
     """
-    return _answers(actor, questions, lambda rest: port.authorizer().decide(actor, rest))
+    return _decide(actor, checks, lambda rest: port.authorizer().decide(actor, rest))
 
 
-def check_permissions_at(actor: Actor, questions: Sequence[PermissionCheck], at: datetime) -> list[bool]:
+def check_permissions_at(actor: Actor, checks: Sequence[PermissionCheck], at: datetime) -> list[bool]:
     """As `check_permissions`, at a later moment, by the current grants. An assumed role must be assumable then."""
     if actor.assumed_role is not None:
         in_person = replace(actor, assumed_role=None)
         assuming: PermissionCheck = (Can.ASSUME, ObjectRef(Securable.Type.ROLE, actor.assumed_role))
         if not check_permissions_at(in_person, [assuming], at)[0]:
-            return [False] * len(questions)
-    return _answers(actor, questions, lambda rest: port.authorizer().decide_at(actor, rest, at))
+            return [False] * len(checks)
+    return _decide(actor, checks, lambda rest: port.authorizer().decide_at(actor, rest, at))
 
 
 def is_allowed(actor: Actor, action: Can, securable_type: Securable.Type, object_id: object) -> bool:
-    """`require` as a question, for what shows less to some."""
+    """Check one permission without requiring it, for responses that show less without it."""
     return check_permissions(actor, [(action, ObjectRef(securable_type, object_id))])[0]
 
 
 def are_allowed(actor: Actor, action: Can, objects: Sequence[ObjectRef]) -> Iterator[bool]:
-    """Whether `actor` may do `action` on each of the objects, in their order; for lists that may end before.
+    """Yield for each object, in order, whether `actor` may do `action` on it; for lists that may stop early.
 
-    The backend is asked as answers are come to. Raises `AuthorizationBackendError` (503) then when it cannot be.
+    The backend is called as decisions are consumed, and raises `AuthorizationBackendError` (503) then.
     """
-    answers = [standing_right(actor, action, ref) for ref in objects]
-    open_questions = [(action, ref) for ref, answer in zip(objects, answers, strict=True) if answer is None]
-    decided = port.authorizer().decide_in_turn(actor, open_questions) if open_questions else iter(())
-    yield from (next(decided) if answer is None else answer for answer in answers)
+    decisions = [standing_right(actor, action, ref) for ref in objects]
+    undecided = [(action, ref) for ref, decision in zip(objects, decisions, strict=True) if decision is None]
+    by_backend = port.authorizer().decide_in_turn(actor, undecided) if undecided else iter(())
+    for decision in decisions:
+        yield next(by_backend) if decision is None else decision
 
 
 def require_permission(
     actor: Actor, action: Can, securable_type: Securable.Type, object_id: object, *, missing: CatalogError | None = None
 ) -> None:
-    """Raises `Forbidden` (403) unless `actor` may do `action` on the object.
+    """Raise `Forbidden` (403) unless `actor` may do `action` on the object.
 
-    Where even that the object exists must stay hidden from the actor, it raises `missing` instead: what the caller
-    would raise if there were none.
+    When the object must stay hidden from the actor, raise `missing` instead: the error for an object that does not
+    exist.
     """
     require_permission_and_check(actor, action, ObjectRef(securable_type, object_id), (), missing=missing)
 
@@ -105,85 +111,85 @@ def require_permission(
 def require_permission_and_check(
     actor: Actor, action: Can, ref: ObjectRef, more: Sequence[Can], *, missing: CatalogError | None = None
 ) -> list[bool]:
-    """As `require`, and whether `actor` may do each of `more` on the object; the backend is asked once."""
-    stamp = permission_epoch.current()
+    """As `require_permission`, and return whether each of `more` is allowed too; calls the backend once."""
+    epoch = permission_epoch.current()
     seen_by = SEEN_BY.get(ref.type, action)
-    asked = list(dict.fromkeys((action, seen_by, *more)))
-    answers = dict(zip(asked, check_permissions(actor, [(each, ref) for each in asked]), strict=True))
-    if answers[action]:
-        recheck_before_write(actor, [(action, ref)], stamp, missing)
-        return [answers[each] for each in more]
-    if missing is not None and not answers[seen_by] and ref.type in SEEN_BY:
+    actions = list(dict.fromkeys((action, seen_by, *more)))
+    allowed = dict(zip(actions, check_permissions(actor, [(each, ref) for each in actions]), strict=True))
+    if allowed[action]:
+        recheck_before_write(actor, [(action, ref)], epoch, missing)
+        return [allowed[each] for each in more]
+    if missing is not None and not allowed[seen_by] and ref.type in SEEN_BY:
         raise deny_as_missing(actor, action, ref, missing)
     raise action_forbidden(actor, action, ref, missing)
 
 
-class _Permit(NamedTuple):
+class _RequiredPermission(NamedTuple):
     actor: Actor
-    question: PermissionCheck
-    stamp: int
+    check: PermissionCheck
+    epoch: int
     missing: CatalogError | None
 
 
 def recheck_before_write(
-    actor: Actor, questions: Sequence[PermissionCheck], stamp: int, missing: CatalogError | None = None
+    actor: Actor, checks: Sequence[PermissionCheck], epoch: int, missing: CatalogError | None = None
 ) -> None:
-    """That the request goes on because `actor` may do these; `stamp` is that of before they were asked.
+    """Record that the request depends on these permissions; `epoch` is the one before they were checked.
 
-    `missing` is as of `require`, for questions about one object.
+    `missing` is as for `require_permission`, for checks on one object.
     """
-    record_overrides(actor, [each for each in questions if standing_reason(actor, *each) is Standing.INSTANCE_ADMIN])
-    for question in questions:
-        permission_recheck.record(_ask_again, _Permit(actor, question, stamp, missing))
+    record_overrides(actor, [each for each in checks if standing_reason(actor, *each) is Standing.INSTANCE_ADMIN])
+    for check in checks:
+        permission_recheck.record(_recheck, _RequiredPermission(actor, check, epoch, missing))
 
 
-def record_overrides(actor: Actor, questions: Sequence[PermissionCheck]) -> None:
-    """Record in the audit trail which of these an instance admin may do as such alone: by no grant.
+def record_overrides(actor: Actor, checks: Sequence[PermissionCheck]) -> None:
+    """Audit which of these are allowed to an instance admin without any grant.
 
-    One more question to the backend. While it cannot be asked, the override alone counts.
+    Calls the backend once more. While the backend is unavailable, all of them are audited.
     """
-    if not questions or actor.is_internal:
+    if not checks or actor.is_internal:
         return
     try:
-        granted = port.authorizer().decide(actor, questions)
+        granted = port.authorizer().decide(actor, checks)
     except AuthorizationBackendError:
-        granted = [False] * len(questions)
-    for (action, (securable_type, object_id)), is_granted in zip(questions, granted, strict=True):
+        granted = [False] * len(checks)
+    for (action, ref), is_granted in zip(checks, granted, strict=True):
         if not is_granted:
-            record_override(actor=actor, action=action, object_type=securable_type.value, object_id=object_id)
+            record_override(actor=actor, action=action, object_type=ref.type.value, object_id=ref.id)
 
 
 def required_permissions(actor: Actor) -> list[PermissionCheck]:
-    """What the request at hand goes on because `actor` may do, each once; nothing outside requests."""
-    permits = permission_recheck.recorded(_ask_again)
-    return list(dict.fromkeys(each.question for each in permits if each.actor == actor))
+    """Return the permissions that the current request depends on, without duplicates; empty outside requests."""
+    required = permission_recheck.recorded(_recheck)
+    return list(dict.fromkeys(each.check for each in required if each.actor == actor))
 
 
-def _ask_again(permits: list[_Permit]) -> None:
-    """Raises `Forbidden` (403) for what has been taken away. No question as long as no rights have changed.
+def _recheck(required: list[_RequiredPermission]) -> None:
+    """Raise `Forbidden` (403) for a permission that was revoked. Checks nothing while the epoch is the same.
 
-    What is gone is not judged: whoever wants it finds that out.
+    Objects that were deleted meanwhile are skipped: the write itself finds that they do not exist.
     """
-    stamp = permission_epoch.current()
-    old = [each for each in permits if each.stamp != stamp]
-    for actor in {id(each.actor): each.actor for each in old}.values():
-        asked = {each.question: each.missing for each in old if each.actor is actor}
-        answers = zip(asked, check_permissions(actor, list(asked)), strict=True)
-        refused = [question for question, answer in answers if not answer]
-        there = are_registered([ref for _, ref in refused]) if refused else []
-        for (action, ref), is_there in zip(refused, there, strict=True):
-            if is_there:
-                raise action_forbidden(actor, action, ref, asked[action, ref])
-    permits[:] = [each._replace(stamp=stamp) for each in permits]
+    epoch = permission_epoch.current()
+    outdated = [each for each in required if each.epoch != epoch]
+    for actor in {id(each.actor): each.actor for each in outdated}.values():
+        missing = {each.check: each.missing for each in outdated if each.actor is actor}
+        allowed = zip(missing, check_permissions(actor, list(missing)), strict=True)
+        denied = [check for check, is_still_allowed in allowed if not is_still_allowed]
+        exists = are_registered([ref for _, ref in denied]) if denied else []
+        for (action, ref), does_exist in zip(denied, exists, strict=True):
+            if does_exist:
+                raise action_forbidden(actor, action, ref, missing[action, ref])
+    required[:] = [each._replace(epoch=epoch) for each in required]
 
 
-def _answers(
-    actor: Actor, questions: Sequence[PermissionCheck], decide: Callable[[Sequence[PermissionCheck]], list[bool]]
+def _decide(
+    actor: Actor, checks: Sequence[PermissionCheck], by_backend: Callable[[Sequence[PermissionCheck]], list[bool]]
 ) -> list[bool]:
-    """What is settled whoever decides, and of the rest what `decide` says."""
-    answers: list[bool | None] = [standing_right(actor, action, ref) for action, ref in questions]
-    open_questions = [question for question, answer in zip(questions, answers, strict=True) if answer is None]
-    if not open_questions:
-        return [bool(answer) for answer in answers]
-    rest = iter(require_decision_for_each(decide(open_questions), open_questions))
-    return [next(rest) if answer is None else answer for answer in answers]
+    """Decide what does not depend on the backend, and the rest with `by_backend`."""
+    decisions: list[bool | None] = [standing_right(actor, action, ref) for action, ref in checks]
+    undecided = [check for check, decision in zip(checks, decisions, strict=True) if decision is None]
+    if not undecided:
+        return [bool(decision) for decision in decisions]
+    rest = iter(require_decision_for_each(by_backend(undecided), undecided))
+    return [next(rest) if decision is None else decision for decision in decisions]

@@ -1,9 +1,4 @@
-"""The one question about rights, and who answers it.
-
-Services and selectors call `require`, listings `are_allowed`, `visible_ids` and `all_visible`. Required permissions are
-checked again before a write if grants changed meanwhile (`icekeeper.kernel.request.permission_recheck`).
-`LAKEKEEPER__AUTHZ_BACKEND` selects the backend; `tenancy.authz.permissions` holds what is true for every backend.
-"""
+"""The port of authorization backends, and the backend that `LAKEKEEPER__AUTHZ_BACKEND` selects."""
 
 from __future__ import annotations
 
@@ -24,53 +19,52 @@ from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 
 PermissionCheck = tuple[Can, ObjectRef]
-"""Whether somebody may do something on an object."""
-
+"""An action and the object to check it on."""
 
 NO_OBJECT = UUID(int=0)
-"""The id of no object of any type."""
+"""An id that no object has."""
 
 
 class Authorizer(ABC):
-    """Who decides. A class of a deployment's own is named by `LAKEKEEPER__AUTHZ_BACKEND` with its dotted path.
+    """Decides permission checks. A deployment may name a class of its own in `LAKEKEEPER__AUTHZ_BACKEND`.
 
-    It raises `AuthorizationBackendError` when it cannot tell: what is not known to be allowed is not.
+    Methods raise `AuthorizationBackendError` (503) when they cannot decide: the check is denied then.
     """
 
     name: ClassVar[str]
     """Shown by `GET /management/v1/info`."""
 
     @abstractmethod
-    def decide(self, actor: Actor, questions: Sequence[PermissionCheck]) -> list[bool]:
-        """An answer for each question, in their order. Objects that there are not answer no."""
+    def decide(self, actor: Actor, checks: Sequence[PermissionCheck]) -> list[bool]:
+        """Return a decision for each check, in order. Unknown objects are denied."""
 
-    def decide_in_turn(self, actor: Actor, questions: Sequence[PermissionCheck]) -> Iterator[bool]:
-        """As `decide`, for lists, which may end before the last answer: what costs much is asked as it is come to."""
-        yield from require_decision_for_each(self.decide(actor, questions), questions)
+    def decide_in_turn(self, actor: Actor, checks: Sequence[PermissionCheck]) -> Iterator[bool]:
+        """As `decide`, for lists that may stop early: expensive decisions are made as they are consumed."""
+        yield from require_decision_for_each(self.decide(actor, checks), checks)
 
-    def decide_at(self, actor: Actor, questions: Sequence[PermissionCheck], at: datetime) -> list[bool]:
-        """As `decide`, of a moment to come and by what is granted now: for backends whose rights end to say.
+    def decide_at(self, actor: Actor, checks: Sequence[PermissionCheck], at: datetime) -> list[bool]:
+        """As `decide`, at a later moment, by the current grants; for backends whose grants expire.
 
-        Asked only about what `actor` may do now.
+        Called only for checks that are allowed now.
         """
-        return self.decide(actor, questions)
+        return self.decide(actor, checks)
 
     @abstractmethod
     def visible_ids(
         self, actor: Actor, *, parent: ObjectRef, child_type: Securable.Type, after: UUID, limit: int
     ) -> list[UUID]:
-        """The first `limit` ids behind `after` of what `actor` sees of the direct children of `parent`, in order.
+        """Return the first `limit` ids after `after`, in order, of the children of `parent` that `actor` may see.
 
-        Asked only for who may not do `Can.LIST_EVERYTHING` on the parent.
+        Called only for actors without `Can.LIST_EVERYTHING` on the parent.
         """
 
     def all_visible(self, actor: Actor, *, parent: ObjectRef, child_type: Securable.Type, after: UUID) -> set[int]:
-        """All that `visible_ids` would find, by `UUID.int`: numbers are made and compared in a fraction of the time."""
+        """Return all ids that `visible_ids` finds, as `UUID.int`: integers are much faster to create and compare."""
         ids = self.visible_ids(actor, parent=parent, child_type=child_type, after=after, limit=EVERYTHING)
         return {each.int for each in ids}
 
     def all_visible_of(self, actor: Actor, *, parents: Sequence[ObjectRef], child_type: Securable.Type) -> set[int]:
-        """As `all_visible`, of the children of several objects, and of a type that has no children itself."""
+        """As `all_visible`, for the children of several objects, of a type that has no children itself."""
         found: set[int] = set()
         for parent in parents:
             found |= self.all_visible(actor, parent=parent, child_type=child_type, after=NO_OBJECT)
@@ -78,17 +72,17 @@ class Authorizer(ABC):
 
 
 class AllowAll(Authorizer):
-    """Everybody may do everything: for laptops, and for networks that guard the server themselves."""
+    """Allows everything: for laptops, and for networks that protect the server themselves."""
 
     name = "allowall"
 
-    def decide(self, actor: Actor, questions: Sequence[PermissionCheck]) -> list[bool]:
-        return [True] * len(questions)
+    def decide(self, actor: Actor, checks: Sequence[PermissionCheck]) -> list[bool]:
+        return [True] * len(checks)
 
     def visible_ids(
         self, actor: Actor, *, parent: ObjectRef, child_type: Securable.Type, after: UUID, limit: int
     ) -> list[UUID]:
-        raise RuntimeError("nobody's view is asked for: everybody may list everything")
+        raise RuntimeError("every actor may list everything, so visible ids are never read")
 
 
 _BACKENDS = {
@@ -101,11 +95,11 @@ _BACKENDS = {
 @cache
 def authorizer() -> Authorizer:
     chosen: str = settings.ICEKEEPER.effective_authz_backend
-    made: Authorizer = import_string(_BACKENDS.get(chosen, chosen))()
-    return made
+    backend: Authorizer = import_string(_BACKENDS.get(chosen, chosen))()
+    return backend
 
 
-def require_decision_for_each(decided: list[bool], questions: Sequence[PermissionCheck]) -> list[bool]:
-    if len(decided) != len(questions):
-        raise RuntimeError("the authorizer did not answer each question")
+def require_decision_for_each(decided: list[bool], checks: Sequence[PermissionCheck]) -> list[bool]:
+    if len(decided) != len(checks):
+        raise RuntimeError("the authorizer did not decide each check")
     return decided

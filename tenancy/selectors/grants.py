@@ -16,8 +16,8 @@ from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor
 from tenancy.authz.permissions import require_permission
-from tenancy.authz.principal import lasting
 from tenancy.authz.privileges import ASSIGNEE, reads_grants
+from tenancy.authz.subject import is_unexpired
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, RoleMember, Securable
 from tenancy.refs import ObjectRef, securable_id
@@ -79,7 +79,7 @@ def list_grants_on(*, ref: ObjectRef, wanted: GrantFilter, page: Page) -> tuple[
 
 
 def _behind(rows: QuerySet[M], after: UUID, at: datetime) -> QuerySet[M]:
-    return rows.filter(lasting(at), pk__gt=after).order_by("pk")
+    return rows.filter(is_unexpired(at), pk__gt=after).order_by("pk")
 
 
 def _is_to(grantee: Grantee, role_field: str) -> Q:

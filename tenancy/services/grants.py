@@ -23,8 +23,8 @@ from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import grant_changed
 from tenancy.authz.permission_epoch import bump_permission_epoch, permission_epoch
 from tenancy.authz.permissions import check_permissions, recheck_before_write
-from tenancy.authz.principal import lasting
 from tenancy.authz.privileges import ASSIGNEE, PASS_GRANTS, grant_action, is_privilege, reads_grants
+from tenancy.authz.subject import is_unexpired
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.refs import ObjectRef, securable_id
@@ -309,7 +309,7 @@ def _revoke(on: Securable, change: GrantSpec) -> bool:
 
 
 def _is_lasting(on: Securable, change: GrantSpec) -> bool:
-    return _rows(on, change).filter(lasting(now())).exists()
+    return _rows(on, change).filter(is_unexpired(now())).exists()
 
 
 def _rows(on: Securable, change: GrantSpec) -> QuerySet[Grant] | QuerySet[RoleMember]:

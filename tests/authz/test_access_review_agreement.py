@@ -16,7 +16,7 @@ from tenancy.authz.access_review import EVERYBODYS
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.model import rights_model
-from tenancy.authz.principal import Subject
+from tenancy.authz.subject import Subject
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.refs import ObjectRef, securable_id

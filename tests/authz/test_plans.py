@@ -22,7 +22,7 @@ from tenancy.authz.access_review import read_path
 from tenancy.authz.builtin import queries
 from tenancy.authz.builtin.role_paths import Entry, Membership, Way
 from tenancy.authz.explanation import Rows
-from tenancy.authz.principal import Subject
+from tenancy.authz.subject import Subject
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, Securable, User
 from tenancy.refs import ObjectRef, securable_id

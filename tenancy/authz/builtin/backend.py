@@ -26,14 +26,14 @@ from tenancy.authz.builtin.queries import (
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.port import Authorizer, PermissionCheck
-from tenancy.authz.principal import Subject
+from tenancy.authz.subject import Subject
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
 
-MOST_OBJECTS: Final = 50_000
-"""Each of one asker, about half a KB."""
+MAX_CACHED_OBJECTS: Final = 50_000
+"""Each of one subject, about half a KB."""
 
-MOST_ASKERS: Final = 10_000
+MAX_CACHED_SUBJECTS: Final = 10_000
 """Whose roles are remembered."""
 
 
@@ -41,29 +41,29 @@ class BuiltinAuthorizer(Authorizer):
     name = "builtin"
 
     def __init__(self) -> None:
-        self._objects: Memory[Evaluation] = Memory(MOST_OBJECTS)
-        self._askers: Memory[Roles] = Memory(MOST_ASKERS)
+        self._objects: Memory[Evaluation] = Memory(MAX_CACHED_OBJECTS)
+        self._subject_roles: Memory[Roles] = Memory(MAX_CACHED_SUBJECTS)
 
     def decide(self, actor: Actor, questions: Sequence[PermissionCheck]) -> list[bool]:
         """One statement for all that is not remembered, and seldom one more for what lies below something else.
 
-        Before it one for the roles of an asker who is not remembered.
+        Before it one for the roles of an subject who is not remembered.
         """
-        asker = Subject.of(actor)
+        subject = Subject.of(actor)
         asked = [(securable_id(*ref), f"can_{action.value}") for action, ref in questions]
-        found = self._remembered(asker, [own_id for own_id, _ in asked])
+        found = self._remembered(subject, [own_id for own_id, _ in asked])
         shows: dict[str, bool] = {}
         unknown = list(dict.fromkeys(own_id for own_id, _ in asked if own_id not in found))
         if unknown:
             below = [own_id for own_id, relation in asked if own_id not in found and looks_below(own_id, relation)]
-            read, shows = self._read(asker, unknown, list(dict.fromkeys(below)))
+            read, shows = self._read(subject, unknown, list(dict.fromkeys(below)))
             found |= read
         informed = {own_id: found[own_id].informed(shows) for own_id in shows}
         answers = [informed.get(own_id, found[own_id]).holds(relation) for own_id, relation in asked]
-        return self._looking_below(asker, asked, answers, {**found, **informed})
+        return self._looking_below(subject, asked, answers, {**found, **informed})
 
     def _looking_below(
-        self, asker: Subject, asked: Sequence[tuple[str, str]], answers: list[bool], found: Mapping[str, Evaluation]
+        self, subject: Subject, asked: Sequence[tuple[str, str]], answers: list[bool], found: Mapping[str, Evaluation]
     ) -> list[bool]:
         """The answers once it is known what lies below, where that could make a yes of a no."""
         pairs = list(zip(asked, answers, strict=True))
@@ -71,7 +71,7 @@ class BuiltinAuthorizer(Authorizer):
         wanted = sorted({each for own_id in open_ids for each in found[own_id].wanted})
         if not wanted:
             return answers
-        shows = read_shows_below(asker, self.roles_of(asker).ids, wanted)
+        shows = read_shows_below(subject, self.roles_of(subject).ids, wanted)
         informed = {own_id: found[own_id].informed(shows) for own_id in open_ids}
         return [
             answer or (own_id in informed and informed[own_id].holds(relation)) for (own_id, relation), answer in pairs
@@ -79,10 +79,10 @@ class BuiltinAuthorizer(Authorizer):
 
     def decide_at(self, actor: Actor, questions: Sequence[PermissionCheck], at: datetime) -> list[bool]:
         """Two statements. Nothing is remembered, and what lies below the objects does not count."""
-        asker = Subject.of(actor)
+        subject = Subject.of(actor)
         asked = [(securable_id(*ref), f"can_{action.value}") for action, ref in questions]
         ids = list(dict.fromkeys(own_id for own_id, _ in asked))
-        held = read_held(asker, read_roles(asker, at=at).ids, ids, at=at)
+        held = read_held(subject, read_roles(subject, at=at).ids, ids, at=at)
         found = {own_id: Evaluation(path) for own_id, path in held.paths.items()}
         return [found[own_id].holds(relation) for own_id, relation in asked]
 
@@ -90,54 +90,54 @@ class BuiltinAuthorizer(Authorizer):
         self, actor: Actor, *, parent: ObjectRef, child_type: Securable.Type, after: UUID, limit: int
     ) -> list[UUID]:
         """One statement. What inherits its visibility from the parent is not among them: ask for that first."""
-        asker = Subject.of(actor)
-        roles = self.roles_of(asker).ids
-        return read_shown_children(asker, roles, parent, child_type.value, after=after, limit=limit)
+        subject = Subject.of(actor)
+        roles = self.roles_of(subject).ids
+        return read_shown_children(subject, roles, parent, child_type.value, after=after, limit=limit)
 
     def all_visible(self, actor: Actor, *, parent: ObjectRef, child_type: Securable.Type, after: UUID) -> set[int]:
-        asker = Subject.of(actor)
-        return read_all_shown_children(asker, self.roles_of(asker).ids, parent, child_type.value, after=after)
+        subject = Subject.of(actor)
+        return read_all_shown_children(subject, self.roles_of(subject).ids, parent, child_type.value, after=after)
 
     def all_visible_of(self, actor: Actor, *, parents: Sequence[ObjectRef], child_type: Securable.Type) -> set[int]:
         """One statement, which looks into the index of grants once for each parent and grantee."""
-        asker = Subject.of(actor)
-        return read_shown_leaves(asker, self.roles_of(asker).ids, parents, child_type.value)
+        subject = Subject.of(actor)
+        return read_shown_leaves(subject, self.roles_of(subject).ids, parents, child_type.value)
 
     def forget(self) -> None:
         """Remember nothing any more."""
         self._objects.clear()
-        self._askers.clear()
+        self._subject_roles.clear()
 
-    def roles_of(self, asker: Subject) -> Roles:
-        known = self._askers.get(asker)
+    def roles_of(self, subject: Subject) -> Roles:
+        known = self._subject_roles.get(subject)
         if known is not None:
             return known.value
         stamp = permission_epoch.current()
-        found = read_roles(asker)
-        self._askers.put(asker, found, stamp=stamp, ends_at=_seconds(found.expires_at))
+        found = read_roles(subject)
+        self._subject_roles.put(subject, found, stamp=stamp, ends_at=_seconds(found.expires_at))
         return found
 
-    def _remembered(self, asker: Subject, ids: Sequence[str]) -> dict[str, Evaluation]:
+    def _remembered(self, subject: Subject, ids: Sequence[str]) -> dict[str, Evaluation]:
         known: dict[str, Evaluation] = {}
         for own_id in ids:
-            kept = self._objects.get((asker, own_id))
+            kept = self._objects.get((subject, own_id))
             if kept is not None:
                 known[own_id] = kept.value
         return known
 
     def _read(
-        self, asker: Subject, ids: Sequence[str], below: Sequence[str]
+        self, subject: Subject, ids: Sequence[str], below: Sequence[str]
     ) -> tuple[dict[str, Evaluation], dict[str, bool]]:
         """The evaluations, without what lies below: objects come and go there without anybody being told."""
         stamp = permission_epoch.current()
-        roles = self.roles_of(asker)
-        held = read_held(asker, roles.ids, ids, below=below)
+        roles = self.roles_of(subject)
+        held = read_held(subject, roles.ids, ids, below=below)
         ends_at = min(_seconds(held.expires_at), _seconds(roles.expires_at))
         found = {}
         for own_id, path in held.paths.items():
             found[own_id] = Evaluation(path)
             if any(node.held - {MANAGED_ACCESS} for node in path):
-                self._objects.put((asker, own_id), found[own_id], stamp=stamp, ends_at=ends_at)
+                self._objects.put((subject, own_id), found[own_id], stamp=stamp, ends_at=ends_at)
         return found, dict(held.shows_below)
 
 

@@ -30,7 +30,7 @@ VISIBLE: Final = "can_get_metadata"
 
 
 class Node(NamedTuple):
-    """An object on a path: its type, its securable's id, and the direct relations that the asker has to it."""
+    """An object on a path: its type, its securable's id, and the direct relations that the subject has to it."""
 
     type: str
     id: str
@@ -55,7 +55,7 @@ class Evaluation:
         return Evaluation(self._path, {**self._shows_below, **shows_below})
 
     def holds(self, relation: str) -> bool:
-        """Whether the asker has `relation` to the object; False for one that its type does not have."""
+        """Whether the subject has `relation` to the object; False for one that its type does not have."""
         return bool(self._path) and self.at(relation, len(self._path) - 1)
 
     def at(self, relation: str, place: int) -> bool:

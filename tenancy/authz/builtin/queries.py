@@ -17,8 +17,8 @@ from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
 from icekeeper.kernel.http.paging import EVERYTHING
 from tenancy.authz.builtin.evaluation import Node, showing_privileges
 from tenancy.authz.model import DOWN, MANAGED_ACCESS, rights_model
-from tenancy.authz.principal import Subject
 from tenancy.authz.privileges import ASSIGNEE
+from tenancy.authz.subject import Subject
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
 
@@ -50,14 +50,14 @@ SELECT NULL, MIN(expires_at) FROM tenancy_grant
  WHERE expires_at > %s AND owned_role_id IS NOT NULL
    AND (user_id = %s OR role_id IN (SELECT role_id FROM acting))
 """
-"""The roles of an asker, in whatever depth, in circles, too, and when the first of the ways into them ends."""
+"""The roles of an subject, in whatever depth, in circles, too, and when the first of the ways into them ends."""
 
 
 _LASTS: Final = "(g.expires_at IS NULL OR g.expires_at > %s)"
 
 
 _MINE: Final = f"(g.user_id = %s OR g.role_id = ANY(%s)) AND {_LASTS}"
-"""The grants of the asker."""
+"""The grants of the subject."""
 
 
 def _texts(words: Iterable[str]) -> str:
@@ -224,7 +224,7 @@ SELECT DISTINCT substr(top, length(top) - 35)::uuid FROM walk WHERE so_far > 0 A
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The roles of an asker; `expires_at` is when the first of the memberships behind them ends."""
+    """The roles of an subject; `expires_at` is when the first of the memberships behind them ends."""
 
     ids: tuple[UUID, ...]
     expires_at: datetime | None
@@ -240,32 +240,32 @@ class Held:
     expires_at: datetime | None
 
 
-def read_roles(asker: Subject, *, at: datetime | None = None) -> Roles:
-    """The roles of an asker now, or as they will be at a moment to come."""
-    at, user_id = at or now(), asker.user_id
-    if user_id is None and asker.assumed_role is None:
+def read_roles(subject: Subject, *, at: datetime | None = None) -> Roles:
+    """The roles of an subject now, or as they will be at a moment to come."""
+    at, user_id = at or now(), subject.user_id
+    if user_id is None and subject.assumed_role is None:
         return Roles((), None)
-    begin = [at, at, asker.assumed_role, asker.provider_id, list(asker.token_roles), user_id, at, user_id, at]
+    begin = [at, at, subject.assumed_role, subject.provider_id, list(subject.token_roles), user_id, at, user_id, at]
     rows = fetch_all("default", ROLES, [*begin, at, user_id, at, user_id])
     ends = [as_datetime(end) for _, end in rows if end is not None]
     return Roles(tuple(as_uuid(role_id) for role_id, _ in rows if role_id is not None), min(ends, default=None))
 
 
 def read_held(
-    asker: Subject,
+    subject: Subject,
     roles: Sequence[UUID],
     ids: Sequence[str],
     *,
     below: Sequence[str] = (),
     at: datetime | None = None,
 ) -> Held:
-    """What the asker holds on the securables `ids` and above them, now or at a moment to come.
+    """What the subject holds on the securables `ids` and above them, now or at a moment to come.
 
     Of those that are in `below`, too, it is found out whether something below is visible. Of a securable that there is
     not, the path is its own node alone, on which nothing is held.
     """
     at = at or now()
-    mine, showing = [asker.user_id, list(roles), at], _showing(asker, roles, at)
+    mine, showing = [subject.user_id, list(roles), at], _showing(subject, roles, at)
     if len(ids) > 1 or len(below) > 1:
         rows = fetch_all("default", HELD, [list(ids), *mine, *showing, list(below)])
     elif below:
@@ -302,65 +302,69 @@ def _path(own_id: str, parents: Mapping[str, str | None], held: Mapping[str, set
     return tuple(reversed(path)) or (Node(own_id.partition(":")[0], own_id, frozenset()),)
 
 
-def read_shows_below(asker: Subject, roles: Sequence[UUID], ids: Sequence[str]) -> dict[str, bool]:
-    """Of each of the securables `ids`: whether the asker has a grant on something below that makes it visible."""
-    params = [*_showing(asker, roles, now()), list(ids)]
+def read_shows_below(subject: Subject, roles: Sequence[UUID], ids: Sequence[str]) -> dict[str, bool]:
+    """Of each of the securables `ids`: whether the subject has a grant on something below that makes it visible."""
+    params = [*_showing(subject, roles, now()), list(ids)]
     shown = {row[1] for row in fetch_all("default", SHOWS_BELOW, params)}
     return {each: each in shown for each in ids}
 
 
-def _showing(asker: Subject, roles: Sequence[UUID], at: datetime) -> list[Any]:
+def _showing(subject: Subject, roles: Sequence[UUID], at: datetime) -> list[Any]:
     """Of the first grant below a place that shows something: the user's, else a role's."""
-    return [asker.user_id, at, at, list(roles)]
+    return [subject.user_id, at, at, list(roles)]
 
 
 def read_shown_paths(
-    asker: Subject, roles: Sequence[UUID], ids: Sequence[str], *, by_parent: Sequence[str]
+    subject: Subject, roles: Sequence[UUID], ids: Sequence[str], *, by_parent: Sequence[str]
 ) -> dict[str, tuple[str, str]]:
-    """Of each of the securables `ids` below which the asker has a grant that makes it visible: its path, and that of
+    """Of each of the securables `ids` below which the subject has a grant that makes it visible: its path, and that of
     the object of one such grant. For objects of the types `by_parent` both are about their parent.
     """
-    params = [*_showing(asker, roles, now()), list(by_parent), list(ids)]
+    params = [*_showing(subject, roles, now()), list(by_parent), list(ids)]
     rows = fetch_all("default", SHOWN_PATHS, params)
     return {own_id: (path, below) for own_id, path, below in rows if below is not None}
 
 
-def read_token_roles(asker: Subject) -> list[UUID]:
-    """The roles that the asker's token brings."""
-    return [as_uuid(row[0]) for row in fetch_all("default", TOKEN_ROLES, [asker.provider_id, list(asker.token_roles)])]
+def read_token_roles(subject: Subject) -> list[UUID]:
+    """The roles that the subject's token brings."""
+    return [
+        as_uuid(row[0]) for row in fetch_all("default", TOKEN_ROLES, [subject.provider_id, list(subject.token_roles)])
+    ]
 
 
 def read_shown_children(
-    asker: Subject, roles: Sequence[UUID], parent: ObjectRef, child_type: str, *, after: UUID, limit: int
+    subject: Subject, roles: Sequence[UUID], parent: ObjectRef, child_type: str, *, after: UUID, limit: int
 ) -> list[UUID]:
     """The first `limit` ids behind `after` of children of one type that a grant on them or below makes visible."""
     if rights_model().links(child_type, DOWN):
         start = f"{child_type}:{after}"
         each = [len(start), now(), f"{child_type};"]
-        params = [securable_id(*parent), asker.user_id, list(roles), start, *each, *each, limit, limit]
+        params = [securable_id(*parent), subject.user_id, list(roles), start, *each, *each, limit, limit]
         rows = fetch_all("default", SHOWN_BRANCHES, params)
     else:
         of_each = [now(), *_between(parent, child_type, after), limit]
-        rows = fetch_all("default", FIRST_SHOWN_LEAVES, [asker.user_id, *of_each, list(roles), *of_each, limit])
+        rows = fetch_all("default", FIRST_SHOWN_LEAVES, [subject.user_id, *of_each, list(roles), *of_each, limit])
     return [as_uuid(row[0]) for row in rows]
 
 
 def read_all_shown_children(
-    asker: Subject, roles: Sequence[UUID], parent: ObjectRef, child_type: str, *, after: UUID
+    subject: Subject, roles: Sequence[UUID], parent: ObjectRef, child_type: str, *, after: UUID
 ) -> set[int]:
     """All that `read_shown_children` would find, by `UUID.int`."""
     if rights_model().links(child_type, DOWN):
-        ids = read_shown_children(asker, roles, parent, child_type, after=after, limit=EVERYTHING)
+        ids = read_shown_children(subject, roles, parent, child_type, after=after, limit=EVERYTHING)
         return {each.int for each in ids}
     of_each = [now(), *_between(parent, child_type, after)]
-    ((shown,),) = fetch_all("default", SHOWN_LEAVES, [asker.user_id, *of_each, list(roles), *of_each])
+    ((shown,),) = fetch_all("default", SHOWN_LEAVES, [subject.user_id, *of_each, list(roles), *of_each])
     return _numbers(shown, child_type)
 
 
-def read_shown_leaves(asker: Subject, roles: Sequence[UUID], parents: Sequence[ObjectRef], child_type: str) -> set[int]:
+def read_shown_leaves(
+    subject: Subject, roles: Sequence[UUID], parents: Sequence[ObjectRef], child_type: str
+) -> set[int]:
     """As `read_all_shown_children`, of several parents, for a type that has nothing below it."""
     of_each = [now(), f"{child_type}:", f"{child_type};"]
-    params = [asker.user_id, *of_each, list(roles), *of_each, [securable_id(*each) for each in parents]]
+    params = [subject.user_id, *of_each, list(roles), *of_each, [securable_id(*each) for each in parents]]
     found: set[int] = set()
     for texts in fetch_all("default", SHOWN_LEAVES_OF_SEVERAL, params):
         for text in texts:

@@ -17,7 +17,7 @@ from uuid import UUID
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
 from tenancy.authz.builtin.queries import read_token_roles
-from tenancy.authz.principal import Subject
+from tenancy.authz.subject import Subject
 
 NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -198,17 +198,17 @@ def read_memberships_in(user_ids: Sequence[str], roles: Collection[UUID]) -> dic
     return found
 
 
-def read_memberships_of(asker: Subject) -> list[Membership]:
+def read_memberships_of(subject: Subject) -> list[Membership]:
     """What somebody is in themselves: roles, those that the token brings, or the one that is assumed. At most two
     statements."""
-    if asker.assumed_role is not None:
-        return [Membership(asker.assumed_role, Entry.ASSUMED)]
+    if subject.assumed_role is not None:
+        return [Membership(subject.assumed_role, Entry.ASSUMED)]
     found: list[Membership] = []
-    if asker.user_id is not None:
-        at, ids = now(), [asker.user_id]
+    if subject.user_id is not None:
+        at, ids = now(), [subject.user_id]
         found += [_membership(*entered) for _, *entered in fetch_all("default", _OF_USERS, [ids, at, ids, at])]
-    if asker.token_roles:
-        found += [Membership(each, Entry.TOKEN) for each in read_token_roles(asker)]
+    if subject.token_roles:
+        found += [Membership(each, Entry.TOKEN) for each in read_token_roles(subject)]
     return found
 
 

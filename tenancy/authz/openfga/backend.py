@@ -33,7 +33,7 @@ from tenancy.authz.openfga.store import Check, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey, assumed_subject, member_key, user_subject
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.port import Authorizer, PermissionCheck
-from tenancy.authz.principal import Subject
+from tenancy.authz.subject import Subject
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
 
@@ -118,7 +118,7 @@ LONGEST_ANSWER: Final = 10.0
 """Seconds that all requests for one decision may take together."""
 
 
-MOST_REMEMBERED: Final = 10_000
+MAX_CACHED_TOKEN_ROLES: Final = 10_000
 """Lists of roles in tokens."""
 
 
@@ -145,21 +145,21 @@ class OpenFgaAuthorizer(Authorizer):
     def __init__(self) -> None:
         self._record = BuiltinAuthorizer()
         self._undelivered = Undelivered()
-        self._token_roles: Memory[tuple[UUID, ...]] = Memory(MOST_REMEMBERED)
+        self._token_roles: Memory[tuple[UUID, ...]] = Memory(MAX_CACHED_TOKEN_ROLES)
 
     def decide(self, actor: Actor, questions: Sequence[PermissionCheck]) -> list[bool]:
         """One request for up to MAX_BATCH_CHECK_SIZE different ones; a statement more where what lies below counts.
 
         Also raises `TooManyTokenRoles` (403).
         """
-        subject = self._subject(actor)
-        if subject is None:
+        tuple_user = self._tuple_user(actor)
+        if tuple_user is None:
             return [False] * len(questions)
         # Before OpenFGA is asked: what is committed after that may count or not.
         is_everything_there = self._undelivered.is_none()
         asked = [_relation(question) for question in questions]
         distinct = list(dict.fromkeys(each for each in asked if each is not None))
-        found = dict(zip(distinct, self._ask(actor, subject, distinct), strict=True))
+        found = dict(zip(distinct, self._ask(actor, tuple_user, distinct), strict=True))
         answers = [each is not None and found[each] for each in asked]
         if is_everything_there or not any(answers):
             return answers
@@ -217,14 +217,14 @@ class OpenFgaAuthorizer(Authorizer):
         self._undelivered.forget()
         self._token_roles.clear()
 
-    def _ask(self, actor: Actor, subject: _TupleUser, asked: Sequence[tuple[str, str]]) -> list[bool]:
+    def _ask(self, actor: Actor, tuple_user: _TupleUser, asked: Sequence[tuple[str, str]]) -> list[bool]:
         if not asked:
             return []
         ways = self._ways_down(actor, asked)
         checks = [
             Check(
-                TupleKey(own_id, relation, subject.name),
-                subject.told + (ways.get(own_id, ()) if looks_below(_type(own_id), relation) else ()),
+                TupleKey(own_id, relation, tuple_user.name),
+                tuple_user.told + (ways.get(own_id, ()) if looks_below(_type(own_id), relation) else ()),
             )
             for own_id, relation in asked
         ]
@@ -241,9 +241,9 @@ class OpenFgaAuthorizer(Authorizer):
         ids = list(dict.fromkeys(own_id for own_id, relation in asked if looks_below(_type(own_id), relation)))
         if not ids:
             return {}
-        asker = Subject.of(actor)
-        roles = self._record.roles_of(asker).ids
-        found = read_shown_paths(asker, roles, ids, by_parent=types_below_parent())
+        subject = Subject.of(actor)
+        roles = self._record.roles_of(subject).ids
+        found = read_shown_paths(subject, roles, ids, by_parent=types_below_parent())
         return {own_id: tuple(links_down(*paths)) for own_id, paths in found.items()}
 
     def _confirmed(self, actor: Actor, questions: Sequence[PermissionCheck], answers: Sequence[bool]) -> list[bool]:
@@ -252,30 +252,30 @@ class OpenFgaAuthorizer(Authorizer):
         recorded = iter(self._record.decide(actor, open_questions))
         return [answer and next(recorded) for answer in answers]
 
-    def _subject(self, actor: Actor) -> _TupleUser | None:
+    def _tuple_user(self, actor: Actor) -> _TupleUser | None:
         """None for who has no rights whatever is granted. Raises `TooManyTokenRoles`."""
-        asker = Subject.of(actor)
-        if asker.assumed_role is not None:
-            name = assumed_subject(asker.assumed_role)
-            return _TupleUser(name, (TupleKey(f"role:{asker.assumed_role}", "assignee", name),))
-        if asker.user_id is None:
+        subject = Subject.of(actor)
+        if subject.assumed_role is not None:
+            name = assumed_subject(subject.assumed_role)
+            return _TupleUser(name, (TupleKey(f"role:{subject.assumed_role}", "assignee", name),))
+        if subject.user_id is None:
             return None
-        roles = self._roles_of_token(asker) if asker.token_roles else ()
+        roles = self._roles_of_token(subject) if subject.token_roles else ()
         if len(roles) > MOST_TOLD - LONGEST_WAY_DOWN:
             raise TooManyTokenRoles(
                 f"The token names {len(roles)} roles of this server; with OpenFGA it may be "
                 f"{MOST_TOLD - LONGEST_WAY_DOWN} at most"
             )
-        told = tuple(member_key(each, user_id=asker.user_id, member_role_id=None) for each in roles)
-        return _TupleUser(user_subject(asker.user_id), told)
+        told = tuple(member_key(each, user_id=subject.user_id, member_role_id=None) for each in roles)
+        return _TupleUser(user_subject(subject.user_id), told)
 
-    def _roles_of_token(self, asker: Subject) -> tuple[UUID, ...]:
-        key = (asker.provider_id, asker.token_roles)
+    def _roles_of_token(self, subject: Subject) -> tuple[UUID, ...]:
+        key = (subject.provider_id, subject.token_roles)
         known = self._token_roles.get(key)
         if known is not None:
             return known.value
         stamp = permission_epoch.current()
-        roles = tuple(read_token_roles(asker))
+        roles = tuple(read_token_roles(subject))
         self._token_roles.put(key, roles, stamp=stamp, ends_at=FOR_EVER)
         return roles
 

@@ -1,4 +1,4 @@
-"""TODO."""
+"""`Subject`: the user or role whose grants decide a permission check, and filters for grants that count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tenancy.actor import Actor
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whose rights count: those of a user with the roles that the token brings, or of the one role that is assumed."""
+    """A user with the roles of the token, or one assumed role."""
 
     user_id: str | None
     assumed_role: UUID | None
@@ -31,12 +31,12 @@ class Subject:
         return cls(actor.user_id, None, identity.provider_id, tuple(r for r in identity.roles if "\x00" not in r))
 
 
-def lasting(at: datetime) -> Q:
-    """What has not ended."""
+def is_unexpired(at: datetime) -> Q:
+    """Filter grants and memberships that have not expired at `at`."""
     return Q(expires_at=None) | Q(expires_at__gt=at)
 
 
-def is_holders(asker: Subject, roles: Iterable[UUID]) -> Q:
-    """What is granted to an asker whose roles are known."""
-    mine = Q(role_id__in=list(roles))
-    return mine if asker.user_id is None else mine | Q(user_id=asker.user_id)
+def is_granted_to(subject: Subject, roles: Iterable[UUID]) -> Q:
+    """Filter grants to the subject or to one of its roles."""
+    to_roles = Q(role_id__in=list(roles))
+    return to_roles if subject.user_id is None else to_roles | Q(user_id=subject.user_id)
