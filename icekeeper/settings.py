@@ -64,7 +64,7 @@ def _secret_key_in(folder: Path) -> Any:
     try:
         require_signing_key(key)
     except ValueError as takes:
-        sys.exit(f"icekeeper: {path} holds a key that can be guessed (docs/operations.md, Upgrades); it takes: {takes}")
+        sys.exit(f"icekeeper: {path} holds a key that can be guessed (docs/upgrade.md); it takes: {takes}")
     return key
 
 

@@ -31,7 +31,7 @@ def require_readable_secrets() -> None:
     if not any(_has(store, secret_id) for store in others for secret_id in sample):
         raise SecretMissing(
             "Warehouses have credentials, and none is where LAKEKEEPER__SECRET_BACKEND says. Set it, and what belongs "
-            "to it, to what they were; docs/operations.md says how credentials are moved"
+            "to it, to what they were; docs/secrets.md says how credentials are moved"
         )
     logger.warning("credentials of warehouses are still in their former place: manage.py move_secrets moves them")
 

@@ -136,7 +136,7 @@ class VaultSession:
             if self._is_alive(used):
                 raise SecretStoreNotConfigured(
                     "Vault does not let this server do that: its policy must allow create, read, update, delete and "
-                    "list below the folder of its secrets (docs/operations.md)"
+                    "list below the folder of its secrets (docs/secrets.md)"
                 ) from None
         self._forget(used)
         try:

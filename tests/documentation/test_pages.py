@@ -28,13 +28,13 @@ ALONE: Final = [
     ("users-and-roles.md", "Roles from tokens"),
     ("warehouses.md", "Projects"),
     ("engines.md", "Tables of other formats"),
-    ("operations.md", "Maintenance mode"),
-    ("operations.md", "Limits and times"),
-    ("operations.md", "Behind a load balancer"),
-    ("operations.md", "Commands"),
-    ("operations.md", "Metrics"),
-    ("operations.md", "Statistics"),
-    ("operations.md", "Drops and the worker"),
+    ("upgrade.md", "Maintenance mode"),
+    ("limits.md", "Size and time limits"),
+    ("high-availability.md", "Behind a load balancer"),
+    ("commands.md", "Commands"),
+    ("logs-and-metrics.md", "Metrics"),
+    ("logs-and-metrics.md", "Statistics"),
+    ("drops.md", "Drops and the worker"),
 ]
 """Run on one server without authentication, in this order."""
 
@@ -59,9 +59,9 @@ COMMANDS_ONLY: Final = {
     *TOKENS,
     ("audit.md", "What is recorded"),
     ("audit.md", "Reading it"),
-    ("operations.md", "Commands"),
-    ("operations.md", "Metrics"),
-    ("operations.md", "Statistics"),
+    ("commands.md", "Commands"),
+    ("logs-and-metrics.md", "Metrics"),
+    ("logs-and-metrics.md", "Statistics"),
 }
 
 PREPARATION: Final = {
@@ -74,11 +74,11 @@ PREPARATION: Final = {
           {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": true},
           {"id": 2, "name": "mail", "type": "string", "required": false}]}}' | jq -r '.metadata["table-uuid"]')""",
     ],
-    ("operations.md", "Behind a load balancer"): [
+    ("high-availability.md", "Behind a load balancer"): [
         "export ICEKEEPER__DATA_DIR=$PWD/.icekeeper ICEKEEPER__LOCAL_STORAGE_ROOT=$PWD/.icekeeper/storage",
         ".venv/bin/python manage.py create_warehouse demo --local-path $PWD/.icekeeper/storage/demo",
     ],
-    ("operations.md", "Commands"): [
+    ("commands.md", "Commands"): [
         ".venv/bin/python manage.py create_warehouse sales --local-path $PWD/.icekeeper/storage/sales",
     ],
 }

@@ -33,7 +33,7 @@ def test_one_of_the_data_folder(tmp_path: Path, held: str) -> None:
     file.write_text(held)
     done = check(tmp_path)
     assert done.returncode == 1
-    begins = f"icekeeper: {file} holds a key that can be guessed (docs/operations.md, Upgrades)"
+    begins = f"icekeeper: {file} holds a key that can be guessed (docs/upgrade.md)"
     assert (done.stdout, done.stderr) == ("", f"{begins}; {TAKES}\n")
     file.unlink()
     assert check(tmp_path).returncode == 0

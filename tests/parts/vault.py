@@ -28,7 +28,7 @@ POLICY = f"""
 path "{MOUNT}/data/*" {{ capabilities = ["create", "read", "update", "delete"] }}
 path "{MOUNT}/metadata/*" {{ capabilities = ["read", "list", "delete"] }}
 """
-"""As docs/operations.md has it."""
+"""As docs/secrets.md has it."""
 
 
 class Vault:

@@ -76,7 +76,7 @@ def test_what_the_embedded_database_kept_is_read_when_a_key_is_chosen_later(monk
 
 
 def test_what_the_embedded_database_kept_is_read_when_its_key_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As docs/operations.md says of upgrades."""
+    """As docs/upgrade.md describes."""
     if connection.vendor != "sqlite":
         pytest.skip("PostgreSQL keeps nothing without a key")
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"pg_encryption_key": None}))
