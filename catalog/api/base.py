@@ -56,7 +56,7 @@ class CatalogViewSet(ViewSetMixin, APIView):
         try:
             self.actor = authenticate_request(request, is_reading=self.posts_read or request.method in READS)
             response = self._action(request)(request)
-        except Exception as error:  # noqa: BLE001 - the one handler of all APIs turns it into a response
+        except Exception as error:  # noqa: BLE001 - the one handler of all APIs gives the response
             response = error_response(self._visible_error(error))
             if isinstance(error, MethodNotAllowed):
                 response.headers["Allow"] = ", ".join(name.upper() for name in METHODS if hasattr(self, name))

@@ -67,8 +67,8 @@ class OAuthTokenResponse(TypedDict):
 
 
 class OAuthErrorDocument(TypedDict):
-    error: Annotated[str, "For programs"]
-    error_description: NotRequired[Annotated[str, "For people"]]
+    error: Annotated[str, "The code of the error"]
+    error_description: NotRequired[Annotated[str, "Description of the error"]]
 
 
 _ERRORS: Final[dict[int | str, str]] = {

@@ -19,49 +19,49 @@ class ReferencedByDepthExceeded(BadRequest):
     wire_type = "ReferencedByDepthExceeded"
 
 
-def views_named(request: HttpRequest) -> tuple[Identifier, ...]:
-    """The views of `referenced-by`, outermost first; none when it is absent, given twice, or not to be understood.
+def parse_referenced_by(request: HttpRequest) -> tuple[Identifier, ...]:
+    """Return the views of `referenced-by`, outermost first; none if it is absent, given twice, or malformed.
 
-    It is split before it is decoded, as names may hold commas (`%2C`). Raises `ReferencedByDepthExceeded` (400).
+    It is split before it is decoded, as names may contain commas (`%2C`). Raises `ReferencedByDepthExceeded` (400).
     """
     query = request.META["QUERY_STRING"]
     if not query:  # most have none, and then there is nothing to parse
         return ()
-    chains = list(_given(query))
+    chains = list(_raw_values(query))
     limit = settings.ICEKEEPER.referenced_by.max_nesting_depth
     if any(chain.count(",") >= limit for chain in chains):
         raise ReferencedByDepthExceeded(f"{PARAMETER}: more than {limit} views")
     if len(chains) != 1:
         return ()
-    views = [_view(text) for text in chains[0].split(",")]
+    views = [_parse_view(text) for text in chains[0].split(",")]
     return () if None in views else tuple(view for view in views if view is not None)
 
 
-def written(views: Sequence[Identifier]) -> str:
-    """The query that `views_named` reads these from."""
+def format_referenced_by(views: Sequence[Identifier]) -> str:
+    """Return the query that `parse_referenced_by` reads `views` from."""
     named = ("%1F".join(quote(part, safe="") for part in (*view.levels, view.name)) for view in views)
     return f"{PARAMETER}={','.join(named)}"
 
 
-def _given(query: str) -> Iterator[str]:
-    """The values of the parameter as they were written."""
+def _raw_values(query: str) -> Iterator[str]:
+    """Yield the raw values of the parameter."""
     for field in query.split("&"):
         name, _, value = field.partition("=")
-        if _decoded(name) == PARAMETER:
+        if _decode(name) == PARAMETER:
             yield value
 
 
-def _view(text: str) -> Identifier | None:
-    """Levels and a name joined by U+001F."""
-    decoded = _decoded(text)
+def _parse_view(text: str) -> Identifier | None:
+    """Parse levels and a name joined by U+001F."""
+    decoded = _decode(text)
     *levels, name = (decoded or "").split(LEVEL_SEPARATOR)
     if not levels or not name or not all(levels):
         return None
     return Identifier(tuple(levels), name)
 
 
-def _decoded(text: str) -> str | None:
-    """None for what is not UTF-8. The server hands on bytes as characters of Latin-1."""
+def _decode(text: str) -> str | None:
+    """Return None if it is not UTF-8. The server passes bytes as characters of Latin-1."""
     try:
         return unquote_to_bytes(text.replace("+", " ").encode("latin-1")).decode()
     except UnicodeError:

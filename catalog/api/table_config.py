@@ -1,11 +1,11 @@
-"""What answers say about the way to a tabular's files: `config` and `storage-credentials`."""
+"""How a client gets access to the files of a table or view: `config` and `storage-credentials` of responses."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import Annotated, Any, Final, TypedDict
+from datetime import datetime, timedelta
+from typing import Annotated, Final, TypedDict
 from urllib.parse import quote
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from catalog.api.parameters import ACCESS_DELEGATION
-from catalog.api.referenced_by import written
+from catalog.api.referenced_by import format_referenced_by
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.access.files import Access, Reader, TabularFiles, vended_credentials
@@ -33,8 +33,8 @@ from tenancy.models import Securable
 
 logger = logging.getLogger("icekeeper.storage")
 
-LONGEST_UNASKED: Final = timedelta(hours=1)
-"""A client that has a credential comes back for another one after this at the latest."""
+MAX_REFRESH_DELAY: Final = timedelta(hours=1)
+"""A client with a credential refreshes it after this at the latest."""
 
 
 class StorageCredential(TypedDict):
@@ -44,14 +44,11 @@ class StorageCredential(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class TableAccessConfig:
-    """The way to the files of one tabular: `storage_credentials` are entries of the answer, maybe none.
-
-    `holds_until`, in UTC, is when a client should ask again, None where nothing ends.
-    """
+    """Members of a response. `refresh_at`, in UTC, is when a client should load it again; None if nothing expires."""
 
     config: dict[str, str] = field(default_factory=dict, repr=False)
     storage_credentials: list[StorageCredential] = field(default_factory=list, repr=False)
-    holds_until: Any = None
+    refresh_at: datetime | None = None
 
 
 def requested_delegation(request: HttpRequest) -> RequestedAccess:
@@ -69,11 +66,11 @@ def build_access_config(
     staged_as: StagingTicket | None = None,
     reader: Reader | None = None,
 ) -> TableAccessConfig:
-    """The way of a caller with `access`; `tabular_id` is None for a table that is not there yet, which has a ticket.
+    """Build the config for a caller with `access`, and vend credentials; empty if there are no files (None).
 
-    There is no way to files that are gone (None). `refreshed_as` names the table whose route gives newer credentials,
-    for kinds that have one; a `reader` who reads through views gets them through the same. The audit trail tells who
-    was lent something, if it is to. Raises as `vend`.
+    `tabular_id` is None for a staged table, which has a ticket. `refreshed_as` names the table that has a route for
+    new credentials; a `reader` of a view chain refreshes them with the same chain. Vended credentials are audited if
+    that is enabled. Raises as `vend`.
     """
     if files is None or access is None:
         return TableAccessConfig()
@@ -89,14 +86,14 @@ def build_access_config(
         )
     signer = refresh_endpoint = None
     if access.delegation.signing and (tabular_id or staged_as):
-        whose = f"tabular-id/{tabular_id}" if staged_as is None else f"staged/{staged_as.written()}"
+        table = f"tabular-id/{tabular_id}" if staged_as is None else f"staged/{staged_as.written()}"
         signer = SignerEndpoint(
-            uri=f"{_catalog(request)}/", endpoint=f"v1/signer/{warehouse_id}/{whose}/v1/aws/s3/sign"
+            uri=f"{_catalog(request)}/", endpoint=f"v1/signer/{warehouse_id}/{table}/v1/aws/s3/sign"
         )
     if vended and refreshed_as is not None:
         refresh_endpoint = f"{_catalog(request)}/v1/{warehouse_id}/{_path(refreshed_as)}/credentials"
         if reader is not None and reader.is_delegate:
-            refresh_endpoint += f"?{written(reader.views)}"
+            refresh_endpoint += f"?{format_referenced_by(reader.views)}"
     agent = request.META.get("HTTP_USER_AGENT", "")
     config = client_config(
         profile,
@@ -107,12 +104,12 @@ def build_access_config(
     )
     credentials: list[StorageCredential] = [
         {
-            "prefix": place,
+            "prefix": prefix,
             "config": credential_config(profile, each, refresh_endpoint=refresh_endpoint, user_agent=agent),
         }
-        for place, each in vended
+        for prefix, each in vended
     ]
-    return TableAccessConfig(config, credentials, _holds_until([each for _, each in vended]))
+    return TableAccessConfig(config, credentials, _refresh_time([each for _, each in vended]))
 
 
 def build_access_config_after_write(
@@ -128,7 +125,7 @@ def build_access_config_after_write(
     try:
         return build_access_config(request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as)
     except CatalogError as error:
-        logger.warning("nothing is lent for what was written: %s", error.message, extra={"tabular": str(tabular_id)})
+        logger.warning("no credentials vended after the write: %s", error.message, extra={"tabular": str(tabular_id)})
     if access is not None:
         access = replace(access, delegation=replace(access.delegation, vended=False))
     return build_access_config(request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as)
@@ -143,8 +140,9 @@ def _path(table: Identifier) -> str:
     return f"namespaces/{levels}/tables/{quote(table.name, safe='')}"
 
 
-def _holds_until(vended: list[Vended]) -> Any:
+def _refresh_time(vended: list[Vended]) -> datetime | None:
+    """Return the half of the shortest life."""
     if not vended:
         return None
-    at = now()
-    return at + min((min(each.expires_at for each in vended) - at) / 2, LONGEST_UNASKED)
+    vended_at = now()
+    return vended_at + min((min(each.expires_at for each in vended) - vended_at) / 2, MAX_REFRESH_DELAY)

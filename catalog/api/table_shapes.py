@@ -33,7 +33,7 @@ CreateTableRequest = TypedDict(
                 "Default: `<location of the namespace>/<table uuid>`",
             ]
         ],
-        "schema": Annotated[shapes.SchemaDocument, "Its field ids are assigned anew, from 1"],
+        "schema": Annotated[shapes.SchemaDocument, "New field ids are assigned, from 1"],
         "partition-spec": NotRequired[shapes.PartitionSpecDocument | None],
         "write-order": NotRequired[shapes.SortOrderDocument | None],
         "stage-create": NotRequired[

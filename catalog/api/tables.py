@@ -36,7 +36,7 @@ from catalog.api.parameters import (
     REFERENCED_BY,
     SNAPSHOTS,
 )
-from catalog.api.render import commit_table_response, etag_of, known_etag, load_table_result, not_modified
+from catalog.api.render import commit_table_response, load_table_result, matching_etag, not_modified, table_etag
 from catalog.api.table_config import (
     TableAccessConfig,
     build_access_config,
@@ -196,10 +196,10 @@ class TableViewSet(TabularViewSet):
         has_query = bool(request.META["QUERY_STRING"])
         snapshots = "refs" if has_query and (SNAPSHOTS.read(request) or "").lower() == "refs" else "all"
         storage = files.storage if files else None
-        etag = etag_of(loaded.metadata_location, snapshots, storage=storage, access=access, reader=reader)
+        etag = table_etag(loaded.metadata_location, snapshots, storage=storage, access=access, reader=reader)
         given = IF_NONE_MATCH.read(request)
         if given is not None:
-            known = known_etag(given, etag, ends=access is not None and access.delegation.vended)
+            known = matching_etag(given, etag, expires=access is not None and access.delegation.vended)
             if known is not None:
                 return not_modified(known)
         access_config = build_access_config(
@@ -371,7 +371,7 @@ class TableViewSet(TabularViewSet):
             asked=requested_delegation(request),
             warehouse_id=self.warehouse_id,
         )
-        etag = etag_of(table.metadata_location, storage=files.storage if files else None, access=access)
+        etag = table_etag(table.metadata_location, storage=files.storage if files else None, access=access)
         access_config = build_access_config_after_write(
             request, files, access, kind=TABLE, tabular_id=table.id, refreshed_as=identifier
         )

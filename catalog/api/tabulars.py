@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 
 from catalog.api.base import CatalogViewSet, json_response, no_content
 from catalog.api.parameters import FORCE, RETURN_PROTECTION, RETURN_UUIDS, QueryFlag
-from catalog.api.referenced_by import views_named
+from catalog.api.referenced_by import parse_referenced_by
 from catalog.api.table_config import StorageCredential, build_access_config, requested_delegation
 from catalog.identifiers import Identifier, Levels, require_identifier
 from catalog.models import Tabular
@@ -58,8 +58,8 @@ class TabularViewSet(CatalogViewSet):
         return Identifier(self.levels, decode_segment(self.kwargs[self.name_segment]))
 
     def reader(self, request: HttpRequest) -> Reader:
-        """Return whose rights decide. Raises as `views_named` and `reader_through`."""
-        views = views_named(request)
+        """Return whose rights decide. Raises as `parse_referenced_by` and `reader_through`."""
+        views = parse_referenced_by(request)
         if not views:
             return Reader(self.actor)
         return reader_through(
