@@ -1,4 +1,4 @@
-"""Access reviews: who can do what on an object, and what somebody can reach; in pages of JSON, or whole as CSV."""
+"""Access reviews of objects and principals, in pages of JSON or whole as CSV."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ FORMAT: Final = OpenApiParameter(
     "format",
     OpenApiTypes.STR,
     enum=["json", "csv"],
-    description="Before `Accept`. CSV is all of it, not a page, and says so when it breaks off: the connection does",
+    description="Takes precedence over `Accept`. CSV is not paged; an incomplete file ends with a closed connection",
 )
 REVIEWED_ON: Final = (
     T.SERVER, T.PROJECT, T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE, T.ROLE, T.TAG,
@@ -74,7 +74,7 @@ def _asks_for_csv(request: Request, known: Collection[str]) -> bool:
     require_parameters(request, (*known, *PAGE_NAMES, "format"))
     is_csv = wants_csv(request)
     if is_csv and any(name in request.GET for name in PAGE_NAMES):
-        raise BadRequest("CSV is sent whole: no pageToken and no pageSize")
+        raise BadRequest("CSV is not paged: pageToken and pageSize are not allowed")
     return is_csv
 
 
@@ -111,11 +111,11 @@ class PrincipalReviewView(ManagementView):
     @extend_schema(
         operation_id="review_principal",
         tags=TAGS,
-        summary="Where a principal holds rights in a project, and what follows from each",
+        summary="List a principal's grants and their effective permissions",
         description="Each grant on an object of the project or on the server, direct or through roles, and each "
-        "membership of a role, in the order in which they were made. `below` tells what of it holds on everything that "
-        "lies in the object. What the caller may not see is left out, so that a page may hold less than its size. "
-        "Roles that tokens bring are known of oneself alone. Unknown parameters are refused; who asks is recorded.",
+        "role membership, in order of creation. `below` lists the privileges that apply to everything in the object. "
+        "Grants that are hidden from the caller are omitted, so a page may have fewer entries than its size. Roles "
+        "from tokens are known for the caller only. Unknown parameters are an error. The request is audited.",
         parameters=[*PRINCIPAL, *PAGE, FORMAT, PROJECT_HEADER],
         responses=operation_responses(
             _either(PrincipalReviewResponse, "A row for each grant", PLACES_HEADER),
@@ -128,7 +128,7 @@ class PrincipalReviewView(ManagementView):
     )
     def get(self, request: Request) -> HttpResponseBase:
         is_csv = _asks_for_csv(request, PRINCIPAL_NAMES)
-        grantee, project = required_principal(request, "Whose access?"), self.project()
+        grantee, project = required_principal(request, "Access of which principal?"), self.project()
         page = self.page(listing_key("access-review-of", project.pk, grantee))
         chunk = review_places_for(actor=self.actor, project=project, grantee=grantee, is_export=is_csv)
         if is_csv:
@@ -144,10 +144,10 @@ class ReachedObjectsView(RightsView):
     @extend_schema(
         operation_id="review_reached_objects",
         tags=TAGS,
-        summary="The objects of a warehouse that a principal reaches, one by one",
-        description="The warehouse and what is in it, as far as the principal has any right there: what lies around "
-        "before what lies in it. What the caller may not see is left out, and a page may hold less than its size: only "
-        "the one without `next-page-token` is the last. Unknown parameters are refused; who asks is recorded.",
+        summary="List the objects of a warehouse that a principal can access",
+        description="The warehouse and the objects in it on which the principal has a permission, parents first. "
+        "Objects that are hidden from the caller are omitted, so a page may have fewer entries than its size: only the "
+        "page without `next-page-token` is the last. Unknown parameters are an error. The request is audited.",
         parameters=[WAREHOUSE_ID, *PRINCIPAL, *PAGE, FORMAT, PROJECT_HEADER],
         responses=operation_responses(
             _either(ReachedObjectsResponse, "A row for each object and grant", REACHED_HEADER),
@@ -160,7 +160,7 @@ class ReachedObjectsView(RightsView):
     )
     def get(self, request: Request, **names: Any) -> HttpResponseBase:
         is_csv = _asks_for_csv(request, PRINCIPAL_NAMES)
-        grantee, project = required_principal(request, "Whose access?"), self.project()
+        grantee, project = required_principal(request, "Access of which principal?"), self.project()
         target = find_target(actor=self.actor, address=self.address(), project=project)
         page = self.page(listing_key("reached-objects", securable_id(*target.ref), grantee))
         chunk = review_objects_for(
@@ -186,11 +186,12 @@ def _object_view(kind: Securable.Type) -> type[ObjectReviewView]:
         get=extend_schema(
             operation_id=f"review_{told.word}_access",
             tags=TAGS,
-            summary=f"Who can do what on {told.noun}, and by which grants",
-            description="Every role and then every user with a right that holds there: by grants on the object and "
-            "above it, through roles in roles, as owners. It takes the right to read the grants on it. A page may hold "
-            "less than its size: only the one without `next-page-token` is the last. Unknown parameters are refused; "
-            "who asks is recorded.",
+            summary=f"List effective permissions on {told.noun}",
+            description="All roles and then all users with a permission on the object: by grants on the object and its "
+            "parents, through nested roles, or as owners. Needs the permission to read the grants on it. A page "
+            "may have "
+            "fewer entries than its size: only the page without `next-page-token` is the last. Unknown parameters are "
+            "an error. The request is audited.",
             parameters=[*told.parameters, *PAGE, FORMAT, *([PROJECT_HEADER] if in_project else [])],
             responses=operation_responses(
                 _either(ObjectReviewResponse, "A row for each principal and grant", OBJECT_HEADER),

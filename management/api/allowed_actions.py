@@ -1,4 +1,4 @@
-"""What somebody may do with an object; each type of object has a route of its own."""
+"""Allowed actions on an object; each type of object has its own route."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def _described(kind: Securable.Type) -> Callable[[type[V]], type[V]]:
     operation = extend_schema(
         operation_id=f"get_{told.word}_actions",
         tags=TAGS,
-        summary=f"What one may do with {told.noun}",
-        description="To ask about somebody else takes the right to read the grants there. What a token of theirs "
-        "would add is not known, and nobody is an instance admin in the answer.",
+        summary=f"List allowed actions on {told.noun}",
+        description="Other principals than the caller need the permission to read the grants on the object. Roles "
+        "from their tokens and the permissions of instance admins are not considered for them.",
         parameters=[*told.parameters, *([PROJECT_HEADER] if kind in _IN_PROJECTS else []), *PRINCIPAL],
         responses=operation_responses({200: _shape(kind)}, {400: ", ".join(bad), 404: ", ".join(gone)}),
     )

@@ -1,4 +1,4 @@
-"""Assignments: which privileges are granted on an object and to whom, each type of object with routes of its own."""
+"""Assignments: the direct grants on an object; each type of object has its own routes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _BAD_CHANGE: Final = (
     "`GrantRoleNotInProject`, `GrantExpired`"
 )
 _CONFLICTS: Final = (
-    "`TupleAlreadyExistsError`: it is granted already; `LastAdministrator`: nobody would administrate it any more; "
+    "`TupleAlreadyExistsError`: a privilege is already granted; `LastAdministrator`: the object would lose its "
+    "last administrator; "
     "`GrantLockTimeout`"
 )
 _OF_ROLES: Final = (
@@ -42,9 +43,9 @@ _OF_ROLES: Final = (
 
 class AssignmentShape(KebabSerializer):
     user = Text(required=False, help_text="`<provider>~<subject>`; either a user or a role")
-    role = IdText(required=False, help_text="The role's id: it is for whoever is in the role")
+    role = IdText(required=False, help_text="The role's id: the privilege is granted to all its members")
     expires_at = serializers.DateTimeField(
-        required=False, help_text="Its end, absent when it has none; what is to be deleted needs none"
+        required=False, help_text="The expiry, absent when there is none; not needed in `deletes`"
     )
 
 
@@ -59,12 +60,12 @@ def _shapes(kind: Securable.Type) -> tuple[type[KebabSerializer], type[KebabSeri
         f"Update{shape}AssignmentsRequest",
         (KebabSerializer,),
         {
-            "writes": entry(many=True, required=False, help_text="To be granted; none of them may be already"),
-            "deletes": entry(many=True, required=False, help_text="To be taken away; each must be there"),
+            "writes": entry(many=True, required=False, help_text="To grant; none may exist yet"),
+            "deletes": entry(many=True, required=False, help_text="To revoke; each must exist"),
         },
     )
     members = {
-        "assignments": listed(many=True, help_text="In the order in which they were granted"),
+        "assignments": listed(many=True, help_text="In order of creation"),
         "next_page_token": Text(required=False, help_text="Absent on the last page"),
     }
     if kind is T.PROJECT:
@@ -107,7 +108,7 @@ class AssignmentsView(PermissionView):
         return sorted(given) or None
 
     def _page(self) -> Page:
-        """Everything at once unless a page is asked for: clients of this API know of none."""
+        """Return everything unless the request has a page: Lakekeeper's clients know none."""
         kind = listing_key("assignments", self.kind, sorted(self.kwargs.items()), self._relations())
         is_asked_for = "pageToken" in self.request.GET or "pageSize" in self.request.GET
         return self.page(kind) if is_asked_for else Page(kind, None, None)
@@ -127,7 +128,7 @@ def _spec(entry: dict[str, Any], where: str) -> GrantSpec:
 def _assignments_view(
     kind: Securable.Type, told: Described, *, suffix: str = "", deprecated: bool = False
 ) -> type[AssignmentsView]:
-    """The routes of a type of object, with what the OpenAPI document says of them."""
+    """Return the view of a type of object with its OpenAPI descriptions."""
     change, answer = _SHAPES[kind]
     bad_place = PROJECT_ERRORS[400] if kind is T.PROJECT else ""
     of_roles = _OF_ROLES if kind is T.ROLE else ("", "")
@@ -137,15 +138,13 @@ def _assignments_view(
         {"type": "array", "items": {"type": "string", "enum": [each.name for each in privileges_on(kind)]}},
         description="Only these; may be repeated",
     )
-    pages = (
-        "Everything is told at once, unless a page is asked for with `pageToken` (empty for the first) or `pageSize`."
-    )
+    pages = "All are returned at once unless the request has `pageToken` (empty for the first page) or `pageSize`."
     described = extend_schema_view(
         get=extend_schema(
             operation_id=f"get_{told.word}_assignments{suffix}",
             tags=TAGS,
-            summary=f"Who has which privilege on {told.noun} itself",
-            description=f"What is granted on what it lies in, and what has ended, is not among it. {pages}",
+            summary=f"List direct assignments on {told.noun}",
+            description=f"Inherited and expired assignments are not included. {pages}",
             deprecated=deprecated,
             parameters=[*told.parameters, relations, *PAGE, EXTENSIONS_HEADER],
             responses=operation_responses(
@@ -156,15 +155,16 @@ def _assignments_view(
         post=extend_schema(
             operation_id=f"update_{told.word}_assignments{suffix}",
             tags=TAGS,
-            summary=f"Grant privileges on {told.noun}, and take them away: all of it, or nothing",
-            description=f"At most {MAX_CHANGES} at once. It takes the right to grant each privilege that is named.",
+            summary=f"Update direct assignments on {told.noun}",
+            description=f"All changes are applied, or none; at most {MAX_CHANGES} at once. The caller needs the "
+            f"permission to grant each privilege.",
             deprecated=deprecated,
             parameters=told.parameters,
             request=change,
             responses=operation_responses(
-                empty_response("Done"),
+                empty_response("Updated"),
                 {
-                    **told.refusals(*bad, missing="`TupleNotFoundError`: what is to be taken away is not granted"),
+                    **told.refusals(*bad, missing="`TupleNotFoundError`: a privilege to revoke is not granted"),
                     403: "`GrantActionForbidden`",
                     409: "; ".join(each for each in (_CONFLICTS, of_roles[1]) if each),
                 },

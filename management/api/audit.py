@@ -63,10 +63,8 @@ FILTERS: Final = [
     OpenApiParameter("from", OpenApiTypes.DATETIME, description="Not before this time, which has a zone"),
     OpenApiParameter("to", OpenApiTypes.DATETIME, description="Before this time"),
 ]
-NOT_ALLOWED: Final = (
-    "`ForbiddenException`: the right to read the audit trail is missing, on the project that is asked for, else on the "
-    "server"
-)
+NOT_ALLOWED: Final = "`ForbiddenException`: the permission to read the audit trail of the requested project, "
+"else of the server, is missing"
 BAD_PROJECT: Final = "`MalformedProjectID`"
 LISTED: Final = [*FILTERS, *PAGE]
 EXPORTED: Final = [
@@ -91,9 +89,11 @@ class AuditRecordResponse(KebabSerializer):
     event = Text()
     action = Text(allow_null=True, help_text="The right that was asked for; of a denial without one, the operation")
     outcome = serializers.ChoiceField(AuditRecord.Outcome.values)
-    reason = Text(allow_null=True, help_text="Why it was refused, the true reason")
+    reason = Text(allow_null=True, help_text="The actual reason of a denial")
     privilege_source = serializers.ChoiceField(
-        AuditRecord.PrivilegeSource.values, allow_null=True, help_text="What gave the actor the right, or would have"
+        AuditRecord.PrivilegeSource.values,
+        allow_null=True,
+        help_text="The source of the permission that the action needed",
     )
     actor = Text(help_text="A user's id, `anonymous`, `internal` for commands of the server, `*` for several")
     assumed_role = serializers.UUIDField(allow_null=True)
@@ -111,7 +111,7 @@ class AuditRecordResponse(KebabSerializer):
         allow_null=True, help_text="`x-forwarded-for` as it came: true as far as those who wrote it are"
     )
     user_agent = Text(allow_null=True)
-    details = serializers.DictField(help_text="What else the event tells")
+    details = serializers.DictField(help_text="Further facts of the event")
     previous_hash = Text(allow_null=True)
     hash = Text(allow_null=True, help_text="SHA-256 of the hash before and of all this but `object-uuid`")
 
@@ -190,9 +190,9 @@ class AuditView(AuditBaseView):
     @extend_schema(
         operation_id="list_audit_records",
         tags=TAGS,
-        summary="Who did what, the newest first",
-        description="Who asks is recorded, too. Uses of tokens and repeated denials come some seconds late, and "
-        "several as one. Unknown parameters are refused.",
+        summary="List audit records, newest first",
+        description="The request itself is audited. Uses of tokens and repeated denials appear with a delay of some "
+        "seconds, several in one record. Unknown parameters are an error.",
         parameters=[*LISTED, PROJECT_HEADER],
         responses=operation_responses({200: AuditListResponse}, {400: f"{BAD_PAGE}, {BAD_PROJECT}", 403: NOT_ALLOWED}),
     )
@@ -211,18 +211,19 @@ class AuditExportView(AuditBaseView):
     @extend_schema(
         operation_id="export_audit_records",
         tags=TAGS,
-        summary="The audit trail as JSON lines, in the order of its hash chain",
-        description="Sealed rows only, each an object as in the list, on a line of its own. To go on, ask again with "
-        "the last row's `position` in `after`, also when the answer broke off; an empty answer says that there is no "
-        "more yet. Nothing is left out and nothing comes twice, whatever is written meanwhile. Unknown parameters are "
-        "refused.",
+        summary="List audit records as JSON lines in hash chain order",
+        description="Only sealed records, each an object as in the list, one per line. To continue, also after an "
+        "incomplete response, send the last `position` as `after`; an empty response means that there are no more "
+        "records yet. No record is missing or repeated, whatever is written meanwhile. Unknown parameters are an "
+        "error.",
         parameters=[*EXPORTED, PROJECT_HEADER],
         responses=operation_responses(
             {(200, NDJSON): OpenApiResponse(AuditRecordResponse, "JSON lines, one such object each")},  # type: ignore[dict-item]
             {
                 400: BAD_PROJECT,
                 403: NOT_ALLOWED,
-                410: "`AuditRecordsDeleted`: rows behind `after` are gone; the message says where to go on",
+                410: "`AuditRecordsDeleted`: records after `after` were deleted; the message has the position "
+                "to continue from",
             },
         ),
     )

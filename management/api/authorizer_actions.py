@@ -1,4 +1,4 @@
-"""What somebody may do on an object, in the older words; each type of object has routes of its own."""
+"""Allowed actions on an object with the names of Lakekeeper's older API; each type of object has its own routes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _access_view(kind: Securable.Type, told: Described, *, suffix: str = "") -> 
         told,
         _ACCESS[kind],
         operation_id=f"get_{told.word}_access{suffix}",
-        summary=f"What one may do on {told.noun}",
+        summary=f"List allowed actions on {told.noun}",
         deprecated=True,
     )
 
@@ -69,20 +69,20 @@ def _authorizer_actions_view(kind: Securable.Type) -> type[AllowedActionsView]:
         told,
         _ABOUT_GRANTS[kind],
         operation_id=f"get_{told.word}_authorizer_actions",
-        summary=f"What one may do about the grants on {told.noun}",
+        summary=f"List allowed actions on the grants of {told.noun}",
     )
 
 
 def _described(
     view: type[AllowedActionsView], told: Described, answer: type[KebabSerializer], **operation: Any
 ) -> type[AllowedActionsView]:
-    """What the OpenAPI document says of both: `operation` is what it says of this one alone."""
+    """Describe both operations; `operation` has what differs."""
     bad = [PROJECT_ERRORS[400]] if view.kind is T.PROJECT else []
     refusals = told.refusals(*bad, "`InvalidGetAccessQuery`", BAD_USER_ID, missing="`UserNotFound`, `RoleIdNotFound`")
     described = extend_schema(
         tags=TAGS,
-        description="To ask about somebody else takes the right to read the grants there. What a token of theirs "
-        "would add is not known, and nobody is an instance admin in the answer.",
+        description="Other principals than the caller need the permission to read the grants on the object. Roles "
+        "from their tokens and the permissions of instance admins are not considered for them.",
         parameters=[*told.parameters, *PRINCIPAL],
         responses=operation_responses({200: answer}, refusals),
         **operation,

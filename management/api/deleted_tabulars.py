@@ -47,7 +47,7 @@ class DeletedTabularsView(ManagementView):
     @extend_schema(
         operation_id="list_deleted_tabulars",
         tags=TAGS,
-        summary="What was dropped and can still be restored",
+        summary="List dropped tables and views that can be restored",
         description="In order of creation.",
         parameters=[
             WAREHOUSE_ID,
@@ -76,8 +76,8 @@ class UndropView(ManagementView):
     @extend_schema(
         operation_id="undrop_tabulars",
         tags=TAGS,
-        summary="Restore what was dropped: all of it or nothing",
-        description="Each comes back under its name, as it was, with its id, location, data and protection.",
+        summary="Restore dropped tables and views",
+        description="All of them are restored, or none; each with its name, id, location, data and protection.",
         parameters=[WAREHOUSE_ID],
         request=UndropTabularsRequest,
         responses=operation_responses(

@@ -91,7 +91,7 @@ class EndpointStatisticsResponse(KebabSerializer):
         child=EndpointStatisticEntry(many=True), help_text="What was called in each of these hours"
     )
     previous_page_token = Text(
-        help_text="The window of the same length before this one, or before its oldest hour that was told"
+        help_text="The window of the same length before this one, or before its oldest returned hour"
     )
     next_page_token = Text(help_text="The one after it")
 
@@ -102,10 +102,10 @@ class EndpointStatisticsView(ManagementView):
     @extend_schema(
         operation_id="get_endpoint_statistics",
         tags=TAGS,
-        summary="How often each endpoint was called, by hour and outcome",
-        description="An hour belongs to the window that it begins in. Of a window with more than "
-        f"{MAX_ENTRIES:,} entries the newest hours are told, and `previous-page-token` goes on before them. "
-        "Counts arrive some seconds late: each server process writes its own every "
+        summary="Get calls of each endpoint by hour and status",
+        description="An hour belongs to the window in which it begins. For a window with more than "
+        f"{MAX_ENTRIES:,} entries the newest hours are returned, and `previous-page-token` continues before them. "
+        "Counts are delayed by some seconds: each server process writes its own every "
         "`LAKEKEEPER__ENDPOINT_STAT_FLUSH_INTERVAL`.",
         parameters=[PROJECT_HEADER],
         request=EndpointStatisticsRequest,

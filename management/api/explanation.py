@@ -1,4 +1,4 @@
-"""Why somebody may do something, or what would let them: a route of our own, in the shape of a permission check."""
+"""Explanation of a permission check."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class ExplainView(ManagementView):
     @extend_schema(
         operation_id="explain_permission",
         tags=TAGS,
-        summary="Why somebody may do something, or what would let them",
-        description="Of what `permissions/check` is asked about, and of roles and tags: to ask about oneself takes to "
-        "see the object, to ask about somebody else the right to read the grants there. What stands elsewhere is "
-        "told to who may read the grants there, and who is in a role to who may read that. Roles of tokens count for "
-        "who shows the token. Who asks about somebody else is recorded.",
+        summary="Get an explanation of why a permission is allowed or denied",
+        description="Like `permissions/check`, and also for roles and tags: the caller must see the object, and "
+        "for other principals read the grants on it. Grants on other objects are shown to callers who may read the "
+        "grants there, and role members to callers who may read the role. Roles from a token count for the caller of "
+        "that token. Explanations for other principals are audited.",
         parameters=[PROJECT_HEADER],
         request=ExplainRequest,
         responses=operation_responses(
@@ -34,7 +34,7 @@ class ExplainView(ManagementView):
             {
                 400: BAD_QUESTION,
                 404: f"{NOTHING_THERE}, `RoleNotFoundInProject`, `TagDefinitionIdNotFound`; `UserNotFound`, "
-                "`RoleIdNotFound`: nobody is whom `identity` names",
+                "`RoleIdNotFound`: `identity` does not exist",
             },
         ),
     )

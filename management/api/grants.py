@@ -1,4 +1,4 @@
-"""Grants: told, given and taken back; each type of object has routes of its own."""
+"""Grants: listed, granted and revoked; each type of object has its own routes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _BAD_CHANGE: Final = (
 
 
 class GrantedView(RightsView):
-    """What is below the address of an object that something can be granted on. It is in the request's project."""
+    """Routes below the path of an object that privileges can be granted on. It is in the request's project."""
 
     def target(self) -> RightsTarget:
         if self.kind is T.SERVER:
@@ -104,10 +104,10 @@ class GrantsView(ManagementView):
     @extend_schema(
         operation_id="list_grants",
         tags=TAGS,
-        summary="All that is granted to one principal in a project",
-        description="Directly: what a role has is told of the role. Grants on the server are not among them, nor is "
-        "what is in a warehouse that is not active. One's own take nothing but to see the project. Unknown parameters "
-        "are refused.",
+        summary="List the grants to a principal in a project",
+        description="Only direct grants; the grants to a role are listed for the role. Grants on the server and on "
+        "objects in inactive warehouses are not included. Callers list their own grants without a permission on the "
+        "project other than seeing it. Unknown parameters are an error.",
         parameters=[*PRINCIPAL, *PAGE, PROJECT_HEADER, EXTENSIONS_HEADER],
         responses=operation_responses(
             {200: ListGrantsResponse},
@@ -121,7 +121,7 @@ class GrantsView(ManagementView):
     def get(self, request: Request) -> Response:
         require_parameters(request, (*PRINCIPAL_NAMES, *PAGE_NAMES))
         wants_extensions = self.wants_extensions()
-        grantee = required_principal(request, "Whose grants?")
+        grantee = required_principal(request, "Grants of which principal?")
         project = self.project()
         page = self.page(listing_key("grants-of", project.pk, grantee))
         found, token = list_grants_of_for(actor=self.actor, project=project, grantee=grantee, page=page)
@@ -132,7 +132,7 @@ class GrantablePrivilegesView(ManagementView):
     @extend_schema(
         operation_id="get_grantable_privileges",
         tags=TAGS,
-        summary="What can be granted on which type of object",
+        summary="List the privileges that can be granted, by type of object",
         responses=operation_responses({200: GrantablePrivilegesResponse}),
     )
     def get(self, request: Request) -> Response:
@@ -149,9 +149,10 @@ def _grants_view(kind: Securable.Type) -> type[ResourceGrantsView]:
         get=extend_schema(
             operation_id=f"list_{told.word}_grants",
             tags=TAGS,
-            summary=f"What is granted on {told.noun}, and to whom",
-            description="Directly, nothing that follows from it. One's own grants take nothing but to see the object; "
-            "those of others take the right to read grants. Unknown parameters are refused.",
+            summary=f"List the grants on {told.noun}",
+            description="Only direct grants, none that are inherited. Callers who may see the object see their "
+            "own grants; "
+            "those of others need the permission to read grants. Unknown parameters are an error.",
             parameters=[*place["parameters"], *PRINCIPAL, *PAGE, EXTENSIONS_HEADER],
             responses=operation_responses(
                 {200: ListGrantsResponse}, {400: f"{bad}{BAD_PRINCIPAL}, {BAD_PAGE}", 403: _MAY_NOT, **missing}
@@ -160,17 +161,18 @@ def _grants_view(kind: Securable.Type) -> type[ResourceGrantsView]:
         post=extend_schema(
             operation_id=f"apply_{told.word}_grants",
             tags=TAGS,
-            summary=f"Grant on {told.noun}, and revoke: all of it or nothing",
-            description="What is granted already, or not there to be revoked, is no error. Unknown members and "
-            "parameters are refused.",
+            summary=f"Grant and revoke privileges on {told.noun}",
+            description="All changes are applied, or none. Granting an existing grant and revoking a missing "
+            "one are no "
+            "errors. Unknown members and parameters are.",
             parameters=place["parameters"],
             request=ApplyGrantsRequest,
             responses=operation_responses(
-                empty_response("It is so"),
+                empty_response("Applied"),
                 {
                     400: f"{bad}{_BAD_CHANGE}, {BAD_USER_ID}",
                     403: _MAY_NOT,
-                    409: "`GrantLockTimeout`; `LastAdministrator`: nobody would administrate it any more",
+                    409: "`GrantLockTimeout`; `LastAdministrator`: the object would lose its last administrator",
                     **missing,
                 },
             ),
@@ -187,8 +189,10 @@ def _grantable_view(kind: Securable.Type) -> type[ResourceGrantablePrivilegesVie
         get=extend_schema(
             operation_id=f"get_{told.word}_grantable_privileges",
             tags=TAGS,
-            summary=f"What can be granted on {told.noun}, and whether one may",
-            description="To ask about somebody else takes the right to read grants. Unknown parameters are refused.",
+            summary=f"List the privileges that can be granted on {told.noun}",
+            description="`allowed` tells whether the principal may grant the privilege. Other principals than "
+            "the caller "
+            "need the permission to read grants. Unknown parameters are an error.",
             parameters=[*place["parameters"], *PRINCIPAL],
             responses=operation_responses(
                 {200: ResourceGrantablePrivilegesResponse},

@@ -22,7 +22,7 @@ T = Securable.Type
 
 
 class SetManagedAccessRequest(KebabSerializer):
-    managed_access = Flag(help_text="Whether owners of what lies in it may not grant rights on that")
+    managed_access = Flag(help_text="Whether owners of the objects in it may not grant privileges on them")
 
 
 class WarehouseAuthPropertiesResponse(KebabSerializer):
@@ -32,7 +32,7 @@ class WarehouseAuthPropertiesResponse(KebabSerializer):
 class NamespaceAuthPropertiesResponse(KebabSerializer):
     managed_access = serializers.BooleanField(help_text="Whether it is set on the namespace itself")
     managed_access_inherited = serializers.BooleanField(
-        help_text="Whether it counts in the namespace: set on it, on one that it lies in, or on the warehouse"
+        help_text="Whether it applies: set on the namespace, on a parent, or on the warehouse"
     )
 
 
@@ -62,7 +62,7 @@ def _described(kind: Securable.Type) -> Callable[[type[V]], type[V]]:
         "get": extend_schema(
             operation_id=f"get_{kind.value}_managed_access",
             tags=TAGS,
-            summary=f"Whether access in {told.noun} is managed",
+            summary=f"Get managed access of {told.noun}",
             parameters=told.parameters,
             responses=operation_responses({200: shape}, told.refusals()),
         )
@@ -71,13 +71,13 @@ def _described(kind: Securable.Type) -> Callable[[type[V]], type[V]]:
         "post": extend_schema(
             operation_id=f"set_{kind.value}_managed_access",
             tags=TAGS,
-            summary=f"Manage access in {told.noun}, or no longer",
-            description="Where access is managed, whoever owns what lies there may not grant rights on it; who has "
-            "`manage_grants` may.",
+            summary=f"Update managed access of {told.noun}",
+            description="With managed access, owners of the objects in it may not grant privileges on them; principals "
+            "with `manage_grants` may.",
             parameters=told.parameters,
             request=SetManagedAccessRequest,
             responses=operation_responses(
-                empty_response("It is so", status=200), {**told.refusals(), 409: "`GrantLockTimeout`"}
+                empty_response("Updated", status=200), {**told.refusals(), 409: "`GrantLockTimeout`"}
             ),
         )
     }

@@ -59,9 +59,9 @@ class NamespaceMoveView(ManagementView):
     @extend_schema(
         operation_id="move_namespace",
         tags=TAGS,
-        summary="Give a namespace another name, another parent, or both",
-        description="What is in it goes along: tables, views, generic tables and the namespaces below. Ids, "
-        "properties, locations and files stay as they are. To move it where it is already changes nothing.",
+        summary="Update the name or parent of a namespace",
+        description="Its tables, views, generic tables and child namespaces move with it. Ids, properties, locations "
+        "and files do not change. A move to the current path changes nothing.",
         parameters=[
             WAREHOUSE_ID,
             OpenApiParameter(

@@ -1,4 +1,4 @@
-"""The single question whether somebody may do something, in the older words."""
+"""A single permission check, with the action names of Lakekeeper's older API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tenancy.models import Securable
 from tenancy.selectors.allowed_actions import is_allowed_for
 
 _WORDS: Final[Words] = {kind: words for kind, words in OLD_WORDS.items() if kind is not Securable.Type.ROLE}
-"""Clients of this route ask about no roles."""
+"""This route has no checks on roles."""
 
 
 class PermissionCheckRequest(PermissionQuestion):
@@ -43,15 +43,14 @@ class PermissionCheckView(ManagementView):
     @extend_schema(
         operation_id="check_permission",
         tags=TAGS,
-        summary="Whether somebody may do something",
-        description="To ask about oneself takes to see the object, to ask about somebody else the right to read the "
-        "grants there. Inactive warehouses and what was dropped and can be restored are found by their ids. Users "
-        "need not be registered.",
+        summary="Check a permission",
+        description="The caller must see the object, and for other principals read the grants on it. Inactive "
+        "warehouses and dropped objects that can be restored are found by their ids. Users need not be registered.",
         parameters=[PROJECT_HEADER],
         request=PermissionCheckRequest,
         responses=operation_responses(
             {200: PermissionCheckResponse},
-            {400: BAD_QUESTION, 404: f"{NOTHING_THERE}; `RoleIdNotFound`: there is no role that `identity` names"},
+            {400: BAD_QUESTION, 404: f"{NOTHING_THERE}; `RoleIdNotFound`: the role in `identity` does not exist"},
         ),
     )
     def post(self, request: Request) -> Response:

@@ -51,14 +51,14 @@ def described(kind: str) -> Callable[[type[ProtectionView]], type[ProtectionView
         get=extend_schema(
             operation_id=f"get_{thing}_protection",
             tags=TAGS,
-            summary=f"Whether a {noun} is protected from being dropped",
+            summary=f"Get the drop protection of a {noun}",
             parameters=parameters,
             responses=responses,
         ),
         post=extend_schema(
             operation_id=f"set_{thing}_protection",
             tags=TAGS,
-            summary=f"Protect a {noun} from being dropped, or no longer",
+            summary=f"Update the drop protection of a {noun}",
             parameters=parameters,
             request=SetProtectionRequest,
             responses=responses,

@@ -54,8 +54,8 @@ class SearchTabularView(ManagementView):
     @extend_schema(
         operation_id="search_tabular",
         tags=TAGS,
-        summary="Find tables, views and generic tables by about what they are called",
-        description="The most alike first; what has nothing in common with the search is left out.",
+        summary="List tables and views by similarity of name",
+        description="Tables, views and generic tables; the best match first. Names without similarity are omitted.",
         parameters=[WAREHOUSE_ID],
         request=SearchTabularRequest,
         responses=operation_responses(

@@ -32,7 +32,7 @@ TAG_ID = OpenApiParameter("tag_definition_id", OpenApiTypes.UUID, OpenApiParamet
 NO_DEFINITION = f"`TagDefinitionIdNotFound`, {PROJECT_ERRORS[404]}"
 BAD_DEFINITION = f"{PROJECT_ERRORS[400]}, `InvalidTagName`, `ReservedTagNamespace`, `InvalidTagDefinition`, "
 BAD_DEFINITION += "`InvalidTagValue`"
-IN_SCOPE = "What may carry the tag"
+IN_SCOPE = "Types of objects that the tag may be attached to"
 
 
 class TagDefinitionResponse(KebabSerializer):
@@ -45,7 +45,7 @@ class TagDefinitionResponse(KebabSerializer):
         child=Text(), required=False, help_text="Of an enumerated definition; absent in listings"
     )
     created_at = serializers.DateTimeField()
-    updated_at = serializers.DateTimeField(required=False, help_text="Absent when it was never changed")
+    updated_at = serializers.DateTimeField(required=False, help_text="Absent when the definition was never updated")
 
 
 class TagDefinitionListResponse(KebabSerializer):
@@ -55,13 +55,14 @@ class TagDefinitionListResponse(KebabSerializer):
 
 class CreateTagDefinitionRequest(KebabSerializer):
     name = Text(
-        allow_blank=True, help_text="Unique in the project, whatever its case; dots divide it (`pii.classification`)"
+        allow_blank=True,
+        help_text="Unique in the project, case-insensitive; dots separate its parts (`pii.classification`)",
     )
     description = Text(required=False, allow_null=True, allow_blank=True)
     scope = serializers.ListField(child=serializers.ChoiceField(SCOPES), help_text=IN_SCOPE)
     value_kind = serializers.ChoiceField(
         TagDefinition.ValueKind.values,
-        help_text="Whether the tag has no value, any, or one of `allowed-values`; it never changes",
+        help_text="Whether the tag has no value, any value, or one of `allowed-values`; it cannot be changed",
     )
     allowed_values = serializers.ListField(
         child=Text(allow_blank=True),
@@ -72,18 +73,16 @@ class CreateTagDefinitionRequest(KebabSerializer):
 
 
 class UpdateTagDefinitionRequest(KebabSerializer):
-    name = Text(allow_blank=True, help_text="As when it is made")
-    description = Text(
-        required=False, allow_null=True, allow_blank=True, help_text="Without it the definition has none any more"
-    )
+    name = Text(allow_blank=True, help_text="The rules for a new definition apply")
+    description = Text(required=False, allow_null=True, allow_blank=True, help_text="Removed when absent")
     scope = serializers.ListField(
-        child=serializers.ChoiceField(SCOPES), help_text="All of it; what is in it now must be there again"
+        child=serializers.ChoiceField(SCOPES), help_text="The whole scope; it may be extended, not narrowed"
     )
     add_allowed_values = serializers.ListField(
         child=Text(allow_blank=True),
         required=False,
         allow_null=True,
-        help_text="For an enumerated definition, beside those that it has",
+        help_text="For an enumerated definition: values to add",
     )
 
 
@@ -120,7 +119,7 @@ class TaggedColumn(KebabSerializer):
     type = serializers.ChoiceField(["column"])
     warehouse_id = serializers.UUIDField()
     table_id = serializers.UUIDField()
-    field_id = serializers.IntegerField(help_text="Of the column, whatever it is called")
+    field_id = serializers.IntegerField(help_text="The column's field id, which renaming does not change")
 
 
 TARGETS: dict[str, serializers.Serializer[Any] | type[serializers.Serializer[Any]]] = {
@@ -136,9 +135,9 @@ TARGETS: dict[str, serializers.Serializer[Any] | type[serializers.Serializer[Any
 class TagAttachmentResponse(KebabSerializer):
     target = PolymorphicProxySerializer("TaggedTarget", TARGETS, "type")
     value = Text(required=False, help_text="Absent for a marker")
-    source = serializers.ChoiceField(SOURCES, help_text="How it came there")  # type: ignore[assignment]  # a field
+    source = serializers.ChoiceField(SOURCES, help_text="How the tag was attached")  # type: ignore[assignment]  # a field
     created_at = serializers.DateTimeField()
-    updated_at = serializers.DateTimeField(required=False, help_text="Absent when it never had another value")
+    updated_at = serializers.DateTimeField(required=False, help_text="Absent when the value was never changed")
 
 
 class TagAttachmentListResponse(KebabSerializer):
@@ -164,12 +163,14 @@ class TagDefinitionsView(ManagementView):
     @extend_schema(
         operation_id="list_tag_definitions",
         tags=TAGS,
-        summary="The tag definitions of a project that the caller may see",
+        summary="List the tag definitions that are visible to the caller",
         description="In order of creation.",
         parameters=[
             PROJECT_HEADER,
             *PAGE,
-            OpenApiParameter("name", OpenApiTypes.STR, description="Only the one of this name, whatever its case"),
+            OpenApiParameter(
+                "name", OpenApiTypes.STR, description="Only the definition of this name, case-insensitive"
+            ),
         ],
         responses=operation_responses(
             {200: TagDefinitionListResponse}, PROJECT_ERRORS | {400: f"{PROJECT_ERRORS[400]}, {BAD_PAGE}"}
@@ -185,7 +186,7 @@ class TagDefinitionsView(ManagementView):
     @extend_schema(
         operation_id="create_tag_definition",
         tags=TAGS,
-        summary="Make a tag definition",
+        summary="Create a tag definition",
         parameters=[PROJECT_HEADER],
         request=CreateTagDefinitionRequest,
         responses=operation_responses(
@@ -200,7 +201,7 @@ class TagDefinitionsView(ManagementView):
 
 
 class TagDefinitionResourceView(ManagementView):
-    """What is below one definition's address. It is one of the request's project."""
+    """Routes below the path of a definition, which is one of the request's project."""
 
     @property
     def definition_id(self) -> UUID:
@@ -215,7 +216,7 @@ class TagDefinitionView(TagDefinitionResourceView):
     @extend_schema(
         operation_id="get_tag_definition",
         tags=TAGS,
-        summary="One tag definition",
+        summary="Get a tag definition",
         parameters=[TAG_ID, PROJECT_HEADER],
         responses=operation_responses({200: TagDefinitionResponse}, {400: PROJECT_ERRORS[400], 404: NO_DEFINITION}),
     )
@@ -228,7 +229,7 @@ class TagDefinitionView(TagDefinitionResourceView):
     @extend_schema(
         operation_id="update_tag_definition",
         tags=TAGS,
-        summary="Give a tag definition another name and description, a wider scope and more allowed values",
+        summary="Update a tag definition",
         parameters=[TAG_ID, PROJECT_HEADER],
         request=UpdateTagDefinitionRequest,
         responses=operation_responses(
@@ -246,14 +247,15 @@ class TagDefinitionView(TagDefinitionResourceView):
     @extend_schema(
         operation_id="delete_tag_definition",
         tags=TAGS,
-        summary="Forget a tag definition that nothing carries",
+        summary="Delete an unused tag definition",
         parameters=[TAG_ID, PROJECT_HEADER],
         responses=operation_responses(
             empty_response("Deleted"),
             {
                 400: f"{PROJECT_ERRORS[400]}, `ReservedTagNamespace`",
                 404: NO_DEFINITION,
-                409: "`TagDefinitionInUse`: something carries it, perhaps a table that was dropped and can be restored",
+                409: "`TagDefinitionInUse`: the tag is attached to an object, possibly to a dropped one that "
+                "can be restored",
             },
         ),
     )
@@ -266,17 +268,22 @@ class TagAttachmentsView(TagDefinitionResourceView):
     @extend_schema(
         operation_id="list_tag_attachments",
         tags=TAGS,
-        summary="What carries a tag",
-        description="In order of attachment. What inherits the tag is not among it; what was dropped and can be "
-        "restored is.",
+        summary="List the objects that a tag is attached to",
+        description="In order of attachment. Objects that inherit the tag are not included; dropped objects "
+        "that can be "
+        "restored are.",
         parameters=[
             TAG_ID,
             PROJECT_HEADER,
             *PAGE,
-            OpenApiParameter("value", OpenApiTypes.STR, description="Only where it has exactly this value"),
+            OpenApiParameter("value", OpenApiTypes.STR, description="Only attachments with exactly this value"),
             OpenApiParameter("targetType", OpenApiTypes.STR, enum=SCOPES, description="Only targets of this type"),
-            OpenApiParameter("createdAfter", OpenApiTypes.DATETIME, description="Only those of then or later"),
-            OpenApiParameter("createdBefore", OpenApiTypes.DATETIME, description="Only those of then or earlier"),
+            OpenApiParameter(
+                "createdAfter", OpenApiTypes.DATETIME, description="Only attachments at or after this time"
+            ),
+            OpenApiParameter(
+                "createdBefore", OpenApiTypes.DATETIME, description="Only attachments at or before this time"
+            ),
             OpenApiParameter("warehouseId", OpenApiTypes.UUID, description="Only in this warehouse"),
         ],
         responses=operation_responses(
@@ -316,8 +323,8 @@ class TagAttachmentsView(TagDefinitionResourceView):
             if read.tzinfo is not None:
                 return read.astimezone(UTC)
         except (ValueError, OverflowError):
-            pass  # refused like a time without a zone
-        raise BadRequest(f"{name}: must be a time such as 2026-01-31T12:00:00Z, a + in it sent as %2B")
+            pass  # an error like that of a time without a zone
+        raise BadRequest(f"{name}: must be a time such as 2026-01-31T12:00:00Z, with + encoded as %2B")
 
 
 def _attached_json(attached: Attached) -> dict[str, Any]:

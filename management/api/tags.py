@@ -1,4 +1,4 @@
-"""Tags on warehouses, namespaces, tables, views, generic tables and columns; each kind has routes of its own."""
+"""Tags of warehouses, namespaces, tables, views, generic tables and columns; each type has its own routes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from management.api.tag_definitions import SOURCES, TAGS, TaggedNamespace, Tagge
 from tenancy.models import Securable
 from tenancy.selectors.tag_attachments import TargetTag
 
-TAG_NAME = OpenApiParameter("tag_name", OpenApiTypes.STR, OpenApiParameter.PATH, description="Of its definition")
+TAG_NAME = OpenApiParameter(
+    "tag_name", OpenApiTypes.STR, OpenApiParameter.PATH, description="The name of the definition"
+)
 COLUMN_NAME = OpenApiParameter(
     "column_name",
     OpenApiTypes.STR,
@@ -36,8 +38,8 @@ COLUMN_NAME = OpenApiParameter(
 EFFECTIVE = OpenApiParameter(
     "effective",
     OpenApiTypes.BOOL,
-    description="Also the tags of the namespaces and the warehouse that it is in, the nearest of each; columns "
-    "inherit none",
+    description="Also return tags that are inherited from the namespaces and the warehouse, the nearest of each "
+    "name; columns inherit none",
 )
 NO_TAG = "`TagDefinitionNameNotFound`"
 NO_COLUMN = "`ColumnNotFound`"
@@ -45,7 +47,10 @@ NO_COLUMN = "`ColumnNotFound`"
 
 class SetTagRequest(KebabSerializer):
     value = Text(
-        required=False, allow_null=True, allow_blank=True, help_text="Unless the definition is a marker, which has none"
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        help_text="Required unless the definition is a marker, which has no value",
     )
 
 
@@ -53,23 +58,23 @@ class AppliedTagResponse(KebabSerializer):
     tag_definition_id = serializers.UUIDField()
     name = Text()
     value = Text(required=False, help_text="Absent for a marker")
-    applied_at = serializers.DateTimeField(help_text="When it came there, or got this value")
+    applied_at = serializers.DateTimeField(help_text="When the tag was attached, or its value was changed")
 
 
 class TargetTagResponse(KebabSerializer):
     tag_definition_id = serializers.UUIDField()
     name = Text()
     value = Text(required=False, help_text="Absent for a marker")
-    source = serializers.ChoiceField(SOURCES, help_text="How it came there")  # type: ignore[assignment]  # a field
+    source = serializers.ChoiceField(SOURCES, help_text="How the tag was attached")  # type: ignore[assignment]  # a field
     inherited_from = PolymorphicProxySerializer(
         "TagInheritanceSource",
         {"warehouse": TaggedWarehouse, "namespace": TaggedNamespace},
         "type",
         required=False,
-        help_text="What carries it; absent when that is the target itself",
+        help_text="The object that the tag is attached to; absent when it is the target itself",
     )
     created_at = serializers.DateTimeField()
-    updated_at = serializers.DateTimeField(required=False, help_text="Absent when it never had another value")
+    updated_at = serializers.DateTimeField(required=False, help_text="Absent when the value was never changed")
 
 
 class TagListResponse(KebabSerializer):
@@ -77,7 +82,7 @@ class TagListResponse(KebabSerializer):
 
 
 class ColumnTags(KebabSerializer):
-    field_id = serializers.IntegerField(help_text="Of a column that the table has, or had once")
+    field_id = serializers.IntegerField(help_text="The field id of a current or dropped column")
     tags = TargetTagResponse(many=True)
 
 
@@ -103,7 +108,7 @@ def target_tag_json(tag: TargetTag, warehouse_id: UUID) -> dict[str, Any]:
 
 
 class TaggedView(ManagementView):
-    """What is below the address of something that can carry tags. It is in the request's project."""
+    """Routes below the path of an object that tags can be attached to. It is in the request's project."""
 
     kind: ClassVar[Securable.Type]
 
@@ -150,7 +155,7 @@ V = TypeVar("V", bound=TaggedView)
 
 
 def described(kind: str, *, of_columns: bool = False) -> Callable[[type[V]], type[V]]:
-    """What the OpenAPI document says of the routes for `kind`, or for the columns of a table."""
+    """Describe the operations on tags of `kind`, or of the columns of a table."""
     noun, thing = kind.replace("-", " "), kind.replace("-", "_")
     target, operation = (f"a column of a {noun}", f"{thing}_column") if of_columns else (f"a {noun}", thing)
     parameters, missing = [WAREHOUSE_ID, PROJECT_HEADER], [NO_WAREHOUSE, PROJECT_ERRORS[404]]
@@ -166,7 +171,7 @@ def described(kind: str, *, of_columns: bool = False) -> Callable[[type[V]], typ
         "get": extend_schema(
             operation_id=f"list_{operation}_tags",
             tags=TAGS,
-            summary=f"The tags of {target}",
+            summary=f"List the tags of {target}",
             description="By name.",
             parameters=[*parameters, EFFECTIVE],
             responses=operation_responses({200: TagListResponse}, {400: bad, 404: ", ".join(missing)}),
@@ -176,7 +181,7 @@ def described(kind: str, *, of_columns: bool = False) -> Callable[[type[V]], typ
         "put": extend_schema(
             operation_id=f"set_{operation}_tag",
             tags=TAGS,
-            summary=f"Put a tag on {target}, or give it another value there",
+            summary=f"Create or update a tag of {target}",
             parameters=[*parameters, TAG_NAME],
             request=SetTagRequest,
             responses=operation_responses(
@@ -187,10 +192,10 @@ def described(kind: str, *, of_columns: bool = False) -> Callable[[type[V]], typ
         "delete": extend_schema(
             operation_id=f"delete_{operation}_tag",
             tags=TAGS,
-            summary=f"Take a tag off {target}, if it is there",
+            summary=f"Delete a tag of {target}",
             parameters=[*parameters, TAG_NAME],
             responses=operation_responses(
-                empty_response("It is not there"), {400: bad, 404: ", ".join([NO_TAG, *missing])}
+                empty_response("Deleted, or was not attached"), {400: bad, 404: ", ".join([NO_TAG, *missing])}
             ),
         ),
     }
@@ -268,8 +273,8 @@ class AllColumnTagsView(TaggedView):
     @extend_schema(
         operation_id="list_column_tags",
         tags=TAGS,
-        summary="The tags of all columns of a table",
-        description="By field id; columns without tags are left out, and columns that the table has no more are not.",
+        summary="List the tags of all columns of a table",
+        description="In order of field ids. Columns without tags are omitted; dropped columns with tags are included.",
         parameters=[
             WAREHOUSE_ID,
             PROJECT_HEADER,

@@ -1,4 +1,4 @@
-"""The rules of a warehouse, changed one by one; each has a route of its own."""
+"""Updates of a warehouse; each property has its own route."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def described(
     success: dict[int, Any] | None = None,
     refusals: dict[int, str] | None = None,
 ) -> Callable[[Method], Method]:
-    """What the OpenAPI document says of one change."""
+    """Describe an update in the OpenAPI document."""
     every = {403: MANAGED, 404: NO_WAREHOUSE}
     decorate: Callable[[Method], Method] = extend_schema(
         operation_id=operation_id,
@@ -71,7 +71,7 @@ def described(
 class RenameWarehouseView(ManagementView):
     @described(
         "rename_warehouse",
-        "Give an active warehouse another name",
+        "Update the name of an active warehouse",
         request=RenameWarehouseRequest,
         refusals={400: BAD_NAME, 404: f"{NO_WAREHOUSE}, `WarehouseNotActive`", 409: NAME_TAKEN},
     )
@@ -82,9 +82,7 @@ class RenameWarehouseView(ManagementView):
 
 
 class ActivateWarehouseView(ManagementView):
-    @described(
-        "activate_warehouse", "Let the catalog have the warehouse again", success=empty_response("Active", status=200)
-    )
+    @described("activate_warehouse", "Update a warehouse to be active", success=empty_response("Active", status=200))
     def post(self, request: Request, warehouse_id: str) -> Response:
         activate_warehouse(actor=self.actor, warehouse_id=self.warehouse_id)
         return Response(status=200)
@@ -92,7 +90,7 @@ class ActivateWarehouseView(ManagementView):
 
 class DeactivateWarehouseView(ManagementView):
     @described(
-        "deactivate_warehouse", "Hide the warehouse from the catalog", success=empty_response("Inactive", status=200)
+        "deactivate_warehouse", "Update a warehouse to be inactive", success=empty_response("Inactive", status=200)
     )
     def post(self, request: Request, warehouse_id: str) -> Response:
         deactivate_warehouse(actor=self.actor, warehouse_id=self.warehouse_id)
@@ -100,7 +98,7 @@ class DeactivateWarehouseView(ManagementView):
 
 
 class WarehouseDeleteProfileView(ManagementView):
-    @described("update_warehouse_delete_profile", "What drops do from now on", request=UpdateDeleteProfileRequest)
+    @described("update_warehouse_delete_profile", "Update the delete profile", request=UpdateDeleteProfileRequest)
     def post(self, request: Request, warehouse_id: str) -> Response:
         body = self.body(UpdateDeleteProfileRequest)
         changed = set_delete_profile(
@@ -112,7 +110,7 @@ class WarehouseDeleteProfileView(ManagementView):
 class WarehouseFormatVersionPolicyView(ManagementView):
     @described(
         "update_warehouse_format_version_policy",
-        "Which format versions tables may have from now on",
+        "Update the allowed format versions of tables",
         request=UpdateFormatVersionPolicyRequest,
         refusals={400: BAD_POLICY},
     )
@@ -130,7 +128,7 @@ class WarehouseFormatVersionPolicyView(ManagementView):
 class WarehouseProtectionView(ManagementView):
     @described(
         "set_warehouse_protection",
-        "Protect a warehouse from being deleted, or no longer",
+        "Update the delete protection of a warehouse",
         request=SetProtectionRequest,
         success={200: ProtectionResponse},
     )
@@ -145,7 +143,7 @@ class WarehouseProtectionView(ManagementView):
 class WarehouseManagedByView(ManagementView):
     @described(
         "set_warehouse_managed_by",
-        "Let nobody but instance admins change the warehouse, or everybody with the right again",
+        "Update whether only instance admins may change a warehouse",
         request=SetManagedByRequest,
         refusals={403: "`InstanceAdminRequired`"},
     )
@@ -158,7 +156,7 @@ class WarehouseManagedByView(ManagementView):
 class WarehouseStorageView(ManagementView):
     @described(
         "update_storage_profile",
-        "Replace the storage profile and the credential; the files stay where they are",
+        "Update the storage profile and the credential",
         request=UpdateStorageRequest,
         refusals={400: f"{BAD_STORAGE}, `UpdateError`, `IncompatibleProfiles`", 412: NO_SECRETS},
     )
@@ -176,7 +174,7 @@ class WarehouseStorageView(ManagementView):
 class WarehouseStorageCredentialView(ManagementView):
     @described(
         "update_storage_credential",
-        "Replace the credential, or take it away",
+        "Update or delete the storage credential",
         request=UpdateStorageCredentialRequest,
         refusals={400: BAD_CREDENTIAL, 412: NO_SECRETS},
     )

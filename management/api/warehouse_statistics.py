@@ -36,10 +36,10 @@ class WarehouseStatisticsView(ManagementView):
     @extend_schema(
         operation_id="get_warehouse_statistics",
         tags=TAGS,
-        summary="How many tables, views and generic tables a warehouse has, and had at the end of each hour",
-        description="The newest first: the hour that goes on, with what is there now. Before that the hours in which "
-        "the numbers changed, as a worker saw them, which looks every minute. Callers who may not list everything in "
-        "the warehouse get only the current hour, with the number of objects that they see.",
+        summary="Get the number of tables and views of a warehouse by hour",
+        description="Newest first: the current hour with the current numbers, then the hours in which a worker, which "
+        "counts every minute, saw a change. Callers who may not list everything in the warehouse get only the current "
+        "hour, with the number of objects that are visible to them.",
         parameters=[
             WAREHOUSE_ID,
             EXTENSIONS_HEADER,

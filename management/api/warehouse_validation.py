@@ -1,4 +1,4 @@
-"""Trials of storage that change nothing: of a warehouse to be, of a change, of a warehouse as it is."""
+"""Validation of the storage of a new warehouse, of an update, and of the current profile; nothing is changed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from storage.services.warehouse_storage import validate_access, validate_storage
 from storage.validation.access import FINDINGS
 from storage.validation.examination import CheckName, Status, ValidationCheck
 
-OUTCOME = "Always 200 once the request is read: look at `valid` and at the checks."
+RESULT_NOTE = "The status is always 200 for a well-formed request: see `valid` and the checks."
 
 
 class CheckError(KebabSerializer):
@@ -68,8 +68,8 @@ class WarehouseCreationValidationView(ManagementView):
     @extend_schema(
         operation_id="validate_warehouse",
         tags=TAGS,
-        summary="Try out what a new warehouse would be made of, and make none",
-        description=f"Needs the right to make one. {OUTCOME}",
+        summary="Validate the creation of a warehouse",
+        description=f"Creates nothing. Needs the permission to create a warehouse. {RESULT_NOTE}",
         parameters=[PROJECT_HEADER, EXTENSIONS_HEADER],
         request=CreateWarehouseRequest,
         responses=operation_responses({200: ValidationResponse}, PROJECT_ERRORS),
@@ -96,8 +96,8 @@ class StorageValidationView(ManagementView):
     @extend_schema(
         operation_id="validate_storage_profile",
         tags=TAGS,
-        summary="Try out a storage profile and its credential in the place of the warehouse's, and change nothing",
-        description=f"Needs the right to change them. {OUTCOME}",
+        summary="Validate an update of the storage profile and credential",
+        description=f"Changes nothing. Needs the permission to update them. {RESULT_NOTE}",
         parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
         request=UpdateStorageRequest,
         responses=operation_responses({200: ValidationResponse}, {404: NO_WAREHOUSE}),
@@ -119,8 +119,8 @@ class StorageCredentialValidationView(ManagementView):
     @extend_schema(
         operation_id="validate_storage_credential",
         tags=TAGS,
-        summary="Try out a credential in the place of the warehouse's, and change nothing",
-        description=f"Needs the right to change it. {OUTCOME}",
+        summary="Validate an update of the storage credential",
+        description=f"Changes nothing. Needs the permission to update it. {RESULT_NOTE}",
         parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
         request=UpdateStorageCredentialRequest,
         responses=operation_responses({200: ValidationResponse}, {404: NO_WAREHOUSE}),
@@ -142,8 +142,8 @@ class StorageAccessValidationView(ManagementView):
     @extend_schema(
         operation_id="validate_storage_access",
         tags=TAGS,
-        summary="Try out whether the warehouse's storage still works as it is",
-        description=f"Needs the right to change it. {OUTCOME}",
+        summary="Validate access with the current storage profile",
+        description=f"Changes nothing. Needs the permission to update it. {RESULT_NOTE}",
         parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
         request=None,
         responses=operation_responses({200: ValidationResponse}, {404: NO_WAREHOUSE}),

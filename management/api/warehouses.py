@@ -31,7 +31,7 @@ BAD_CREDENTIAL = f"`MissingCredentialError`, `SystemIdentityDisabled`, {INVALID_
 BAD_STORAGE = f"`InvalidLocation`, `CreateWarehouseStorageProfileOverlap`, {BAD_CREDENTIAL}"
 BAD_NAME = "`EmptyWarehouseName`, `WarehouseNameTooLong`"
 BAD_POLICY = "`EmptyAllowedFormatVersions`, `DefaultFormatVersionNotAllowed`"
-NO_SECRETS = "`SecretStoreNotConfigured`: this server keeps no credentials"
+NO_SECRETS = "`SecretStoreNotConfigured`: the server has no secret store"
 MANAGED = "`WarehouseManaged`: only instance admins may change it"
 NAME_TAKEN = "`WarehouseAlreadyExists`"
 
@@ -40,8 +40,8 @@ class WarehousesView(ManagementView):
     @extend_schema(
         operation_id="list_warehouses",
         tags=TAGS,
-        summary="The warehouses of a project that the caller may see",
-        description="In order of creation; all of them, unless `pageToken` or `pageSize` is given.",
+        summary="List the warehouses that are visible to the caller",
+        description="In order of creation; all at once unless the request has `pageToken` or `pageSize`.",
         parameters=[
             PROJECT_HEADER,
             OpenApiParameter(
@@ -76,19 +76,20 @@ class WarehousesView(ManagementView):
     @extend_schema(
         operation_id="create_warehouse",
         tags=TAGS,
-        summary="Make a warehouse; its maker owns it",
+        summary="Create a warehouse",
+        description="The caller becomes its owner.",
         parameters=[PROJECT_HEADER],
         request=CreateWarehouseRequest,
         responses=operation_responses(
             {201: WarehouseResponse},
             {
                 400: f"{PROJECT_ERRORS[400]}, {BAD_NAME}, {BAD_POLICY}, {BAD_STORAGE}",
-                403: "`InstanceAdminRequired`: to make one that is managed",
+                403: "`InstanceAdminRequired`: to create a managed warehouse",
                 404: PROJECT_ERRORS[404],
                 409: NAME_TAKEN,
                 412: NO_SECRETS,
                 413: "`PayloadTooLargeException`",
-                503: "`StorageUnavailableException`: the folder could not be made",
+                503: "`StorageUnavailableException`: the folder could not be created",
             },
         ),
     )
@@ -112,7 +113,7 @@ class WarehouseView(ManagementView):
     @extend_schema(
         operation_id="get_warehouse",
         tags=TAGS,
-        summary="One warehouse",
+        summary="Get a warehouse",
         parameters=[WAREHOUSE_ID],
         responses=operation_responses({200: WarehouseResponse}, {404: NO_WAREHOUSE}),
     )
@@ -123,10 +124,13 @@ class WarehouseView(ManagementView):
     @extend_schema(
         operation_id="delete_warehouse",
         tags=TAGS,
-        summary="Forget an empty warehouse and its credential; its files stay",
+        summary="Delete an empty warehouse and its credential",
+        description="Its files are not deleted.",
         parameters=[
             WAREHOUSE_ID,
-            OpenApiParameter("force", OpenApiTypes.BOOL, default=False, description="Also when it is protected"),
+            OpenApiParameter(
+                "force", OpenApiTypes.BOOL, default=False, description="Also when the warehouse is protected"
+            ),
         ],
         responses=operation_responses(
             empty_response("Deleted"),
