@@ -20,12 +20,12 @@ from rest_framework.response import Response
 from icekeeper.kernel.http.base_url import base_path
 from icekeeper.kernel.json.strict import write_json
 from icekeeper.version import VERSION
-from management.openapi.examples import put_examples, read_exchanges
+from management.openapi.examples import add_examples, read_exchanges
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API that has a document: below which prefix, made of which routes, and what its tags mean."""
+    """One API that has a document: its prefix, its routes and the meaning of its tags."""
 
     prefix: str
     routes: str
@@ -39,21 +39,21 @@ APIS: Final = {
         "management/",
         "management.api.urls",
         "Icekeeper management API",
-        "The server, its projects and its warehouses. Unknown members of a request body are ignored. "
-        "Every answer has an `X-Request-Id`, which the server's log lines have as `request_id`.",
+        "Administration of the server, its projects and its warehouses. Unknown members of a request body are ignored. "
+        "Every response has an `X-Request-Id`, which is `request_id` in the log of the server.",
         {
             "server": "This server",
             "project": "Groups of warehouses",
-            "warehouse": "Where tables are stored, and what is in them",
-            "user": "Who may call",
+            "warehouse": "Storage of tables, and their contents",
+            "user": "Users and service accounts",
             "role": "Groups of users in a project",
-            "permission": "Who may do what: grants on objects, and what follows from them",
-            "tag": "What a project calls its data, and what is called so",
-            "authorization": "What somebody may do",
-            "grant": "What is granted to whom",
-            "token": "Tokens that this server issues to people and programs",
-            "access-review": "Who has which rights, and by which grants",
-            "audit": "Who did what",
+            "permission": "Permissions and direct assignments on objects",
+            "tag": "Tags of projects, and the objects that have them",
+            "authorization": "Permission checks and allowed actions",
+            "grant": "Grants of privileges on objects",
+            "token": "Access tokens of users and service accounts",
+            "access-review": "Reviews of access: permissions and the grants that give them",
+            "audit": "The audit trail",
         },
     ),
     "catalog": Api(
@@ -62,21 +62,21 @@ APIS: Final = {
         "Icekeeper Iceberg REST catalog",
         "The operations of the [Apache Iceberg REST catalog](https://iceberg.apache.org/rest-catalog-spec/) that this "
         "server has. Unknown members of a request body are ignored; inside table metadata they are kept. "
-        "Every answer has an `X-Request-Id`, which the server's log lines have as `request_id`.",
+        "Every response has an `X-Request-Id`, which is `request_id` in the log of the server.",
         {
-            "Configuration API": "Where to begin",
-            "OAuth2 API": "Short-lived tokens for clients that are configured with a credential",
-            "Catalog API": "Namespaces and tables",
+            "Configuration API": "Configuration of clients",
+            "OAuth2 API": "Short-lived tokens for clients with a credential",
+            "Catalog API": "Namespaces, tables and views",
         },
     ),
     "generic-tables": Api(
         "lakekeeper/",
         "catalog.api.generic_table_urls",
         "Icekeeper generic tables",
-        "Tables in other formats than Iceberg (Lance, Delta, CSV, ...): named, placed, described and guarded like the "
-        "tables of the catalog, with which they share their namespaces and names. What they hold is not looked at, and "
-        "there are no commits. Unknown members of a request body are ignored. "
-        "Every answer has an `X-Request-Id`, which the server's log lines have as `request_id`.",
+        "Tables in other formats than Iceberg (Lance, Delta, CSV, ...): with names, locations, descriptions and "
+        "permissions like the tables of the catalog, whose namespaces they share. Their content is not read, and there "
+        "are no commits. Unknown members of a request body are ignored. "
+        "Every response has an `X-Request-Id`, which is `request_id` in the log of the server.",
         {"generic-table": "Tables in other formats"},
     ),
 }
@@ -85,15 +85,15 @@ APIS: Final = {
 TOKEN: Final = {
     "type": "http",
     "scheme": "bearer",
-    "description": "Where authentication is on, every operation needs a token of an identity provider that the server "
-    "trusts; without a good one the answer is 401. With the header `x-assume-role: <role id>` beside it the request "
-    "has the rights of that role alone.",
+    "description": "If authentication is enabled, every operation needs a token of an identity provider that the "
+    "server trusts; without a valid one the response is 401. With the header `x-assume-role: <role id>` the request "
+    "has the permissions of that role only.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An OpenAPI document, and what had to be guessed or left out of it: nothing, in a true one."""
+    """An OpenAPI document, and complaints about what is missing or guessed in it."""
 
     content: dict[str, Any]
     complaints: list[str]
@@ -118,8 +118,8 @@ _one_at_a_time = threading.Lock()
 """drf-spectacular counts its complaints for the whole process."""
 
 
-def make_document(name: str) -> Document:
-    """The document of the API `name`, a key of `APIS`. Takes some 100 ms; nothing is printed."""
+def build_document(name: str) -> Document:
+    """Build the document of the API `name`, a key of `APIS`. Takes some 100 ms; nothing is printed."""
     api = APIS[name]
     with _one_at_a_time, GENERATOR_STATS.silence():
         generator = DocumentGenerator(patterns=[path(api.prefix, include(api.routes))])  # type: ignore[no-untyped-call]
@@ -134,24 +134,24 @@ def make_document(name: str) -> Document:
     content["tags"] = [{"name": tag, "description": meaning} for tag, meaning in api.tags.items()]
     content.setdefault("components", {})["securitySchemes"] = {"token": TOKEN}
     content["security"] = [{"token": []}, {}]
-    return Document(content, complaints + put_examples(content, read_exchanges(name)))
+    return Document(content, complaints + add_examples(content, read_exchanges(name)))
 
 
 @cache
-def _served(name: str) -> bytes:
-    """Kept for the life of the process: a document depends on nothing but the code."""
-    return write_json(make_document(name).content)
+def _document_bytes(name: str) -> bytes:
+    """Cached for the life of the process: a document depends on nothing but the code."""
+    return write_json(build_document(name).content)
 
 
 def serve_openapi(request: HttpRequest, name: str) -> HttpResponse:
     if name not in APIS:
         raise Http404
-    return HttpResponse(_served(name), content_type="application/json")
+    return HttpResponse(_document_bytes(name), content_type="application/json")
 
 
 @require_safe
 def redirect_to_swagger_ui(request: HttpRequest, page: str = "") -> HttpResponse:
-    """Answer for the addresses of Lakekeeper's console, which this server does not have yet."""
+    """Serve the paths of Lakekeeper's console, which this server does not have yet."""
     return HttpResponseRedirect(f"{base_path(request.META, settings.ICEKEEPER)}/swagger-ui/")
 
 

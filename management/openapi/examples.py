@@ -1,7 +1,7 @@
-"""Examples in the OpenAPI documents: requests that this server was sent and what it answered, as tests recorded them.
+"""Examples in the OpenAPI documents: requests to this server and its responses, as tests recorded them.
 
-Of optional parameters those of reads alone are shown: pages such as Swagger UI fill what an example says into the
-request, and nobody is to send `force=true` or the key of somebody else's request without having meant it.
+Optional parameters have examples in read operations only: pages such as Swagger UI fill examples into the request, and
+a user should not send `force=true` or a recorded idempotency key by accident.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ READS: Final = ("get", "head")
 
 
 class Exchange(TypedDict):
-    """One request and its answer; null is the body of what has none. `summary` tells apart those of one operation."""
+    """One request and its response; a body of null means none. `summary` is unique within an operation."""
 
     summary: str | None
     parameters: dict[str, Any]
@@ -31,12 +31,12 @@ Exchanges = dict[str, list[Exchange]]
 
 
 def read_exchanges(name: str) -> Exchanges:
-    """What was recorded for the document `name`."""
+    """Return what was recorded for the document `name`."""
     exchanges: Exchanges = json.loads((FOLDER / f"{name}.json").read_text())
     return exchanges
 
 
-def put_examples(content: dict[str, Any], exchanges: Exchanges) -> list[str]:
+def add_examples(content: dict[str, Any], exchanges: Exchanges) -> list[str]:
     """Put the examples into the document `content`. Returns what has none, and those that belong nowhere."""
     complaints, ids = [], set()
     for item in content["paths"].values():
@@ -48,7 +48,7 @@ def put_examples(content: dict[str, Any], exchanges: Exchanges) -> list[str]:
             _show_bodies(operation, own)
             complaints += [f"{operation_id}: {complaint}" for complaint in _complaints_about(operation, own)]
     _show_errors(content, exchanges)
-    return complaints + [f"{unknown}: examples of an operation that is not there" for unknown in exchanges.keys() - ids]
+    return complaints + [f"{unknown}: examples of an unknown operation" for unknown in exchanges.keys() - ids]
 
 
 def _show_parameters(operation: dict[str, Any], exchanges: list[Exchange], *, is_read: bool) -> None:
@@ -60,18 +60,18 @@ def _show_parameters(operation: dict[str, Any], exchanges: list[Exchange], *, is
 
 
 def _show_bodies(operation: dict[str, Any], exchanges: list[Exchange]) -> None:
-    """A request that was refused is shown where all of them are."""
-    done = [each for each in exchanges if not _is_refusal(each)] or exchanges
-    _show(operation.get("requestBody"), {_title(each): each["request"] for each in done})
-    for status, answer in operation["responses"].items():
-        told = [each for each in exchanges if str(each["status"]) == status]
-        _show(answer, {_title(each): each["response"] for each in told})
+    """Show failed requests only if no request of the operation succeeded."""
+    succeeded = [each for each in exchanges if not _is_error(each)] or exchanges
+    _show(operation.get("requestBody"), {_title(each): each["request"] for each in succeeded})
+    for status, response in operation["responses"].items():
+        own = [each for each in exchanges if str(each["status"]) == status]
+        _show(response, {_title(each): each["response"] for each in own})
 
 
 def _show(body: dict[str, Any] | None, values: dict[str, Any]) -> None:
     """Values by their titles as the example or the examples of a body, in each of its media types.
 
-    What is a text of its own, as CSV is, has an example of its own.
+    A body that is plain text, such as CSV, keeps its own example.
     """
     for media in (body or {}).get("content", {}).values():
         if media["schema"].get("type") == "string" and "examples" in media:
@@ -83,18 +83,18 @@ def _show(body: dict[str, Any] | None, values: dict[str, Any]) -> None:
 
 
 def _show_errors(content: dict[str, Any], exchanges: Exchanges) -> None:
-    """The first refusal that was recorded as the example of each shape that errors have."""
+    """Use the first recorded error as the example of each error schema."""
     for item in content["paths"].values():
         for operation in item.values():
-            for refusal in filter(_is_refusal, exchanges.get(operation["operationId"], [])):
-                answer = operation["responses"].get(str(refusal["status"]), {})
-                for media in answer.get("content", {}).values():
+            for error in filter(_is_error, exchanges.get(operation["operationId"], [])):
+                response = operation["responses"].get(str(error["status"]), {})
+                for media in response.get("content", {}).values():
                     shape = content["components"]["schemas"][media["schema"]["$ref"].rpartition("/")[2]]
-                    shape.setdefault("example", refusal["response"])
+                    shape.setdefault("example", error["response"])
 
 
 def _complaints_about(operation: dict[str, Any], exchanges: list[Exchange]) -> list[str]:
-    answers = operation["responses"]
+    responses = operation["responses"]
     complaints = [
         f"no example of the parameter {parameter['name']}"
         for parameter in operation.get("parameters", [])
@@ -103,19 +103,19 @@ def _complaints_about(operation: dict[str, Any], exchanges: list[Exchange]) -> l
     if _lacks_example(operation.get("requestBody")):
         complaints.append("no example of the request")
     complaints += [
-        f"no example of the answer {status}"
-        for status, answer in answers.items()
-        if status < "4" and _lacks_example(answer)
+        f"no example of the response {status}"
+        for status, response in responses.items()
+        if status < "4" and _lacks_example(response)
     ]
     complaints += [
-        f"an example of the answer {each['status']}, which is not described"
+        f"an example of the response {each['status']}, which is not described"
         for each in exchanges
-        if str(each["status"]) not in answers
+        if str(each["status"]) not in responses
     ]
-    told = Counter((each["status"], _title(each)) for each in exchanges)
+    titles = Counter((each["status"], _title(each)) for each in exchanges)
     return complaints + [
-        f"{count} examples of the answer {status} are called {title!r}"
-        for (status, title), count in told.items()
+        f"{count} examples of the response {status} are called {title!r}"
+        for (status, title), count in titles.items()
         if count > 1
     ]
 
@@ -124,7 +124,7 @@ def _lacks_example(body: dict[str, Any] | None) -> bool:
     return any({"example", "examples"}.isdisjoint(media) for media in (body or {}).get("content", {}).values())
 
 
-def _is_refusal(exchange: Exchange) -> bool:
+def _is_error(exchange: Exchange) -> bool:
     return exchange["status"] >= 400  # noqa: PLR2004
 
 

@@ -24,7 +24,7 @@ from icekeeper.kernel.ids import new_id
 from management import health
 from management.call_counter import CallCounter, Flusher
 from management.models import EndpointStatistic
-from management.openapi.documents import APIS, make_document
+from management.openapi.documents import APIS, build_document
 from storage.io.local import LocalStore
 from tasks.queue.models import Task
 from tasks.workers.worker import Worker, WorkerStopped
@@ -76,7 +76,7 @@ def changing_operations() -> list[tuple[str, str]]:
     return sorted(
         (method.upper(), re.sub(r"\{[^}]+\}", "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44", path))
         for name in APIS
-        for path, item in make_document(name).content["paths"].items()
+        for path, item in build_document(name).content["paths"].items()
         for method in item
         if method in CHANGES
     )

@@ -50,7 +50,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def document(name: str) -> openapi.Document:
-    return openapi.make_document(name)
+    return openapi.build_document(name)
 
 
 def operations_of(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -121,7 +121,7 @@ def test_components_are_those_of_this_document_and_all_are_used(document: openap
 
 
 def test_the_catalog_document_has_what_config_advertises_and_one_that_is_always_refused() -> None:
-    found = operations_of(openapi.make_document("catalog").content)
+    found = operations_of(openapi.build_document("catalog").content)
     served = {where.replace("/catalog/", "/"): operation for where, operation in found.items()}
     refused = {where for where, each in served.items() if not any(status < "4" for status in each["responses"])}
     assert refused == {"POST /v1/aws/s3/sign"}
@@ -131,7 +131,7 @@ def test_the_catalog_document_has_what_config_advertises_and_one_that_is_always_
 
 
 def test_the_document_of_generic_tables_has_the_operations_of_the_peer() -> None:
-    found = operations_of(openapi.make_document("generic-tables").content)
+    found = operations_of(openapi.build_document("generic-tables").content)
     namespace = "/lakekeeper/v1/{prefix}/namespaces/{namespace}/generic-tables"
     assert {where: operation["operationId"] for where, operation in found.items()} == {
         f"GET {namespace}": "list_generic_tables",
@@ -144,7 +144,7 @@ def test_the_document_of_generic_tables_has_the_operations_of_the_peer() -> None
 
 
 def test_the_kinds_of_updates_and_requirements_are_those_of_the_engine() -> None:
-    components = openapi.make_document("catalog").content["components"]["schemas"]
+    components = openapi.build_document("catalog").content["components"]["schemas"]
     kinds = {
         name: components[name]["discriminator"]["mapping"].keys()
         for name in ("TableUpdate", "ViewUpdate", "TableRequirement")

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from management.openapi.documents import make_document
+from management.openapi.documents import build_document
 from tests.management.api_digest import Body, Digest, Operation, digest, read_peer
 
 OF_HEALTH = {"authentication"}
@@ -20,7 +20,7 @@ MAY_BE_MISSING = {
 
 @cache
 def ours() -> Digest:
-    return digest(make_document("management").content)
+    return digest(build_document("management").content)
 
 
 @cache

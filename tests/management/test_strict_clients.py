@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from icekeeper.version import PEER_VERSION
-from management.openapi.documents import make_document
+from management.openapi.documents import build_document
 from management.openapi.examples import Exchange, read_exchanges
 from tests.management import lakekeeper_responses
 from tests.management.lakekeeper_responses import DOCUMENTS, differences, extract_folder, is_described, read_schemas
@@ -32,7 +32,7 @@ Recorded = tuple[str, str, Exchange]
 def recorded() -> Iterator[Recorded]:
     """The document, the operation and the exchange of everything recorded for a route of Lakekeeper's."""
     for name in DOCUMENTS:
-        paths = make_document(name).content["paths"]
+        paths = build_document(name).content["paths"]
         operations = {
             each["operationId"]: f"{method.upper()} {re.sub('{[^}]*}', '{}', path)}"
             for path, item in paths.items()
@@ -92,7 +92,7 @@ def test_every_operation_of_lakekeeper_that_is_served_is_recorded() -> None:
     for name in DOCUMENTS:
         served = {
             f"{method.upper()} {re.sub('{[^}]*}', '{}', path)}"
-            for path, item in make_document(name).content["paths"].items()
+            for path, item in build_document(name).content["paths"].items()
             for method in item
         }
         missing = {each for each in served & read_schemas()[name]["operations"].keys() if (name, each) not in checked}
@@ -122,7 +122,7 @@ def test_what_strict_clients_refuse_is_found(
 ) -> None:
     operations = {
         each["operationId"]: f"{method.upper()} {re.sub('{[^}]*}', '{}', path)}"
-        for path, item in make_document("management").content["paths"].items()
+        for path, item in build_document("management").content["paths"].items()
         for method, each in item.items()
     }
     exchange = next(each for each in read_exchanges("management")[operation_id] if each["status"] == 200)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from management.openapi.documents import make_document
+from management.openapi.documents import build_document
 from management.openapi.examples import Exchanges
 from tests.openapi_examples.stand_ins import STORY_BEGINS_MS, StandIns
 from tests.wsgi_client import Answer, call
@@ -44,7 +44,7 @@ class Story:
         self._token, self._stand_ins = token, StandIns(folder)
         self._operations = {
             operation["operationId"]: (method.upper(), path, operation)
-            for path, item in make_document(name).content["paths"].items()
+            for path, item in build_document(name).content["paths"].items()
             for method, operation in item.items()
         }
 

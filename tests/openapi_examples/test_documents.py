@@ -14,7 +14,7 @@ from openapi_schema_validator import OAS30ReadValidator, OAS30WriteValidator, oa
 
 from management.openapi import documents as openapi
 from management.openapi import examples as openapi_examples
-from management.openapi.examples import Exchanges, put_examples, read_exchanges
+from management.openapi.examples import Exchanges, add_examples, read_exchanges
 
 Schema = dict[str, Any]
 
@@ -25,8 +25,8 @@ Schema = dict[str, Any]
 def bare() -> Callable[[str], Schema]:
     """A document without examples, by its name."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(openapi, "put_examples", lambda content, exchanges: [])
-        contents = {name: openapi.make_document(name).content for name in openapi.APIS}
+        patch.setattr(openapi, "add_examples", lambda content, exchanges: [])
+        contents = {name: openapi.build_document(name).content for name in openapi.APIS}
     return lambda name: deepcopy(contents[name])
 
 
@@ -87,7 +87,7 @@ def misfits(content: Schema) -> list[str]:
 
 @pytest.mark.parametrize("name", openapi.APIS)
 def test_everything_has_an_example_that_fits(name: str) -> None:
-    document = openapi.make_document(name)
+    document = openapi.build_document(name)
     assert document.complaints == []
     assert misfits(document.content) == []
     errors = {"ErrorEnvelope", "OAuthError"} & document.content["components"]["schemas"].keys()
@@ -96,14 +96,14 @@ def test_everything_has_an_example_that_fits(name: str) -> None:
 
 @pytest.mark.parametrize("name", openapi.APIS)
 def test_what_changes_something_is_not_filled_in_for_anybody(name: str) -> None:
-    for item in openapi.make_document(name).content["paths"].values():
+    for item in openapi.build_document(name).content["paths"].values():
         for method, operation in item.items():
             for each in operation.get("parameters", []):
                 assert "example" not in each or each.get("required") or method in {"get", "head"}, each["name"]
 
 
 def test_every_kind_of_storage_is_shown() -> None:
-    operation = openapi.make_document("management").content["paths"]["/management/v1/warehouse"]["post"]
+    operation = openapi.build_document("management").content["paths"]["/management/v1/warehouse"]["post"]
     examples = operation["requestBody"]["content"]["application/json"]["examples"]
     kinds = {each["value"]["storage-profile"]["type"] for each in examples.values()}
     assert kinds == {"s3", "stackit", "adls", "onelake", "gcs", "local"}
@@ -136,16 +136,19 @@ def renamed(operation_id: str, other: str) -> Callable[[Exchanges], None]:
             renamed("rename_project", "rename_projects"),
             {
                 "rename_project: no example of the request",
-                "rename_projects: examples of an operation that is not there",
+                "rename_projects: examples of an unknown operation",
             },
         ),
         (changed("get_role", parameters={}), {"get_role: no example of the parameter role_id"}),
         (
             changed("whoami", status=206),
-            {"whoami: no example of the answer 200", "whoami: an example of the answer 206, which is not described"},
+            {
+                "whoami: no example of the response 200",
+                "whoami: an example of the response 206, which is not described",
+            },
         ),
-        (lambda exchanges: exchanges["create_user"].pop(), {"create_user: no example of the answer 200"}),
-        (changed("create_role", summary=None), {"create_role: 2 examples of the answer 201 are called ''"}),
+        (lambda exchanges: exchanges["create_user"].pop(), {"create_user: no example of the response 200"}),
+        (changed("create_role", summary=None), {"create_role: 2 examples of the response 201 are called ''"}),
     ],
 )
 def test_what_is_missing_or_too_much_is_told(
@@ -153,12 +156,12 @@ def test_what_is_missing_or_too_much_is_told(
 ) -> None:
     exchanges = read_exchanges("management")
     change(exchanges)
-    assert set(put_examples(bare("management"), exchanges)) == expected
+    assert set(add_examples(bare("management"), exchanges)) == expected
 
 
 def test_every_operation_would_be_missed(bare: Callable[[str], Schema]) -> None:
     content = bare("management")
-    complaints = put_examples(content, {})
+    complaints = add_examples(content, {})
     missed = {each.split(":")[0] for each in complaints}
     everything = {each["operationId"] for item in content["paths"].values() for each in item.values()}
     assert everything - missed == {"delete_project"}, "which has neither a body nor a parameter that must be given"
@@ -182,7 +185,7 @@ def test_an_example_that_does_not_fit_is_found_out(
 ) -> None:
     content, exchanges = bare("management"), read_exchanges("management")
     change(exchanges)
-    assert put_examples(content, exchanges) == []
+    assert add_examples(content, exchanges) == []
     found = misfits(content)
     assert any(text in each for each in found), found
 
@@ -191,5 +194,5 @@ def test_the_command_fails_where_an_example_is_missing(tmp_path: Path, monkeypat
     for name in openapi.APIS:
         (tmp_path / f"{name}.json").write_text("{}")
     monkeypatch.setattr(openapi_examples, "FOLDER", tmp_path)
-    with pytest.raises(CommandError, match="whoami: no example of the answer 200"):
+    with pytest.raises(CommandError, match="whoami: no example of the response 200"):
         call_command("openapi", check=True, stdout=StringIO())

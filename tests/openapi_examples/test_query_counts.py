@@ -37,7 +37,7 @@ def test_counts_are_as_recorded(tell: Any) -> None:
 
 
 def test_every_operation_is_in_the_record() -> None:
-    paths = openapi.make_document("management").content["paths"]
+    paths = openapi.build_document("management").content["paths"]
     operations = {operation["operationId"] for item in paths.values() for operation in item.values()}
     for vendor, apis in recorded().items():
         assert apis["management"].keys() == operations, vendor

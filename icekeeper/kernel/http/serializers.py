@@ -38,7 +38,7 @@ _RETRY_AFTER = OpenApiParameter(
 
 
 class BodySchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
-    """Makes drf-spectacular accept a `Body` wherever it accepts a serializer."""
+    """Lets drf-spectacular accept a `Body` wherever it accepts a serializer."""
 
     target_class = Body
 
@@ -97,8 +97,8 @@ class KebabSerializer(serializers.Serializer[Any]):
 
 
 class ErrorModel(serializers.Serializer[None]):
-    message = serializers.CharField(help_text="For people")
-    type = serializers.CharField(help_text="What clients switch on")
+    message = serializers.CharField(help_text="Description of the error")
+    type = serializers.CharField(help_text="The kind of error, for programs")
     code = serializers.IntegerField(help_text="The HTTP status")
     stack = serializers.ListField(
         child=serializers.CharField(), help_text="One line, `Error ID: ...`: the `error_id` of the server's log lines"
@@ -112,29 +112,29 @@ class ErrorEnvelope(serializers.Serializer[None]):
 
 
 _EVERYWHERE: dict[int | str, str] = {
-    400: "`BadRequestException`: malformed or against a rule, the message says which",
-    401: "`MissingAuthorizationHeader`, `AuthenticationFailed`: authentication is on, and no token came that holds",
-    403: "`TableActionForbidden` and the like, named for what it is about: the caller may see that, but not do this; "
-    "`InsufficientScope`: not with this token; "
-    "`ForeignOrigin`: a page of another site may not, where authentication is off",
-    408: "`RequestTimeoutException`: time ran out before anything was written",
-    500: "`InternalServerError`: the reason stands in the server's log under the error id",
-    503: "`SlowDownException`: too much at once, nothing was changed, come back after `Retry-After`",
-    "4XX": "Another refusal of the request",
-    "5XX": "Another failure of the server",
+    400: "`BadRequestException`: malformed or invalid, see the message",
+    401: "`MissingAuthorizationHeader`, `AuthenticationFailed`: no valid token, with authentication enabled",
+    403: "`TableActionForbidden` and the like for other types of objects: the caller sees the object but lacks the "
+    "permission; `InsufficientScope`: the token lacks a scope; `ForeignOrigin`: sent by a page of another site while "
+    "authentication is disabled",
+    408: "`RequestTimeoutException`: the time limit was reached before anything was written",
+    500: "`InternalServerError`: the log of the server has the reason under the error id",
+    503: "`SlowDownException`: too many requests, nothing was changed, retry after `Retry-After`",
+    "4XX": "Another error of the request",
+    "5XX": "Another error of the server",
 }
 
 
 def operation_responses(
-    success: dict[int, Any], refusals: dict[int, str] | None = None, *, has_body: bool = True
+    success: dict[int, Any], errors: dict[int, str] | None = None, *, has_body: bool = True
 ) -> dict[int | str, Any]:
-    """Return the responses of an operation for `extend_schema`: `success`, its own `refusals` and those of all.
+    """Return the responses of an operation for `extend_schema`: `success`, its own `errors` and those of all.
 
     `success` is `empty_response(...)` or the shape of the body by status. A text for a status that every operation has
     is added to the common one. `has_body` is False for HEAD.
     """
     described = dict(_EVERYWHERE)
-    for status, text in (refusals or {}).items():
+    for status, text in (errors or {}).items():
         described[status] = f"{described[status]}; {text}" if status in described else text
     shape = ErrorEnvelope if has_body else None
     by_status = sorted(described.items(), key=lambda item: str(item[0]))
@@ -146,5 +146,5 @@ def operation_responses(
 
 
 def empty_response(description: str, *, status: int = 204) -> dict[int, Any]:
-    """An answer without a body."""
+    """Describe a response without a body."""
     return {status: OpenApiResponse(description=description)}

@@ -7,7 +7,7 @@ import orjson
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from management.openapi.documents import APIS, make_document
+from management.openapi.documents import APIS, build_document
 
 FOLDER = Path(settings.BASE_DIR) / "docs" / "openapi"
 
@@ -23,7 +23,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         for name in APIS:
-            document = make_document(name)
+            document = build_document(name)
             if document.complaints:
                 raise CommandError("\n".join([f"{name}: {len(document.complaints)} complaints", *document.complaints]))
             path = FOLDER / f"{name}.json"
