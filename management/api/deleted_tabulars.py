@@ -16,7 +16,7 @@ from management.api.base import ManagementView
 from management.api.protection import MISSING
 from management.api.schema import BAD_PAGE, NO_WAREHOUSE, PAGE, WAREHOUSE_ID
 from management.api.tabular_shapes import KINDS, NO_TABULAR, TabularIdentUuid, named, required_id
-from management.api.warehouses import TAGS
+from management.api.warehouses.schema import TAGS
 
 
 class DeletedTabularResponse(KebabSerializer):

@@ -17,7 +17,7 @@ from icekeeper.kernel.ids import parse_id
 from management.api.base import ManagementView
 from management.api.protection import MISSING
 from management.api.schema import NO_WAREHOUSE, WAREHOUSE_ID
-from management.api.warehouses import TAGS
+from management.api.warehouses.schema import TAGS
 
 
 class MoveNamespaceRequest(KebabSerializer):

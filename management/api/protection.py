@@ -1,4 +1,4 @@
-"""Protection of namespaces, tables, views and generic tables; each has a route of its own."""
+"""Protection of namespaces, tables, views and generic tables; each type has its own route."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from icekeeper.kernel.http.serializers import Flag, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import ManagementView
 from management.api.schema import NO_WAREHOUSE, WAREHOUSE_ID
-from management.api.warehouses import TAGS
+from management.api.serializers import ResponseSerializer
+from storage.models import Warehouse
 from tenancy.models import Securable
 
+TAGS = ["warehouse"]
 MISSING = {
     "namespace": "`NoSuchNamespaceException`",
     "table": "`NoSuchTableException`",
@@ -31,16 +33,20 @@ MISSING = {
 
 
 class SetProtectionRequest(serializers.Serializer[Any]):
-    protected = Flag(help_text="Whether it is to be dropped by force only")
+    protected = Flag(help_text="Whether dropping it needs `force`")
 
 
-class ProtectionResponse(serializers.Serializer[Any]):
+class ProtectionResponse(ResponseSerializer):
+    has_kebab_keys = False
     protected = serializers.BooleanField()
     updated_at = serializers.DateTimeField()
 
+    def render_protected(self, found: Protection | Warehouse) -> bool:
+        return found.protected if isinstance(found, Warehouse) else found.is_protected
+
 
 def described(kind: str) -> Callable[[type[ProtectionView]], type[ProtectionView]]:
-    """What the OpenAPI document says of the routes for `kind`."""
+    """Describe the operations on the protection of `kind`."""
     thing, noun = kind.replace("-", "_"), kind.replace("-", " ")
     parameters = [
         WAREHOUSE_ID,
@@ -111,4 +117,4 @@ class GenericTableProtectionView(ProtectionView):
 
 
 def _answer(protection: Protection) -> Response:
-    return Response({"protected": protection.is_protected, "updated_at": protection.updated_at})
+    return Response(ProtectionResponse(protection).data)

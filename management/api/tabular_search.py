@@ -16,7 +16,7 @@ from management.api.schema import BAD_PAGE, NO_WAREHOUSE, WAREHOUSE_ID
 from management.api.searches import next_page_token, search_page
 from management.api.serializers import ONLY_WITH_PAGES, SearchRequest
 from management.api.tabular_shapes import KINDS, IdText, TabularIdentUuid, required_id
-from management.api.warehouses import TAGS
+from management.api.warehouses.schema import TAGS
 
 
 class SearchTabularRequest(SearchRequest):

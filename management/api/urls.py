@@ -33,25 +33,7 @@ from management.api.tags import (
     WarehouseTagsView,
     WarehouseTagView,
 )
-from management.api.warehouse_changes import (
-    ActivateWarehouseView,
-    DeactivateWarehouseView,
-    RenameWarehouseView,
-    WarehouseDeleteProfileView,
-    WarehouseFormatVersionPolicyView,
-    WarehouseManagedByView,
-    WarehouseProtectionView,
-    WarehouseStorageCredentialView,
-    WarehouseStorageView,
-)
 from management.api.warehouse_statistics import WarehouseStatisticsView
-from management.api.warehouse_validation import (
-    StorageAccessValidationView,
-    StorageCredentialValidationView,
-    StorageValidationView,
-    WarehouseCreationValidationView,
-)
-from management.api.warehouses import WarehousesView, WarehouseView
 
 _WAREHOUSE = "v1/warehouse/<str:warehouse_id>"
 _PROTECTION = "<str:object_id>/protection"
@@ -64,30 +46,11 @@ urlpatterns = [
     *RIGHTS_ROUTES,  # before what takes any text in their places
     *(
         path("", include(f"management.api.{resource}.urls"))
-        for resource in ("server", "projects", "users", "roles", "tokens")
+        for resource in ("server", "projects", "users", "roles", "tokens", "warehouses")
     ),
     path("v1/audit", AuditView.as_view(), name="audit"),
     path("v1/audit/export", AuditExportView.as_view(), name="audit-export"),
     path("v1/endpoint-statistics", EndpointStatisticsView.as_view(), name="endpoint-statistics"),
-    path("v1/warehouse", WarehousesView.as_view(), name="warehouses"),
-    path("v1/warehouse/<str:warehouse_id>", WarehouseView.as_view(), name="warehouse"),
-    path("v1/warehouse-creation-validation", WarehouseCreationValidationView.as_view(), name="validate-warehouse"),
-    path(f"{_WAREHOUSE}/rename", RenameWarehouseView.as_view(), name="rename-warehouse"),
-    path(f"{_WAREHOUSE}/activate", ActivateWarehouseView.as_view(), name="activate-warehouse"),
-    path(f"{_WAREHOUSE}/deactivate", DeactivateWarehouseView.as_view(), name="deactivate-warehouse"),
-    path(f"{_WAREHOUSE}/delete-profile", WarehouseDeleteProfileView.as_view(), name="warehouse-delete-profile"),
-    path(f"{_WAREHOUSE}/format-version-policy", WarehouseFormatVersionPolicyView.as_view(), name="warehouse-formats"),
-    path(f"{_WAREHOUSE}/protection", WarehouseProtectionView.as_view(), name="warehouse-protection"),
-    path(f"{_WAREHOUSE}/managed-by", WarehouseManagedByView.as_view(), name="warehouse-managed-by"),
-    path(f"{_WAREHOUSE}/storage", WarehouseStorageView.as_view(), name="warehouse-storage"),
-    path(f"{_WAREHOUSE}/storage-credential", WarehouseStorageCredentialView.as_view(), name="warehouse-credential"),
-    path(f"{_WAREHOUSE}/storage/validate-profile", StorageValidationView.as_view(), name="validate-storage"),
-    path(
-        f"{_WAREHOUSE}/storage/validate-credential",
-        StorageCredentialValidationView.as_view(),
-        name="validate-credential",
-    ),
-    path(f"{_WAREHOUSE}/storage/validate-access", StorageAccessValidationView.as_view(), name="validate-access"),
     path(f"{_WAREHOUSE}/statistics", WarehouseStatisticsView.as_view(), name="warehouse-statistics"),
     path(f"{_WAREHOUSE}/deleted-tabulars", DeletedTabularsView.as_view(), name="deleted-tabulars"),
     path(f"{_WAREHOUSE}/deleted-tabulars/undrop", UndropView.as_view(), name="undrop"),

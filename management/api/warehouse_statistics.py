@@ -13,7 +13,7 @@ from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
 from management.api.base import ManagementView
 from management.api.schema import BAD_PAGE, EXTENSIONS_HEADER, NO_WAREHOUSE, WAREHOUSE_ID, WITH_EXTENSIONS
-from management.api.warehouses import TAGS
+from management.api.warehouses.schema import TAGS
 
 
 class WarehouseStatistics(KebabSerializer):

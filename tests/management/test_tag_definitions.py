@@ -402,7 +402,7 @@ def test_a_refusal_may_look_like_a_missing_definition(monkeypatch: pytest.Monkey
         told.append((action, str(as_uuid(object_id))))
         raise missing
 
-    monkeypatch.setattr(tag_definitions, "require", hiding)
+    monkeypatch.setattr(tag_definitions, "require_permission", hiding)
     hidden = api.get(target).error["message"]
     TagDefinition.objects.all().delete()
     assert api.get(target).error["message"] == hidden

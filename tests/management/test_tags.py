@@ -325,7 +325,7 @@ def test_a_refusal_may_look_like_a_missing_target(
     def hiding(actor: Any, action: Can, securable_type: Any, object_id: object, *, missing: Any = None) -> None:
         raise missing
 
-    monkeypatch.setattr(tag_targets, "require", hiding)
+    monkeypatch.setattr(tag_targets, "require_permission", hiding)
     hidden = api.get(f"{things[kind]}/tags").error
     monkeypatch.undo()
     target = api.base.rpartition("/")[2] if kind == "warehouse" else things[kind].rpartition("/")[2]
@@ -341,7 +341,7 @@ def test_a_refusal_may_look_like_a_missing_tag(
         raise missing
 
     definition = define()
-    monkeypatch.setattr(tag_definitions, "require", hiding)
+    monkeypatch.setattr(tag_definitions, "require_permission", hiding)
     target = f"{things['view']}/tags/pii"
     hidden = [api.put(target, {"value": "x"}), api.delete(target)]
     TagDefinition.objects.filter(pk=definition).delete()

@@ -183,7 +183,7 @@ describe_role_members = describe(
     list_transitive=_members("list_role_transitive_members", "List the direct and inherited members of a role"),
     member_of=_member_of("list_role_member_of", "List the roles that a role is a direct member of"),
     transitive_member_of=_member_of(
-        "list_role_transitive_member_of", "List the roles that a role is a member of, with inherited ones"
+        "list_role_transitive_member_of", "List the direct and inherited roles that a role is in"
     ),
     create=extend_schema(
         operation_id="add_role_members",

@@ -1,0 +1,226 @@
+"""OpenAPI descriptions of the operations on warehouses and of the validation of their storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+
+from icekeeper.kernel.http.serializers import empty_response, operation_responses
+from management.api.protection import ProtectionResponse, SetProtectionRequest
+from management.api.schema import (
+    BAD_PAGE,
+    BAD_PROJECT,
+    EXTENSIONS_HEADER,
+    NO_PROJECT,
+    NO_WAREHOUSE,
+    PAGE,
+    PROJECT_ERRORS,
+    PROJECT_HEADER,
+    WAREHOUSE_ID,
+    Operation,
+    describe,
+)
+from management.api.warehouses.serializers import (
+    CreateWarehouseRequest,
+    RenameWarehouseRequest,
+    SetManagedByRequest,
+    UpdateDeleteProfileRequest,
+    UpdateFormatVersionPolicyRequest,
+    UpdateStorageCredentialRequest,
+    UpdateStorageRequest,
+    ValidationResponse,
+    WarehouseListResponse,
+    WarehouseResponse,
+)
+from storage.documents import InvalidMember
+from storage.models import Warehouse
+
+TAGS = ["warehouse"]
+_INVALID_MEMBERS = ", ".join(f"`{wire_type}`" for wire_type in InvalidMember.wire_types.values())
+_BAD_CREDENTIAL = f"`MissingCredentialError`, `SystemIdentityDisabled`, {_INVALID_MEMBERS}"
+_BAD_STORAGE = f"`InvalidLocation`, `CreateWarehouseStorageProfileOverlap`, {_BAD_CREDENTIAL}"
+_BAD_NAME = "`EmptyWarehouseName`, `WarehouseNameTooLong`"
+_BAD_POLICY = "`EmptyAllowedFormatVersions`, `DefaultFormatVersionNotAllowed`"
+_NO_SECRETS = "`SecretStoreNotConfigured`: the server has no secret store"
+_MANAGED = "`WarehouseManaged`: only instance admins may change it"
+_NAME_TAKEN = "`WarehouseAlreadyExists`"
+_RESULT_NOTE = "The status is always 200 for a well-formed request: see `valid` and the checks."
+
+
+def _update(
+    operation_id: str,
+    summary: str,
+    *,
+    request: Any = None,
+    success: dict[int, Any] | None = None,
+    errors: dict[int, str] | None = None,
+) -> Operation:
+    """Describe the update of one property of a warehouse."""
+    every = {403: _MANAGED, 404: NO_WAREHOUSE}
+    operation: Operation = extend_schema(
+        operation_id=operation_id,
+        tags=TAGS,
+        summary=summary,
+        parameters=[WAREHOUSE_ID],
+        request=request,
+        responses=operation_responses(success or {200: WarehouseResponse}, every | (errors or {})),
+    )
+    return operation
+
+
+describe_warehouses = describe(
+    list=extend_schema(
+        operation_id="list_warehouses",
+        tags=TAGS,
+        summary="List the warehouses that are visible to the caller",
+        description="In order of creation; all at once unless the request has `pageToken` or `pageSize`.",
+        parameters=[
+            PROJECT_HEADER,
+            OpenApiParameter(
+                "warehouseStatus",
+                OpenApiTypes.STR,
+                many=True,
+                enum=Warehouse.Status.values,
+                description="May be repeated; default: active",
+            ),
+            OpenApiParameter("projectId", OpenApiTypes.STR, deprecated=True, description="Comes before x-project-id"),
+            *PAGE,
+        ],
+        responses=operation_responses(
+            {200: WarehouseListResponse}, {**PROJECT_ERRORS, 400: f"{BAD_PROJECT}, {BAD_PAGE}"}
+        ),
+    ),
+    create=extend_schema(
+        operation_id="create_warehouse",
+        tags=TAGS,
+        summary="Create a warehouse",
+        description="The caller becomes its owner.",
+        parameters=[PROJECT_HEADER],
+        request=CreateWarehouseRequest,
+        responses=operation_responses(
+            {201: WarehouseResponse},
+            {
+                400: f"{BAD_PROJECT}, {_BAD_NAME}, {_BAD_POLICY}, {_BAD_STORAGE}",
+                403: "`InstanceAdminRequired`: to create a managed warehouse",
+                404: NO_PROJECT,
+                409: _NAME_TAKEN,
+                412: _NO_SECRETS,
+                413: "`PayloadTooLargeException`",
+                503: "`StorageUnavailableException`: the folder could not be created",
+            },
+        ),
+    ),
+    retrieve=extend_schema(
+        operation_id="get_warehouse",
+        tags=TAGS,
+        summary="Get a warehouse",
+        parameters=[WAREHOUSE_ID],
+        responses=operation_responses({200: WarehouseResponse}, {404: NO_WAREHOUSE}),
+    ),
+    destroy=extend_schema(
+        operation_id="delete_warehouse",
+        tags=TAGS,
+        summary="Delete an empty warehouse and its credential",
+        description="Its files are not deleted.",
+        parameters=[
+            WAREHOUSE_ID,
+            OpenApiParameter(
+                "force", OpenApiTypes.BOOL, default=False, description="Also when the warehouse is protected"
+            ),
+        ],
+        responses=operation_responses(
+            empty_response("Deleted"),
+            {
+                403: _MANAGED,
+                404: NO_WAREHOUSE,
+                409: "`WarehouseNotEmpty`, `WarehouseHasUnfinishedTasks`, `WarehouseProtected`",
+            },
+        ),
+    ),
+    rename=_update(
+        "rename_warehouse",
+        "Update the name of an active warehouse",
+        request=RenameWarehouseRequest,
+        errors={400: _BAD_NAME, 404: f"{NO_WAREHOUSE}, `WarehouseNotActive`", 409: _NAME_TAKEN},
+    ),
+    activate=_update(
+        "activate_warehouse", "Update a warehouse to be active", success=empty_response("Active", status=200)
+    ),
+    deactivate=_update(
+        "deactivate_warehouse", "Update a warehouse to be inactive", success=empty_response("Inactive", status=200)
+    ),
+    update_delete_profile=_update(
+        "update_warehouse_delete_profile", "Update the delete profile", request=UpdateDeleteProfileRequest
+    ),
+    update_format_version_policy=_update(
+        "update_warehouse_format_version_policy",
+        "Update the allowed format versions of tables",
+        request=UpdateFormatVersionPolicyRequest,
+        errors={400: _BAD_POLICY},
+    ),
+    update_protection=_update(
+        "set_warehouse_protection",
+        "Update the delete protection of a warehouse",
+        request=SetProtectionRequest,
+        success={200: ProtectionResponse},
+    ),
+    update_managed_by=_update(
+        "set_warehouse_managed_by",
+        "Update whether only instance admins may change a warehouse",
+        request=SetManagedByRequest,
+        errors={403: "`InstanceAdminRequired`"},
+    ),
+    update_storage=_update(
+        "update_storage_profile",
+        "Update the storage profile and the credential",
+        request=UpdateStorageRequest,
+        errors={400: f"{_BAD_STORAGE}, `UpdateError`, `IncompatibleProfiles`", 412: _NO_SECRETS},
+    ),
+    update_storage_credential=_update(
+        "update_storage_credential",
+        "Update or delete the storage credential",
+        request=UpdateStorageCredentialRequest,
+        errors={400: _BAD_CREDENTIAL, 412: _NO_SECRETS},
+    ),
+)
+
+describe_storage_validation = describe(
+    validate_creation=extend_schema(
+        operation_id="validate_warehouse",
+        tags=TAGS,
+        summary="Validate the creation of a warehouse",
+        description=f"Creates nothing. Needs the permission to create a warehouse. {_RESULT_NOTE}",
+        parameters=[PROJECT_HEADER, EXTENSIONS_HEADER],
+        request=CreateWarehouseRequest,
+        responses=operation_responses({200: ValidationResponse}, PROJECT_ERRORS),
+    ),
+    validate_profile=extend_schema(
+        operation_id="validate_storage_profile",
+        tags=TAGS,
+        summary="Validate an update of the storage profile and credential",
+        description=f"Changes nothing. Needs the permission to update them. {_RESULT_NOTE}",
+        parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
+        request=UpdateStorageRequest,
+        responses=operation_responses({200: ValidationResponse}, {404: NO_WAREHOUSE}),
+    ),
+    validate_credential=extend_schema(
+        operation_id="validate_storage_credential",
+        tags=TAGS,
+        summary="Validate an update of the storage credential",
+        description=f"Changes nothing. Needs the permission to update it. {_RESULT_NOTE}",
+        parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
+        request=UpdateStorageCredentialRequest,
+        responses=operation_responses({200: ValidationResponse}, {404: NO_WAREHOUSE}),
+    ),
+    validate_access=extend_schema(
+        operation_id="validate_storage_access",
+        tags=TAGS,
+        summary="Validate access with the current storage profile",
+        description=f"Changes nothing. Needs the permission to update it. {_RESULT_NOTE}",
+        parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
+        request=None,
+        responses=operation_responses({200: ValidationResponse}, {404: NO_WAREHOUSE}),
+    ),
+)
