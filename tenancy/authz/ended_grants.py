@@ -1,4 +1,4 @@
-"""Grants that end with what they are on, or with whoever has them: what is told of them, however many there are."""
+"""Grants that are deleted with their object or grantee, and the bounded summary of them for the audit trail."""
 
 from __future__ import annotations
 

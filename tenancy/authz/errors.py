@@ -1,4 +1,4 @@
-"""What is answered to who may not."""
+"""Error responses for denied requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenancy.refs import ObjectRef
 
 
 class AuthorizationBackendError(CatalogError):
-    """Nobody can tell at the moment who may do what; so nobody may."""
+    """The authorization backend is unavailable, so every check is denied."""
 
     status, wire_type, retry_after = 503, "AuthorizationBackendError", 5
 
@@ -58,7 +58,7 @@ class UserActionForbidden(Forbidden):
     wire_type = "UserActionForbidden"
 
 
-_REFUSALS: dict[Securable.Type, type[Forbidden]] = {
+_ERRORS: dict[Securable.Type, type[Forbidden]] = {
     Securable.Type.SERVER: ServerActionForbidden,
     Securable.Type.PROJECT: ProjectActionForbidden,
     Securable.Type.WAREHOUSE: WarehouseActionForbidden,
@@ -73,11 +73,11 @@ _REFUSALS: dict[Securable.Type, type[Forbidden]] = {
 
 
 _TABULARS: Final = frozenset({Securable.Type.TABLE, Securable.Type.VIEW, Securable.Type.GENERIC_TABLE})
-"""Types of which clients know another id than the one that rights hang on."""
+"""Types whose id in the API differs from the id of the securable."""
 
 
 def display_name(ref: ObjectRef, missing: CatalogError | None) -> str:
-    """How a message names an object: as the caller did, of which `missing` knows, and never by an id that is ours."""
+    """Return how messages name an object: as the caller named it (`missing.about`), never by an internal id."""
     if missing is not None and missing.about is not None:
         return missing.about
     securable_type, object_id = ref
@@ -85,13 +85,13 @@ def display_name(ref: ObjectRef, missing: CatalogError | None) -> str:
 
 
 def deny_as_missing(actor: Actor, action: Can, ref: ObjectRef, missing: CatalogError) -> CatalogError:
-    """`missing`, as the actor may not know that there is such an object; the audit trail is told the true reason."""
+    """Return `missing`, because the object is hidden from the actor, and audit the denial with its true reason."""
     record_denial(actor=actor, action=action, object_type=ref.type.value, object_id=ref.id, reason="CannotSeeResource")
     return missing
 
 
 def action_forbidden(actor: Actor, action: Can, ref: ObjectRef, missing: CatalogError | None = None) -> Forbidden:
-    """The refusal to raise; the audit trail is told of it. `missing` would be raised if there were no such object."""
+    """Return the error to raise, and audit the denial. `missing` is the error for an object that does not exist."""
     securable_type, object_id = ref
     record_denial(actor=actor, action=action, object_type=securable_type.value, object_id=object_id)
-    return _REFUSALS[securable_type](f"{actor.name} may not {action} on {display_name(ref, missing)}")
+    return _ERRORS[securable_type](f"{actor.name} may not {action} on {display_name(ref, missing)}")

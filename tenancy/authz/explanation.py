@@ -1,7 +1,7 @@
-"""Why somebody may do something, or what would let them.
+"""Explains a permission: the chain of grants that allows it, or the grants that would allow it.
 
-It is worked out of the relation rows, which are the record whatever backend decides; where that is `allowall`, and
-where a right stands whoever decides (`tenancy.authz.permissions`), it says so, too.
+Explanations are computed from our rows, which are the record for every backend, and also name what allows or denies
+without grants: the backend `allowall`, and `tenancy.authz.permissions.Standing`.
 """
 
 from __future__ import annotations

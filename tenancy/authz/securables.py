@@ -1,4 +1,4 @@
-"""The rows that rights hang on, written in the transaction of the object they stand for."""
+"""Securables: the rows that grants refer to, written in the transaction of the object that they represent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.cascades import delete_rows_returning
 from icekeeper.kernel.db.sql import execute, fetch_all, fetch_one
 from tenancy.authz.ended_grants import EndedGrants
-from tenancy.authz.openfga.outbox import securable_added, securable_moves, securables_go
+from tenancy.authz.openfga.outbox import enqueue_move, enqueue_new_object, enqueue_object_deletion
 from tenancy.models import Grant, Securable
 from tenancy.refs import ObjectRef, securable_id
 
@@ -34,7 +34,7 @@ def add_securable(securable_type: Securable.Type, object_id: object, *, parent: 
     parent_id = securable_id(*parent)
     if not execute(_ADD_BELOW, [*row, parent_id]):
         raise Securable.DoesNotExist(parent_id)
-    securable_added(own_id, parent_id)
+    enqueue_new_object(own_id, parent_id)
 
 
 def are_registered(refs: Sequence[ObjectRef]) -> list[bool]:
@@ -47,7 +47,7 @@ def are_registered(refs: Sequence[ObjectRef]) -> list[bool]:
 def move_securable(securable_type: Securable.Type, object_id: object, *, parent: ObjectRef) -> None:
     """Hang an object without children below another parent."""
     own_id = securable_id(securable_type, object_id)
-    securable_moves(own_id, securable_id(*parent))
+    enqueue_move(own_id, securable_id(*parent))
     parent_path = Securable.objects.values_list("path", flat=True).get(pk=securable_id(*parent))
     path = f"{parent_path}{own_id}/"
     Securable.objects.filter(pk=own_id).update(parent_id=securable_id(*parent), path=path)
@@ -60,7 +60,7 @@ def move_securable_tree(securable_type: Securable.Type, object_id: object, *, pa
     The caller holds what everybody locks who adds an object below it or moves one that has others below it.
     """
     own_id, parent_id = securable_id(securable_type, object_id), securable_id(*parent)
-    securable_moves(own_id, parent_id)
+    enqueue_move(own_id, parent_id)
     paths = dict(Securable.objects.filter(pk__in=[own_id, parent_id]).values_list("pk", "path"))
     old, new = paths[own_id], f"{paths[parent_id]}{own_id}/"
     Securable.objects.filter(pk=own_id).update(parent_id=parent_id)
@@ -94,7 +94,7 @@ def remove_securables(refs: Iterable[ObjectRef]) -> EndedGrants:
     """
     ids = sorted(securable_id(*ref) for ref in refs)
     _lock_to_delete(ids)
-    securables_go(ids)
+    enqueue_object_deletion(ids)
     ended = EndedGrants()
     ended.add(delete_rows_returning(Securable, ids, child=Grant, columns=_OF_GRANTS), at=now())
     return ended

@@ -15,7 +15,7 @@ from icekeeper.kernel.names import name_key
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.providers import authenticators
-from tenancy.authz.openfga.outbox import grant_changed
+from tenancy.authz.openfga.outbox import enqueue_grant
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Securable, Server, User
@@ -175,4 +175,4 @@ def _make_administrator(
 
 def _grant(user_id: str, privilege: str, on: str) -> None:
     Grant.objects.get_or_create(securable_id=on, user_id=user_id, privilege=privilege)
-    grant_changed(on, privilege, user_id=user_id)
+    enqueue_grant(on, privilege, user_id=user_id)

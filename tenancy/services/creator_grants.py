@@ -10,7 +10,7 @@ from icekeeper.kernel.ids import new_id
 from tenancy.actor import Actor
 from tenancy.authn.assumed_roles import unknown_assumed_role
 from tenancy.authz.model import OWNERSHIP
-from tenancy.authz.openfga.outbox import creator_granted
+from tenancy.authz.openfga.outbox import enqueue_creator_grant
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.services.registration import register_principal
@@ -53,7 +53,7 @@ def grant_creator(actor: Actor, privilege: str, securable: ObjectRef) -> dict[st
     if actor.assumed_role is not None:
         if not execute(_TO_ROLE, [*row, actor.assumed_role]):
             raise unknown_assumed_role(actor.assumed_role)
-        creator_granted(on, privilege, user_id=None, role_id=actor.assumed_role)
+        enqueue_creator_grant(on, privilege, user_id=None, role_id=actor.assumed_role)
         return {"privilege": privilege, "role": str(actor.assumed_role)}
     token_id = None if actor.identity is None else actor.identity.access_token_id
     to_user = [*row, actor.user_id, token_id is None, token_id, at]
@@ -61,5 +61,5 @@ def grant_creator(actor: Actor, privilege: str, securable: ObjectRef) -> dict[st
         register_principal(actor=actor)
         if not execute(_TO_USER, to_user):
             return {}
-    creator_granted(on, privilege, user_id=actor.user_id, role_id=None)
+    enqueue_creator_grant(on, privilege, user_id=actor.user_id, role_id=None)
     return {"privilege": privilege, "user": actor.user_id}

@@ -20,7 +20,7 @@ from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
 from tenancy.authz.errors import display_name
 from tenancy.authz.model import OWNERSHIP
-from tenancy.authz.openfga.outbox import grant_changed
+from tenancy.authz.openfga.outbox import enqueue_grant
 from tenancy.authz.permission_epoch import bump_permission_epoch, permission_epoch
 from tenancy.authz.permissions import check_permissions, recheck_before_write
 from tenancy.authz.privileges import ASSIGNEE, PASS_GRANTS, grant_action, is_privilege, reads_grants
@@ -179,7 +179,7 @@ def _change(
             for each in changes:
                 _record(event, actor, on, each)
         for each in (*granted, *revoked, *prolonged):
-            grant_changed(on.pk, each.privilege, user_id=each.grantee.user_id, role_id=each.grantee.role_id)
+            enqueue_grant(on.pk, each.privilege, user_id=each.grantee.user_id, role_id=each.grantee.role_id)
         if granted or revoked or prolonged:
             bump_permission_epoch()
 

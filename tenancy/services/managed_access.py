@@ -8,7 +8,7 @@ from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.openfga.outbox import managed_access_changed
+from tenancy.authz.openfga.outbox import enqueue_managed_access
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
@@ -40,5 +40,5 @@ def set_managed_access(*, actor: Actor, ref: ObjectRef, is_managed: bool, missin
             object_type=on.type,
             managed_access=is_managed,
         )
-        managed_access_changed(on.pk)
+        enqueue_managed_access(on.pk)
         bump_permission_epoch()

@@ -14,7 +14,7 @@ from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import INTERNAL
 from tenancy.audit.log import Event, record
 from tenancy.authz.model import MANAGED_ACCESS, OWNERSHIP, UP, rights_model
-from tenancy.authz.openfga.outbox import grant_changed
+from tenancy.authz.openfga.outbox import enqueue_grant
 from tenancy.authz.openfga.reconciliation import pages_of
 from tenancy.authz.openfga.store import OpenFgaStore, StoredTuple
 from tenancy.authz.openfga.tuples import ASSIGNEE, FOREVER, TupleKey, desired_tuples, role_of, user_of
@@ -155,7 +155,7 @@ class _Known:
                 expires_at=expires_at,
             )
             self._record(key, user_id, role_id, expires_at)
-        grant_changed(key.object, key.relation, user_id=user_id, role_id=role_id)
+        enqueue_grant(key.object, key.relation, user_id=user_id, role_id=role_id)
 
     def _project_of(self, key: TupleKey) -> str | None:
         return _project_in(self.objects[key.object].path)

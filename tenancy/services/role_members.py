@@ -15,7 +15,7 @@ from icekeeper.kernel.errors.types import BadRequest, NotFound
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.openfga.outbox import members_changed
+from tenancy.authz.openfga.outbox import enqueue_members
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.models import Project, Role, RoleMember
 from tenancy.selectors.roles import get_role_for, require_visible_roles, role_not_found
@@ -73,7 +73,7 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
             ]
         )
         if new_users or new_roles:
-            members_changed(role_id, user_ids=new_users, role_ids=new_roles)
+            enqueue_members(role_id, user_ids=new_users, role_ids=new_roles)
             bump_permission_epoch()
         _record(Event.ROLE_MEMBERS_ADDED, actor, project, role_id, Members(new_users, new_roles))
 
@@ -114,7 +114,7 @@ def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, member
         )
         _record(Event.ROLE_MEMBERS_REMOVED, actor, project, role_id, taken_out)
         if gone:
-            members_changed(role_id, user_ids=taken_out.user_ids, role_ids=taken_out.role_ids)
+            enqueue_members(role_id, user_ids=taken_out.user_ids, role_ids=taken_out.role_ids)
             bump_permission_epoch()
 
 

@@ -22,7 +22,7 @@ from tenancy.authn.assumed_roles import known_roles, unknown_assumed_role
 from tenancy.authz.actions import Can
 from tenancy.authz.ended_grants import end_grants_of_roles
 from tenancy.authz.model import OWNERSHIP
-from tenancy.authz.openfga.outbox import roles_go
+from tenancy.authz.openfga.outbox import enqueue_role_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable, remove_securable
@@ -172,7 +172,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
         require_to_appoint(actor, role_id)
         with keeping_administrators(administrated_by(role_ids=[role_id])):
             gone = rights_of_role(role_id)
-            roles_go([role_id])
+            enqueue_role_deletion([role_id])
             end_grants_of_roles([role_id])
             delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)

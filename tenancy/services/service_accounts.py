@@ -17,7 +17,7 @@ from tenancy.audit.log import Event, record
 from tenancy.authn.own_tokens.revocations import revocation_transaction
 from tenancy.authz.actions import Can
 from tenancy.authz.ended_grants import end_grants_of_user
-from tenancy.authz.openfga.outbox import user_goes
+from tenancy.authz.openfga.outbox import enqueue_user_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.models import RoleMember, ServiceAccount, User
 from tenancy.models.service_account import USER_ID_PREFIX
@@ -87,7 +87,7 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
             User.objects.filter(pk=user_id).update(deleted_at=now())
             ended = revoke_tokens_of(user_id=user_id)
             gone = rights_of_user(user_id)
-            user_goes(user_id)
+            enqueue_user_deletion(user_id)
             RoleMember.objects.filter(user_id=user_id).delete()
             end_grants_of_user(user_id)
         record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=ended, **gone)

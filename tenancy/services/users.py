@@ -13,7 +13,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.ended_grants import end_grants_of_user
-from tenancy.authz.openfga.outbox import user_goes
+from tenancy.authz.openfga.outbox import enqueue_user_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import is_allowed, require_permission
 from tenancy.models import RoleMember, Securable, User
@@ -103,7 +103,7 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
         lock_roles(user_id=user_id)
         with keeping_administrators(administrated_by(user_id=user_id)):
             gone = rights_of_user(user_id)
-            user_goes(user_id)
+            enqueue_user_deletion(user_id)
             RoleMember.objects.filter(user_id=user_id).delete()
             end_grants_of_user(user_id)
             ended = revoke_tokens_of(user_id=user_id)

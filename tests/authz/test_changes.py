@@ -15,7 +15,7 @@ from tenancy.authz import permission_epoch as epoch_module
 from tenancy.authz import permissions
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.builtin.decision_cache import FOR_EVER, Memory
+from tenancy.authz.builtin.decision_cache import NO_EXPIRY, DecisionCache
 from tenancy.authz.permission_epoch import MAX_AGE_SECONDS, PermissionEpoch, bump_permission_epoch, permission_epoch
 from tenancy.models import RightsVersion
 from tenancy.refs import ObjectRef
@@ -176,8 +176,8 @@ def unreadable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_memory_is_believed_while_it_is_watched_and_nothing_changed(watched: PermissionEpoch, clock: Clock) -> None:
-    memory: Memory[str] = Memory(10)
-    memory.put("key", "value", stamp=watched.current(), ends_at=FOR_EVER)
+    memory: DecisionCache[str] = DecisionCache(10)
+    memory.put("key", "value", epoch=watched.current(), ends_at=NO_EXPIRY)
 
     def known() -> str | None:
         found = memory.get("key")
@@ -197,16 +197,16 @@ def test_a_memory_is_believed_while_it_is_watched_and_nothing_changed(watched: P
 
 
 def test_what_was_read_before_a_change_is_not_kept_after_it(watched: PermissionEpoch) -> None:
-    memory: Memory[str] = Memory(10)
+    memory: DecisionCache[str] = DecisionCache(10)
     stamp = watched.current()
     bump_permission_epoch()
-    memory.put("key", "value", stamp=stamp, ends_at=FOR_EVER)
+    memory.put("key", "value", epoch=stamp, ends_at=NO_EXPIRY)
     assert memory.get("key") is None
 
 
 def test_what_ends_is_not_believed_longer(watched: PermissionEpoch, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory: Memory[str] = Memory(10)
-    memory.put("key", "value", stamp=watched.current(), ends_at=100.0)
+    memory: DecisionCache[str] = DecisionCache(10)
+    memory.put("key", "value", epoch=watched.current(), ends_at=100.0)
     monkeypatch.setattr(time, "time", lambda: 99.5)
     assert memory.get("key") is not None
     monkeypatch.setattr(time, "time", lambda: 100.0)

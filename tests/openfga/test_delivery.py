@@ -16,10 +16,10 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.openfga import delivery
+from tenancy.authz.openfga import delivery, outbox
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.client import OpenFgaUnavailable
-from tenancy.authz.openfga.outbox import note
+from tenancy.authz.openfga.outbox import enqueue
 from tenancy.authz.openfga.store import OpenFgaStore, openfga_store
 from tenancy.authz.openfga.tuples import (
     FOREVER,
@@ -207,7 +207,7 @@ def test_who_died_between_commit_and_delivery_left_everything_closed_and_others_
 ) -> None:
     change(tree["table"], writes=[to(ALICE)])
     with monkeypatch.context() as dead:
-        dead.setattr(delivery, "deliver_before_response", lambda _: None)
+        dead.setattr(outbox, "deliver_before_response", lambda _: None)
         change(tree["table"], writes=[to(BOB)], deletes=[to(ALICE)])
     assert (may_read(tree), may_read(tree, BOB)) == (False, False)
     assert delivery.deliver_all_pending() == 0  # it may still be at it
@@ -220,7 +220,7 @@ def test_who_died_between_commit_and_delivery_left_everything_closed_and_others_
 def test_what_is_in_doubt_is_not_sent_again_before_it_can_no_longer_come_about(
     tree: dict[str, ObjectRef], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "PATIENCE", 0.1)
+    monkeypatch.setattr(delivery, "MAX_WAIT_SECONDS", 0.1)
     with openfga.relay.silent():
         change(tree["table"], writes=[to(ALICE)])
     assert UndeliveredTuple.objects.get().held_until > now() + timedelta(seconds=delivery.LEASE_SECONDS / 3)
@@ -311,9 +311,9 @@ def test_what_was_read_is_not_written_after_its_time(
 
 def test_a_write_that_comes_too_late_is_not_sent(tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the process stood still after it had read what is to be written."""
-    monkeypatch.setattr(delivery, "PATIENCE", 0.1)
+    monkeypatch.setattr(delivery, "MAX_WAIT_SECONDS", 0.1)
     with monkeypatch.context() as slow:
-        slow.setattr(delivery, "LONGEST_WRITE", -1.0)
+        slow.setattr(delivery, "MAX_WRITE_SECONDS", -1.0)
         change(tree["table"], writes=[to(ALICE)])
     assert UndeliveredTuple.objects.get().held_until > now()
     assert [key for key, _ in all_tuples(openfga_store()) if key.subject == "user:oidc~alice"] == []
@@ -344,7 +344,7 @@ def test_an_answer_does_not_wait_for_a_conflict_to_be_resolved(
         time.sleep(0.5)
         return original(self, *args)
 
-    monkeypatch.setattr(delivery, "PATIENCE", 0.4)
+    monkeypatch.setattr(delivery, "MAX_WAIT_SECONDS", 0.4)
     requests_sent.clear()
     with monkeypatch.context() as patience_ends:
         patience_ends.setattr(OpenFgaStore, "write", slow)
@@ -359,7 +359,7 @@ def test_a_write_that_was_sent_twice_is_delivered_once_more(
     tree: dict[str, ObjectRef], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its connection ends unanswered, the second copy succeeds, and the first one comes about after a revocation."""
-    monkeypatch.setattr(delivery, "PATIENCE", 0.1)
+    monkeypatch.setattr(delivery, "MAX_WAIT_SECONDS", 0.1)
     with openfga.relay.late(b"/write ") as first_copy:
         change(tree["table"], writes=[to(ALICE)])
     assert b'"user:oidc~alice"' in first_copy.request
@@ -381,7 +381,7 @@ def test_several_tuples_that_openfga_refuses_are_found_among_many(tree: dict[str
     people = [person(f"p{number}") for number in range(20)]
     change(tree["table"], writes=[to(people[7], "select", now() + timedelta(hours=1))])
     with transaction.atomic():
-        note(hostile)
+        enqueue(hostile)
         change(tree["table"], writes=[to(each) for each in people])
     assert sorted(row.object for row in UndeliveredTuple.objects.all()) == [key.object for key in hostile]
     assert all(may_read(tree, each) for each in people)
@@ -409,10 +409,10 @@ def test_a_tuple_that_openfga_refuses_holds_up_no_other(
 ) -> None:
     hostile = TupleKey("table:with a space", "select", "user:oidc~alice")
     with transaction.atomic():
-        note([hostile])
+        enqueue([hostile])
         change(tree["table"], writes=[to(ALICE)])
     assert [(row.object, row.subject) for row in UndeliveredTuple.objects.all()] == [(hostile.object, hostile.subject)]
-    assert "does not take a tuple" in caplog.text
+    assert "rejects a tuple" in caplog.text
     assert may_read(tree)
     UndeliveredTuple.objects.all().delete()
     require_delivered()

@@ -12,7 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from tenancy.actor import Actor
-from tenancy.authz.builtin.decision_cache import FOR_EVER, Memory
+from tenancy.authz.builtin.decision_cache import NO_EXPIRY, DecisionCache
 from tenancy.authz.builtin.evaluation import Evaluation, looks_below
 from tenancy.authz.builtin.queries import (
     Roles,
@@ -41,8 +41,8 @@ class BuiltinAuthorizer(Authorizer):
     name = "builtin"
 
     def __init__(self) -> None:
-        self._objects: Memory[Evaluation] = Memory(MAX_CACHED_OBJECTS)
-        self._subject_roles: Memory[Roles] = Memory(MAX_CACHED_SUBJECTS)
+        self._objects: DecisionCache[Evaluation] = DecisionCache(MAX_CACHED_OBJECTS)
+        self._subject_roles: DecisionCache[Roles] = DecisionCache(MAX_CACHED_SUBJECTS)
 
     def decide(self, actor: Actor, questions: Sequence[PermissionCheck]) -> list[bool]:
         """One statement for all that is not remembered, and seldom one more for what lies below something else.
@@ -114,7 +114,7 @@ class BuiltinAuthorizer(Authorizer):
             return known.value
         stamp = permission_epoch.current()
         found = read_roles(subject)
-        self._subject_roles.put(subject, found, stamp=stamp, ends_at=_seconds(found.expires_at))
+        self._subject_roles.put(subject, found, epoch=stamp, ends_at=_seconds(found.expires_at))
         return found
 
     def _remembered(self, subject: Subject, ids: Sequence[str]) -> dict[str, Evaluation]:
@@ -137,10 +137,10 @@ class BuiltinAuthorizer(Authorizer):
         for own_id, path in held.paths.items():
             found[own_id] = Evaluation(path)
             if any(node.held - {MANAGED_ACCESS} for node in path):
-                self._objects.put((subject, own_id), found[own_id], stamp=stamp, ends_at=ends_at)
+                self._objects.put((subject, own_id), found[own_id], epoch=stamp, ends_at=ends_at)
         return found, dict(held.shows_below)
 
 
 def _seconds(at: datetime | None) -> float:
     """Since the epoch; for ever without an end."""
-    return FOR_EVER if at is None else at.timestamp()
+    return NO_EXPIRY if at is None else at.timestamp()

@@ -1,4 +1,4 @@
-"""What a process remembers of rights, as long as nothing has changed (`tenancy.authz.permission_epoch`)."""
+"""Bounded in-process caches of permission data that the permission epoch invalidates."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from tenancy.authz.permission_epoch import permission_epoch
 T = TypeVar("T")
 
 
-FOR_EVER = float("inf")
+NO_EXPIRY = float("inf")
 
 
-class Remembered(NamedTuple, Generic[T]):
-    """`ends_at`, of `time.time`, is when something that was granted ends."""
+class CachedDecision(NamedTuple, Generic[T]):
+    """`ends_at` (seconds as of `time.time`) is when the first of the grants behind it expires."""
 
     value: T
     ends_at: float
-    stamp: int
+    epoch: int
 
 
-class Memory(Generic[T]):
-    """The `most` newest, each until rights change or until it ends; nothing where nobody watches for changes."""
+class DecisionCache(Generic[T]):
+    """The `size` most recently used values, each valid until the epoch changes or a grant expires."""
 
-    def __init__(self, most: int) -> None:
-        self._kept: LRUCache[Hashable, Remembered[T]] = LRUCache(most)
+    def __init__(self, size: int) -> None:
+        self._values: LRUCache[Hashable, CachedDecision[T]] = LRUCache(size)
         self._lock = Lock()
 
-    def get(self, key: Hashable) -> Remembered[T] | None:
+    def get(self, key: Hashable) -> CachedDecision[T] | None:
         if not permission_epoch.is_fresh():
             return None
         with self._lock:
-            kept = self._kept.get(key)
-        if kept is None or kept.stamp != permission_epoch.current() or kept.ends_at <= time.time():
+            cached = self._values.get(key)
+        if cached is None or cached.epoch != permission_epoch.current() or cached.ends_at <= time.time():
             return None
-        return kept
+        return cached
 
-    def put(self, key: Hashable, value: T, *, stamp: int, ends_at: float) -> None:
-        """`stamp` is what the stamp was before the value was read."""
+    def put(self, key: Hashable, value: T, *, epoch: int, ends_at: float) -> None:
+        """`epoch` is the permission epoch before the value was read."""
         with self._lock:
-            self._kept[key] = Remembered(value, ends_at, stamp)
+            self._values[key] = CachedDecision(value, ends_at, epoch)
 
     def clear(self) -> None:
         with self._lock:
-            self._kept.clear()
+            self._values.clear()

@@ -1,7 +1,8 @@
-"""The relation rows that decide, each question one statement.
+"""The SQL statements of the built-in backend, and the functions that run them: one statement a function.
 
-What has expired does not count. All of it is read where it is written: a replica that lags would give back what was
-taken away.
+They start from the objects of a check and read the grants on them, never all grants of a subject: the creator of a
+hundred thousand tables owns as many. Expired grants do not count. They read the primary database: a lagging replica
+would restore revoked grants.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The relation rows of who is in which role, for what tells the ways into roles: not of the hot paths.
+"""Paths into roles: which memberships lead from a user or a role into other roles, and when they expire.
 
-What has ended is left out.
+Expired memberships are left out. Not used on hot paths.
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""The definition of rights (`tenancy.authz.model`) as OpenFGA takes it: the JSON of an authorization model.
+"""The model of privileges (`tenancy.authz.model`) as an authorization model of OpenFGA, with fewer paths to evaluate.
+
+In the model as it is written, many paths lead from an object to each of its parents (`describe` follows from `select`,
+`select` from `modify`, and each of them from the parent too), and OpenFGA evaluates all of them: about 2 s to deny a
+check on a table four namespaces deep. So each relation is divided into what is granted on the object itself and what
+comes from its parent, without what follows from there anyway: `select` is what is granted, `holds_select` what follows.
+What is visible because of an object below it is followed down by `shown`.
+
+An owner of a role is a member of it. OpenFGA evaluates nested members about ten times faster when nothing else makes a
+member, so owners also get the tuple of a member (`implied`).
+
 
 https://openfga.dev/api/service#/Authorization%20Models/WriteAuthorizationModel
 """

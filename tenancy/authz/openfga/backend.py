@@ -1,7 +1,7 @@
-"""OpenFGA decides, by the tuples that follow from our relation rows.
+"""The OpenFGA backend: OpenFGA decides, by the tuples of our rows.
 
-What it says holds only as far as the rows say it, too, while tuples are on their way (`undelivered`): what was taken
-away is closed by the rows, what was granted is closed until OpenFGA has it.
+While tuples are pending, a check is allowed only if our rows allow it too: a revocation takes effect at once, a new
+grant as soon as OpenFGA has it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from icekeeper.kernel.errors.types import Forbidden
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.builtin.decision_cache import FOR_EVER, Memory
+from tenancy.authz.builtin.decision_cache import NO_EXPIRY, DecisionCache
 from tenancy.authz.builtin.queries import read_shown_paths, read_token_roles
 from tenancy.authz.model import DOWN, UP, Computed, Linked, MalformedModel, parts_of
 from tenancy.authz.openfga.authorization_model import unfolded_model
 from tenancy.authz.openfga.client import OpenFgaUnavailable
-from tenancy.authz.openfga.outbox import Undelivered
+from tenancy.authz.openfga.outbox import PendingTuples
 from tenancy.authz.openfga.store import Check, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey, assumed_subject, member_key, user_subject
 from tenancy.authz.permission_epoch import permission_epoch
@@ -144,8 +144,8 @@ class OpenFgaAuthorizer(Authorizer):
 
     def __init__(self) -> None:
         self._record = BuiltinAuthorizer()
-        self._undelivered = Undelivered()
-        self._token_roles: Memory[tuple[UUID, ...]] = Memory(MAX_CACHED_TOKEN_ROLES)
+        self._pending = PendingTuples()
+        self._token_roles: DecisionCache[tuple[UUID, ...]] = DecisionCache(MAX_CACHED_TOKEN_ROLES)
 
     def decide(self, actor: Actor, questions: Sequence[PermissionCheck]) -> list[bool]:
         """One request for up to MAX_BATCH_CHECK_SIZE different ones; a statement more where what lies below counts.
@@ -156,7 +156,7 @@ class OpenFgaAuthorizer(Authorizer):
         if tuple_user is None:
             return [False] * len(questions)
         # Before OpenFGA is asked: what is committed after that may count or not.
-        is_everything_there = self._undelivered.is_none()
+        is_everything_there = self._pending.is_none()
         asked = [_relation(question) for question in questions]
         distinct = list(dict.fromkeys(each for each in asked if each is not None))
         found = dict(zip(distinct, self._ask(actor, tuple_user, distinct), strict=True))
@@ -214,7 +214,7 @@ class OpenFgaAuthorizer(Authorizer):
     def forget(self) -> None:
         """Remember nothing any more."""
         self._record.forget()
-        self._undelivered.forget()
+        self._pending.invalidate()
         self._token_roles.clear()
 
     def _ask(self, actor: Actor, tuple_user: _TupleUser, asked: Sequence[tuple[str, str]]) -> list[bool]:
@@ -276,7 +276,7 @@ class OpenFgaAuthorizer(Authorizer):
             return known.value
         stamp = permission_epoch.current()
         roles = tuple(read_token_roles(subject))
-        self._token_roles.put(key, roles, stamp=stamp, ends_at=FOR_EVER)
+        self._token_roles.put(key, roles, epoch=stamp, ends_at=NO_EXPIRY)
         return roles
 
 

@@ -22,7 +22,7 @@ from tenancy.authz.model import Direct, parts_of
 from tenancy.authz.openfga.authorization_model import unfolded_model
 from tenancy.authz.openfga.delivery import deliver_now
 from tenancy.authz.openfga.installation import foreign_models
-from tenancy.authz.openfga.outbox import mark, reconciled
+from tenancy.authz.openfga.outbox import mark_pending, mark_reconciled
 from tenancy.authz.openfga.store import OpenFgaStore, StoredTuple
 from tenancy.authz.openfga.tuples import FOREVER, Condition, Recorded, TupleKey, desired_tuples_on
 from tenancy.models import Securable
@@ -89,7 +89,7 @@ def reconcile(
     if deletes:
         _look_for_unknown_objects(store, outcome, is_dry_run=is_dry_run)
         if not after and not is_dry_run:
-            reconciled()
+            mark_reconciled()
     return outcome
 
 
@@ -185,7 +185,7 @@ def _deliver(keys: Iterable[TupleKey]) -> None:
         return
     delivery = new_id()
     with write_transaction():
-        mark(wrong, delivery)
+        mark_pending(wrong, delivery)
     deliver_now(delivery)
 
 

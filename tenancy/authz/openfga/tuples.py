@@ -1,4 +1,9 @@
-"""What our relation rows say that OpenFGA should have."""
+"""Relation tuples: how our rows are named in OpenFGA, and the tuples that it should have (`desired_tuples`).
+
+Objects are the ids of securables (`table:<uuid>`), users are `user:<id, percent-encoded>`, members of a role are
+`role:<uuid>#assignee`. Every grant has the condition `unexpired`; without expiry it is that of the year 9999, since
+OpenFGA evaluates a relation twice that accepts tuples with and without a condition.
+"""
 
 from __future__ import annotations
 
