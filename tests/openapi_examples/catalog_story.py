@@ -1,4 +1,4 @@
-"""The tables and views of a data team, as clients of the Iceberg REST catalog make and change them."""
+"""The tables and views of a data team, created and changed by clients of the Iceberg REST catalog."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ DAYS = {
 
 
 def play(story: Story) -> None:
-    config = story.tell("getConfig", {"warehouse": "lakehouse"})
+    config = story.send("getConfig", {"warehouse": "lakehouse"})
     warehouse = {"prefix": config["defaults"]["prefix"]}
     sales = warehouse | {"namespace": "sales"}
     tokens(story)
@@ -68,26 +68,28 @@ def tokens(story: Story) -> None:
     secret = create_token(actor=INTERNAL, user_id=account, name="airflow").text
     scope = "catalog"
     shown = {"grant_type": "client_credentials", "client_id": account, "client_secret": secret, "scope": scope}
-    granted = story.tell("getToken", body=shown, summary="With a client's id and secret")
+    granted = story.send("getToken", body=shown, summary="With a client's id and secret")
     exchange = "urn:ietf:params:oauth:grant-type:token-exchange"
     renewal = {"subject_token": granted["access_token"], "subject_token_type": granted["issued_token_type"]}
-    story.tell("getToken", body={"grant_type": exchange, **renewal, "scope": scope}, summary="A token, renewed")
-    story.tell("getToken", body=shown | {"client_secret": "a wrong one"}, refused=401)
+    story.send("getToken", body={"grant_type": exchange, **renewal, "scope": scope}, summary="Renew a token")
+    story.send("getToken", body=shown | {"client_secret": "a wrong one"}, refused=401)
 
 
 def namespaces(story: Story, warehouse: dict[str, str], sales: dict[str, str]) -> None:
     properties = {"owner": "analytics", "comment": "What was sold"}
-    story.tell(
+    story.send(
         "createNamespace", warehouse, {"namespace": ["sales"], "properties": properties}, summary="On the first level"
     )
-    story.tell("createNamespace", warehouse, {"namespace": ["sales", "emea"]}, summary="Below another one")
-    told = {"returnUuids": True, "returnProtectionStatus": True}
-    story.tell("listNamespaces", warehouse | told, summary="On the first level")
-    story.tell("listNamespaces", warehouse | {"parent": "sales", "pageToken": "", "pageSize": 100}, summary="Below one")
-    story.tell("loadNamespaceMetadata", sales | {"returnUuid": True})
-    story.tell("namespaceExists", sales)
+    story.send("createNamespace", warehouse, {"namespace": ["sales", "emea"]}, summary="Below a parent")
+    extras = {"returnUuids": True, "returnProtectionStatus": True}
+    story.send("listNamespaces", warehouse | extras, summary="On the first level")
+    story.send(
+        "listNamespaces", warehouse | {"parent": "sales", "pageToken": "", "pageSize": 100}, summary="Below a parent"
+    )
+    story.send("loadNamespaceMetadata", sales | {"returnUuid": True})
+    story.send("namespaceExists", sales)
     change = {"updates": {"owner": "data-platform", "retention": "5 years"}, "removals": ["comment", "contact"]}
-    story.tell("updateProperties", sales, change)
+    story.send("updateProperties", sales, change)
 
 
 def new_tables(story: Story, sales: dict[str, str]) -> None:
@@ -99,22 +101,22 @@ def new_tables(story: Story, sales: dict[str, str]) -> None:
         "write-order": BY_CUSTOMER,
         "properties": properties,
     }
-    story.tell("createTable", sales, orders, summary="With a partition spec and a sort order")
+    story.send("createTable", sales, orders, summary="With a partition spec and a sort order")
     customers = {"name": "customers", "schema": CUSTOMERS, "properties": {"format-version": "3"}}
-    story.tell("createTable", sales, customers, summary="In format version 3")
+    story.send("createTable", sales, customers, summary="In format version 3")
     chosen = f"file://{story.folder}/lakehouse/targets"
     old = {"name": "targets", "location": chosen, "schema": DAYS, "properties": {"format-version": "1"}}
-    story.tell("createTable", sales, old, summary="In format version 1, at a location of one's own choice")
+    story.send("createTable", sales, old, summary="In format version 1, at a chosen location")
     staged = {"name": "returns", "schema": DAYS, "stage-create": True}
-    metadata = story.tell("createTable", sales, staged, summary="Staged, to be made by its first commit")["metadata"]
+    metadata = story.send("createTable", sales, staged, summary="Staged, to be created by its first commit")["metadata"]
     story.clock.later(minutes=1)
     commit = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(metadata)}
-    story.tell("updateTable", sales | {"table": "returns"}, commit, summary="Make a table that was staged")
+    story.send("updateTable", sales | {"table": "returns"}, commit, summary="Create a staged table")
 
 
 def commits(story: Story, warehouse: dict[str, str], sales: dict[str, str]) -> None:
     orders = sales | {"table": "orders"}
-    metadata = story.aside("GET", "/catalog/v1/{prefix}/namespaces/sales/tables/orders".format(**warehouse))["metadata"]
+    metadata = story.call("GET", "/catalog/v1/{prefix}/namespaces/sales/tables/orders".format(**warehouse))["metadata"]
     same_table = {"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}
     story.clock.later(minutes=4)
     append = {
@@ -125,7 +127,7 @@ def commits(story: Story, warehouse: dict[str, str], sales: dict[str, str]) -> N
             {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": FIRST_SNAPSHOT},
         ],
     }
-    story.tell("updateTable", orders, append, summary="Append a snapshot")
+    story.send("updateTable", orders, append, summary="Append a snapshot")
     country = {"id": 5, "name": "country", "type": "string", "required": False}
     schema = {**ORDERS, "schema-id": 1, "fields": [*metadata["schemas"][0]["fields"], country]}
     new_column = {
@@ -141,8 +143,8 @@ def commits(story: Story, warehouse: dict[str, str], sales: dict[str, str]) -> N
         ],
     }
     story.clock.later(minutes=5)
-    story.tell("updateTable", orders, new_column, summary="Add a column")
-    story.tell("updateTable", orders, new_column, refused=409)
+    story.send("updateTable", orders, new_column, summary="Add a column")
+    story.send("updateTable", orders, new_column, refused=409)
     changes = [
         {
             "identifier": {"namespace": ["sales"], "name": name},
@@ -151,7 +153,7 @@ def commits(story: Story, warehouse: dict[str, str], sales: dict[str, str]) -> N
         }
         for name, schema_id in (("orders", 1), ("customers", 0))
     ]
-    story.tell("commitTransaction", warehouse, {"table-changes": changes})
+    story.send("commitTransaction", warehouse, {"table-changes": changes})
 
 
 def first_snapshot(story: Story, location: str) -> dict[str, Any]:
@@ -167,18 +169,18 @@ def first_snapshot(story: Story, location: str) -> dict[str, Any]:
 
 def reads(story: Story, sales: dict[str, str]) -> None:
     orders = sales | {"table": "orders"}
-    story.tell("listTables", sales | {"returnUuids": True, "returnProtectionStatus": True}, summary="All at once")
-    story.tell("listTables", sales | {"pageToken": "", "pageSize": 2}, summary="The first page")
-    story.tell("loadTable", orders | {"snapshots": "refs"})
-    story.tell("loadTable", sales | {"table": "order"}, refused=404)
-    story.tell("tableExists", orders)
-    story.tell("loadCredentials", orders)
+    story.send("listTables", sales | {"returnUuids": True, "returnProtectionStatus": True}, summary="All at once")
+    story.send("listTables", sales | {"pageToken": "", "pageSize": 2}, summary="The first page")
+    story.send("loadTable", orders | {"snapshots": "refs"})
+    story.send("loadTable", sales | {"table": "order"}, refused=404)
+    story.send("tableExists", orders)
+    story.send("loadCredentials", orders)
     names = [field["name"] for field in ORDERS["fields"]]
     filtered = {"type": "gt-eq", "term": "amount", "value": "(2-digit-int)"}
     about = {"table-name": "lakehouse.sales.orders", "snapshot-id": FIRST_SNAPSHOT}
     projected = {"projected-field-ids": [1, 2, 3, 4], "projected-field-names": names, "filter": filtered}
-    story.tell("reportMetrics", orders, SCAN_REPORT | about | projected, summary="Of a scan")
-    story.tell("reportMetrics", orders, COMMIT_REPORT | about | {"sequence-number": 1}, summary="Of a commit")
+    story.send("reportMetrics", orders, SCAN_REPORT | about | projected, summary="Of a scan")
+    story.send("reportMetrics", orders, COMMIT_REPORT | about | {"sequence-number": 1}, summary="Of a commit")
 
 
 def views(story: Story, warehouse: dict[str, str], sales: dict[str, str]) -> None:
@@ -186,27 +188,27 @@ def views(story: Story, warehouse: dict[str, str], sales: dict[str, str]) -> Non
     sql = "SELECT CAST(ordered_at AS DATE) AS day, SUM(amount) AS revenue FROM sales.orders GROUP BY 1"
     first = version(story, 1, sql, "spark", "trino")
     new = {"name": at["view"], "schema": DAYS, "view-version": first, "properties": {"comment": "For the dashboard"}}
-    made = story.tell("createView", sales, new)
+    created = story.send("createView", sales, new)
     story.clock.later(hours=1)
     second = version(story, 2, sql.replace("FROM sales.orders", "FROM sales.orders WHERE amount > 0"), "spark", "trino")
     change = {
-        "requirements": [{"type": "assert-view-uuid", "uuid": made["metadata"]["view-uuid"]}],
+        "requirements": [{"type": "assert-view-uuid", "uuid": created["metadata"]["view-uuid"]}],
         "updates": [
             {"action": "add-view-version", "view-version": second},
             {"action": "set-current-view-version", "view-version-id": -1},
         ],
     }
-    story.tell("replaceView", at, change)
-    story.tell("listViews", sales | {"returnUuids": True, "returnProtectionStatus": True})
-    story.tell("loadView", at)
-    story.tell("viewExists", at)
+    story.send("replaceView", at, change)
+    story.send("listViews", sales | {"returnUuids": True, "returnProtectionStatus": True})
+    story.send("loadView", at)
+    story.send("viewExists", at)
     renamed = {"namespace": ["sales", "emea"], "name": "daily_revenue"}
     move = {"source": {"namespace": ["sales"], "name": at["view"]}, "destination": renamed}
-    story.tell("renameView", warehouse, move)
+    story.send("renameView", warehouse, move)
     gone = warehouse | {"namespace": "sales\x1femea", "view": "daily_revenue"}
-    file = story.aside("GET", "/catalog/v1/{prefix}/namespaces/sales%1Femea/views/daily_revenue".format(**gone))
-    story.tell("dropView", gone)
-    story.tell("registerView", sales, {"name": at["view"], "metadata-location": file["metadata-location"]})
+    file = story.call("GET", "/catalog/v1/{prefix}/namespaces/sales%1Femea/views/daily_revenue".format(**gone))
+    story.send("dropView", gone)
+    story.send("registerView", sales, {"name": at["view"], "metadata-location": file["metadata-location"]})
 
 
 def version(story: Story, number: int, sql: str, *dialects: str) -> dict[str, Any]:
@@ -224,14 +226,14 @@ def version(story: Story, number: int, sql: str, *dialects: str) -> dict[str, An
 def moves(story: Story, warehouse: dict[str, str], sales: dict[str, str]) -> None:
     source = {"namespace": ["sales"], "name": "returns"}
     destination = {"namespace": ["sales", "emea"], "name": "returned_orders"}
-    story.tell("renameTable", warehouse, {"source": source, "destination": destination})
-    handed_out = story.tell("unregisterTable", sales | {"table": "targets"})
+    story.send("renameTable", warehouse, {"source": source, "destination": destination})
+    handed_out = story.send("unregisterTable", sales | {"table": "targets"})
     body = {"name": "targets", "metadata-location": handed_out["metadata-location"], "overwrite": False}
-    story.tell("registerTable", sales, body)
+    story.send("registerTable", sales, body)
 
 
 def drops(story: Story, warehouse: dict[str, str], sales: dict[str, str]) -> None:
-    story.tell("dropNamespace", sales, refused=409)
-    story.tell("dropTable", sales | {"table": "customers", "purgeRequested": True})
+    story.send("dropNamespace", sales, refused=409)
+    story.send("dropTable", sales | {"table": "customers", "purgeRequested": True})
     emea = warehouse | {"namespace": "sales\x1femea"}
-    story.tell("dropNamespace", emea | {"recursive": True, "purge": True})
+    story.send("dropNamespace", emea | {"recursive": True, "purge": True})

@@ -1,4 +1,4 @@
-"""How a story is told: with a clock of its own, against a server whose answers are the same in every run."""
+"""Fixtures of stories: a clock of their own, and a server whose responses are the same in every run."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ STORIES: dict[str, list[Callable[[Story], None]]] = {
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(kernel_clock, "datetime", made)
-    monkeypatch.setattr(timezone, "now", lambda: made.at)
-    monkeypatch.setattr(time, "time", made.time)
-    monkeypatch.setattr(time, "time_ns", made.time_ns)
-    return made
+    clock = Clock()
+    monkeypatch.setattr(kernel_clock, "datetime", clock)
+    monkeypatch.setattr(timezone, "now", lambda: clock.at)
+    monkeypatch.setattr(time, "time", clock.time)
+    monkeypatch.setattr(time, "time_ns", clock.time_ns)
+    return clock
 
 
 @pytest.fixture
-def tell(clock: Clock, access_tokens: None, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Plays a story of the document that is named, to its end, told by such a `Story`."""
+def play_story(clock: Clock, access_tokens: None, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that sends all requests of the stories of a document, with a `Story` of the given class."""
     keep_secrets(monkeypatch)
     address = AnyHttpUrl("https://icekeeper.example.com")
     use_settings(monkeypatch, instance_admins=["local~alice"], base_uri=address, enable_aws_system_credentials=True)
     monkeypatch.setattr(server, "commit_sha", lambda: None)
 
-    def tell(name: str, kind: type[S]) -> S:
+    def play(name: str, kind: type[S]) -> S:
         story = kind(name, new_token(name="first"), storage_root, clock)
         for part in STORIES[name]:
             part(story)
         return story
 
-    return tell
+    return play

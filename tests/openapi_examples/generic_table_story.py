@@ -8,7 +8,7 @@ from tests.openapi_examples.story import Story
 
 def play(story: Story) -> None:
     warehouse = {"prefix": str(Warehouse.objects.get().pk)}
-    story.aside("POST", "/catalog/v1/{prefix}/namespaces".format(**warehouse), {"namespace": ["sales"]})
+    story.call("POST", "/catalog/v1/{prefix}/namespaces".format(**warehouse), {"namespace": ["sales"]})
     sales = warehouse | {"namespace": "sales"}
     photos = sales | {"table": "product_photos"}
     fields = [
@@ -25,11 +25,11 @@ def play(story: Story) -> None:
         "schema": {"fields": fields},
         "statistics": {"rows": 120_000},
     }
-    story.tell("create_generic_table", sales, description)
-    story.tell("list_generic_tables", sales | {"pageToken": "", "pageSize": 100})
-    story.tell("load_generic_table", photos)
-    story.tell("load_generic_table", sales | {"table": "product_videos"}, refused=404)
-    story.tell("load_generic_table_credentials", photos)
+    story.send("create_generic_table", sales, description)
+    story.send("list_generic_tables", sales | {"pageToken": "", "pageSize": 100})
+    story.send("load_generic_table", photos)
+    story.send("load_generic_table", sales | {"table": "product_videos"}, refused=404)
+    story.send("load_generic_table_credentials", photos)
     source = {"namespace": ["sales"], "name": "product_photos"}
-    story.tell("rename_generic_table", warehouse, {"source": source, "destination": source | {"name": "photos"}})
-    story.tell("drop_generic_table", sales | {"table": "photos", "purgeRequested": False})
+    story.send("rename_generic_table", warehouse, {"source": source, "destination": source | {"name": "photos"}})
+    story.send("drop_generic_table", sales | {"table": "photos", "purgeRequested": False})

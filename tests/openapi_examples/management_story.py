@@ -21,85 +21,85 @@ def play(story: Story) -> None:
 
 def server(story: Story) -> None:
     alice = {"user-name": "Alice Example", "user-email": "alice@example.com", "user-type": "human"}
-    story.tell("bootstrap", body={"accept-terms-of-use": True, **alice})
-    story.tell("bootstrap", body={"accept-terms-of-use": True}, refused=400)
-    story.tell("get_server_info")
-    story.tell("get_icekeeper_info")
-    story.tell("whoami")
+    story.send("bootstrap", body={"accept-terms-of-use": True, **alice})
+    story.send("bootstrap", body={"accept-terms-of-use": True}, refused=400)
+    story.send("get_server_info")
+    story.send("get_icekeeper_info")
+    story.send("whoami")
 
 
 def projects(story: Story) -> None:
-    story.tell("create_project", body={"project-name": "Analytics", "project-id": "analytics"})
-    story.tell("list_projects")
-    story.tell("get_project")
-    story.tell("get_project_by_id_deprecated", {"project_id": "analytics"})
+    story.send("create_project", body={"project-name": "Analytics", "project-id": "analytics"})
+    story.send("list_projects")
+    story.send("get_project")
+    story.send("get_project_by_id_deprecated", {"project_id": "analytics"})
     this = {"x-project-id": "analytics"}
-    story.tell("rename_project", this, {"new-name": "Analytics and reporting"})
-    story.tell("rename_project_by_id_deprecated", {"project_id": "analytics"}, {"new-name": "Analytics"})
-    story.tell("delete_project", this)
-    story.aside("POST", "/management/v1/project", {"project-name": "Sandbox", "project-id": "sandbox"})
-    story.tell("delete_project_by_id_deprecated", {"project_id": "sandbox"})
+    story.send("rename_project", this, {"new-name": "Analytics and reporting"})
+    story.send("rename_project_by_id_deprecated", {"project_id": "analytics"}, {"new-name": "Analytics"})
+    story.send("delete_project", this)
+    story.call("POST", "/management/v1/project", {"project-name": "Sandbox", "project-id": "sandbox"})
+    story.send("delete_project_by_id_deprecated", {"project_id": "sandbox"})
 
 
 def people(story: Story) -> None:
     dana = {"id": DANA, "name": "Dana Example", "email": "dana@example.com", "user-type": "human"}
     erik = {"id": ERIK, "name": "Erik Example", "user-type": "human"}
-    story.tell("create_user", body=dana, summary="Somebody else")
+    story.send("create_user", body=dana, summary="Somebody else")
     alice = {"name": "Alice Example", "email": "alice@example.com", "update-if-exists": True}
-    story.tell("create_user", body=alice, summary="Oneself, who is there already")
-    story.aside("POST", "/management/v1/user", erik)
-    story.tell("list_user", {"name": "example", "pageSize": 2})
-    story.tell("get_user", {"user_id": DANA})
+    story.send("create_user", body=alice, summary="Oneself, who is there already")
+    story.call("POST", "/management/v1/user", erik)
+    story.send("list_user", {"name": "example", "pageSize": 2})
+    story.send("get_user", {"user_id": DANA})
     story.clock.later(minutes=5)
     mail = "erik@example.com"
-    story.tell("update_user", {"user_id": ERIK}, {"name": "Erik Example", "email": mail, "user-type": "human"})
-    story.tell("search_user", body={"search": "erik", "user-type": "human", "page-size": 10})
+    story.send("update_user", {"user_id": ERIK}, {"name": "Erik Example", "email": mail, "user-type": "human"})
+    story.send("search_user", body={"search": "erik", "user-type": "human", "page-size": 10})
 
 
 def roles(story: Story) -> None:
     new = {"name": "analysts", "description": "Who reads what was sold"}
-    own = story.tell("create_role", body=new, summary="A role of this server")
+    own = story.send("create_role", body=new, summary="A role of this server")
     group = {"name": "data-platform", "provider-id": "oidc", "source-id": "0f6c2a"}
-    outer = story.tell("create_role", body=group, summary="A group that an identity provider knows")
+    outer = story.send("create_role", body=group, summary="A group that an identity provider knows")
     this, other = {"role_id": own["id"]}, {"role_id": outer["id"]}
-    story.tell("list_roles", {"pageSize": 100})
-    story.tell("get_role", this)
-    story.tell("get_role_metadata", this)
+    story.send("list_roles", {"pageSize": 100})
+    story.send("get_role", this)
+    story.send("get_role_metadata", this)
     story.clock.later(minutes=5)
-    story.tell("update_role", this, {"name": "sales-analysts", "description": "Who reads what was sold"})
-    story.tell("update_role_source_system", other, {"provider-id": "oidc", "source-id": "data-platform"})
-    story.tell("search_role", body={"search": "sales-analysts", "page-size": 10})
+    story.send("update_role", this, {"name": "sales-analysts", "description": "Who reads what was sold"})
+    story.send("update_role_source_system", other, {"provider-id": "oidc", "source-id": "data-platform"})
+    story.send("search_role", body={"search": "sales-analysts", "page-size": 10})
     members = [{"type": "user", "id": ERIK}, {"type": "user", "id": DANA}]
-    story.tell("add_role_members", this, {"members": members}, summary="People")
-    story.tell("add_role_members", other, {"members": [{"type": "role", "id": own["id"]}]}, summary="Another role")
-    story.tell("list_role_members", this | {"type": "user"})
-    story.tell("list_role_transitive_members", other)
-    story.tell("list_role_member_of", this)
-    story.tell("list_role_transitive_member_of", this)
-    story.tell("list_user_roles", {"user_id": DANA})
-    story.tell("list_user_transitive_roles", {"user_id": DANA})
-    story.tell("remove_role_member", this | {"member_type": "user", "member_id": DANA})
-    story.tell("delete_role", this)
-    story.tell("delete_user", {"user_id": ERIK})
+    story.send("add_role_members", this, {"members": members}, summary="People")
+    story.send("add_role_members", other, {"members": [{"type": "role", "id": own["id"]}]}, summary="Another role")
+    story.send("list_role_members", this | {"type": "user"})
+    story.send("list_role_transitive_members", other)
+    story.send("list_role_member_of", this)
+    story.send("list_role_transitive_member_of", this)
+    story.send("list_user_roles", {"user_id": DANA})
+    story.send("list_user_transitive_roles", {"user_id": DANA})
+    story.send("remove_role_member", this | {"member_type": "user", "member_id": DANA})
+    story.send("delete_role", this)
+    story.send("delete_user", {"user_id": ERIK})
 
 
 def tokens(story: Story) -> None:
-    account = story.tell("create_service_account", body={"name": "nightly-load", "description": "Loads what was sold"})
-    story.tell("list_service_accounts", {"pageSize": 100})
+    account = story.send("create_service_account", body={"name": "nightly-load", "description": "Loads what was sold"})
+    story.send("list_service_accounts", {"pageSize": 100})
     secret = {"name": "airflow", "user-id": account["id"], "scopes": ["catalog"], "expires-in-seconds": 2_592_000}
-    story.tell("create_token", body=secret, summary="For a service account")
+    story.send("create_token", body=secret, summary="For a service account")
     own = {"name": "laptop", "expires-at": "2026-04-01T00:00:00Z"}
-    token = story.tell("create_token", body=own, summary="For oneself")
+    token = story.send("create_token", body=own, summary="For oneself")
     this = {"token_id": token["id"]}
-    story.tell("get_token", this)
+    story.send("get_token", this)
     story.clock.later(days=60)
-    new = story.tell("rotate_token", this, {"overlap-seconds": 3600})
-    story.tell("revoke_token", {"token_id": new["id"]})
-    story.tell("list_tokens", {"pageSize": 100})
-    story.tell("delete_service_account", {"account_id": account["id"]})
+    new = story.send("rotate_token", this, {"overlap-seconds": 3600})
+    story.send("revoke_token", {"token_id": new["id"]})
+    story.send("list_tokens", {"pageSize": 100})
+    story.send("delete_service_account", {"account_id": account["id"]})
 
 
 def audit(story: Story) -> None:
-    story.tell("list_audit_records", {"event": "role.updated", "outcome": "allowed", "pageSize": 1})
+    story.send("list_audit_records", {"event": "role.updated", "outcome": "allowed", "pageSize": 1})
     seal_records(actor=INTERNAL)
-    story.tell("export_audit_records", {"event": "server.bootstrapped", "after": 0, "limit": 1})
+    story.send("export_audit_records", {"event": "server.bootstrapped", "after": 0, "limit": 1})

@@ -11,9 +11,9 @@ from tests.openapi_examples.story import Story
 def play(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     """Of the warehouse and what is in it, by kind."""
     role = next(
-        each for each in story.aside("GET", "/management/v1/role")["roles"] if each["source-id"] == "data-platform"
+        each for each in story.call("GET", "/management/v1/role")["roles"] if each["source-id"] == "data-platform"
     )["id"]
-    (tag,) = (each["id"] for each in story.aside("GET", "/management/v1/tag-definition")["tag-definitions"][:1])
+    (tag,) = (each["id"] for each in story.call("GET", "/management/v1/tag-definition")["tag-definitions"][:1])
     here = {"warehouse_id": warehouse_id}
     namespace = {"namespace_id": ids["namespace"]}
     tabulars = {kind: here | {f"{kind}_id": ids[kind]} for kind in ("table", "view", "generic_table")}
@@ -41,46 +41,46 @@ def assignments(story: Story, places: dict[str, tuple[dict[str, str], str]], rol
         if kind == "table":
             to_dana["expires-at"] = "2026-12-31T00:00:00Z"
             writes.append({"type": "select", "role": role})
-        story.tell(f"update_{kind}_assignments", place, {"writes": writes})
-        story.tell(f"get_{kind}_assignments", place)
+        story.send(f"update_{kind}_assignments", place, {"writes": writes})
+        story.send(f"get_{kind}_assignments", place)
     table = places["table"][0]
-    story.tell("update_table_assignments", table, {"writes": [{"type": "select", "role": role}]}, refused=409)
+    story.send("update_table_assignments", table, {"writes": [{"type": "select", "role": role}]}, refused=409)
 
 
 def by_id(story: Story) -> None:
-    story.aside("POST", "/management/v1/project", {"project-name": "Reporting", "project-id": "reporting"})
+    story.call("POST", "/management/v1/project", {"project-name": "Reporting", "project-id": "reporting"})
     this = {"project_id": "reporting"}
     grant = {"writes": [{"type": "data_admin", "user": DANA}]}
-    story.tell("update_project_assignments_by_id_deprecated", this, grant)
-    story.tell("get_project_assignments_by_id_deprecated", this | {"relations": ["project_admin", "data_admin"]})
-    story.tell("get_project_access_by_id_deprecated", this)
+    story.send("update_project_assignments_by_id_deprecated", this, grant)
+    story.send("get_project_assignments_by_id_deprecated", this | {"relations": ["project_admin", "data_admin"]})
+    story.send("get_project_access_by_id_deprecated", this)
 
 
 def managed_access(story: Story, warehouse: dict[str, str], namespace: dict[str, str]) -> None:
-    story.tell("set_warehouse_managed_access", warehouse, {"managed-access": True})
-    story.tell("get_warehouse_managed_access", warehouse)
-    story.tell("set_namespace_managed_access", namespace, {"managed-access": False})
-    story.tell("get_namespace_managed_access", namespace)
+    story.send("set_warehouse_managed_access", warehouse, {"managed-access": True})
+    story.send("get_warehouse_managed_access", warehouse)
+    story.send("set_namespace_managed_access", namespace, {"managed-access": False})
+    story.send("get_namespace_managed_access", namespace)
 
 
 def actions(story: Story, places: dict[str, tuple[dict[str, str], str]]) -> None:
     for kind, (place, _) in places.items():
         if kind == "tag":
             continue
-        story.tell(f"get_{kind}_authorizer_actions", place)
+        story.send(f"get_{kind}_authorizer_actions", place)
         if kind != "generic_table":
-            story.tell(f"get_{kind}_access", place | {"principalUser": DANA})
+            story.send(f"get_{kind}_access", place | {"principalUser": DANA})
 
 
 def checks(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     by_name = {"namespace": ["finance", "sales"], "table": "orders", "warehouse-id": warehouse_id}
-    story.tell(
+    story.send(
         "check_permission",
         body={"identity": {"user": DANA}, "operation": {"table": {"action": "read_data", **by_name}}},
         summary="Somebody else, and a table by its name",
     )
     by_id = {"namespace-id": ids["namespace"], "warehouse-id": warehouse_id}
-    story.tell(
+    story.send(
         "check_permission",
         body={"operation": {"namespace": {"action": "create_table", **by_id}}},
         summary="Oneself, and a namespace by its id",
@@ -101,4 +101,4 @@ def explanations(story: Story, warehouse_id: str, places: dict[str, tuple[dict[s
         ("A tag definition by its id", "tag", {"action": "apply", **tag}),
     ):
         body = {"identity": dana, "operation": {kind: asked}}
-        story.tell("explain_permission", body=body, summary=summary)
+        story.send("explain_permission", body=body, summary=summary)

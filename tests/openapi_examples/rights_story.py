@@ -39,34 +39,34 @@ def checks(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
         },
     ]
     body = {"checks": asked, "error-on-not-found": False}
-    story.tell("batch_check_actions", body=body, summary="Of the caller, a user and an unknown role")
+    story.send("batch_check_actions", body=body, summary="Of the caller, a user and an unknown role")
     more = {"x-icekeeper-extensions": True}
-    story.tell("batch_check_actions", more, body, summary="With the errors of checks that could not be made")
+    story.send("batch_check_actions", more, body, summary="With the errors of checks that could not be made")
 
 
 def actions(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     warehouse = {"warehouse_id": warehouse_id}
-    story.tell("get_server_actions")
-    story.tell("get_project_actions")
-    story.tell("get_warehouse_actions", warehouse)
+    story.send("get_server_actions")
+    story.send("get_project_actions")
+    story.send("get_warehouse_actions", warehouse)
     for kind, object_id in ids.items():
         whom = {"principalUser": "oidc~dana"} if kind == "table" else {}
-        story.tell(f"get_{kind}_actions", warehouse | {f"{kind}_id": object_id} | whom)
-    story.tell("get_user_actions", {"user_id": "oidc~dana"})
-    readers = story.aside("POST", "/management/v1/role", {"name": "sales-readers"})["id"]
-    story.tell("get_role_actions", {"role_id": readers})
-    story.tell("get_tag_actions", {"tag_definition_id": a_tag(story, "domain")})
+        story.send(f"get_{kind}_actions", warehouse | {f"{kind}_id": object_id} | whom)
+    story.send("get_user_actions", {"user_id": "oidc~dana"})
+    readers = story.call("POST", "/management/v1/role", {"name": "sales-readers"})["id"]
+    story.send("get_role_actions", {"role_id": readers})
+    story.send("get_tag_actions", {"tag_definition_id": a_tag(story, "domain")})
 
 
 def a_tag(story: Story, name: str) -> str:
     definition = {"name": name, "scope": ["table"], "value-kind": "marker"}
-    return str(story.aside("POST", "/management/v1/tag-definition", definition)["id"])
+    return str(story.call("POST", "/management/v1/tag-definition", definition)["id"])
 
 
 def grants(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
-    story.tell("get_grantable_privileges")
+    story.send("get_grantable_privileges")
     dana = {"user": "oidc~dana"}
-    readers = {"role": story.aside("POST", "/management/v1/search/role", {"search": "sales-readers"})["roles"][0]["id"]}
+    readers = {"role": story.call("POST", "/management/v1/search/role", {"search": "sales-readers"})["roles"][0]["id"]}
     warehouse = {"warehouse_id": warehouse_id}
     places: dict[str, tuple[dict[str, str], str]] = {
         "server": ({}, "admin"),
@@ -84,23 +84,23 @@ def grants(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
         if kind == "table":
             writes.append({"privilege": "select", "principal": readers, "expires-at": until})
         deletes = [{"privilege": "ownership", "principal": readers}] if kind == "view" else []
-        story.tell(f"apply_{kind}_grants", place, {"writes": writes, **({"deletes": deletes} if deletes else {})})
-        story.tell(f"list_{kind}_grants", place | ({"principalUser": dana["user"]} if kind == "server" else {}))
-        story.tell(f"get_{kind}_grantable_privileges", place)
-    story.tell("list_grants", {"principalUser": dana["user"], "pageSize": 100})
+        story.send(f"apply_{kind}_grants", place, {"writes": writes, **({"deletes": deletes} if deletes else {})})
+        story.send(f"list_{kind}_grants", place | ({"principalUser": dana["user"]} if kind == "server" else {}))
+        story.send(f"get_{kind}_grantable_privileges", place)
+    story.send("list_grants", {"principalUser": dana["user"], "pageSize": 100})
 
 
 def reviews(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     warehouse = {"warehouse_id": warehouse_id}
-    story.tell("review_table_access", warehouse | {"table_id": ids["table"], "pageSize": 100})
-    story.tell("review_namespace_access", warehouse | {"namespace_id": ids["namespace"], "pageSize": 2})
-    story.tell("review_view_access", warehouse | {"view_id": ids["view"]})
-    story.tell("review_generic_table_access", warehouse | {"generic_table_id": ids["generic_table"]})
-    story.tell("review_warehouse_access", warehouse)
-    story.tell("review_project_access")
-    story.tell("review_server_access")
-    role = story.aside("POST", "/management/v1/search/role", {"search": "sales-readers"})["roles"][0]["id"]
-    story.tell("review_role_access", {"role_id": role})
-    story.tell("review_tag_access", {"tag_definition_id": a_tag(story, "reviewed")})
-    story.tell("review_principal", {"principalUser": "oidc~dana", "pageSize": 3})
-    story.tell("review_reached_objects", warehouse | {"principalUser": "oidc~dana", "pageSize": 100})
+    story.send("review_table_access", warehouse | {"table_id": ids["table"], "pageSize": 100})
+    story.send("review_namespace_access", warehouse | {"namespace_id": ids["namespace"], "pageSize": 2})
+    story.send("review_view_access", warehouse | {"view_id": ids["view"]})
+    story.send("review_generic_table_access", warehouse | {"generic_table_id": ids["generic_table"]})
+    story.send("review_warehouse_access", warehouse)
+    story.send("review_project_access")
+    story.send("review_server_access")
+    role = story.call("POST", "/management/v1/search/role", {"search": "sales-readers"})["roles"][0]["id"]
+    story.send("review_role_access", {"role_id": role})
+    story.send("review_tag_access", {"tag_definition_id": a_tag(story, "reviewed")})
+    story.send("review_principal", {"principalUser": "oidc~dana", "pageSize": 3})
+    story.send("review_reached_objects", warehouse | {"principalUser": "oidc~dana", "pageSize": 100})

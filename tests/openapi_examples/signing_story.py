@@ -25,20 +25,20 @@ def play(story: Story) -> None:
     orders = add_tabular(warehouse, "orders", namespace="sales", location=f"{warehouse.location}/sales/orders")
     here = {"prefix": str(warehouse.pk)}
     read = request("GET", f"{AT}/orders/data/00000-0.parquet", Range=["bytes=4-1023"])
-    story.tell("signRequest", here | {"namespace": "sales", "table": "orders"}, read)
-    story.tell("signRequest", here | {"namespace": "sales", "table": "order"}, read, refused=404)
+    story.send("signRequest", here | {"namespace": "sales", "table": "orders"}, read)
+    story.send("signRequest", here | {"namespace": "sales", "table": "order"}, read, refused=404)
     by_id = here | {"tabular_id": str(orders.pk)}
-    story.tell("signRequestOfTabular", by_id, read, summary="To read a file")
+    story.send("signRequestOfTabular", by_id, read, summary="Read a file")
     written = request("PUT", f"{AT}/orders/data/00001-0.parquet", **{"Content-Type": ["application/octet-stream"]})
-    story.tell("signRequestOfTabular", by_id, written, summary="To write one")
+    story.send("signRequestOfTabular", by_id, written, summary="Write a file")
     listed = f"https://{HOST}/?list-type=2&prefix=lakehouse%2Fsales%2Forders%2F"
-    story.tell("signRequestOfTabular", by_id, request("GET", listed), summary="To list what is there")
+    story.send("signRequestOfTabular", by_id, request("GET", listed), summary="List the objects of the table")
     keys = "".join(f"<Object><Key>lakehouse/sales/orders/data/0000{n}-0.parquet</Key></Object>" for n in range(2))
     many = request("POST", f"https://{HOST}/?delete") | {"body": f"<Delete>{keys}</Delete>"}
-    story.tell("signRequestOfTabular", by_id, many, summary="To delete many at once")
-    story.tell("signRequestOfTabular", by_id, request("GET", f"{AT}/secrets/a"), refused=400)
-    story.tell("signRequestInWarehouse", here, read)
-    story.tell("signRequestInWarehouse", here, request("GET", f"{AT}/secrets/a"), refused=400)
+    story.send("signRequestOfTabular", by_id, many, summary="Delete several files")
+    story.send("signRequestOfTabular", by_id, request("GET", f"{AT}/secrets/a"), refused=400)
+    story.send("signRequestInWarehouse", here, read)
+    story.send("signRequestInWarehouse", here, request("GET", f"{AT}/secrets/a"), refused=400)
     ticket = StagingTicket.of(
         actor=Actor(user_id="local~alice"),
         warehouse_id=warehouse.pk,
@@ -46,8 +46,8 @@ def play(story: Story) -> None:
         location=f"{warehouse.location}/sales/new",
     )
     staged = request("PUT", f"{AT}/new/data/00000-0.parquet")
-    story.tell("signRequestOfStagedTable", here | {"ticket": ticket.written()}, staged)
-    story.tell("signRequestWithoutWarehouse", None, read, refused=400)
+    story.send("signRequestOfStagedTable", here | {"ticket": ticket.written()}, staged)
+    story.send("signRequestWithoutWarehouse", None, read, refused=400)
 
 
 def request(method: str, uri: str, **headers: list[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Stories: requests to the real application, one after the other, written down with their answers as examples."""
+"""Stories: requests to the real application, one after the other, recorded with their responses as examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORM = "application/x-www-form-urlencoded"
 
 
 class Clock:
-    """The time of a story, which stands still until somebody says how much later it is."""
+    """The time of a story, which changes only when the story says so."""
 
     def __init__(self) -> None:
         self.at = datetime.fromtimestamp(STORY_BEGINS_MS / 1000, UTC)
@@ -36,7 +36,7 @@ class Clock:
 
 
 class Story:
-    """Told by somebody with `token`, of the operations that the document `name` describes."""
+    """Requests of a user with `token` to the operations that the document `name` describes."""
 
     def __init__(self, name: str, token: str, folder: Path, clock: Clock) -> None:
         self.exchanges: Exchanges = {}
@@ -48,7 +48,7 @@ class Story:
             for method, operation in item.items()
         }
 
-    def tell(
+    def send(
         self,
         operation_id: str,
         parameters: dict[str, Any] | None = None,
@@ -57,29 +57,29 @@ class Story:
         summary: str | None = None,
         refused: int | None = None,
     ) -> Any:
-        """Send one request, write the exchange down, and return what was answered. It succeeds, unless `refused`."""
+        """Send one request, record the exchange, and return the body of the response. It succeeds, unless `refused`."""
         parameters = parameters or {}
-        answer = self._send(operation_id, parameters, body)
-        assert answer.status == refused or (refused is None and answer.status < 400), (operation_id, answer.body)
-        told = answer.json() if answer.body else None
+        response = self._send(operation_id, parameters, body)
+        assert response.status == refused or (refused is None and response.status < 400), (operation_id, response.body)
+        received = response.json() if response.body else None
         exchange: dict[str, Any] = {
             "summary": summary,
             "parameters": parameters,
             "request": body,
-            "status": answer.status,
-            "response": told,
+            "status": response.status,
+            "response": received,
         }
         own = self.exchanges.setdefault(operation_id, [])
-        place = f"{operation_id}/{len(own)}"
-        own.append({key: self._stand_ins.instead_of(value, f"{place}/{key}") for key, value in exchange.items()})
-        return told
+        path = f"{operation_id}/{len(own)}"
+        own.append({key: self._stand_ins.instead_of(value, f"{path}/{key}") for key, value in exchange.items()})
+        return received
 
-    def aside(self, method: str, target: str, body: Any = None) -> Any:
-        """A request that is needed and not written down."""
+    def call(self, method: str, target: str, body: Any = None) -> Any:
+        """Send a request that the story needs but does not record."""
         data = b"" if body is None else json.dumps(body).encode()
-        answer = call(method, target, body=data, headers=self._headers)
-        assert answer.status < 400, answer.body
-        return answer.json() if answer.body else None
+        response = call(method, target, body=data, headers=self._headers)
+        assert response.status < 400, response.body
+        return response.json() if response.body else None
 
     @property
     def _headers(self) -> dict[str, str]:
@@ -88,13 +88,13 @@ class Story:
     def _send(self, operation_id: str, parameters: dict[str, Any], body: Any) -> Answer:
         method, target, operation = self._operations[operation_id]
         headers, query, unused = self._headers, [], dict(parameters)
-        for name, place in [(each["name"], each["in"]) for each in operation.get("parameters", [])]:
+        for name, part in [(each["name"], each["in"]) for each in operation.get("parameters", [])]:
             if name not in unused:
                 continue
             given = unused.pop(name)
-            if place == "path":
+            if part == "path":
                 target = target.replace(f"{{{name}}}", quote(given, safe=""))
-            elif place == "header":
+            elif part == "header":
                 headers[name] = _text(given)
             else:
                 query += [(name, _text(each)) for each in (given if isinstance(given, list) else [given])]

@@ -12,7 +12,7 @@ def play(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     sensitivity = definitions(story)
     attachments(story, warehouse_id, ids)
     columns(story, warehouse_id, ids["table"])
-    story.tell("list_tag_attachments", {"tag_definition_id": sensitivity, "pageSize": 100})
+    story.send("list_tag_attachments", {"tag_definition_id": sensitivity, "pageSize": 100})
     removals(story, warehouse_id, ids)
 
 
@@ -25,44 +25,44 @@ def definitions(story: Story) -> str:
         "value-kind": "enumerated",
         "allowed-values": ["low", "high"],
     }
-    made = story.tell("create_tag_definition", body=sensitivity, summary="With a value out of some")
+    made = story.send("create_tag_definition", body=sensitivity, summary="With a value out of some")
     steward = {"name": "steward", "scope": ["namespace", "table"], "value-kind": "free-text"}
-    story.tell("create_tag_definition", body=steward, summary="With any value")
+    story.send("create_tag_definition", body=steward, summary="With any value")
     mistake = {"name": "certified", "scope": EVERYTHING[:5], "value-kind": "marker"}
-    marker = story.tell("create_tag_definition", body=mistake, summary="Without a value")
-    story.tell("list_tag_definitions", {"pageSize": 100})
+    marker = story.send("create_tag_definition", body=mistake, summary="Without a value")
+    story.send("list_tag_definitions", {"pageSize": 100})
     this = {"tag_definition_id": made["id"]}
-    story.tell("get_tag_definition", this)
+    story.send("get_tag_definition", this)
     story.clock.later(minutes=5)
     wider = {key: sensitivity[key] for key in ("name", "description", "scope")} | {"add-allowed-values": ["medium"]}
-    story.tell("update_tag_definition", this, wider)
-    story.tell("delete_tag_definition", {"tag_definition_id": marker["id"]})
+    story.send("update_tag_definition", this, wider)
+    story.send("delete_tag_definition", {"tag_definition_id": marker["id"]})
     return str(made["id"])
 
 
 def attachments(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     tag = {"warehouse_id": warehouse_id, "tag_name": "pii.sensitivity"}
-    story.tell("set_warehouse_tag", tag, {"value": "low"})
+    story.send("set_warehouse_tag", tag, {"value": "low"})
     for kind, object_id in ids.items():
-        story.tell(f"set_{kind}_tag", tag | {"object_id": object_id}, {"value": "high"})
-    story.tell("delete_table_tag", tag | {"object_id": ids["table"]})
-    story.tell("list_warehouse_tags", {"warehouse_id": warehouse_id})
+        story.send(f"set_{kind}_tag", tag | {"object_id": object_id}, {"value": "high"})
+    story.send("delete_table_tag", tag | {"object_id": ids["table"]})
+    story.send("list_warehouse_tags", {"warehouse_id": warehouse_id})
     for kind, object_id in ids.items():
         this = {"warehouse_id": warehouse_id, "object_id": object_id, "effective": True}
-        story.tell(f"list_{kind}_tags", this)
+        story.send(f"list_{kind}_tags", this)
 
 
 def columns(story: Story, warehouse_id: str, table_id: str) -> None:
     table = {"warehouse_id": warehouse_id, "object_id": table_id}
     column = table | {"column_name": "amount"}
-    story.tell("set_table_column_tag", column | {"tag_name": "pii.sensitivity"}, {"value": "medium"})
-    story.tell("list_table_column_tags", column)
-    story.tell("list_column_tags", table)
+    story.send("set_table_column_tag", column | {"tag_name": "pii.sensitivity"}, {"value": "medium"})
+    story.send("list_table_column_tags", column)
+    story.send("list_column_tags", table)
 
 
 def removals(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     tag = {"warehouse_id": warehouse_id, "tag_name": "pii.sensitivity"}
     for kind in ("namespace", "view", "generic_table"):
-        story.tell(f"delete_{kind}_tag", tag | {"object_id": ids[kind]})
-    story.tell("delete_table_column_tag", tag | {"object_id": ids["table"], "column_name": "amount"})
-    story.tell("delete_warehouse_tag", tag)
+        story.send(f"delete_{kind}_tag", tag | {"object_id": ids[kind]})
+    story.send("delete_table_column_tag", tag | {"object_id": ids["table"], "column_name": "amount"})
+    story.send("delete_warehouse_tag", tag)

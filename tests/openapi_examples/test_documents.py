@@ -44,7 +44,7 @@ def shown(content: Schema) -> Iterator[tuple[str, Any, Schema, Any]]:
                 if "example" in each:
                     yield f"{where} {each['name']}", each["example"], each["schema"], OAS30WriteValidator
             bodies = {"request": (operation.get("requestBody", {}), OAS30WriteValidator)}
-            bodies |= {status: (answer, OAS30ReadValidator) for status, answer in operation["responses"].items()}
+            bodies |= {status: (response, OAS30ReadValidator) for status, response in operation["responses"].items()}
             for name, (body, validator) in bodies.items():
                 for media in body.get("content", {}).values():
                     for value in examples_of(media):
@@ -151,7 +151,7 @@ def renamed(operation_id: str, other: str) -> Callable[[Exchanges], None]:
         (changed("create_role", summary=None), {"create_role: 2 examples of the response 201 are called ''"}),
     ],
 )
-def test_what_is_missing_or_too_much_is_told(
+def test_what_is_missing_or_unexpected_is_reported(
     bare: Callable[[str], Schema], change: Callable[[Exchanges], Any], expected: set[str]
 ) -> None:
     exchanges = read_exchanges("management")

@@ -32,8 +32,8 @@ class CountedStory(Story):
         return answer
 
 
-def test_counts_are_as_recorded(tell: Any) -> None:
-    require_as_recorded("management", tell("management", CountedStory).counts)
+def test_counts_are_as_recorded(play_story: Any) -> None:
+    require_as_recorded("management", play_story("management", CountedStory).counts)
 
 
 def test_every_operation_is_in_the_record() -> None:

@@ -135,12 +135,12 @@ def recorded() -> dict[str, dict[str, list[str]]]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", openapi.APIS)
-def test_what_is_asked_is_as_recorded(name: str, tell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_asked_is_as_recorded(name: str, play_story: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder()
     monkeypatch.setattr(port, "authorizer", lambda: recorder)
     # Who is settled by a standing right is asked about nevertheless; what instance admins alone may do is theirs.
     monkeypatch.setattr("tenancy.authz.permissions.is_instance_admin", lambda actor: False)
-    answers = tell(name, partial(AskingStory, recorder)).answers
+    answers = play_story(name, partial(AskingStory, recorder)).answers
     if os.environ.get("UPDATE_ROUTE_ACTIONS") == "1":
         RECORD.write_text(json.dumps({**recorded(), name: answers}, indent=1, sort_keys=True) + "\n")
     assert answers == recorded()[name]

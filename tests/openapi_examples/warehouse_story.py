@@ -114,7 +114,7 @@ SOFT = {"type": "soft", "expiration-seconds": 604_800}
 def play(story: Story) -> None:
     on_s3 = new_warehouses(story)
     changes(story, on_s3)
-    here = story.aside("GET", "/management/v1/warehouse")["warehouses"][0]["id"]
+    here = story.call("GET", "/management/v1/warehouse")["warehouses"][0]["id"]
     ids = contents(story, here)
     found_and_moved(story, here, ids)
     tag_story.play(story, here, ids)
@@ -130,13 +130,13 @@ def new_warehouses(story: Story) -> str:
     local = {"type": "local", "path": f"{story.folder}/lakehouse"}
     rules = {"delete-profile": SOFT, "allowed-format-versions": [2, 3], "default-format-version": 2}
     new = {"warehouse-name": "lakehouse", "storage-profile": local, **rules}
-    here = story.tell("create_warehouse", body=new, summary="In a folder of the server's machine")
-    story.tell("create_warehouse", body=new, refused=409)
+    here = story.send("create_warehouse", body=new, summary="In a folder of the server's machine")
+    story.send("create_warehouse", body=new, refused=409)
     validations(story, here["id"], new)
     made = []
     for number, (summary, (profile, credential)) in enumerate(STORAGE.items(), 2):
         new = {"warehouse-name": f"lakehouse-{number}", "storage-profile": profile, "storage-credential": credential}
-        made.append(story.tell("create_warehouse", body=new, summary=summary)["id"])
+        made.append(story.send("create_warehouse", body=new, summary=summary)["id"])
     return str(made[0])
 
 
@@ -145,83 +145,83 @@ def validations(story: Story, warehouse_id: str, made: dict[str, Any]) -> None:
     this = {"warehouse_id": warehouse_id}
     asked = settings.ICEKEEPER.model_copy(update={"skip_storage_validation": False})
     with patch.object(settings, "ICEKEEPER", asked):
-        story.tell("validate_storage_access", this)
-        story.tell("validate_storage_profile", this, {"storage-profile": made["storage-profile"]})
-        story.tell("validate_storage_credential", this, {"new-storage-credential": {"type": "s3"} | ACCESS_KEY})
-        story.tell("validate_warehouse", body=made)
+        story.send("validate_storage_access", this)
+        story.send("validate_storage_profile", this, {"storage-profile": made["storage-profile"]})
+        story.send("validate_storage_credential", this, {"new-storage-credential": {"type": "s3"} | ACCESS_KEY})
+        story.send("validate_warehouse", body=made)
 
 
 def changes(story: Story, warehouse_id: str) -> None:
     this = {"warehouse_id": warehouse_id}
     story.clock.later(minutes=10)
-    story.tell("get_warehouse", this)
-    story.tell("rename_warehouse", this, {"new-name": "archive"})
-    story.tell("deactivate_warehouse", this)
-    story.tell("list_warehouses", {"warehouseStatus": ["inactive"]})
-    story.tell("activate_warehouse", this)
-    story.tell("update_warehouse_delete_profile", this, {"delete-profile": SOFT}, summary="Keep what is dropped")
-    story.tell("update_warehouse_delete_profile", this, {"delete-profile": {"type": "hard"}}, summary="Forget it")
+    story.send("get_warehouse", this)
+    story.send("rename_warehouse", this, {"new-name": "archive"})
+    story.send("deactivate_warehouse", this)
+    story.send("list_warehouses", {"warehouseStatus": ["inactive"]})
+    story.send("activate_warehouse", this)
+    story.send("update_warehouse_delete_profile", this, {"delete-profile": SOFT}, summary="Keep what is dropped")
+    story.send("update_warehouse_delete_profile", this, {"delete-profile": {"type": "hard"}}, summary="Forget it")
     policy = {"allowed-format-versions": [2, 3], "default-format-version": 3}
-    story.tell("update_warehouse_format_version_policy", this, policy)
-    story.tell("set_warehouse_managed_by", this, {"managed-by": "instance-admin"})
-    story.aside("POST", f"/management/v1/warehouse/{warehouse_id}/managed-by", {"managed-by": "self-managed"})
-    story.tell("set_warehouse_protection", this, {"protected": True})
+    story.send("update_warehouse_format_version_policy", this, policy)
+    story.send("set_warehouse_managed_by", this, {"managed-by": "instance-admin"})
+    story.call("POST", f"/management/v1/warehouse/{warehouse_id}/managed-by", {"managed-by": "self-managed"})
+    story.send("set_warehouse_protection", this, {"protected": True})
     key = {"type": "s3"} | ACCESS_KEY
     unsigned = {"storage-profile": S3 | {"remote-signing-enabled": False}, "storage-credential": key}
-    story.tell("update_storage_profile", this, unsigned)
-    story.tell("update_storage_credential", this, {"new-storage-credential": key})
-    story.tell("delete_warehouse", this, refused=409)
-    story.tell("delete_warehouse", this | {"force": True})
+    story.send("update_storage_profile", this, unsigned)
+    story.send("update_storage_credential", this, {"new-storage-credential": key})
+    story.send("delete_warehouse", this, refused=409)
+    story.send("delete_warehouse", this | {"force": True})
 
 
 def contents(story: Story, warehouse_id: str) -> dict[str, str]:
     """What is made in a warehouse of local files; the ids by kind."""
     catalog = f"/catalog/v1/{warehouse_id}/namespaces"
-    space = story.aside("POST", catalog, {"namespace": ["sales"]})
-    table = story.aside("POST", f"{catalog}/sales/tables", {"name": "orders", "schema": ORDERS})
+    space = story.call("POST", catalog, {"namespace": ["sales"]})
+    table = story.call("POST", f"{catalog}/sales/tables", {"name": "orders", "schema": ORDERS})
     first = version(story, 1, "SELECT ordered_at, amount FROM sales.orders", "spark")
     new_view = {"name": "revenue_by_day", "schema": DAYS, "view-version": first, "properties": {}}
-    view = story.aside("POST", f"{catalog}/sales/views", new_view)
+    view = story.call("POST", f"{catalog}/sales/views", new_view)
     generic = f"/lakekeeper/v1/{warehouse_id}/namespaces/sales/generic-tables"
-    story.aside("POST", generic, {"name": "product_photos", "format": "lance"})
+    story.call("POST", generic, {"name": "product_photos", "format": "lance"})
     return {
         "namespace": space["properties"]["namespace_id"],
         "table": table["metadata"]["table-uuid"],
         "view": view["metadata"]["view-uuid"],
-        "generic_table": story.aside("GET", generic)["identifiers"][0]["id"],
+        "generic_table": story.call("GET", generic)["identifiers"][0]["id"],
     }
 
 
 def found_and_moved(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     this = {"warehouse_id": warehouse_id}
     wanted = {"search": "sales orders", "types": ["table"], "page-size": 10}
-    story.tell("search_tabular", this, wanted, summary="By about what it is called")
-    story.tell("search_tabular", this, {"search": ids["view"]}, summary="By its id")
-    story.aside("POST", f"/catalog/v1/{warehouse_id}/namespaces", {"namespace": ["finance"]})
+    story.send("search_tabular", this, wanted, summary="By about what it is called")
+    story.send("search_tabular", this, {"search": ids["view"]}, summary="By its id")
+    story.call("POST", f"/catalog/v1/{warehouse_id}/namespaces", {"namespace": ["finance"]})
     move = {"destination": ["finance", "sales"]}
-    story.tell("move_namespace", this | {"namespace_id": ids["namespace"]}, move)
+    story.send("move_namespace", this | {"namespace_id": ids["namespace"]}, move)
 
 
 def protections(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     for kind, object_id in ids.items():
         this = {"warehouse_id": warehouse_id, "object_id": object_id}
-        story.tell(f"set_{kind}_protection", this, {"protected": True})
-        story.tell(f"get_{kind}_protection", this)
+        story.send(f"set_{kind}_protection", this, {"protected": True})
+        story.send(f"get_{kind}_protection", this)
 
 
 def dropped_and_restored(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     this = {"warehouse_id": warehouse_id}
-    story.aside("DELETE", f"/catalog/v1/{warehouse_id}/namespaces/finance%1Fsales/tables/orders")
-    story.tell("list_deleted_tabulars", this | {"pageSize": 100})
-    story.tell("undrop_tabulars", this, {"targets": [{"type": "table", "id": ids["table"]}]})
+    story.call("DELETE", f"/catalog/v1/{warehouse_id}/namespaces/finance%1Fsales/tables/orders")
+    story.send("list_deleted_tabulars", this | {"pageSize": 100})
+    story.send("undrop_tabulars", this, {"targets": [{"type": "table", "id": ids["table"]}]})
 
 
 def statistics(story: Story, warehouse_id: str) -> None:
     record_warehouse_statistics(actor=INTERNAL)
     story.clock.later(hours=1)
     page = {"warehouse_id": warehouse_id, "page_size": 24}
-    story.tell("get_warehouse_statistics", page, summary="Tables and views")
-    story.tell("get_warehouse_statistics", page | {"x-icekeeper-extensions": True}, summary="Generic tables, too")
+    story.send("get_warehouse_statistics", page, summary="Tables and views")
+    story.send("get_warehouse_statistics", page | {"x-icekeeper-extensions": True}, summary="Generic tables, too")
     hour = story.clock.at.replace(minute=0, second=0)
     route = "catalog/v1/<segment:prefix>/namespaces/<segment:namespace>/tables/<segment:table>"
     record_calls(
@@ -232,7 +232,7 @@ def statistics(story: Story, warehouse_id: str) -> None:
     )
     window = {"type": "window", "end": (hour + timedelta(hours=1)).isoformat(), "interval": "P1D"}
     one = {"type": "warehouse-id", "id": warehouse_id}
-    story.tell(
+    story.send(
         "get_endpoint_statistics",
         body={"warehouse": one, "status-codes": [200, 409], "range-specifier": window},
         summary="Of a warehouse, in the day before a time",
