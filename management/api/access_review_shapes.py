@@ -12,7 +12,7 @@ from catalog.selectors.access_reviews import Held, Names, Reached, Reviewed
 from catalog.selectors.object_names import NamedObject
 from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
 from management.api.grant_shapes import resource_type
-from management.api.tabular_shapes import IdText
+from management.api.serializers import IdText
 from tenancy.authz.access_review import Rights, Source, instance_admins, standing_actions
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable

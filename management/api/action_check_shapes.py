@@ -10,7 +10,7 @@ from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
 from management.api.action_contexts import ActionField
 from management.api.principals import UserOrRole
 from management.api.schema import WITH_EXTENSIONS
-from management.api.tabular_shapes import IdText
+from management.api.serializers import IdText
 from tenancy.models import Securable
 
 MOST_CHECKS: Final = 1000

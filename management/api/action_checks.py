@@ -23,8 +23,7 @@ from management.api.action_check_shapes import MOST_CHECKS, ActionsBatchCheckReq
 from management.api.action_contexts import read_action
 from management.api.base import ManagementView
 from management.api.principals import read_grantee
-from management.api.protection import MISSING
-from management.api.schema import EXTENSIONS_HEADER, NO_WAREHOUSE, PROJECT_HEADER
+from management.api.schema import EXTENSIONS_HEADER, MISSING_OBJECTS, NO_WAREHOUSE, PROJECT_HEADER
 from tenancy.grantee import Grantee
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
@@ -69,7 +68,8 @@ class BatchCheckView(ManagementView):
             {200: ActionsBatchCheckResponse},
             {
                 400: "`TooManyChecks`, `AmbiguousCheckId`, `MalformedProjectID`",
-                404: f"With `error-on-not-found`: `ProjectNotFound`, {NO_WAREHOUSE}, {', '.join(MISSING.values())}",
+                404: f"With `error-on-not-found`: `ProjectNotFound`, {NO_WAREHOUSE}, "
+                f"{', '.join(MISSING_OBJECTS.values())}",
             },
         ),
     )

@@ -17,7 +17,7 @@ from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, Per
 from management.api.principals import read_grantee, seen_json
 from management.api.rights_places import Described
 from management.api.schema import BAD_PAGE, BAD_USER_ID, EXTENSIONS_HEADER, PAGE, PROJECT_ERRORS
-from management.api.tabular_shapes import IdText
+from management.api.serializers import IdText
 from management.api.users.serializers import SEEN
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import Securable

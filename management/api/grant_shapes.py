@@ -12,7 +12,7 @@ from catalog.selectors.grants import GrantPlace
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.principals import read_grantee, seen_json
-from management.api.tabular_shapes import IdText
+from management.api.serializers import IdText
 from management.api.users.serializers import SEEN
 from tenancy.authz.privileges import Privilege, is_privilege
 from tenancy.models import Securable

@@ -21,9 +21,8 @@ from catalog.selectors.rights_targets import (
 )
 from icekeeper.kernel.http.raw_path import decode_segment
 from management.api import rights_places
-from management.api.protection import MISSING
 from management.api.rights_places import Described, RightsView
-from management.api.schema import PROJECT_HEADER, PROJECT_ID
+from management.api.schema import MISSING_OBJECTS, PROJECT_HEADER, PROJECT_ID
 from tenancy.models import Project, Securable
 from tenancy.selectors.projects import require_project_id
 from tenancy.selectors.roles import role_id_not_found
@@ -44,7 +43,9 @@ DESCRIBED: Final[Mapping[Securable.Type, Described]] = {
     T.PROJECT: replace(_told[T.PROJECT], parameters=[PROJECT_HEADER]),
     T.WAREHOUSE: _told[T.WAREHOUSE],
     T.NAMESPACE: replace(
-        _told[T.NAMESPACE], parameters=[_id("namespace_id", "namespace")], missing=MISSING["namespace"]
+        _told[T.NAMESPACE],
+        parameters=[_id("namespace_id", "namespace")],
+        missing=MISSING_OBJECTS[Securable.Type.NAMESPACE],
     ),
     T.TABLE: _told[T.TABLE],
     T.VIEW: _told[T.VIEW],

@@ -24,9 +24,9 @@ from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.base import ManagementView
 from management.api.principals import UserOrRole, read_grantee
-from management.api.protection import MISSING
-from management.api.schema import BAD_USER_ID, NO_WAREHOUSE, PROJECT_ERRORS
-from management.api.tabular_shapes import IdText, required_id
+from management.api.schema import BAD_USER_ID, MISSING_OBJECTS, NO_WAREHOUSE, PROJECT_ERRORS
+from management.api.serializers import IdText
+from management.api.tabulars.serializers import require_uuid
 from tenancy.authz.actions import Can
 from tenancy.grantee import Grantee
 from tenancy.models import Securable
@@ -35,7 +35,7 @@ T = Securable.Type
 Words = Mapping[Securable.Type, Mapping[str, Can]]
 
 BAD_QUESTION: Final = f"{PROJECT_ERRORS[400]}, {BAD_USER_ID}"
-NOTHING_THERE: Final = f"{', '.join(MISSING.values())}, {NO_WAREHOUSE}, {PROJECT_ERRORS[404]}"
+NOTHING_THERE: Final = f"{', '.join(MISSING_OBJECTS.values())}, {NO_WAREHOUSE}, {PROJECT_ERRORS[404]}"
 
 _ALIASES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("table_id", "view_id", "view-id", "generic_table_id", "generic-table-id"), "table-id"),
@@ -156,10 +156,10 @@ def _target(view: ManagementView, kind: Securable.Type, asked: dict[str, Any]) -
         case T.PROJECT:
             return target_project(view.project(asked.get("project_id")))
         case T.ROLE:
-            role_id = required_id(asked["role_id"], "operation.role.role-id")
+            role_id = require_uuid(asked["role_id"], "operation.role.role-id")
             return find_role_target(actor=view.actor, project=view.project(), role_id=role_id)
         case T.TAG:
-            definition_id = required_id(asked["tag_definition_id"], "operation.tag.tag-definition-id")
+            definition_id = require_uuid(asked["tag_definition_id"], "operation.tag.tag-definition-id")
             return find_tag_target(actor=view.actor, project=None, definition_id=definition_id)
         case _:
             return find_target(actor=view.actor, address=_address(kind, asked), project=None)
@@ -167,13 +167,13 @@ def _target(view: ManagementView, kind: Securable.Type, asked: dict[str, Any]) -
 
 def _address(kind: Securable.Type, asked: dict[str, Any]) -> Address:
     where = f"operation.{kind.value}"
-    warehouse_id = required_id(asked["warehouse_id"], f"{where}.warehouse-id")
+    warehouse_id = require_uuid(asked["warehouse_id"], f"{where}.warehouse-id")
     if kind is T.WAREHOUSE:
         return Address(kind, warehouse_id)
     own = "namespace-id" if kind is T.NAMESPACE else "table-id"
     own_id = asked.get(own.replace("-", "_"))
     if own_id is not None:
-        return Address(kind, warehouse_id, required_id(own_id, f"{where}.{own}"))
+        return Address(kind, warehouse_id, require_uuid(own_id, f"{where}.{own}"))
     levels, name = asked.get("namespace"), asked.get("table", "")
     if levels is None or (kind is not T.NAMESPACE and not name):
         raise BadRequest(f"{where}: there must be {own}, or the name")

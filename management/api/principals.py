@@ -13,7 +13,7 @@ from rest_framework import serializers
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import Text
 from icekeeper.kernel.ids import parse_id
-from management.api.tabular_shapes import IdText
+from management.api.serializers import IdText
 from tenancy.grantee import Grantee
 from tenancy.selectors.users import unseen_among
 from tenancy.user_ids import require_user_id

@@ -16,8 +16,16 @@ from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.ids import parse_id
 from management.api.base import ManagementView
-from management.api.protection import MISSING
-from management.api.schema import NO_ROLE, NO_USER, NO_WAREHOUSE, PROJECT_ERRORS, ROLE_ID, USER_ID, WAREHOUSE_ID
+from management.api.schema import (
+    MISSING_OBJECTS,
+    NO_ROLE,
+    NO_USER,
+    NO_WAREHOUSE,
+    PROJECT_ERRORS,
+    ROLE_ID,
+    USER_ID,
+    WAREHOUSE_ID,
+)
 from management.api.tag_definitions import TAG_ID
 from tenancy.models import Securable
 
@@ -51,7 +59,7 @@ def _id(name: str, noun: str) -> OpenApiParameter:
 def _in_warehouse(kind: Securable.Type, shape: str) -> Described:
     noun, word = kind.value.replace("-", " "), kind.value.replace("-", "_")
     parameters = [WAREHOUSE_ID, _id(f"{word}_id", noun)]
-    return Described(f"a {noun}", word, shape, parameters, f"{MISSING[kind.value]}, {NO_WAREHOUSE}")
+    return Described(f"a {noun}", word, shape, parameters, f"{MISSING_OBJECTS[kind]}, {NO_WAREHOUSE}")
 
 
 DESCRIBED: Final[Mapping[Securable.Type, Described]] = {

@@ -18,7 +18,7 @@ from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_respo
 from icekeeper.kernel.ids import parse_id
 from management.api.base import ManagementView, paged
 from management.api.schema import BAD_PAGE, PAGE, PROJECT_ERRORS, PROJECT_HEADER
-from management.api.tabular_shapes import required_id
+from management.api.tabulars.serializers import require_uuid
 from tenancy.authz.actions import Can
 from tenancy.models import TagDefinition
 from tenancy.selectors.tag_attachments import AttachmentFilter
@@ -311,7 +311,7 @@ class TagAttachmentsView(TagDefinitionResourceView):
             target=None if target is None else TagDefinition.Scope(target),
             created_after=self._time("createdAfter"),
             created_before=self._time("createdBefore"),
-            warehouse_id=None if warehouse is None else required_id(warehouse, "warehouseId"),
+            warehouse_id=None if warehouse is None else require_uuid(warehouse, "warehouseId"),
         )
 
     def _time(self, name: str) -> datetime | None:

@@ -20,8 +20,7 @@ from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import ManagementView
-from management.api.protection import MISSING
-from management.api.schema import NO_WAREHOUSE, PROJECT_ERRORS, PROJECT_HEADER, WAREHOUSE_ID
+from management.api.schema import MISSING_OBJECTS, NO_WAREHOUSE, PROJECT_ERRORS, PROJECT_HEADER, WAREHOUSE_ID
 from management.api.tag_definitions import SOURCES, TAGS, TaggedNamespace, TaggedWarehouse
 from tenancy.models import Securable
 from tenancy.selectors.tag_attachments import TargetTag
@@ -163,7 +162,7 @@ def described(kind: str, *, of_columns: bool = False) -> Callable[[type[V]], typ
         object_id = OpenApiParameter(
             "object_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description=f"The {noun}'s id"
         )
-        parameters, missing = [*parameters, object_id], [MISSING[kind], *missing]
+        parameters, missing = [*parameters, object_id], [MISSING_OBJECTS[Securable.Type(kind)], *missing]
     if of_columns:
         parameters, missing = [*parameters, COLUMN_NAME], [NO_COLUMN, *missing]
     bad = PROJECT_ERRORS[400]
@@ -284,7 +283,7 @@ class AllColumnTagsView(TaggedView):
             {200: ColumnTagListResponse},
             {
                 400: PROJECT_ERRORS[400],
-                404: f"{MISSING['table']}, {NO_WAREHOUSE}, {PROJECT_ERRORS[404]}",
+                404: f"{MISSING_OBJECTS[Securable.Type.TABLE]}, {NO_WAREHOUSE}, {PROJECT_ERRORS[404]}",
             },
         ),
     )

@@ -6,17 +6,8 @@ from django.urls import include, path
 
 from management.api.access_review_urls import ACCESS_REVIEW_ROUTES
 from management.api.audit import AuditExportView, AuditView
-from management.api.deleted_tabulars import DeletedTabularsView, UndropView
 from management.api.endpoint_statistics import EndpointStatisticsView
-from management.api.namespace_moves import NamespaceMoveView
-from management.api.protection import (
-    GenericTableProtectionView,
-    NamespaceProtectionView,
-    TableProtectionView,
-    ViewProtectionView,
-)
 from management.api.rights_urls import RIGHTS_ROUTES
-from management.api.tabular_search import SearchTabularView
 from management.api.tag_definitions import TagAttachmentsView, TagDefinitionsView, TagDefinitionView
 from management.api.tags import (
     AllColumnTagsView,
@@ -36,7 +27,6 @@ from management.api.tags import (
 from management.api.warehouse_statistics import WarehouseStatisticsView
 
 _WAREHOUSE = "v1/warehouse/<str:warehouse_id>"
-_PROTECTION = "<str:object_id>/protection"
 _TAG_DEFINITION = "v1/tag-definition/<str:tag_definition_id>"
 _TAGS, _TAG = "<str:object_id>/tags", "<str:object_id>/tags/<str:tag_name>"
 _COLUMN_TAGS = f"{_WAREHOUSE}/table/<str:object_id>/column/<str:column_name>/tags"
@@ -46,20 +36,12 @@ urlpatterns = [
     *RIGHTS_ROUTES,  # before what takes any text in their places
     *(
         path("", include(f"management.api.{resource}.urls"))
-        for resource in ("server", "projects", "users", "roles", "tokens", "warehouses")
+        for resource in ("server", "projects", "users", "roles", "tokens", "warehouses", "namespaces", "tabulars")
     ),
     path("v1/audit", AuditView.as_view(), name="audit"),
     path("v1/audit/export", AuditExportView.as_view(), name="audit-export"),
     path("v1/endpoint-statistics", EndpointStatisticsView.as_view(), name="endpoint-statistics"),
     path(f"{_WAREHOUSE}/statistics", WarehouseStatisticsView.as_view(), name="warehouse-statistics"),
-    path(f"{_WAREHOUSE}/deleted-tabulars", DeletedTabularsView.as_view(), name="deleted-tabulars"),
-    path(f"{_WAREHOUSE}/deleted-tabulars/undrop", UndropView.as_view(), name="undrop"),
-    path(f"{_WAREHOUSE}/search-tabular", SearchTabularView.as_view(), name="search-tabular"),
-    path(f"{_WAREHOUSE}/namespace/<str:namespace_id>/move", NamespaceMoveView.as_view(), name="namespace-move"),
-    path(f"{_WAREHOUSE}/namespace/{_PROTECTION}", NamespaceProtectionView.as_view(), name="namespace-protection"),
-    path(f"{_WAREHOUSE}/table/{_PROTECTION}", TableProtectionView.as_view(), name="table-protection"),
-    path(f"{_WAREHOUSE}/view/{_PROTECTION}", ViewProtectionView.as_view(), name="view-protection"),
-    path(f"{_WAREHOUSE}/generic-table/{_PROTECTION}", GenericTableProtectionView.as_view(), name="generic-protection"),
     path("v1/tag-definition", TagDefinitionsView.as_view(), name="tag-definitions"),
     path(_TAG_DEFINITION, TagDefinitionView.as_view(), name="tag-definition"),
     path(f"{_TAG_DEFINITION}/attachments", TagAttachmentsView.as_view(), name="tag-attachments"),

@@ -8,7 +8,6 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 
 from icekeeper.kernel.http.serializers import empty_response, operation_responses
-from management.api.protection import ProtectionResponse, SetProtectionRequest
 from management.api.schema import (
     BAD_PAGE,
     BAD_PROJECT,
@@ -22,6 +21,7 @@ from management.api.schema import (
     Operation,
     describe,
 )
+from management.api.tabulars.serializers import ProtectionResponse, SetProtectionRequest
 from management.api.warehouses.serializers import (
     CreateWarehouseRequest,
     RenameWarehouseRequest,

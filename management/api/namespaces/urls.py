@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+from django.urls import path
+
+from management.api.namespaces.views import NamespaceViewSet
+
+urlpatterns = [
+    path(
+        "v1/warehouse/<str:warehouse_id>/namespace/<str:namespace_id>/move",
+        NamespaceViewSet.as_view({"post": "move"}),
+        name="namespace-move",
+    ),
+]

@@ -1,0 +1,92 @@
+"""Tables, views and generic tables of a warehouse: search, dropped ones, and protection, which namespaces have too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.errors import no_such_object
+from catalog.models import Tabular
+from catalog.selectors.protection import get_protection_for
+from catalog.selectors.tables.deleted import list_deleted_tabulars_for
+from catalog.selectors.tables.search import Wanted, search_tabulars_for
+from catalog.services.set_protection import set_protection
+from catalog.services.tables.undrop import undrop_tabulars
+from icekeeper.kernel.http.paging import listing_key
+from management.api.base import ManagementViewSet
+from management.api.schema import OperationsByType
+from management.api.searches import next_page_token, search_page
+from management.api.tabulars.schema import describe_protection, describe_tabulars
+from management.api.tabulars.serializers import (
+    KINDS,
+    ListDeletedTabularsResponse,
+    ProtectionResponse,
+    SearchTabularRequest,
+    SearchTabularResponse,
+    SetProtectionRequest,
+    UndropTabularsRequest,
+    require_uuid,
+)
+
+
+@describe_tabulars
+class TabularViewSet(ManagementViewSet):
+    reading_actions = {"search"}
+
+    def list_deleted(self, request: Request, **path: str) -> Response:
+        given = request.GET.get("namespaceId")
+        namespace_id = None if given is None else require_uuid(given, "namespaceId")
+        found = list_deleted_tabulars_for(
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            namespace_id=namespace_id,
+            page=self.page(listing_key("deleted-tabulars", self.warehouse_id, namespace_id)),
+        )
+        return self.respond_page(ListDeletedTabularsResponse, "tabulars", found, warehouse_id=self.warehouse_id)
+
+    def undrop(self, request: Request, **path: str) -> Response:
+        targets = self.body(UndropTabularsRequest)["targets"]
+        undrop_tabulars(
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            targets=[
+                (Tabular.Kind(target["type"]), require_uuid(target["id"], f"targets[{index}].id"))
+                for index, target in enumerate(targets)
+            ],
+        )
+        return Response(status=204)
+
+    def search(self, request: Request, **path: str) -> Response:
+        body = self.body(SearchTabularRequest)
+        namespace_id, kinds = body.get("namespace_id"), body.get("types")
+        tabulars, token = search_tabulars_for(
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            wanted=Wanted(
+                search=body["search"],
+                kinds=[Tabular.Kind(kind) for kind in (KINDS if kinds is None else kinds)],
+                namespace_id=None if namespace_id is None else require_uuid(namespace_id, "namespace-id"),
+            ),
+            page=search_page("search-tabular", body, self.warehouse_id, kinds, namespace_id),
+        )
+        return self.respond_page(SearchTabularResponse, "tabulars", (tabulars, next_page_token(body, token)))
+
+
+class ProtectionViewSet(ManagementViewSet):
+    schema = OperationsByType(describe_protection)  # type: ignore[assignment]  # it depends on the route
+
+    def retrieve(self, request: Request, **path: str) -> Response:
+        return self.respond(ProtectionResponse, get_protection_for(actor=self.actor, **self._object()))
+
+    def update(self, request: Request, **path: str) -> Response:
+        is_protected = self.body(SetProtectionRequest)["protected"]
+        return self.respond(
+            ProtectionResponse, set_protection(actor=self.actor, is_protected=is_protected, **self._object())
+        )
+
+    def _object(self) -> dict[str, Any]:
+        kind = self.securable_type
+        object_id = self.path_id("object_id", lambda text: no_such_object(kind.value, text))
+        return {"warehouse_id": self.warehouse_id, "kind": kind, "object_id": object_id}
