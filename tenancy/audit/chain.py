@@ -51,7 +51,7 @@ _heads: Final = _Heads()
 def seal_records(*, actor: Actor, batch: int = BATCH) -> int:
     """Seal the rows that are there; how many this call has sealed. Nothing while somebody else does it."""
     sealed = 0
-    while AuditRecord.objects.filter(position=None).exists():
+    while AuditRecord.objects.unsealed().exists():
         count = _seal_some(batch)
         sealed += count
         if count < batch:
@@ -71,7 +71,7 @@ def _seal_some(batch: int) -> int:
         chain = AuditChain.objects.select_for_update(skip_locked=True).first()
         if chain is None:  # locked
             return 0
-        rows = list(AuditRecord.objects.filter(position=None).order_by("at", "id")[:batch])
+        rows = list(AuditRecord.objects.unsealed().order_by("at", "id")[:batch])
         for row in rows:
             append(chain, row)
             execute(_SEAL, [row.position, row.previous_hash, row.hash, row.id])

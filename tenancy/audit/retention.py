@@ -51,7 +51,7 @@ def _is_due(before: datetime) -> bool:
     chain = AuditChain.objects.first()
     if chain is None:
         return False
-    rows = AuditRecord.objects.filter(position__gt=chain.anchor_position).order_by("position")[:BATCH]
+    rows = AuditRecord.objects.after_position(chain.anchor_position)[:BATCH]
     return any(at < before for at in rows.values_list("at", flat=True))
 
 
@@ -60,7 +60,7 @@ def _delete_some(actor: Actor, before: datetime, at: datetime, batch: int) -> in
         chain = AuditChain.objects.select_for_update(skip_locked=True).first()
         if chain is None:
             return 0
-        first = AuditRecord.objects.filter(position__gt=chain.anchor_position).order_by("position")
+        first = AuditRecord.objects.after_position(chain.anchor_position)
         rows = list(first[:batch])
         last = _last_old(rows, before, at)
         if last is None or last.position is None:

@@ -81,7 +81,7 @@ def verify_chain(*, heads: list[ChainHead] | None = None) -> ChainReport:
     anchor, walk = chain.anchor_position, _Walk(ChainHead(chain.anchor_position, chain.anchor_hash))
     _compare(noted, walk.at)
     while walk.at.position < chain.position:
-        rows = list(AuditRecord.objects.filter(position__gt=walk.at.position).order_by("position")[:CHUNK])
+        rows = list(AuditRecord.objects.after_position(walk.at.position)[:CHUNK])
         moved = _chain()
         if moved.anchor_position > walk.at.position:  # what comes next was deleted for its age meanwhile
             chain, anchor, walk = (
@@ -107,7 +107,7 @@ def verify_chain(*, heads: list[ChainHead] | None = None) -> ChainReport:
     beyond = [head for head in noted.values() if head.position > chain.position]
     if beyond:
         raise ChainBroken(f"Row {beyond[0].position} was noted, and the chain ends at row {chain.position}")
-    unsealed = AuditRecord.objects.filter(position=None).count()
+    unsealed = AuditRecord.objects.unsealed().count()
     unknown = [head for head in noted.values() if head.position < anchor]
     return ChainReport(walk.count, anchor, walk.at, unsealed, unknown, walk.deleted_until)
 

@@ -1,26 +1,35 @@
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Self
 
 from django.db import models
 from django.db.models import Q
 
 from icekeeper.kernel.ids import new_id
+from tenancy.models.querysets import VisibleQuerySet
 
 NO_HASH: Final = "0" * 64
-"""Stands before the first row of the chain."""
+"""Previous hash of the first record of the chain."""
+
+
+class AuditRecordQuerySet(VisibleQuerySet["AuditRecord"]):
+    def unsealed(self) -> Self:
+        """Return the records that are not part of the hash chain yet."""
+        return self.filter(position=None)
+
+    def after_position(self, position: int) -> Self:
+        """Return the sealed records after a position, in the order of the chain."""
+        return self.filter(position__gt=position).order_by("position")
 
 
 class AuditRecord(models.Model):
-    """Who did what to what, when, from where, and what came of it. Texts are empty where there is nothing to tell.
+    """An audit event: actor, action, object, origin and outcome. Text columns that do not apply are empty.
 
-    `actor` is a user's id, `anonymous` or `internal`; `access_token_id` is the token of this server that came.
-    `action` is the right that was asked for, where it was one. Objects are named, not referred to: the row outlives
-    them. A row that sums up stands for `count` occurrences from `at` to `last_at` (null where there was one only).
-    `details` is a JSON object, never with a secret.
+    Objects are named and not referred to: the record outlives them. A record that aggregates stands for `count`
+    occurrences from `at` to `last_at`. `details` is a JSON object and never contains a secret.
 
-    A row is written without `position` and gets it, with the hashes, when it is sealed (`tenancy.audit.chain`). Nothing
-    changes it after that.
+    A record is written without `position` and gets it, with the hashes, when it is sealed (`tenancy.audit.chain`).
+    After that it does not change.
     """
 
     class Outcome(models.TextChoices):
@@ -34,30 +43,35 @@ class AuditRecord(models.Model):
         INTERNAL = "internal"
 
     id = models.UUIDField(primary_key=True, default=new_id)
-    position = models.BigIntegerField(null=True, unique=True)
+    position = models.BigIntegerField(
+        null=True, unique=True, help_text="Position in the hash chain; empty until the record is sealed."
+    )
     at = models.DateTimeField()
-    last_at = models.DateTimeField(null=True)
-    count = models.BigIntegerField(default=1)
-    event = models.CharField(max_length=64)
-    action = models.CharField(max_length=255, blank=True, default="")
+    last_at = models.DateTimeField(null=True, help_text="Time of the last occurrence of an aggregated record.")
+    count = models.BigIntegerField(default=1, help_text="Number of occurrences that the record stands for.")
+    event = models.CharField(max_length=64, help_text="Event, such as grant.created.")
+    action = models.CharField(max_length=255, blank=True, default="", help_text="Action that was checked.")
     outcome = models.CharField(max_length=16, choices=Outcome.choices)
-    reason = models.CharField(max_length=64, blank=True, default="")
+    reason = models.CharField(max_length=64, blank=True, default="", help_text="Why a request was denied.")
     privilege_source = models.CharField(max_length=16, choices=PrivilegeSource.choices, blank=True, default="")
-    actor = models.CharField(max_length=255)
-    assumed_role = models.UUIDField(null=True)
-    access_token_id = models.UUIDField(null=True)
+    actor = models.CharField(max_length=255, help_text="User id, anonymous or internal.")
+    assumed_role = models.UUIDField(null=True, help_text="Role that the actor assumed.")
+    access_token_id = models.UUIDField(null=True, help_text="Access token that the actor used.")
     object_type = models.CharField(max_length=32, blank=True, default="")
     object_id = models.CharField(max_length=255, blank=True, default="")
     project_id = models.CharField(max_length=128, blank=True, default="")
     request_id = models.UUIDField(null=True)
-    address = models.CharField(max_length=64, blank=True, default="")
+    address = models.CharField(max_length=64, blank=True, default="", help_text="IP address of the client.")
     forwarded_for = models.CharField(max_length=256, blank=True, default="")
     user_agent = models.CharField(max_length=256, blank=True, default="")
-    details = models.TextField(default="{}")
-    previous_hash = models.CharField(max_length=64, blank=True, default="")
+    details = models.TextField(default="{}", help_text="JSON object with further facts of the event.")
+    previous_hash = models.CharField(max_length=64, blank=True, default="", help_text="Hash of the record before.")
     hash = models.CharField(max_length=64, blank=True, default="")
 
+    objects = AuditRecordQuerySet.as_manager()
+
     class Meta:
+        verbose_name = "audit record"
         indexes = [
             models.Index(fields=["at", "id"], name="audit_record_by_time"),
             models.Index(fields=["at", "id"], condition=Q(position=None), name="audit_record_unsealed"),
@@ -69,7 +83,7 @@ class AuditRecord(models.Model):
             models.Index(fields=["request_id"], name="audit_record_by_request"),
             models.Index(fields=["outcome", "at"], condition=~Q(outcome="allowed"), name="audit_record_refused"),
             models.Index(fields=["object_type", "at"], name="audit_record_by_type"),
-            # Of what most rows are without, only those that have it.
+            # Most rows lack these columns: the indexes contain only rows that have them.
             models.Index(fields=["action", "at"], condition=~Q(action=""), name="audit_record_by_action"),
             models.Index(
                 fields=["assumed_role", "at"], condition=Q(assumed_role__isnull=False), name="audit_record_by_role"
@@ -81,19 +95,20 @@ class AuditRecord(models.Model):
 
 
 class AuditChain(models.Model):
-    """The one row that says where the chain of sealed records ends, and, once old ones were deleted, where it begins.
+    """The single row with the end of the chain of sealed records and, after old ones were deleted, its beginning.
 
-    `anchor` is the last row that was deleted for its age: the next one continues its hash. Who seals or deletes holds
-    the lock of this row.
+    Sealing and retention lock this row. `anchor` is the last record that retention deleted: the next one continues its
+    hash.
     """
 
     singleton = models.PositiveSmallIntegerField(primary_key=True, default=1)
-    position = models.BigIntegerField(default=0)
+    position = models.BigIntegerField(default=0, help_text="Position of the last sealed record.")
     hash = models.CharField(max_length=64, default=NO_HASH)
-    anchor_position = models.BigIntegerField(default=0)
+    anchor_position = models.BigIntegerField(default=0, help_text="Position of the last record that was deleted.")
     anchor_hash = models.CharField(max_length=64, default=NO_HASH)
 
     class Meta:
+        verbose_name = "audit chain"
         constraints = [models.CheckConstraint(condition=Q(singleton=1), name="one_audit_chain")]
 
     def __str__(self) -> str:

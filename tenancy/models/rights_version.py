@@ -5,16 +5,17 @@ from django.db.models import Q
 
 
 class RightsVersion(models.Model):
-    """The one row that counts changes of rights (`tenancy.authz.permission_epoch`); made by the first of them.
+    """The single row that counts changes of permissions (`tenancy.authz.permission_epoch`); created with the first change.
 
-    Whoever changes rights locks it last, whatever rows they hold, and nobody holds it for anything else: so nobody who
-    waits for it keeps others from what they need to go on.
+    A transaction that changes permissions locks it after all other rows, and locks nothing afterwards: waiting for it
+    never blocks another transaction that could finish.
     """
 
     singleton = models.PositiveSmallIntegerField(primary_key=True, default=1)
-    number = models.BigIntegerField(default=0)
+    number = models.BigIntegerField(default=0, help_text="Number of changes of permissions.")
 
     class Meta:
+        verbose_name = "permission version"
         constraints = [models.CheckConstraint(condition=Q(singleton=1), name="one_rights_version")]
 
     def __str__(self) -> str:

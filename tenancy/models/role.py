@@ -1,29 +1,46 @@
 from __future__ import annotations
 
+from typing import Self
+
 from django.db import models
 
 from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.names import name_key
+from tenancy.models.project import Project
+from tenancy.models.querysets import VisibleQuerySet
 
 OWN_PROVIDER = "lakekeeper"
-"""`provider_id` of roles that nobody else defines; the name is the peer's, as clients show and filter by it."""
+"""`provider_id` of roles that no identity provider defines; Lakekeeper's name, as clients show it and filter by it."""
+
+
+class RoleQuerySet(VisibleQuerySet["Role"]):
+    def in_project(self, project: Project) -> Self:
+        return self.filter(project=project)
+
+    def named(self, name: str) -> Self:
+        """Return the roles with a name, however it is spelled: one a project at most."""
+        return self.filter(name_key=name_key(name))
 
 
 class Role(models.Model):
-    """A group of users and other roles in one project.
+    """A group of users and other roles in a project.
 
-    `provider_id` and `source_id` say which system knows it and under what name: the tokens of that provider carry the
-    `source_id` of the roles that a user has there.
+    Tokens of the identity provider `provider_id` name the roles of their user by `source_id`.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
     project = models.ForeignKey("tenancy.Project", on_delete=models.CASCADE, related_name="roles")
-    name = models.CharField(max_length=255)
-    name_key = models.CharField(max_length=2048)
-    description = models.TextField(null=True)  # noqa: DJ001 - null is what the API tells apart from an empty text
-    provider_id = models.CharField(max_length=128, default=OWN_PROVIDER)
-    source_id = models.CharField(max_length=255)
+    name = models.CharField(max_length=255, help_text="Unique in the project, ignoring case.")
+    name_key = models.CharField(max_length=2048, help_text="Normalised name, which is unique in the project.")
+    description = models.TextField(null=True)  # noqa: DJ001 - the API distinguishes null from an empty text
+    provider_id = models.CharField(
+        max_length=128, default=OWN_PROVIDER, help_text="Identity provider that defines the role."
+    )
+    source_id = models.CharField(max_length=255, help_text="Name of the role in the tokens of its provider.")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(null=True)
+
+    objects = RoleQuerySet.as_manager()
 
     class Meta:
         constraints = [
@@ -46,5 +63,5 @@ class Role(models.Model):
 
 
 def ident_of(provider_id: str, source_id: str) -> str:
-    """What a role is called across systems, unique in its project; no provider holds a `~`."""
+    """Return the identifier of a role across systems, unique in its project; no provider id contains a `~`."""
     return f"{provider_id}~{source_id}"

@@ -1,14 +1,27 @@
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Self
+
 from django.db import models
 
 from icekeeper.kernel.ids import new_id
+from tenancy.models.querysets import VisibleQuerySet
+
+
+class RoleMemberQuerySet(VisibleQuerySet["RoleMember"]):
+    def unexpired(self, at: datetime) -> Self:
+        """Return the memberships that have not ended at a time."""
+        return self.filter(models.Q(expires_at=None) | models.Q(expires_at__gt=at))
+
+    def in_role(self, role_id: object) -> Self:
+        return self.filter(role_id=role_id)
 
 
 class RoleMember(models.Model):
-    """A user, or another role of the same project with all its members, is in `role`. Exactly one of the two is set.
+    """A membership: a user, or another role of the same project with all its members, is in `role`.
 
-    Until `expires_at` if that is set.
+    Exactly one of user and member role is set. The membership ends at `expires_at` if that is set.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -17,12 +30,22 @@ class RoleMember(models.Model):
         "tenancy.User", on_delete=models.CASCADE, null=True, related_name="memberships", db_index=False
     )
     member_role = models.ForeignKey(
-        "tenancy.Role", on_delete=models.CASCADE, null=True, related_name="member_of", db_index=False
+        "tenancy.Role",
+        on_delete=models.CASCADE,
+        null=True,
+        related_name="member_of",
+        db_index=False,
+        help_text="Role whose members are in the role, too.",
     )
     created_at = models.DateTimeField(auto_now_add=True)
-    expires_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(
+        null=True, help_text="When the membership ends; empty for a permanent membership."
+    )
+
+    objects = RoleMemberQuerySet.as_manager()
 
     class Meta:
+        verbose_name = "role membership"
         constraints = [
             models.UniqueConstraint(fields=["role", "user"], name="role_member_user_once"),
             models.UniqueConstraint(fields=["role", "member_role"], name="role_member_role_once"),

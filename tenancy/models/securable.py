@@ -1,15 +1,30 @@
 from __future__ import annotations
 
+from typing import Self
+
 from django.db import models
+from django.db.models import F, Value
+from django.db.models.functions import Concat, Length, Substr
+
+from tenancy.models.querysets import VisibleQuerySet
+
+
+class SecurableQuerySet(VisibleQuerySet["Securable"]):
+    def of_type(self, securable_type: str) -> Self:
+        return self.filter(type=securable_type)
+
+    def with_path_end(self) -> Self:
+        """Annotate `path_end`: paths below an object lie after its `path` and before its `path_end`."""
+        return self.annotate(path_end=Concat(Substr("path", 1, Length(F("path")) - 1), Value("0")))
 
 
 class Securable(models.Model):
-    """One thing that rights can be granted on, told apart by type and id only.
+    """An object that privileges can be granted on, identified by type and id.
 
-    Every service that creates, moves or deletes an object writes this row in the same transaction; what a table is, is
-    not known here. Users have none: they are only asked about. `path` joins the ids of the ancestors from the root down
-    and ends with the own id and a slash, so that a subtree is a prefix. With `managed_access`, which warehouses and
-    namespaces may have, whoever owns what lies below may not grant rights on it.
+    A service that creates, moves or deletes an object writes this row in the same transaction; tables, views and
+    warehouses themselves are unknown here. Users have no row: they only occur in permission checks. `path` joins the
+    ids of the ancestors from the root down and ends with the own id and a slash, so that a subtree is a prefix. With
+    `managed_access`, of warehouses and namespaces, owners of objects below may not grant privileges on them.
     """
 
     class Type(models.TextChoices):
@@ -24,12 +39,16 @@ class Securable(models.Model):
         TAG = "tag"
         USER = "user"
 
-    id = models.CharField(primary_key=True, max_length=160, help_text="<type>:<object id>")
+    id = models.CharField(primary_key=True, max_length=160, help_text="TYPE:OBJECT-ID.")
     type = models.CharField(max_length=16, choices=Type.choices)
-    object_id = models.CharField(max_length=128)
+    object_id = models.CharField(max_length=128, help_text="Id of the object in its own table.")
     parent = models.ForeignKey("self", on_delete=models.RESTRICT, null=True, related_name="children", db_index=False)
-    path = models.TextField()
-    managed_access = models.BooleanField(default=False, db_default=False)
+    path = models.TextField(help_text="Ids of the ancestors and the own id, each followed by a slash.")
+    managed_access = models.BooleanField(
+        default=False, db_default=False, help_text="Owners of objects below may not grant privileges on them."
+    )
+
+    objects = SecurableQuerySet.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["type", "object_id"], name="securable_once")]

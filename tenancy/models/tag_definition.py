@@ -1,15 +1,29 @@
 from __future__ import annotations
 
+from typing import Self
+
 from django.db import models
 
 from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.names import name_key
+from tenancy.models.project import Project
+from tenancy.models.querysets import VisibleQuerySet
+
+
+class TagDefinitionQuerySet(VisibleQuerySet["TagDefinition"]):
+    def in_project(self, project: Project) -> Self:
+        return self.filter(project=project)
+
+    def named(self, name: str) -> Self:
+        """Return the definitions with a name, however it is spelled: one a project at most."""
+        return self.filter(name_key=name_key(name))
 
 
 class TagDefinition(models.Model):
-    """A word of a project's vocabulary: which targets may carry it, and with what values.
+    """A tag of a project: which objects can have it, and with which values.
 
-    `scope` lists values of `Scope` in their order. `allowed_values` are those of an enumerated definition, in the order
-    in which they were added, else empty. What may stand in it never becomes less, so that no attachment becomes wrong.
+    `scope` lists values of `Scope` in their order. `allowed_values` are those of an enumerated definition in the order
+    in which they were added, else empty. Both only grow, so that no attachment becomes invalid.
     """
 
     class ValueKind(models.TextChoices):
@@ -29,16 +43,23 @@ class TagDefinition(models.Model):
     project = models.ForeignKey(
         "tenancy.Project", on_delete=models.CASCADE, related_name="tag_definitions", db_index=False
     )
-    name = models.CharField(max_length=256)
-    name_key = models.CharField(max_length=2048)
-    description = models.TextField(null=True)  # noqa: DJ001 - null is what the API tells apart from an empty text
-    value_kind = models.CharField(max_length=16, choices=ValueKind.choices)
-    scope: models.JSONField[list[str]] = models.JSONField()
-    allowed_values: models.JSONField[list[str]] = models.JSONField(default=list)
+    name = models.CharField(max_length=256, help_text="Unique in the project, ignoring case.")
+    name_key = models.CharField(max_length=2048, help_text="Normalised name, which is unique in the project.")
+    description = models.TextField(null=True)  # noqa: DJ001 - the API distinguishes null from an empty text
+    value_kind = models.CharField(
+        max_length=16, choices=ValueKind.choices, help_text="Whether the tag has no value, any value, or one of a list."
+    )
+    scope: models.JSONField[list[str]] = models.JSONField(help_text="Types of objects that can have the tag.")
+    allowed_values: models.JSONField[list[str]] = models.JSONField(
+        default=list, help_text="Values of an enumerated tag."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(null=True)
 
+    objects = TagDefinitionQuerySet.as_manager()
+
     class Meta:
+        verbose_name = "tag definition"
         constraints = [
             models.UniqueConstraint(fields=["project", "name_key"], name="tag_name_once_per_project"),
             models.CheckConstraint(

@@ -6,22 +6,22 @@ from icekeeper.kernel.ids import new_id
 
 
 class UndeliveredTuple(models.Model):
-    """A tuple that OpenFGA may have otherwise than our relation rows say, since the transaction that changed them.
+    """A tuple that may differ in OpenFGA from our relation rows since the transaction that changed them.
 
-    What is to be there is read from the rows when it is delivered. `changed_by` is the delivery of whoever changed them
-    last, `holder` the delivery that may be writing it to OpenFGA just now: until `held_until` no other one does, so
-    that nothing that was sent earlier comes about later.
+    Whether the tuple should exist is read from the rows when it is delivered. Until `held_until` only the delivery
+    `holder` may write it to OpenFGA, so that no older request takes effect after a newer one.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
     object = models.CharField(max_length=256)
     relation = models.CharField(max_length=64)
     subject = models.CharField(max_length=512)
-    changed_by = models.UUIDField()
-    holder = models.UUIDField()
-    held_until = models.DateTimeField()
+    changed_by = models.UUIDField(help_text="Delivery of the transaction that last changed the rows.")
+    holder = models.UUIDField(help_text="Delivery that has the lease.")
+    held_until = models.DateTimeField(help_text="End of the lease.")
 
     class Meta:
+        verbose_name = "undelivered tuple"
         constraints = [models.UniqueConstraint(fields=["object", "relation", "subject"], name="undelivered_tuple_once")]
         indexes = [
             models.Index(fields=["holder", "id"], name="undelivered_by_holder"),

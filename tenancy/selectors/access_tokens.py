@@ -79,4 +79,4 @@ def list_service_accounts_for(*, actor: Actor, page: Page) -> tuple[list[Service
 
 
 def live_service_accounts() -> QuerySet[ServiceAccount]:
-    return ServiceAccount.objects.filter(user__deleted_at=None)
+    return ServiceAccount.objects.existing()

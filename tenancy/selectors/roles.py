@@ -52,7 +52,7 @@ def role_id_not_found(role_id: object) -> RoleIdNotFound:
 
 def get_role_for(*, actor: Actor, action: Can, project: Project, role_id: UUID) -> Role:
     """Raises `RoleNotFoundInProject` (404), for a role of another project, too."""
-    role = Role.objects.filter(project=project, pk=role_id).first()
+    role = Role.objects.in_project(project).filter(pk=role_id).first()
     missing = role_not_found(role_id, project)
     if role is None:
         raise missing
@@ -96,7 +96,7 @@ def get_role_of_any_project_for(*, actor: Actor, role_id: UUID) -> Role:
 def list_roles_for(*, actor: Actor, project: Project, wanted: RoleFilter, page: Page) -> tuple[list[Role], str | None]:
     """The roles of a project in order of creation, and the next page's token."""
     require_permission(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
-    rows = Role.objects.filter(project=project, pk__gt=page.after_id())
+    rows = Role.objects.in_project(project).filter(pk__gt=page.after_id())
     if wanted.ids is not None:
         rows = rows.filter(pk__in=wanted.ids)
     if wanted.provider_ids is not None:
@@ -112,7 +112,7 @@ def search_roles_for(
 ) -> tuple[list[Role], str | None]:
     """The roles of a project whose name matches what somebody typed, best first, and the next page's token."""
     require_permission(actor, Can.SEARCH_ROLES, Securable.Type.PROJECT, project.pk)
-    rows = Role.objects.filter(project=project)
+    rows = Role.objects.in_project(project)
     if provider_ids is not None:
         rows = rows.filter(provider_id__in=provider_ids)
     return search(rows, typed, texts=[F("name_key")], page=page)

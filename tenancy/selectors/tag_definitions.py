@@ -8,7 +8,7 @@ from uuid import UUID
 
 from icekeeper.kernel.errors.types import CatalogError, NotFound
 from icekeeper.kernel.http.paging import Page, build_page
-from icekeeper.kernel.names import hidden_character, name_key
+from icekeeper.kernel.names import hidden_character
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import are_allowed, is_allowed, require_permission
@@ -46,7 +46,7 @@ def tag_name_not_found(name: str, project: Project) -> TagDefinitionNameNotFound
 
 def get_tag_definition_for(*, actor: Actor, action: Can, project: Project, definition_id: UUID) -> TagDefinition:
     """Raises `TagDefinitionIdNotFound` (404), for a definition of another project, too."""
-    definition = TagDefinition.objects.filter(project=project, pk=definition_id).first()
+    definition = TagDefinition.objects.in_project(project).filter(pk=definition_id).first()
     missing = tag_id_not_found(definition_id, project)
     return _permitted(actor, action, definition, missing)
 
@@ -95,7 +95,7 @@ def _permitted(actor: Actor, action: Can, definition: TagDefinition | None, miss
 def _named(project: Project, name: str) -> TagDefinition | None:
     if len(name) > MAX_NAME_LENGTH or hidden_character(name) is not None:
         return None
-    return TagDefinition.objects.filter(project=project, name_key=name_key(name)).first()
+    return TagDefinition.objects.in_project(project).named(name).first()
 
 
 def _readable(actor: Actor, definitions: list[TagDefinition]) -> Iterator[TagDefinition]:
@@ -104,7 +104,7 @@ def _readable(actor: Actor, definitions: list[TagDefinition]) -> Iterator[TagDef
 
 
 def _batches(project: Project, after: UUID, size: int) -> Iterator[list[TagDefinition]]:
-    rows = TagDefinition.objects.filter(project=project).defer("allowed_values").order_by("pk")
+    rows = TagDefinition.objects.in_project(project).defer("allowed_values").order_by("pk")
     while True:
         found = list(rows.filter(pk__gt=after)[:size])
         yield found

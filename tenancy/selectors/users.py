@@ -44,7 +44,7 @@ def user_not_found(user_id: str) -> UserNotFound:
 
 def users() -> QuerySet[User]:
     """Those who were not deleted."""
-    return User.objects.filter(deleted_at__isnull=True)
+    return User.objects.existing()
 
 
 def require_for_user(actor: Actor, action: Can, user_id: str) -> None:

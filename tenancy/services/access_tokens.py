@@ -194,7 +194,7 @@ def revoke_tokens_of(*, user_id: str) -> int:
     The name of a service account is free again.
     """
     at = now()
-    found = AccessToken.objects.filter(user_id=user_id, revoked_at=None, expires_at__gt=at)
+    found = AccessToken.objects.of_user(user_id).live(at)
     locked = list(_in_order(found).values_list("pk", flat=True))
     live = AccessToken.objects.filter(pk__in=locked).update(revoked_at=at)
     ServiceAccount.objects.filter(user_id=user_id).delete()
@@ -326,7 +326,7 @@ def _issue(
     *,
     instead_of: AccessToken | None = None,
 ) -> IssuedToken:
-    others = AccessToken.objects.filter(user_id=owner, revoked_at=None, expires_at__gt=life.start)
+    others = AccessToken.objects.of_user(owner).live(life.start)
     if instead_of is not None:
         others = others.exclude(pk=instead_of.pk)
     if others.count() >= MAX_LIVE_TOKENS:

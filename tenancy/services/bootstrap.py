@@ -114,7 +114,7 @@ def appoint_administrator(
         server = Server.objects.select_for_update().get()
         if is_administrator(server, user_id, is_operator=is_operator):
             return False
-        is_known = User.objects.filter(pk=user_id, deleted_at=None).exists()
+        is_known = User.objects.existing().filter(pk=user_id).exists()
         _make_administrator(
             server,
             Actor(user_id=user_id),
@@ -159,7 +159,7 @@ def _make_default_project(server: Server) -> str | None:
         return None
     # The name may be that of a default project that had another id, or somebody's choice.
     names = chain([DEFAULT_PROJECT_NAME, project_id], (f"{DEFAULT_PROJECT_NAME} {number}" for number in count(2)))
-    name = next(each for each in names if not Project.objects.filter(name_key=name_key(each)).exists())
+    name = next(each for each in names if not Project.objects.named(each).exists())
     Project.objects.create(id=project_id, name=name, name_key=name_key(name))
     add_securable(Securable.Type.PROJECT, project_id, parent=ObjectRef(Securable.Type.SERVER, server.server_id))
     return project_id
@@ -174,5 +174,6 @@ def _make_administrator(
 
 
 def _grant(user_id: str, privilege: str, on: str) -> None:
-    Grant.objects.get_or_create(securable_id=on, user_id=user_id, privilege=privilege)
+    if not Grant.objects.on(on).granted_to(user_id=user_id, role_id=None).filter(privilege=privilege).exists():
+        Grant.objects.create_on(securable_id=on, user_id=user_id, privilege=privilege)
     enqueue_grant(on, privilege, user_id=user_id)

@@ -292,6 +292,7 @@ def _grant(on: Securable, change: GrantSpec) -> bool:
         return True
     Grant.objects.create(
         securable=on,
+        path=on.path,
         user_id=user_id,
         role_id=role_id,
         privilege=change.privilege,

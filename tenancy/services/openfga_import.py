@@ -148,6 +148,7 @@ class _Known:
         else:
             Grant.objects.create(
                 securable=self.objects[key.object],
+                path=self.objects[key.object].path,
                 privilege=key.relation,
                 user_id=user_id,
                 role_id=role_id,

@@ -74,7 +74,7 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
     except IntegrityError:
         if Project.objects.filter(pk=wanted).exists():
             raise ProjectIdAlreadyExists(f"There is a project with the id {wanted} already") from None
-        if Project.objects.filter(name_key=name_key(checked)).exists():
+        if Project.objects.named(checked).exists():
             raise _name_taken(checked) from None
         raise
     return project

@@ -125,7 +125,7 @@ def _record(event: Event, actor: Actor, project: Project, role_id: UUID, members
 
 
 def _require_roles(project: Project, role_ids: Sequence[UUID]) -> None:
-    found = set(Role.objects.filter(project=project, pk__in=role_ids).values_list("pk", flat=True))
+    found = set(Role.objects.in_project(project).filter(pk__in=role_ids).values_list("pk", flat=True))
     for role_id in role_ids:
         if role_id not in found:
             raise role_not_found(role_id, project)

@@ -51,7 +51,7 @@ def create_service_account(*, actor: Actor, name: object, description: str = "")
     account_id, at = new_id(), now()
     try:
         with write_transaction():
-            ServiceAccount.objects.filter(name_key=name_key(checked)).exclude(user__deleted_at=None).delete()
+            ServiceAccount.objects.named(checked).exclude(user__deleted_at=None).delete()
             user = User(id=f"{USER_ID_PREFIX}{account_id}", name=checked, user_type=User.Type.APPLICATION)
             user.origin = User.Origin.ADMINISTRATOR
             user.set_unusable_password()

@@ -87,7 +87,7 @@ def test_an_owner_does_not_grant_where_access_is_managed(lake: dict[str, ObjectR
 def test_managed_access_binds_roles_too(lake: dict[str, ObjectRef], warehouse: Warehouse) -> None:
     owners = role("owners")
     RoleMember.objects.create(role=owners, user_id="oidc~root")
-    Grant.objects.create(securable_id=securable_id(*lake["closed"]), role=owners, privilege="ownership")
+    Grant.objects.create_on(securable_id=securable_id(*lake["closed"]), role=owners, privilege="ownership")
     acting = person("nobody")
     acting = type(acting)(user_id=acting.user_id, assumed_role=owners.pk, identity=acting.identity)
     assert is_allowed(acting, Can.GRANT_SELECT, *lake["closed"])
@@ -127,7 +127,7 @@ def test_a_grant_that_would_have_ended_is_refused_and_one_that_has_ended_counts_
     with pytest.raises(GrantExpired):
         apply_grants(actor=INTERNAL, ref=lake["closed.a"], difference=Difference(writes=[past]), missing=GONE)
     own_id = securable_id(*lake["closed.a"])
-    Grant.objects.create(securable_id=own_id, user_id=ALICE.user_id, privilege="select", expires_at=past.expires_at)
+    Grant.objects.create_on(securable_id=own_id, user_id=ALICE.user_id, privilege="select", expires_at=past.expires_at)
     assert not is_allowed(ALICE, Can.READ_DATA, *lake["closed.a"])
     Grant.objects.filter(expires_at__isnull=False).update(expires_at=now() + timedelta(hours=1))
     assert is_allowed(ALICE, Can.READ_DATA, *lake["closed.a"])

@@ -85,9 +85,7 @@ def test_each_cure_cures(tree: dict[str, ObjectRef], name: str, action: Can) -> 
     assert not found.is_allowed
     assert not found.chain
     for cure in found.cures:
-        grant = Grant.objects.create(
-            securable=Securable.objects.get(pk=cure.securable_id), user_id=ALICE.user_id, privilege=cure.privilege
-        )
+        grant = Grant.objects.create_on(securable_id=cure.securable_id, user_id=ALICE.user_id, privilege=cure.privilege)
         assert is_allowed(ALICE, action, *tree[name]), cure
         assert explain(ALICE, action, tree[name]).is_allowed
         grant.delete()
@@ -99,7 +97,7 @@ def test_a_role_of_the_token_and_one_in_a_circle(tree: dict[str, ObjectRef]) -> 
     RoleMember.objects.create(role=first, member_role=second)
     RoleMember.objects.create(role=second, member_role=first)
     bob = person("bob", "staff", "all")
-    Grant.objects.create(securable_id=securable_id(*tree["wh"]), role=second, privilege="select")
+    Grant.objects.create_on(securable_id=securable_id(*tree["wh"]), role=second, privilege="select")
     found = explain(bob, Can.READ_DATA, tree["table"])
     assert found.is_allowed
     assert found.chain[0].grant is not None

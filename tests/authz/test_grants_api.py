@@ -105,7 +105,7 @@ def test_a_grant_may_end(refs: Refs, chief: CallerClient, manage: Callable[[str]
 
 def test_a_privilege_that_there_is_not_any_more_is_told_and_can_be_revoked(refs: Refs, chief: CallerClient) -> None:
     target = f"{path_of(refs[T.TABLE])}/grants"
-    Grant.objects.create(securable_id=securable_id(*refs[T.TABLE]), user_id="oidc~ann", privilege="fly")
+    Grant.objects.create_on(securable_id=securable_id(*refs[T.TABLE]), user_id="oidc~ann", privilege="fly")
     (grant,) = told(chief.get(target))
     assert (grant["privilege"], grant["recognized"]) == ("fly", False)
     assert chief.post(target, {"writes": [entry("fly")]}).refused(400, "InvalidGrantPrivilege")

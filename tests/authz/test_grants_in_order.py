@@ -51,7 +51,7 @@ def grant_all(lake: dict[str, ObjectRef], names: list[str], *, step: int = -1, *
     for on in objects:
         for privilege in PRIVILEGES:
             number += step
-            Grant.objects.create(id=UUID(int=number), securable=on, privilege=privilege, **grantee)
+            Grant.objects.create_on(id=UUID(int=number), securable_id=on.pk, privilege=privilege, **grantee)
     return sorted(Grant.objects.filter(**grantee).values_list("pk", flat=True))
 
 

@@ -133,7 +133,7 @@ def test_a_role_that_is_deleted_while_it_is_assumed_makes_none(
 
 def owned_unasked(outer: Role, inner: Role, expires_at: datetime | None = None) -> None:
     """As an earlier version took it."""
-    Grant.objects.create(
+    Grant.objects.create_on(
         securable_id=f"role:{outer.pk}",
         role=inner,
         privilege="ownership",

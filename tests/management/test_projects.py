@@ -184,7 +184,7 @@ def test_roles_grants_and_statistics_of_a_project_go_with_it(
             add_securable(Securable.Type.ROLE, each.pk, parent=ObjectRef(Securable.Type.PROJECT, project_id))
         RoleMember.objects.create(role=role, member_role=inner)
         RoleMember.objects.create(role=inner, user_id="oidc~alice")
-        Grant.objects.create(securable_id=f"project:{project_id}", role=role, privilege="select")
+        Grant.objects.create_on(securable_id=f"project:{project_id}", role=role, privilege="select")
         EndpointStatistic.objects.create(
             project_id=project_id, endpoint="GET /x", status=200, hour="2026-01-01T00:00Z", count=1,
             created_at="2026-01-01T00:00Z",

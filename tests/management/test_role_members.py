@@ -305,7 +305,7 @@ def test_everybody_in_a_role_is_listed_once() -> None:
 def own(outer: dict[str, str], *owners: dict[str, str], expires_at: datetime | None = None) -> None:
     """Make users and roles owners of a role."""
     for owner in owners:
-        Grant.objects.create(
+        Grant.objects.create_on(
             securable_id=f"role:{outer['id']}",
             privilege="ownership",
             owned_role_id=outer["id"],

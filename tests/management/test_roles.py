@@ -301,9 +301,9 @@ def test_what_hangs_on_a_role_goes_with_it() -> None:
     for outer, inner in ((above, role), (role, below), (above, bystander)):
         members = Members([user.pk], [parse_id(inner) or new_id()])
         add_role_members(actor=INTERNAL, project=project, role_id=parse_id(outer) or new_id(), members=members)
-    Grant.objects.create(securable_id=f"project:{PROJECT}", role_id=role, privilege="select")
-    Grant.objects.create(securable_id=f"role:{role}", user=user, privilege="ownership")
-    Grant.objects.create(securable_id=f"project:{PROJECT}", role_id=below, privilege="select")
+    Grant.objects.create_on(securable_id=f"project:{PROJECT}", role_id=role, privilege="select")
+    Grant.objects.create_on(securable_id=f"role:{role}", user=user, privilege="ownership")
+    Grant.objects.create_on(securable_id=f"project:{PROJECT}", role_id=below, privilege="select")
     assert api.delete(f"/role/{role}").status == 204
     assert api.get(f"/role/{role}").refused(404, "RoleNotFoundInProject")
     assert api.delete(f"/role/{role}").refused(404, "RoleNotFoundInProject")

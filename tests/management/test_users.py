@@ -347,7 +347,7 @@ def rights_of_bob(bootstrapped: None) -> None:
     for name in ("bob", "carol"):
         user_id = provision(name).json()["id"]
         add_role_members(actor=INTERNAL, project=project, role_id=role.pk, members=Members([user_id]))
-        Grant.objects.create(securable_id=f"server:{server.server_id}", user_id=user_id, privilege="admin")
+        Grant.objects.create_on(securable_id=f"server:{server.server_id}", user_id=user_id, privilege="admin")
         for which, revoked_at in (("new", None), ("old", server.bootstrapped_at)):
             AccessToken.objects.create(
                 user_id=user_id,

@@ -87,7 +87,7 @@ def grant(
     expires_at: datetime | None = None,
 ) -> None:
     owned = ref[1] if ref[0] is T.ROLE and privilege == "ownership" else None
-    Grant.objects.create(
+    Grant.objects.create_on(
         id=new_id(),
         securable_id=securable_id(*ref),
         privilege=privilege,
