@@ -3,3 +3,11 @@ from django.apps import AppConfig
 
 class StorageConfig(AppConfig):
     name = "storage"
+
+    def ready(self) -> None:
+        from storage.models import Warehouse
+        from tenancy.authz.visibility import filter_visible
+        from tenancy.models import Securable
+        from tenancy.models.querysets import set_visibility_filter
+
+        set_visibility_filter(Warehouse, lambda rows, actor: filter_visible(rows, actor, Securable.Type.WAREHOUSE))

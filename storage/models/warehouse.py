@@ -1,11 +1,23 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from django.db import models
 
 from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.names import name_key
 from storage.storage import WarehouseStorage
+from tenancy.models import Project
+from tenancy.models.querysets import VisibleQuerySet
+
+
+class WarehouseQuerySet(VisibleQuerySet["Warehouse"]):
+    def in_project(self, project: Project) -> Self:
+        return self.filter(project=project)
+
+    def named(self, name: str) -> Self:
+        """Return the warehouses with a name, however it is spelled: one a project at most."""
+        return self.filter(name_key=name_key(name))
 
 
 class Warehouse(models.Model):
@@ -28,23 +40,32 @@ class Warehouse(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id)
     project = models.ForeignKey("tenancy.Project", on_delete=models.RESTRICT, related_name="warehouses")
-    name = models.CharField(max_length=128)
-    name_key = models.CharField(max_length=2048)
+    name = models.CharField(max_length=128, help_text="Unique in the project, ignoring case.")
+    name_key = models.CharField(max_length=2048, help_text="Normalised name, which is unique in the project.")
     status = models.CharField(max_length=8, choices=Status.choices, default=Status.ACTIVE)
     storage_profile: models.JSONField[dict[str, Any]] = models.JSONField()
-    location = models.TextField()
+    location = models.TextField(help_text="Base location without a trailing slash.")
     location_key = models.TextField()
-    delete_profile: models.JSONField[dict[str, Any]] = models.JSONField()
+    delete_profile: models.JSONField[dict[str, Any]] = models.JSONField(
+        help_text="Whether drops can be undone, and for how long."
+    )
     allowed_format_versions: models.JSONField[list[int]] = models.JSONField()
     default_format_version = models.SmallIntegerField(null=True)
     credential_type = models.CharField(max_length=32, null=True)  # noqa: DJ001 - null: it has no credential
-    secret_id = models.UUIDField(null=True)
+    secret_id = models.UUIDField(null=True, help_text="Credential of the object store in the secret store.")
     enforced_signatures = models.CharField(max_length=32, null=True)  # noqa: DJ001 - null: the store was not probed
-    managed_by = models.CharField(max_length=16, choices=ManagedBy.choices, default=ManagedBy.SELF_MANAGED)
-    protected = models.BooleanField(default=False)
-    version = models.BigIntegerField(default=1)
+    managed_by = models.CharField(
+        max_length=16,
+        choices=ManagedBy.choices,
+        default=ManagedBy.SELF_MANAGED,
+        help_text="Who may change the warehouse.",
+    )
+    protected = models.BooleanField(default=False, help_text="The warehouse cannot be deleted.")
+    version = models.BigIntegerField(default=1, help_text="Number of changes, for caches and ETags.")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
+
+    objects = WarehouseQuerySet.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["project", "name_key"], name="warehouse_name_once_per_project")]

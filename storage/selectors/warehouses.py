@@ -5,7 +5,6 @@ from typing import Final
 from uuid import UUID
 
 from icekeeper.kernel.http.paging import Page, build_page
-from icekeeper.kernel.names import name_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
@@ -30,7 +29,7 @@ def get_warehouse_for(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
 
 def get_warehouse_named_for(*, actor: Actor, project: Project, name: str) -> Warehouse:
     """The warehouse of a project by its name, active or not. Raises `NoSuchWarehouse`."""
-    warehouse = Warehouse.objects.filter(project=project, name_key=name_key(name)).first()
+    warehouse = Warehouse.objects.in_project(project).named(name).first()
     missing = no_such_warehouse(name[:200])
     if warehouse is None:
         raise missing
@@ -46,7 +45,7 @@ def list_warehouses_for(
     A page is filled up for those that are left out: only the last one is short.
     """
     require_permission(actor, Can.LIST_WAREHOUSES, Securable.Type.PROJECT, project.pk)
-    warehouses = Warehouse.objects.filter(project=project).order_by("id")
+    warehouses = Warehouse.objects.in_project(project).order_by("id")
     if set(statuses) != set(Warehouse.Status.values):
         warehouses = warehouses.filter(status__in=statuses)
     after, seen = page.after_id(), list[tuple[object, Warehouse]]()

@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.utils.module_loading import import_string
 
 from icekeeper.kernel.http.paging import EVERYTHING
@@ -70,6 +71,14 @@ class Authorizer(ABC):
             found |= self.all_visible(actor, parent=parent, child_type=child_type, after=NO_OBJECT)
         return found
 
+    def filter_visible(
+        self, actor: Actor, rows: QuerySet[Any], securable_type: Securable.Type, action: Can
+    ) -> QuerySet[Any]:
+        """Return those of the rows, of objects of a type by their primary key, on which `action` is allowed."""
+        ids = list(rows.values_list("pk", flat=True))
+        decided = self.decide(actor, [(action, ObjectRef(securable_type, each)) for each in ids]) if ids else []
+        return rows.filter(pk__in=[each for each, is_seen in zip(ids, decided, strict=True) if is_seen])
+
 
 class AllowAll(Authorizer):
     """Allows everything: for laptops, and for networks that protect the server themselves."""
@@ -83,6 +92,11 @@ class AllowAll(Authorizer):
         self, actor: Actor, *, parent: ObjectRef, child_type: Securable.Type, after: UUID, limit: int
     ) -> list[UUID]:
         raise RuntimeError("every actor may list everything, so visible ids are never read")
+
+    def filter_visible(
+        self, actor: Actor, rows: QuerySet[Any], securable_type: Securable.Type, action: Can
+    ) -> QuerySet[Any]:
+        return rows
 
 
 _BACKENDS = {

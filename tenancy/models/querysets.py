@@ -51,7 +51,7 @@ class AsUuid(Func):
         return super().as_sql(compiler, connection, template="REPLACE(%(expressions)s, '-', '')")
 
 
-class _PathOrder(Lookup[Any]):
+class _PathOrder(Lookup):  # type: ignore[type-arg]  # Django's own cannot be subscripted
     """Compares texts byte by byte, whatever the collation of the database, so that an index of paths serves it."""
 
     operator: str

@@ -5,7 +5,7 @@ from django.db.models import Q
 
 
 class RightsVersion(models.Model):
-    """The single row that counts changes of permissions (`tenancy.authz.permission_epoch`); created with the first change.
+    """The single row that counts changes of permissions (`tenancy.authz.permission_epoch`); written by the first one.
 
     A transaction that changes permissions locks it after all other rows, and locks nothing afterwards: waiting for it
     never blocks another transaction that could finish.

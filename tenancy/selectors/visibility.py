@@ -1,0 +1,100 @@
+"""What `visible_to` means for each model of tenancy: the permission that reading one row over the API needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from tenancy.actor import Actor
+from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.permissions import check_permissions, is_allowed
+from tenancy.authz.privileges import reads_grants
+from tenancy.authz.visibility import filter_visible
+from tenancy.models import (
+    AccessToken,
+    AuditRecord,
+    Grant,
+    Project,
+    Role,
+    RoleMember,
+    Securable,
+    ServiceAccount,
+    TagAttachment,
+    TagDefinition,
+    User,
+)
+from tenancy.models.querysets import set_visibility_filter
+from tenancy.refs import ObjectRef
+from tenancy.selectors.server import get_server
+
+
+def set_visibility_filters() -> None:
+    """Called when the app is ready."""
+    set_visibility_filter(Project, lambda rows, actor: filter_visible(rows, actor, Securable.Type.PROJECT))
+    set_visibility_filter(Role, lambda rows, actor: filter_visible(rows, actor, Securable.Type.ROLE))
+    set_visibility_filter(TagDefinition, lambda rows, actor: filter_visible(rows, actor, Securable.Type.TAG))
+    set_visibility_filter(User, lambda rows, actor: _own_or_all(rows, actor, Can.LIST_USERS, "pk"))
+    set_visibility_filter(ServiceAccount, _visible_service_accounts)
+    set_visibility_filter(AccessToken, lambda rows, actor: _own_or_all(rows, actor, Can.UPDATE_USERS, "user_id"))
+    set_visibility_filter(AuditRecord, _visible_audit_records)
+    set_visibility_filter(Grant, _visible_grants)
+    set_visibility_filter(RoleMember, _visible_memberships)
+    set_visibility_filter(TagAttachment, _visible_attachments)
+    set_visibility_filter(Securable, _visible_securables)
+
+
+def _is_allowed_on_server(actor: Actor, action: Can) -> bool:
+    return is_allowed(actor, action, Securable.Type.SERVER, get_server().server_id)
+
+
+def _own_or_all(rows: QuerySet[Any], actor: Actor, action: Can, owner: str) -> QuerySet[Any]:
+    if _is_allowed_on_server(actor, action):
+        return rows
+    return rows.none() if actor.user_id is None or actor.is_blocked else rows.filter(**{owner: actor.user_id})
+
+
+def _visible_service_accounts(rows: QuerySet[Any], actor: Actor) -> QuerySet[Any]:
+    return rows if _is_allowed_on_server(actor, Can.LIST_USERS) else rows.none()
+
+
+def _visible_audit_records(rows: QuerySet[Any], actor: Actor) -> QuerySet[Any]:
+    """All records for auditors of the server; else those of audited projects, since the project was created."""
+    if _is_allowed_on_server(actor, Can.READ_AUDIT):
+        return rows
+    projects = list(Project.objects.all())
+    checks = [(Can.READ_AUDIT, ObjectRef(Securable.Type.PROJECT, each.pk)) for each in projects]
+    decided = check_permissions(actor, checks) if checks else []
+    audited = Q(pk__in=[])
+    for project, is_audited in zip(projects, decided, strict=True):
+        if is_audited:
+            audited |= Q(project_id=project.pk, at__gte=project.created_at)
+    return rows.filter(audited)
+
+
+def _allowed_securables(actor: Actor, rows: QuerySet[Any], column: str, *, of_grants: bool) -> list[str]:
+    """Return the securables that rows are on, and that the actor may see or whose grants the actor may read."""
+    ids = list(rows.order_by().values_list(column, flat=True).distinct())
+    refs = [ObjectRef(Securable.Type(kind), own_id) for kind, _, own_id in (each.partition(":") for each in ids)]
+    actions = [reads_grants(ref) if of_grants else SEEN_BY.get(ref.type, Can.GET_METADATA) for ref in refs]
+    decided = check_permissions(actor, list(zip(actions, refs, strict=True))) if refs else []
+    return [each for each, is_seen in zip(ids, decided, strict=True) if is_seen]
+
+
+def _visible_grants(rows: QuerySet[Any], actor: Actor) -> QuerySet[Any]:
+    return rows.filter(securable_id__in=_allowed_securables(actor, rows, "securable_id", of_grants=True))
+
+
+def _visible_attachments(rows: QuerySet[Any], actor: Actor) -> QuerySet[Any]:
+    return rows.filter(securable_id__in=_allowed_securables(actor, rows, "securable_id", of_grants=False))
+
+
+def _visible_securables(rows: QuerySet[Any], actor: Actor) -> QuerySet[Any]:
+    return rows.filter(pk__in=_allowed_securables(actor, rows, "pk", of_grants=False))
+
+
+def _visible_memberships(rows: QuerySet[Any], actor: Actor) -> QuerySet[Any]:
+    ids = list(rows.order_by().values_list("role_id", flat=True).distinct())
+    checks = [(Can.READ_ROLE_ASSIGNMENTS, ObjectRef(Securable.Type.ROLE, each)) for each in ids]
+    decided = check_permissions(actor, checks) if checks else []
+    return rows.filter(role_id__in=[each for each, is_seen in zip(ids, decided, strict=True) if is_seen])

@@ -1,0 +1,108 @@
+"""`visible_to` finds the rows that a permission check an object allows, in a constant number of statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db.models import QuerySet
+
+from icekeeper.kernel.clock import now
+from storage.models import Warehouse
+from tenancy.actor import ANONYMOUS, INTERNAL, Actor
+from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.builtin.backend import BuiltinAuthorizer
+from tenancy.authz.builtin.queries import read_roles
+from tenancy.authz.builtin.visibility import visible_securables
+from tenancy.authz.model import rights_model
+from tenancy.authz.permissions import is_allowed
+from tenancy.authz.subject import Subject
+from tenancy.models import Grant, Project, Role, RoleMember, Securable, User
+from tenancy.refs import ObjectRef, securable_id
+from tests.authz.tree_fixtures import T, give, make_tree, role
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.usefixtures("builtin")]
+
+ALICE = Actor(user_id="oidc~alice")
+TYPES = (T.PROJECT, T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE, T.ROLE, T.TAG)
+
+
+@pytest.fixture
+def tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
+    User.objects.get_or_create(id=ALICE.user_id, defaults={"name": "Alice"})
+    return make_tree(warehouse)
+
+
+def seen_one_by_one(securable_type: Securable.Type) -> set[str]:
+    action = SEEN_BY.get(securable_type, Can.GET_METADATA)
+    rows = Securable.objects.of_type(securable_type)
+    return {row.pk for row in rows if is_allowed(ALICE, action, securable_type, row.object_id)}
+
+
+def seen_at_once(securable_type: Securable.Type) -> set[str]:
+    action = SEEN_BY.get(securable_type, Can.GET_METADATA)
+    subject = Subject.of(ALICE)
+    roles = read_roles(subject).ids
+    rows = visible_securables(subject, roles, securable_type.value, f"can_{action.value}", at=now())
+    return set(rows.values_list("pk", flat=True))
+
+
+def grants() -> Iterator[tuple[Securable.Type, str]]:
+    for securable_type in (T.SERVER, *TYPES):
+        for privilege in rights_model().privileges(securable_type.value):
+            if privilege != "assignee":
+                yield securable_type, privilege
+
+
+@pytest.mark.parametrize(("securable_type", "privilege"), list(grants()))
+@pytest.mark.parametrize("through_role", [False, True])
+def test_each_privilege_shows_what_it_allows(
+    builtin: BuiltinAuthorizer,
+    tree: dict[str, ObjectRef],
+    securable_type: Securable.Type,
+    privilege: str,
+    through_role: bool,
+) -> None:
+    places = [ref for ref in tree.values() if ref.type is securable_type]
+    group = role("readers")
+    RoleMember.objects.create(role=group, user_id=ALICE.user_id)
+    for ref in places:
+        grantee = {"role_id": group.pk} if through_role else {"user_id": ALICE.user_id}
+        grant = Grant.objects.create_on(securable_id=securable_id(*ref), privilege=privilege, **grantee)
+        builtin.forget()
+        for each in TYPES:
+            assert seen_at_once(each) == seen_one_by_one(each), (ref, each)
+        grant.delete()
+
+
+def test_rows_of_models(tree: dict[str, ObjectRef], warehouse: Warehouse) -> None:
+    other = role("other")
+    assert list(Role.objects.visible_to(ALICE)) == []
+    assert list(Warehouse.objects.visible_to(ALICE)) == []
+    give("select", tree["table"], ALICE)
+    assert list(Warehouse.objects.visible_to(ALICE)) == [warehouse]
+    assert list(Project.objects.visible_to(ALICE)) == [warehouse.project]
+    assert set(Role.objects.visible_to(ALICE)) == {other}
+    assert set(Role.objects.visible_to(ANONYMOUS)) == set()
+    assert set(Role.objects.visible_to(INTERNAL)) == set(Role.objects.all())
+    assert [each.pk for each in User.objects.visible_to(ALICE)] == [ALICE.user_id]
+    assert list(Grant.objects.visible_to(ALICE)) == []
+    assert Grant.objects.visible_to(INTERNAL).count() == Grant.objects.count()
+
+
+def test_a_page_keeps_its_order(tree: dict[str, ObjectRef]) -> None:
+    roles = [role(f"role-{number}") for number in range(4)]
+    give("describe", tree["project"], ALICE)
+    page: QuerySet[Role] = Role.objects.filter(pk__in=[each.pk for each in roles]).order_by("-name")[:3]
+    assert [each.name for each in page.visible_to(ALICE)] == ["role-3", "role-2", "role-1"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("number", [1, 30])
+def test_the_number_of_statements_is_constant(
+    tree: dict[str, ObjectRef], number: int, django_assert_max_num_queries: object
+) -> None:
+    for each in range(number):
+        role(f"role-{each}")
+    give("describe", tree["project"], ALICE)
+    with django_assert_max_num_queries(2):  # type: ignore[operator]  # roles, rows
+        assert Role.objects.visible_to(ALICE).count() == number
