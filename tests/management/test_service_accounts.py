@@ -7,9 +7,9 @@ import pytest
 
 from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
-from tenancy.selectors.server import get_server
 from tenancy.models import AccessToken, Grant, Role, RoleMember, ServiceAccount, User
 from tenancy.selectors.projects import get_project
+from tenancy.selectors.server import get_server
 from tenancy.services.access_tokens import create_token
 from tests.fingerprint import Fingerprint
 from tests.token_fixtures import TokenClient
@@ -104,9 +104,7 @@ def test_a_deleted_service_account_is_gone_with_all_it_had(
     role = Role.objects.create(project=get_project(None), name="r", name_key="r", source_id="r")
     for each in (account, other):
         RoleMember.objects.create(role=role, user_id=each["id"])
-        Grant.objects.create_on(
-            securable_id=f"server:{get_server().server_id}", user_id=each["id"], privilege="select"
-        )
+        Grant.objects.create_on(securable_id=f"server:{get_server().server_id}", user_id=each["id"], privilege="select")
     assert TokenClient(tokens[0]).get("/token").status == 200
     target = f"/service-account/{written.format(account['id'].removeprefix('icekeeper~'))}"
     answer = alice.delete(target)
