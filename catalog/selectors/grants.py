@@ -87,7 +87,7 @@ def list_grants_of_for(
     uuids = client_uuids({UUID(str(object_id)) for kind, object_id in map(_ref, shown) if kind in TABULARS})
     found = []
     for row in shown:
-        place = _place(_ref(row), row.step, uuids)
+        place = _place(_ref(row), row.step, uuids)  # type: ignore[attr-defined]  # annotated above
         if place is not None:
             found.append((HeldGrant(row.privilege, grantee, row.created_at, row.expires_at), place))
     return found, token

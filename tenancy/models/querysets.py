@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.db.models import Field, Func, Lookup, Model, QuerySet, UUIDField
 
-if TYPE_CHECKING:
-    from tenancy.actor import Actor
-
 M = TypeVar("M", bound=Model)
 
-VisibilityFilter = Callable[[QuerySet[Any], "Actor"], QuerySet[Any]]
-"""Returns those of the rows that the actor may see; a constant number of statements, however many rows there are."""
+VisibilityFilter = Callable[[QuerySet[Any], Any], QuerySet[Any]]
+"""Returns those of the rows that an `Actor` may see; a constant number of statements, however many rows there are."""
 
 _filters: Final[dict[str, VisibilityFilter]] = {}
 
@@ -26,8 +23,8 @@ def set_visibility_filter(model: type[Model], visible: VisibilityFilter) -> None
 class VisibleQuerySet(QuerySet[M]):
     """Rows of which actors see some."""
 
-    def visible_to(self, actor: Actor) -> VisibleQuerySet[M]:
-        """Return those of the rows that `actor` may see: of a whole table, or of a page (a slice), in their order.
+    def visible_to(self, actor: Any) -> VisibleQuerySet[M]:
+        """Return those of the rows that the `Actor` may see: of a whole table, or of a page (a slice), in their order.
 
         The permission is the one that the API checks for reading a single object. Never a statement or an
         authorization request an object.
@@ -44,14 +41,13 @@ class AsUuid(Func):
 
     output_field = UUIDField()
 
-    def as_sql(self, compiler: Any, connection: Any, **_: Any) -> Any:
-        return super().as_sql(compiler, connection, template="CAST(%(expressions)s AS uuid)")
+    template = "CAST(%(expressions)s AS uuid)"
 
     def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
         return super().as_sql(compiler, connection, template="REPLACE(%(expressions)s, '-', '')")
 
 
-class _PathOrder(Lookup):  # type: ignore[type-arg]  # Django's own cannot be subscripted
+class _PathOrder(Lookup):
     """Compares texts byte by byte, whatever the collation of the database, so that an index of paths serves it."""
 
     operator: str

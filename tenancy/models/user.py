@@ -26,7 +26,16 @@ class UserQuerySet(VisibleQuerySet["User"]):
         return self.filter(deleted_at__isnull=True)
 
 
-class UserManager(BaseUserManager["User"].from_queryset(UserQuerySet)):  # type: ignore[misc]
+class UserManager(BaseUserManager["User"]):
+    def get_queryset(self) -> UserQuerySet:
+        return UserQuerySet(self.model, using=self._db)
+
+    def existing(self) -> UserQuerySet:
+        return self.get_queryset().existing()
+
+    def visible_to(self, actor: Any) -> VisibleQuerySet[User]:
+        return self.get_queryset().visible_to(actor)
+
     def create_user(self, *, id: str, name: str = "", email: str = "") -> User:  # noqa: A002
         """Create a user without a usable password: an identity provider signs them in."""
         user = self.model(id=id, name=name, email=email)

@@ -67,7 +67,7 @@ class AuditFilters:
         kind = wanted.pop("object_type", None)
         if self.own_ids:
             wanted["object_id__in"] = {wanted.pop("object_id"), *self.own_ids}
-        rows = AuditRecord.objects.using(settings.READ_DATABASE).filter(**wanted)
+        rows: QuerySet[AuditRecord] = AuditRecord.objects.using(settings.READ_DATABASE).filter(**wanted)
         if project is not None:
             rows = rows.filter(project_id=project)
         if kind is not None:
