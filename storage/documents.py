@@ -1,6 +1,6 @@
-"""How documents of the management API become profiles and credentials: shapes that pydantic checks, plain refusals.
+"""Base of the storage profiles and credentials of the management API: pydantic models with plain error messages.
 
-Unknown members are passed over, as with the peer, and null means absent. No message repeats a value: what stands in the
+Unknown members are ignored, as in Lakekeeper, and null means absent. No message repeats a value: what stands in the
 wrong member may be a secret.
 """
 
@@ -101,7 +101,7 @@ D = TypeVar("D", bound=StorageDocument)
 
 
 def only_value(shape: type[StorageDocument], field: str) -> str:
-    """The one value that `shape` allows in a field, by which shapes are told apart."""
+    """Return the one value that `shape` allows in a field, which distinguishes shapes."""
     return str(get_args(shape.model_fields[field].annotation)[0])
 
 
@@ -110,16 +110,16 @@ def read_document(shape: type[D], given: dict[str, Any], what: str) -> D:
     try:
         return shape.model_validate(given)
     except ValidationError as error:
-        raise _refusal(error, what) from None
+        raise _bad_request(error, what) from None
 
 
 def unknown_members(shape: type[StorageDocument], given: Mapping[str, Any]) -> list[str]:
-    """The names in `given` that `read_document` passes over, for those who would rather be told."""
+    """Return the names in `given` that `read_document` ignores, for callers that reject them."""
     known = {field.alias or name for name, field in shape.model_fields.items()} | shape.older_names.keys()
     return sorted(given.keys() - known)
 
 
-def _refusal(error: ValidationError, what: str) -> BadRequest:
+def _bad_request(error: ValidationError, what: str) -> BadRequest:
     item = error.errors(include_url=False, include_context=True, include_input=False)[0]
     path = ".".join(str(part) for part in item["loc"])[:100]
     message = str(item["msg"]).removeprefix("Value error, ")

@@ -1,4 +1,4 @@
-"""What the rooms of storage and everything above them refuse with."""
+"""Errors of object stores and warehouses."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class StoreUnavailable(CatalogError):
 
 
 class StoreRefused(CatalogError):
-    """The store answered and will not do it, for a reason that is no business of the client's; an operator must look.
+    """The store rejected the request for a reason that is not shown to clients; an operator must look at it.
 
-    The peer answers so, too. Not 403: clients would take it for their own rights.
+    As in Lakekeeper. Not 403: clients would take it for their own permissions.
     """
 
     status, wire_type = 412, "StorageRefusedException"

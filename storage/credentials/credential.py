@@ -46,7 +46,7 @@ class Credential(StorageDocument):
         """Raises `InvalidMember` when a member is missing that this server's settings require."""
 
     def revealed(self) -> dict[str, Any]:
-        """The document that `read_credential` makes the same credential of. Only for the secret store."""
+        """Return the document from which `read_credential` creates the same credential. Only for the secret store."""
         return _members(self)
 
 

@@ -44,7 +44,7 @@ class ServiceAccountKey(StorageDocument):
         return []
 
     def revealed(self) -> dict[str, str]:
-        """The file itself. Only for whoever signs with the key."""
+        """Return the file itself. Only for code that signs with the key."""
         return {name: member.get_secret_value() for name, member in self}
 
 

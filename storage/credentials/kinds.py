@@ -1,4 +1,4 @@
-"""Every kind of credential, by the two members that tell them apart."""
+"""All kinds of credentials, by the two members that distinguish them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credentials of S3 and of the stores that speak like it."""
+"""Credentials of S3 and of compatible stores."""
 
 from __future__ import annotations
 

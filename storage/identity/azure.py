@@ -27,11 +27,11 @@ from storage.profiles.azure import DEFAULT_AUTHORITY_HOST, DEFAULT_HOST, AdlsPro
 ONELAKE_KEYS: Final = "https://onelake.blob.fabric.microsoft.com"
 """Where keys for all of OneLake come from, whatever the host of a lakehouse."""
 STORAGE_SCOPE: Final = "https://storage.azure.com/.default"
-LONGEST: Final = timedelta(days=7)
-LONGEST_OF_ONELAKE: Final = timedelta(hours=1)
+MAX_LIFETIME: Final = timedelta(days=7)
+MAX_ONELAKE_LIFETIME: Final = timedelta(hours=1)
 SPARE: Final = timedelta(hours=12)
-"""How much longer than the first signature a key is to live, so that others can be made with it."""
-MOST_KEPT: Final = 1024
+"""How much longer than the first signature a key is to live, so that others can be created with it."""
+MAX_CACHED_KEYS: Final = 1024
 
 OF_AZURE: Final = (
     ".core.windows.net",
@@ -56,7 +56,9 @@ class DelegationKeys:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: LRUCache[tuple[str, str | None, Identity], tuple[datetime, UserDelegationKey]] = LRUCache(MOST_KEPT)
+        self._kept: LRUCache[tuple[str, str | None, Identity], tuple[datetime, UserDelegationKey]] = LRUCache(
+            MAX_CACHED_KEYS
+        )
 
     def get(
         self, profile: AdlsProfile | OneLakeProfile, identity: Identity, *, start: datetime, expiry: datetime
@@ -73,7 +75,7 @@ class DelegationKeys:
         require_permitted_addresses(profile, identity)
         if isinstance(profile, AdlsProfile) and profile.host != DEFAULT_HOST:
             require_permitted_address(account, "host")
-        longest = LONGEST_OF_ONELAKE if isinstance(profile, OneLakeProfile) else LONGEST
+        longest = MAX_ONELAKE_LIFETIME if isinstance(profile, OneLakeProfile) else MAX_LIFETIME
         ends_at = max(expiry, min(expiry + SPARE, start + longest))
         credential, until = token_credential(identity, authority), ends_at
         key = retry_within_deadline(lambda: self.fetch(account, credential, start=start, expiry=until))
@@ -87,17 +89,17 @@ class DelegationKeys:
         try:
             with BlobServiceClient(account, credential=credential, **azure_client_options()) as client:
                 return _usable(client.get_user_delegation_key(start, expiry))
-        except HttpResponseError as refusal:
-            status = refusal.status_code or 0
+        except HttpResponseError as error:
+            status = error.status_code or 0
             if status == _TOO_MANY or status >= _FAILED:
                 raise StoreUnavailable(f"Azure failed at giving a key to sign with: status {status}") from None
-            if _is_of_network(refusal):
-                raise StoreUnavailable("Entra ID did not answer") from None
-            raise CredentialNotIssued(f"Azure refused a key to sign with: {_code(refusal)}") from None
+            if _is_of_network(error):
+                raise StoreUnavailable("Entra ID did not respond") from None
+            raise CredentialNotIssued(f"Azure issued no key to sign with: {_code(error)}") from None
         except AzureError as error:
-            raise StoreUnavailable(f"Azure did not answer: {type(error).__name__}") from None
+            raise StoreUnavailable(f"Azure did not respond: {type(error).__name__}") from None
         except (ValueError, AttributeError):  # what the SDK does with a tenant that is none, a member that is missing
-            raise CredentialNotIssued("Azure refused, or answered without a key to sign with") from None
+            raise CredentialNotIssued("Azure rejected the request, or sent no key to sign with") from None
 
 
 delegation_keys = DelegationKeys()
@@ -116,21 +118,21 @@ def own_token(profile: AdlsProfile | OneLakeProfile, identity: Identity) -> Toke
 def _token(credential: TokenCredential) -> Token:
     try:
         issued = credential.get_token(STORAGE_SCOPE)
-    except ClientAuthenticationError as refusal:
-        if _is_of_network(refusal):
-            raise StoreUnavailable("Entra ID did not answer") from None
-        raise CredentialNotIssued(f"Entra ID refused a token: {_code(refusal)}") from None
+    except ClientAuthenticationError as error:
+        if _is_of_network(error):
+            raise StoreUnavailable("Entra ID did not respond") from None
+        raise CredentialNotIssued(f"Entra ID issued no token: {_code(error)}") from None
     except AzureError as error:
-        raise StoreUnavailable(f"Entra ID did not answer: {type(error).__name__}") from None
+        raise StoreUnavailable(f"Entra ID did not respond: {type(error).__name__}") from None
     except ValueError:
-        raise CredentialNotIssued("Entra ID knows no such tenant, or answered without a token") from None
+        raise CredentialNotIssued("Entra ID knows no such tenant, or sent no token") from None
     return Token(issued.token, datetime.fromtimestamp(issued.expires_on, UTC))
 
 
 def _authority(profile: AdlsProfile | OneLakeProfile, identity: Identity) -> str | None:
-    """Who is asked for tokens; None: whoever this server's own environment names.
+    """Return the authority that issues tokens; None: the one that this server's own environment names.
 
-    Whoever makes a warehouse chooses authority and host. This server's own secret and tokens must go to no host of
+    The creator of a warehouse chooses authority and host. This server's own secret and tokens must go to no host of
     theirs. Raises `CredentialNotIssued` where they would.
     """
     if isinstance(identity, AzureClientCredentials):
@@ -148,7 +150,7 @@ def account_url(profile: AdlsProfile | OneLakeProfile) -> str:
     return f"https://{profile.account_name}.{'.'.join(labels)}"
 
 
-@lru_cache(maxsize=MOST_KEPT)
+@lru_cache(maxsize=MAX_CACHED_KEYS)
 def token_credential(identity: Identity, authority: str | None) -> TokenCredential:
     """It keeps its tokens and renews them. Raises `CredentialNotIssued` for what cannot be an identity."""
     try:
@@ -168,10 +170,10 @@ def token_credential(identity: Identity, authority: str | None) -> TokenCredenti
         raise CredentialNotIssued("Azure knows no such tenant or authority") from None
 
 
-def _is_of_network(refusal: HttpResponseError) -> bool:
-    """Whether a login failed for other reasons than what was sent: the SDK calls everything a refusal."""
-    cause = refusal.__cause__
-    return isinstance(refusal, ClientAuthenticationError) and cause is not None and not isinstance(cause, ValueError)
+def _is_of_network(error: HttpResponseError) -> bool:
+    """Whether a login failed for other reasons than what was sent: the SDK calls everything a error."""
+    cause = error.__cause__
+    return isinstance(error, ClientAuthenticationError) and cause is not None and not isinstance(cause, ValueError)
 
 
 def _usable(key: UserDelegationKey) -> UserDelegationKey:
@@ -182,13 +184,13 @@ def _usable(key: UserDelegationKey) -> UserDelegationKey:
             return key
     except ValueError:
         pass  # no base64: as good as none
-    raise CredentialNotIssued("Azure answered without a key to sign with")
+    raise CredentialNotIssued("Azure sent no key to sign with")
 
 
-def _code(refusal: HttpResponseError) -> str:
+def _code(error: HttpResponseError) -> str:
     """Azure's own code; its text may hold more."""
-    found = _CODE.search(str(refusal))
+    found = _CODE.search(str(error))
     if found is not None:
         return found[0]
-    code = str(getattr(refusal, "error_code", None) or "")
-    return code if _NAME.fullmatch(code) else type(refusal).__name__
+    code = str(getattr(error, "error_code", None) or "")
+    return code if _NAME.fullmatch(code) else type(error).__name__

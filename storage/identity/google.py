@@ -47,22 +47,22 @@ class GoogleTransport(transport.Request):  # type: ignore[misc]  # google-auth h
 
 
 class GoogleResponse(transport.Response):  # type: ignore[misc]  # as above
-    """An answer as google-auth reads it."""
+    """An response as google-auth reads it."""
 
-    def __init__(self, answer: TokenServiceResponse) -> None:
-        self._answer = answer
+    def __init__(self, response: TokenServiceResponse) -> None:
+        self._response = response
 
     @property
     def status(self) -> int:
-        return self._answer.status
+        return self._response.status
 
     @property
     def headers(self) -> Mapping[str, str]:
-        return self._answer.headers
+        return self._response.headers
 
     @property
     def data(self) -> bytes:
-        return self._answer.body
+        return self._response.body
 
 
 google_transport: Final = GoogleTransport()
@@ -78,7 +78,7 @@ def own_token(profile: GcsProfile, credential: GcsServiceAccount | GcpSystemIden
         source, _ = google_credentials(credential, google_transport)
         source.refresh(google_transport)
     if not isinstance(source.token, str) or not source.token:
-        raise CredentialNotIssued("The token service of Google answered without a token")
+        raise CredentialNotIssued("The token service of Google sent no token")
     return Token(source.token, None if source.expiry is None else source.expiry.replace(tzinfo=UTC))
 
 
@@ -117,15 +117,20 @@ def translate_google_errors() -> Iterator[None]:
     try:
         yield
     except TransportError as failure:
-        raise StoreUnavailable(_told(failure, "The token service of Google did not answer")) from None
-    except GoogleAuthError as refusal:
-        code = _CODE.match(str(refusal.args[0] if refusal.args else ""))
-        said = code[1] if code else type(refusal).__name__
+        raise StoreUnavailable(_own_message(failure, "The token service of Google did not respond")) from None
+    except GoogleAuthError as error:
+        code = _CODE.match(str(error.args[0] if error.args else ""))
+        said = code[1] if code else type(error).__name__
         raise CredentialNotIssued(f"The token service of Google refused a token: {said}") from None
-    except (ValueError, TypeError, KeyError, AttributeError):  # what google-auth does with a key or answer that is none
-        raise CredentialNotIssued("No token could be made with the warehouse's credential") from None
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ):  # of google-auth, for invalid keys and responses
+        raise CredentialNotIssued("No token could be obtained with the warehouse's credential") from None
 
 
-def _told(failure: TransportError, otherwise: str) -> str:
+def _own_message(failure: TransportError, otherwise: str) -> str:
     """Our own words, when the failure has them."""
     return str(failure) if str(failure).startswith("The token service") else otherwise

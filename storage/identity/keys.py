@@ -22,8 +22,8 @@ def require_usable(credential: Credential) -> None:
     try:
         credential.require_permitted()
         credential.require_complete()
-    except BadRequest as refusal:
-        raise CredentialNotIssued(refusal.message) from None
+    except BadRequest as error:
+        raise CredentialNotIssued(error.message) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from storage.credentials.s3 import AliyunOss, CloudflareR2, S3AccessKey, S3Syste
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued, Keys, require_usable
 from storage.identity.token_service import retry_within_deadline
-from storage.network.aws_clients import creation_lock, make_client
+from storage.network.aws_clients import create_client, creation_lock
 from storage.network.endpoints import require_permitted_address
 from storage.profiles.addresses import sts_address
 from storage.profiles.s3 import S3Profile, require_known_to_operator
 
 OWN_SESSION: Final = "lakekeeper-assume-role"
-"""The name under which AWS logs what the catalog itself does in a role, as with the peer."""
+"""The name under which AWS logs what the catalog itself does in a role, as in Lakekeeper."""
 
 _MOMENTARY: Final = frozenset(
     {"Throttling", "ThrottlingException", "RequestLimitExceeded", "SlowDown", "ServiceUnavailable", "InternalFailure"}
@@ -66,7 +66,7 @@ def assume_role(
 ) -> Keys:
     """Temporary keys of a role, asked for with the base credential; `more` are parameters of AssumeRole.
 
-    Without `role_arn` none is sent: MinIO then lends the caller's own rights. Raises as `own_keys`, and
+    Without `role_arn` none is sent: MinIO then issues keys with the caller's own permissions. Raises as `own_keys`, and
     `EndpointNotPermitted` (400).
     """
     keys = _shown_keys(profile, credential)
@@ -82,31 +82,31 @@ def assume_role(
     if address is not None:
         require_permitted_address(address, "sts-endpoint")
     try:
-        answer = _sts(address, profile.region, keys).assume_role(**asked)
-        lent = answer["Credentials"]
-    except ClientError as refusal:
-        code = str(refusal.response.get("Error", {}).get("Code", ""))[:100]
-        status = refusal.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        response = _sts(address, profile.region, keys).assume_role(**asked)
+        issued = response["Credentials"]
+    except ClientError as error:
+        code = str(error.response.get("Error", {}).get("Code", ""))[:100]
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         if code in _MOMENTARY or status >= 500:  # noqa: PLR2004
             raise StoreUnavailable(f"The token service of the storage failed: {code}") from None
         raise CredentialNotIssued(f"The token service of the storage refused temporary credentials: {code}") from None
     except BotoCoreError as error:
-        raise StoreUnavailable(f"The token service of the storage did not answer: {type(error).__name__}") from None
-    except (KeyError, ResponseParserError):  # with what was answered in its text, which is nobody's business
-        raise CredentialNotIssued("The token service of the storage answered without credentials") from None
-    return Keys(lent["AccessKeyId"], lent["SecretAccessKey"], lent["SessionToken"], _utc(lent["Expiration"]))
+        raise StoreUnavailable(f"The token service of the storage did not respond: {type(error).__name__}") from None
+    except (KeyError, ResponseParserError):  # whose text contains the response
+        raise CredentialNotIssued("The token service of the storage sent no credentials") from None
+    return Keys(issued["AccessKeyId"], issued["SecretAccessKey"], issued["SessionToken"], _utc(issued["Expiration"]))
 
 
 def _utc(at: Any) -> datetime:
     if not isinstance(at, datetime) or at.tzinfo is None:
-        raise CredentialNotIssued("The token service of the storage answered without an expiration")
+        raise CredentialNotIssued("The token service of the storage sent no expiration")
     return at
 
 
 @lru_cache(maxsize=256)
 def _sts(endpoint: str | None, region: str, keys: Keys) -> Any:
     """A missing RoleArn and short lives are the store's to judge."""
-    return make_client("sts", endpoint, region=region, keys=keys.parts, parameter_validation=False)
+    return create_client("sts", endpoint, region=region, keys=keys.parts, parameter_validation=False)
 
 
 def _system_keys() -> Keys:
@@ -117,7 +117,7 @@ def _system_keys() -> Keys:
     try:
         frozen = found.get_frozen_credentials()  # renews what is about to expire
     except BotoCoreError as error:
-        raise StoreUnavailable(f"AWS did not tell this server who it is: {type(error).__name__}") from None
+        raise StoreUnavailable(f"AWS did not identify this server: {type(error).__name__}") from None
     if frozen.access_key is None or frozen.secret_key is None:
         raise CredentialNotIssued("This server has no AWS identity of its own")
     return Keys(frozen.access_key, frozen.secret_key, frozen.token, getattr(found, "_expiry_time", None))

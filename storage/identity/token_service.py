@@ -52,7 +52,7 @@ class TokenServiceResponse:
 def send_request(
     method: str, address: str, *, headers: Mapping[str, str], body: Callable[[], bytes | None]
 ) -> TokenServiceResponse:
-    """An answer that is about the request; `body` makes that of each attempt. Redirects are not followed.
+    """Return the response; `body` returns the body of each attempt. Redirects are not followed.
 
     Raises `StoreUnavailable` (503) when the service could not be reached or failed, however often it was asked, and
     `RequestTimeout` (408) when the request at hand has no time left.
@@ -61,47 +61,47 @@ def send_request(
 
 
 def retry_within_deadline(attempt: Callable[[], T]) -> T:
-    """What `attempt` gives, again and again while it raises `StoreUnavailable`, within our settings and the deadline.
+    """Call `attempt` again while it raises `StoreUnavailable`, within the settings and the deadline of the request.
 
-    The thread is lent to others meanwhile. Raises as `send_request`.
+    The thread slot is released meanwhile. Raises as `send_request`.
     """
     with release_thread_slot():
         return retry_store_call(lambda _: attempt(), remaining=deadline.remaining)
 
 
-def not_issued_error(answer: TokenServiceResponse, code: object) -> CredentialNotIssued:
-    """For an answer that is no credential; `code` is the service's own. Its text is not shown: it may hold more."""
+def not_issued_error(response: TokenServiceResponse, code: object) -> CredentialNotIssued:
+    """Return the error for a response without a credential; `code` is the service's own. Its text is not shown."""
     said = str(code) if isinstance(code, str | int) else ""
-    told = said if _CODE.fullmatch(said) else f"status {answer.status}"
-    return CredentialNotIssued(f"The token service of the storage refused temporary credentials: {told}")
+    shown = said if _CODE.fullmatch(said) else f"status {response.status}"
+    return CredentialNotIssued(f"The token service of the storage refused temporary credentials: {shown}")
 
 
 def required_text(document: Mapping[str, Any], name: str) -> str:
-    """A text that must be in an answer. Raises `CredentialNotIssued`."""
+    """A text that must be in a response. Raises `CredentialNotIssued`."""
     value = document.get(name)
     if not isinstance(value, str) or not value:
-        raise CredentialNotIssued("The token service of the storage answered without credentials")
+        raise CredentialNotIssued("The token service of the storage sent no credentials")
     return value
 
 
 def _attempt(method: str, address: str, *, headers: Mapping[str, str], body: bytes | None) -> TokenServiceResponse:
     limits, left = settings.ICEKEEPER.storage, deadline.remaining()
-    patience = limits.request_timeout if left is None else min(limits.request_timeout, left)
+    seconds = limits.request_timeout if left is None else min(limits.request_timeout, left)
     sent = {"Accept": "application/json", "User-Agent": f"Icekeeper/{VERSION}"}
     try:
-        answer = _session().request(
+        response = _session().request(
             method,
             address,
             data=body,
             headers={**sent, **headers},
-            timeout=(min(limits.connect_timeout, patience), patience),
+            timeout=(min(limits.connect_timeout, seconds), seconds),
             verify=ca_bundle(),
         )
     except ResponseNotRead as complaint:
         raise StoreUnavailable(f"The token service of the storage {complaint}") from None
     except (requests.RequestException, ValueError) as error:
-        raise StoreUnavailable(f"The token service of the storage did not answer: {type(error).__name__}") from None
-    read = TokenServiceResponse(answer.status_code, answer.headers, answer.content)
+        raise StoreUnavailable(f"The token service of the storage did not respond: {type(error).__name__}") from None
+    read = TokenServiceResponse(response.status_code, response.headers, response.content)
     if read.status == _TOO_MANY or read.status >= _FAILED:
         raise StoreUnavailable(f"The token service of the storage failed: status {read.status}")
     return read

@@ -138,7 +138,7 @@ class AzureContainer(Bucket):
         raise CredentialNotIssued("The warehouse has no credential for its storage")
 
     @classmethod
-    def lent(cls, profile: Profile, vended: Vended) -> Self:
+    def with_vended(cls, profile: Profile, vended: Vended) -> Self:
         """The container as a client asks for it."""
         return cls(profile, Signature(vended))
 
@@ -147,7 +147,7 @@ class AzureContainer(Bucket):
 
     def read(self, name: str, location: str, limit: int) -> bytes:
         """By the SDK, as obstore would follow a redirect to any host. One request for each `PART`."""
-        with _refusals(location):
+        with _translate_errors(location):
             until = time.monotonic() + settings.ICEKEEPER.storage.request_timeout
             found = self._client.download_blob(name)
             if found.size > limit:
@@ -162,7 +162,7 @@ class AzureContainer(Bucket):
             return bytes(content)
 
     def require(self, name: str, location: str) -> None:
-        with _refusals(location):
+        with _translate_errors(location):
             self._client.get_blob_client(name).get_blob_properties()
 
     def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
@@ -191,7 +191,7 @@ class AzureContainer(Bucket):
 
     def _ask(self, name: str, act: Callable[..., T], *arguments: Any, **options: Any) -> T:
         def ask(_tried: int) -> T:
-            with _refusals(f"{self._location}/{name}"):
+            with _translate_errors(f"{self._location}/{name}"):
                 return act(*arguments, **options)
 
         return retry_store_call(ask, remaining=unlimited)
@@ -229,7 +229,7 @@ class AzureContainer(Bucket):
 
 
 def _is_folder(metadata: Mapping[str, str] | None) -> bool:
-    """As the blob service tells directories of hierarchical accounts, and as Hadoop marked those of others."""
+    """Return whether it is a directory: of hierarchical accounts, or as Hadoop marks those of others."""
     return (metadata or {}).get("hdi_isfolder") == "true"
 
 
@@ -251,17 +251,17 @@ def _blob_service(profile: Profile, account: str) -> str:
 
 
 @contextmanager
-def _refusals(location: str) -> Iterator[None]:
+def _translate_errors(location: str) -> Iterator[None]:
     try:
         yield
     except HttpResponseError as error:
         raise store_error(error.status_code or 0, _code(error), location) from None
     except (AzureError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
-        # The last are what the SDK does with answers that are none.
+        # The last ones are raised by the SDK for invalid responses.
         raise unavailable_error(type(error).__name__, location) from None
 
 
 def _code(error: HttpResponseError) -> str | None:
     code = getattr(error, "error_code", None)
-    told = str(getattr(code, "value", code))
-    return told if told.isalpha() and code is not None else None
+    text = str(getattr(code, "value", code))
+    return text if text.isalpha() and code is not None else None

@@ -21,7 +21,7 @@ NO_RETRIES: Final[RetryConfig] = {"max_retries": 0}
 """Of obstore's own: `attempts` knows what is left of the request's time, and which puts are in doubt."""
 
 NOWHERE: Final = "http://redirected.invalid"
-"""A proxy that nobody can find: https://www.rfc-editor.org/rfc/rfc6761#section-6.4."""
+"""A proxy whose name cannot be resolved: https://www.rfc-editor.org/rfc/rfc6761#section-6.4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Bucket(ABC):
     """What each kind of store does in a way of its own.
 
     `objects` writes single objects. It takes no names with empty, `.` or `..` parts or control characters, and
-    drops slashes at their ends; the catalog makes none of these, but others may have. So lists and deletions of what
-    lies below a folder, whoever made it, do not go through it: `list_names` and `delete_names` take every name.
+    drops slashes at their ends; the catalog creates none of these, but others may have. So lists and deletions of what
+    lies below a folder, by any writer, do not go through it: `list_names` and `delete_names` take every name.
     """
 
     objects: S3Store | AzureStore | GCSStore
@@ -62,7 +62,7 @@ class Bucket(ABC):
     def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
         """What begins with `prefix`, in pages of at most `page`, each when it is asked for.
 
-        A page may be empty, also one that others follow: so whoever asks for the next can look at the clock.
+        A page may be empty, also one that others follow: so the caller can check the time before the next one.
         Raises `StoreUnavailable`, `StoreRefused`.
         """
 
@@ -87,10 +87,10 @@ class Bucket(ABC):
 
 
 def client_options(endpoint: str) -> ClientConfig:
-    """How obstore speaks to `endpoint`, after the server's settings. Reads the file of the authorities.
+    """Return how obstore connects to `endpoint`, by the settings. Reads the file of the authorities.
 
-    It follows redirects, and cannot be told not to. So other hosts are behind a proxy that there is not, unless this
-    server's environment names one that the endpoint itself is behind.
+    It follows redirects, and cannot be configured otherwise. So all other hosts get a proxy that does not exist, unless
+    this server's environment names one that the endpoint itself is behind.
     """
     limits = settings.ICEKEEPER.storage
     options: ClientConfig = {

@@ -1,8 +1,8 @@
-"""What lies below an open folder of the local file system: whether anything does, and an end to all of it.
+"""Check whether an open folder of the local file system contains files, and remove all of it.
 
-Both go from descriptor to descriptor and follow no link, so that nothing outside is seen or touched, whatever somebody
-plants or moves there meanwhile. They ask `keep_going` before each entry; what that raises ends them. Memory and open
-descriptors are bounded: by neither the number of files nor the depth.
+Both go from descriptor to descriptor and follow no link, so that nothing outside is read or deleted, whatever another
+process creates or moves there meanwhile. They call `keep_going` before each entry; what that raises ends them. Memory
+and the number of open descriptors are bounded, whatever the number of files and the depth.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_DEPTH = 64
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LINK_ERRORS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
 MAX_LOOKS = 10_000
-"""At one folder, each of which found something to delete: then somebody writes there faster than it is emptied."""
+"""Passes over one folder that each found something to delete: then another process writes faster than it is emptied."""
 
 _NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
@@ -48,7 +48,7 @@ def holds_files(
 def empty_folder(folder: int, keep_going: Callable[[], object]) -> None:
     """Delete everything below; links are deleted themselves. Done before in part or whole is fine.
 
-    `OSError` (EBUSY) when somebody keeps writing there.
+    `OSError` (EBUSY) when another process keeps writing there.
     """
     _empty(folder, folder, keep_going, depth=0)
 
@@ -81,7 +81,7 @@ def _empty(folder: int, top: int, keep_going: Callable[[], object], *, depth: in
                         os.unlink(entry.name, dir_fd=folder)
         if is_empty:
             return
-    raise OSError(errno.EBUSY, "Somebody keeps writing there")
+    raise OSError(errno.EBUSY, "Another process keeps writing there")
 
 
 def _remove_inner(name: str, folder: int, top: int, keep_going: Callable[[], object], *, depth: int) -> None:

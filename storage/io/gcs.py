@@ -65,7 +65,7 @@ class GcsBucket(Bucket):
             config=config,
             client_options=client_options(service),
             retry_config=NO_RETRIES,
-            credential_provider=_lender(self._tokens),
+            credential_provider=_credential_provider(self._tokens),
         )
 
     @classmethod
@@ -80,7 +80,7 @@ class GcsBucket(Bucket):
         raise CredentialNotIssued("The warehouse has no credential for its storage")
 
     @classmethod
-    def lent(cls, profile: GcsProfile, vended: Vended) -> Self:
+    def with_vended(cls, profile: GcsProfile, vended: Vended) -> Self:
         """The bucket as a client asks for it."""
         token = Token(vended.config["gcs.oauth2.token"], vended.expires_at)
         return cls(profile, lambda: token)
@@ -92,7 +92,7 @@ class GcsBucket(Bucket):
         """By the JSON interface, as `require`: obstore would follow a redirect to any host."""
         try:
             with self._in_a_bucket():
-                found = self._answer(self._objects, "GET", self._object(name), location, {"alt": "media"})
+                found = self._send(self._objects, "GET", self._object(name), location, {"alt": "media"})
         except ResponseBodyTooLarge:
             raise too_large_error(location, limit) from None
         if len(found) > limit:
@@ -141,49 +141,49 @@ class GcsBucket(Bucket):
             raise
 
     def _ask(self, method: str, address: str, name: str, parameters: dict[str, str]) -> bytes:
-        """However often it takes to get an answer."""
+        """However often it takes to get a response."""
         location = f"{self._location}/{name}"
         return retry_store_call(lambda _: self._ask_once(method, address, location, parameters), remaining=unlimited)
 
     def _ask_once(self, method: str, address: str, location: str, parameters: dict[str, str]) -> bytes:
         try:
-            return self._answer(self._session, method, address, location, parameters)
+            return self._send(self._session, method, address, location, parameters)
         except ResponseBodyTooLarge as error:
             raise unavailable_error(type(error).__name__, location) from None
 
-    def _answer(
+    def _send(
         self, session: BoundedSession, method: str, address: str, location: str, parameters: dict[str, str]
     ) -> bytes:
         """Raises `ResponseBodyTooLarge`."""
         try:
-            answer = session.request(method, address, params=parameters, auth=self._sign, verify=ca_bundle())
+            response = session.request(method, address, params=parameters, auth=self._sign, verify=ca_bundle())
         except ResponseBodyTooLarge:
             raise
         except (requests.RequestException, ValueError) as error:
             raise unavailable_error(type(error).__name__, location) from None
-        if answer.status_code in SUCCESS:
-            return answer.content
-        raise store_error(answer.status_code, _reason(answer.content), location)
+        if response.status_code in SUCCESS:
+            return response.content
+        raise store_error(response.status_code, _reason(response.content), location)
 
     def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers["Authorization"] = f"Bearer {self._tokens.current().value}"
         return request
 
 
-def _lender(tokens: RefreshingValue[Token]) -> Callable[[], GCSCredential]:
+def _credential_provider(tokens: RefreshingValue[Token]) -> Callable[[], GCSCredential]:
     """As obstore asks for tokens. It must not know the bucket: a circle through obstore is never taken apart."""
 
-    def lend() -> GCSCredential:
+    def provide() -> GCSCredential:
         token = tokens.current()
         return {"token": token.value, "expires_at": token.expires_at}
 
-    return lend
+    return provide
 
 
-def _listed(answer: bytes, location: str) -> tuple[ListedPage, str | None]:
+def _listed(response: bytes, location: str) -> tuple[ListedPage, str | None]:
     """A page, and the token of the next one."""
     try:
-        page = read_json(answer, bound=_BOUND)
+        page = read_json(response, bound=_BOUND)
         names = [each["name"] for each in page.get("items", [])]
         token = page.get("nextPageToken") or None
     except (BadRequest, AttributeError, KeyError, TypeError):
@@ -193,10 +193,10 @@ def _listed(answer: bytes, location: str) -> tuple[ListedPage, str | None]:
     return ListedPage(names), token
 
 
-def _reason(answer: bytes) -> str | None:
+def _reason(response: bytes) -> str | None:
     """Google's own word for why it refused."""
     try:
-        reason = read_json(answer, bound=_BOUND)["error"]["errors"][0]["reason"]
+        reason = read_json(response, bound=_BOUND)["error"]["errors"][0]["reason"]
     except (BadRequest, KeyError, IndexError, TypeError):
         return None
     return reason if isinstance(reason, str) and reason.isalpha() and len(reason) <= MAX_CODE_LENGTH else None

@@ -1,7 +1,7 @@
 """Local files as an object store, for one machine: laptops, tests, a shared mount.
 
 Every path is walked from the root folder one name at a time without following links, so neither `..` nor a symbolic
-link that somebody plants later leads outside. A written file is synced, then its folders, before the call returns.
+link that is created later leads outside. A written file is synced, then its folders, before the call returns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LocalStore(ObjectStore):
     def put_new(self, location: str, data: bytes) -> None:
         deadline.remaining()
         *folders, name = self._names(location)
-        with self._refusals(location), self._folder(folders, create=True) as folder:
+        with self._translate_errors(location), self._folder(folders, create=True) as folder:
             try:
                 descriptor = os.open(
                     name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder
@@ -54,7 +54,7 @@ class LocalStore(ObjectStore):
     def get(self, location: str, *, limit: int) -> bytes:
         deadline.remaining()
         *folders, name = self._names(location)
-        with self._refusals(location), self._folder(folders) as folder:
+        with self._translate_errors(location), self._folder(folders) as folder:
             descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
             with open(descriptor, "rb") as file:  # noqa: PTH123
                 status = os.fstat(descriptor)
@@ -66,29 +66,29 @@ class LocalStore(ObjectStore):
 
     def require_exists(self, location: str) -> None:
         deadline.remaining()
-        with self._refusals(location):
+        with self._translate_errors(location):
             os.lstat(written_path(location))
 
     def delete(self, location: str) -> None:
         *folders, name = self._names(location)
-        with suppress(ObjectNotFound), self._refusals(location), self._folder(folders) as folder:
+        with suppress(ObjectNotFound), self._translate_errors(location), self._folder(folders) as folder:
             os.unlink(name, dir_fd=folder)
 
     def delete_many(self, locations: Sequence[str]) -> None:
-        refusal: CatalogError | None = None
+        first_error: CatalogError | None = None
         for location in locations:
             try:
                 self.delete(location)
             except CatalogError as error:
-                refusal = refusal or error
-        if refusal is not None:
-            raise refusal
+                first_error = first_error or error
+        if first_error is not None:
+            raise first_error
 
     def is_empty(self, location: str, *, apart_from: Callable[[str], bool]) -> bool:
         deadline.remaining()
         *folders, name = self._names(location)
         try:
-            with self._refusals(location), self._folder(folders) as parent:
+            with self._translate_errors(location), self._folder(folders) as parent:
                 try:
                     folder = os.open(name, OPEN_FOLDER, dir_fd=parent)
                 except OSError as error:
@@ -104,9 +104,9 @@ class LocalStore(ObjectStore):
 
     def delete_below(self, location: str, keep_going: Callable[[], object]) -> None:
         *folders, name = self._names(location)
-        with suppress(ObjectNotFound), self._refusals(location), self._folder(folders) as parent:
+        with suppress(ObjectNotFound), self._translate_errors(location), self._folder(folders) as parent:
             is_gone = False
-            while not is_gone:  # somebody may be writing there still
+            while not is_gone:  # another process may still write there
                 keep_going()
                 folder = os.open(name, OPEN_FOLDER, dir_fd=parent)
                 try:
@@ -117,17 +117,17 @@ class LocalStore(ObjectStore):
                 is_gone = remove_folder(name, parent=parent)
             os.fsync(parent)
 
-    def make_folder(self, location: str) -> bool:
+    def create_folder(self, location: str) -> bool:
         deadline.remaining()
         names = self._names(location)
-        with suppress(ObjectNotFound), self._refusals(location), self._folder(names):
+        with suppress(ObjectNotFound), self._translate_errors(location), self._folder(names):
             return False
-        with self._refusals(location), self._folder(names, create=True):
+        with self._translate_errors(location), self._folder(names, create=True):
             return True
 
     def remove_empty_folder(self, location: str) -> None:
         *folders, name = self._names(location)
-        with suppress(ObjectNotFound), self._refusals(location), self._folder(folders) as parent:
+        with suppress(ObjectNotFound), self._translate_errors(location), self._folder(folders) as parent:
             remove_folder(name, parent=parent)
 
     def _names(self, location: str) -> list[str]:
@@ -162,7 +162,7 @@ class LocalStore(ObjectStore):
             os.close(folder)
 
     @contextmanager
-    def _refusals(self, location: str) -> Iterator[None]:
+    def _translate_errors(self, location: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Object stores of others: S3 and what speaks like it, Azure, Google Cloud Storage.
+"""Remote object stores: S3 and compatible ones, Azure, Google Cloud Storage.
 
 An object's name is the path of its location, byte by byte: `%41` stays `%41`.
 """
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 FEW: Final = 16
 """Names of a first look at a folder."""
 ASKED_AGAIN_AFTER: Final = 600.0
-"""Seconds for which a store that answered 501 to a condition is taken at its word."""
+"""Seconds for which a store that responded 501 to a condition is assumed not to support it."""
 
 
 class RemoteStore(ObjectStore):
@@ -46,9 +46,9 @@ class RemoteStore(ObjectStore):
         self.bucket.prepare()
 
     def put_new(self, location: str, data: bytes) -> None:
-        """An object that is met by a put whose first answer was lost is no conflict when it holds just these bytes.
+        """An existing object is no conflict after a put whose first response was lost, if it has exactly these bytes.
 
-        Stores that answer 501 to the condition (If-None-Match) are asked first whether there is an object instead,
+        Stores that respond 501 to the condition (If-None-Match) are asked first whether there is an object instead,
         for ten minutes; then two who write at once both succeed. The catalog never writes two files under one name.
         """
         name = self._name(location)
@@ -118,7 +118,7 @@ class RemoteStore(ObjectStore):
     def delete_below(self, location: str, keep_going: Callable[[], object]) -> None:
         sweep(self.bucket, f"{self._name(location)}/", keep_going)
 
-    def make_folder(self, location: str) -> bool:
+    def create_folder(self, location: str) -> bool:
         """Nothing to do: there are no folders."""
         return False
 
@@ -133,7 +133,7 @@ class RemoteStore(ObjectStore):
             try:
                 self._put_as("create", name, location, data)
             except NotImplementedByStore:
-                pass  # told in the log once it has been written the other way
+                pass  # logged once it has been written without the condition
             else:
                 return
         self._look_and_put(name, location, data)

@@ -24,14 +24,14 @@ class ObjectStore(ABC):
     """Locations are complete (`file:///…`, `s3://…`) and were checked to lie in the warehouse.
 
     Each call but deletions asks the request's deadline first. Raises `StoreUnavailable` when the store itself fails,
-    `StoreRefused` when it will not do as it is told.
+    `StoreRefused` when it rejects the request.
     """
 
     @abstractmethod
     def require_ready(self) -> None:
         """Get what the store is asked with, keys or a token, when there is no good one at hand; it is asked nothing.
 
-        Raises what whoever issues them says.
+        Raises the errors of the service that issues them.
         """
 
     @abstractmethod
@@ -65,7 +65,7 @@ class ObjectStore(ABC):
         """Whether there is no object below the location; folders without objects are nothing.
 
         Objects do not count when `apart_from` is true of the last part of their name. At the location itself a file
-        of the local file system counts, while an object of an object store is in nobody's way.
+        of the local file system counts, while an object of an object store is in no way a conflict.
         """
 
     @abstractmethod
@@ -73,13 +73,13 @@ class ObjectStore(ABC):
         """Delete every object below the location, and nothing else; what was deleted before is fine.
 
         `keep_going` is called before each step; what it raises ends the deletion there. Raises `InvalidLocation` when
-        the location itself is no folder, and `StoreUnavailable` when somebody keeps writing there.
+        the location itself is no folder, and `StoreUnavailable` when another process keeps writing there.
         """
 
     @abstractmethod
-    def make_folder(self, location: str) -> bool:
-        """Make the location usable as the base of a warehouse; whether it was not. Object stores have nothing to do."""
+    def create_folder(self, location: str) -> bool:
+        """Create the folder of a warehouse's base; return whether it is new. Object stores have nothing to do."""
 
     @abstractmethod
     def remove_empty_folder(self, location: str) -> None:
-        """Take back what `make_folder` made, unless something is in it by now or it is gone."""
+        """Remove the folder that `create_folder` created, unless it contains something or does not exist."""

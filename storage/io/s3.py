@@ -1,4 +1,4 @@
-"""A bucket of S3, or of a store that speaks like it."""
+"""A bucket of S3, or of a compatible store."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from storage.identity.s3 import own_keys
 from storage.io.bucket import NO_RETRIES, PAGE, Bucket, ListedPage, client_options
 from storage.io.port import ObjectNotFound
 from storage.io.store_errors import store_error, too_large_error, unavailable_error
-from storage.network.aws_clients import make_client
+from storage.network.aws_clients import create_client
 from storage.network.store_http import retry_store_call
 from storage.profiles.s3 import S3Profile
 from storage.vending.vended import Vended
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_UNTOLD: Final = re.compile(r"[^\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_IN_XML: Final = re.compile(r"[^\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What the body of DeleteObjects, an XML document, cannot hold or would change."""
 _NO_BULK: Final = frozenset({"NotImplemented", "MethodNotAllowed", "MalformedXML"})
 _STATUS_OF: Final = {"AccessDenied": 403, "MethodNotAllowed": 405, "InvalidArgument": 400, "ObjectLocked": 400}
@@ -58,7 +58,7 @@ class S3Bucket(Bucket):
         """`keys` is asked for those to sign with, and again before they end; `sends_md5` is for old stores."""
         self._profile, self._sends_md5 = profile, sends_md5
         self._keys = RefreshingValue(keys, timeout_error=StoreUnavailable)
-        self._made: tuple[Keys, Any] | None = None
+        self._cached_client: tuple[Keys, Any] | None = None
         self._location = f"s3://{profile.bucket}"
         endpoint = bucket_endpoint(profile)
         config: S3Config = {  # what is left out is taken from this server's environment
@@ -80,7 +80,7 @@ class S3Bucket(Bucket):
             config=config,
             client_options=client_options(endpoint),
             retry_config=NO_RETRIES,
-            credential_provider=_lender(self._keys),
+            credential_provider=_credential_provider(self._keys),
         )
 
     @classmethod
@@ -90,7 +90,7 @@ class S3Bucket(Bucket):
         return cls(profile, lambda: own_keys(profile, credential), sends_md5=is_old)
 
     @classmethod
-    def lent(cls, profile: S3Profile, vended: Vended) -> Self:
+    def with_vended(cls, profile: S3Profile, vended: Vended) -> Self:
         """The bucket as a client asks for it."""
         config = vended.config
         keys = Keys(
@@ -107,10 +107,10 @@ class S3Bucket(Bucket):
     def read(self, name: str, location: str, limit: int) -> bytes:
         """By botocore, as obstore would follow a redirect to any host, with the keys' token."""
         until = time.monotonic() + settings.ICEKEEPER.storage.request_timeout
-        with _refusals(location):
-            answer = self._client().get_object(Bucket=self._profile.bucket, Key=name)
-            with closing(answer["Body"]) as body:
-                if answer.get("ContentLength", 0) > limit:
+        with _translate_errors(location):
+            response = self._client().get_object(Bucket=self._profile.bucket, Key=name)
+            with closing(response["Body"]) as body:
+                if response.get("ContentLength", 0) > limit:
                     raise too_large_error(location, limit)
                 try:
                     return read_bounded(body.read, limit=limit, until=until)
@@ -120,7 +120,7 @@ class S3Bucket(Bucket):
                     raise unavailable_error("timeout", location) from None
 
     def require(self, name: str, location: str) -> None:
-        with _refusals(location):
+        with _translate_errors(location):
             self._client().head_object(Bucket=self._profile.bucket, Key=name)
 
     def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
@@ -139,11 +139,11 @@ class S3Bucket(Bucket):
             self._ask(name, partial(self._delete, name))
 
     def delete_names(self, names: Sequence[str]) -> None:
-        told = [name for name in names if not _UNTOLD.search(name)]
-        alone = [name for name in names if _UNTOLD.search(name)]
+        bulk = [name for name in names if not _NOT_IN_XML.search(name)]
+        alone = [name for name in names if _NOT_IN_XML.search(name)]
         first: CatalogError | None = None
         try:
-            if told and not self._delete_together(told):
+            if bulk and not self._delete_together(bulk):
                 alone = list(names)
         except CatalogError as error:
             first = error
@@ -167,10 +167,10 @@ class S3Bucket(Bucket):
                     return None
                 raise
 
-        answer = self._ask("", delete)
-        if answer is None:
+        response = self._ask("", delete)
+        if response is None:
             return False
-        for failed in answer.get("Errors", []):
+        for failed in response.get("Errors", []):
             code = _code(failed)
             if code != "NoSuchKey":
                 raise store_error(_STATUS_OF.get(code or "", 500), code, f"{self._location}/{failed.get('Key', '')}")
@@ -181,22 +181,22 @@ class S3Bucket(Bucket):
 
     def _ask(self, name: str, act: Callable[[], T]) -> T:
         def ask(_tried: int) -> T:
-            with _refusals(f"{self._location}/{name}"):
+            with _translate_errors(f"{self._location}/{name}"):
                 return act()
 
         return retry_store_call(ask, remaining=unlimited)
 
     def _client(self) -> Any:
-        keys, made = self._keys.current(), self._made
-        if made is None or made[0] != keys:
-            made = self._made = keys, _client(self._profile, keys, sends_md5=self._sends_md5)
-        return made[1]
+        keys, cached = self._keys.current(), self._cached_client
+        if cached is None or cached[0] != keys:
+            cached = self._cached_client = keys, _client(self._profile, keys, sends_md5=self._sends_md5)
+        return cached[1]
 
 
-def _lender(kept: RefreshingValue[Keys]) -> Callable[[], S3Credential]:
+def _credential_provider(kept: RefreshingValue[Keys]) -> Callable[[], S3Credential]:
     """As obstore asks for keys. It must not know the bucket: a circle through obstore is never taken apart."""
 
-    def lend() -> S3Credential:
+    def provide() -> S3Credential:
         keys = kept.current()
         return {
             "access_key_id": keys.access_key_id,
@@ -205,11 +205,11 @@ def _lender(kept: RefreshingValue[Keys]) -> Callable[[], S3Credential]:
             "expires_at": keys.expires_at and keys.expires_at.astimezone(UTC),  # obstore knows no zone of dateutil's
         }
 
-    return lend
+    return provide
 
 
 def _client(profile: S3Profile, keys: Keys, *, sends_md5: bool) -> Any:
-    client = make_client(
+    client = create_client(
         "s3",
         _endpoint(profile),
         region=profile.region,
@@ -230,7 +230,7 @@ def _stay_in_the_region(params: dict[str, Any], **_: Any) -> None:
 
 
 def _add_md5(params: dict[str, Any], **_: Any) -> None:
-    """In the place of the newer checksum, which old stores do not know."""
+    """Replace the newer checksum, which old stores do not support."""
     digest = hashlib.md5(params["body"], usedforsecurity=False).digest()
     params["headers"]["Content-MD5"] = base64.b64encode(digest).decode()
     params["context"].pop("checksum", None)
@@ -250,7 +250,7 @@ def bucket_endpoint(profile: S3Profile) -> str:
 
 
 def is_asked_by_path(profile: S3Profile) -> bool:
-    """Whether the bucket stands in the path: where somebody wants it so, or it cannot stand before the host."""
+    """Return whether the bucket is in the path: by the profile, or because it cannot be part of the host name."""
     host = urlsplit(_endpoint(profile)).hostname or ""
     try:
         ip_address(host)
@@ -262,7 +262,7 @@ def is_asked_by_path(profile: S3Profile) -> bool:
 
 
 @contextmanager
-def _refusals(location: str) -> Iterator[None]:
+def _translate_errors(location: str) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
@@ -272,6 +272,6 @@ def _refusals(location: str) -> Iterator[None]:
         raise unavailable_error(type(error).__name__, location) from None
 
 
-def _code(told: dict[str, Any]) -> str | None:
-    code = str(told.get("Code", ""))
+def _code(error: dict[str, Any]) -> str | None:
+    code = str(error.get("Code", ""))
     return code if _CODE.fullmatch(code) else None

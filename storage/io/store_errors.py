@@ -1,4 +1,4 @@
-"""What object stores answer when they do not do as they are told, as the refusals of the catalog.
+"""Translate error responses of object stores into errors of the catalog.
 
 Their texts hold addresses, sometimes with signatures in them, so that none goes into a message: only the store's own
 code, a word such as `SlowDown`.
@@ -17,7 +17,7 @@ from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge
 
 _STATUS = re.compile(r"\bStatus \{\n +status: ([0-9]{3}),")
 _CODE = re.compile(r"<Code>([A-Za-z.]{1,80})</Code>|\"reason\": ?\\?\"([A-Za-z]{1,80})\\?\"")
-_NO_ANSWER = re.compile(r"\bHttpError \{\n +kind: ([A-Za-z]{1,30}),")
+_NO_RESPONSE = re.compile(r"\bHttpError \{\n +kind: ([A-Za-z]{1,30}),")
 _DEBUG = "\n\nDebug source:\n"
 
 NO_BUCKET: Final = frozenset({"NoSuchBucket", "ContainerNotFound", "FilesystemNotFound", "AccountNotFound"})
@@ -36,7 +36,7 @@ class NotImplementedByStore(StoreRefused):
 
 
 def store_error(status: int, code: str | None, location: str) -> CatalogError:
-    """What an answer other than success means for the object at `location`."""
+    """Return the error for a response other than success about the object at `location`."""
     said = code or f"status {status}"
     if code in NO_BUCKET:
         return StoreRefused(f"The bucket of {location} does not exist: {said}")
@@ -57,7 +57,7 @@ def too_large_error(location: str, limit: int) -> ObjectTooLarge:
 
 
 def unavailable_error(why: str, location: str) -> StoreUnavailable:
-    return StoreUnavailable(f"The object store did not answer for {location}: {why}")
+    return StoreUnavailable(f"The object store did not respond for {location}: {why}")
 
 
 def obstore_error(error: Exception, location: str) -> CatalogError:
@@ -76,5 +76,5 @@ def obstore_error(error: Exception, location: str) -> CatalogError:
         return InvalidLocation(f"Location {location!r} cannot be the name of an object")
     if isinstance(error, UnauthenticatedError):
         return StoreAccessDenied(f"There is no credential to ask for {location} with")
-    no_answer = _NO_ANSWER.search(described)
-    return unavailable_error(no_answer[1].lower() if no_answer else type(error).__name__, location)
+    no_response = _NO_RESPONSE.search(described)
+    return unavailable_error(no_response[1].lower() if no_response else type(error).__name__, location)

@@ -32,10 +32,10 @@ from storage.secrets.credentials import stored_credential
 from storage.storage import WarehouseStorage
 from storage.vending.vended import Vended
 
-MOST_OPEN: Final = 512
+MAX_OPEN_STORES: Final = 512
 """Stores with their connections. None is out of date: a change of a warehouse gives its storage another key."""
 
-_open: LRUCache[tuple[UUID, int], ObjectStore] = LRUCache(MOST_OPEN)
+_open: LRUCache[tuple[UUID, int], ObjectStore] = LRUCache(MAX_OPEN_STORES)
 _opening = Lock()
 
 
@@ -74,7 +74,7 @@ def open_store(profile: Profile, credential: Credential | None) -> ObjectStore:
 def open_vended_store(profile: Profile, vended: Vended) -> RemoteStore:
     """The store as a client sees it that was given `vended`. Raises as `open_store`."""
     require_permitted_addresses(profile, None)
-    return RemoteStore(_lent_bucket(profile, vended), profile.location)
+    return RemoteStore(_vended_bucket(profile, vended), profile.location)
 
 
 def _own_bucket(profile: Profile, credential: Credential | None) -> Bucket:
@@ -95,20 +95,20 @@ def _own_bucket(profile: Profile, credential: Credential | None) -> Bucket:
     raise AssertionError(f"no store of type {profile.type}")
 
 
-def _lent_bucket(profile: Profile, vended: Vended) -> Bucket:
+def _vended_bucket(profile: Profile, vended: Vended) -> Bucket:
     match profile:
         case S3Profile() | StackitProfile():
             from storage.io.s3 import S3Bucket
 
-            return S3Bucket.lent(profile.as_s3(), vended)
+            return S3Bucket.with_vended(profile.as_s3(), vended)
         case AdlsProfile() | OneLakeProfile():
             from storage.io.azure import AzureContainer
 
-            return AzureContainer.lent(profile, vended)
+            return AzureContainer.with_vended(profile, vended)
         case GcsProfile():
             from storage.io.gcs import GcsBucket
 
-            return GcsBucket.lent(profile, vended)
+            return GcsBucket.with_vended(profile, vended)
     raise AssertionError(f"no store of type {profile.type}")
 
 
@@ -121,9 +121,9 @@ def _open_local() -> LocalStore:
 
 @contextmanager
 def create_base_folder(storage_profile: dict[str, Any], location: str) -> Iterator[None]:
-    """The location can be the base of a warehouse, for which only folders must be made.
+    """Create the base folder of a local warehouse; other stores need none.
 
-    One that was made is taken away again when what follows fails. Should another warehouse be there by then, its
+    A folder that is new is removed when what follows fails. Should another warehouse be there by then, its
     folder comes back with the first file. Raises `StoreRefused` where the folder of local warehouses is missing or
     cannot be written to.
     """
@@ -132,7 +132,7 @@ def create_base_folder(storage_profile: dict[str, Any], location: str) -> Iterat
         return
     store = _open_local()
     try:
-        is_new = store.make_folder(location)
+        is_new = store.create_folder(location)
     except (ObjectNotFound, StoreUnavailable):
         problem = unwritable_storage(settings.ICEKEEPER.local_storage_root)
         if problem is not None:

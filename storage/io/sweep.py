@@ -10,10 +10,10 @@ from typing import Final
 from storage.errors import StoreUnavailable
 from storage.io.bucket import Bucket
 
-MOST_LOOKS: Final = 10
-"""At one folder, each of which found something to delete: then somebody writes there faster than it is emptied."""
-MOST_FOLDERS: Final = 10_000
-"""That are remembered of one look."""
+MAX_PASSES: Final = 10
+"""Passes over one folder that each found something to delete: then a client writes faster than it is emptied."""
+MAX_FOLDERS: Final = 10_000
+"""Folders that one pass collects."""
 FOLDERS_AT_ONCE: Final = 50
 """That are removed between two calls of `keep_going`."""
 
@@ -25,7 +25,7 @@ def sweep(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> None
     under way have ended. Raises as the bucket does.
     """
     looks = 0
-    while looks < MOST_LOOKS:
+    while looks < MAX_PASSES:
         deleted, folders = _delete_listed(bucket, prefix, keep_going)
         if not deleted and not folders:
             if bucket.is_folder(own := prefix.removesuffix("/")):
@@ -36,13 +36,13 @@ def sweep(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> None
             keep_going()
             removed += bucket.remove_folders(together)
         looks += bool(deleted) or not removed  # folders in folders are removed by several looks
-    raise StoreUnavailable("The object store failed: somebody keeps writing there")
+    raise StoreUnavailable("The object store failed: a client keeps writing there")
 
 
 def _delete_listed(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> tuple[int, list[str]]:
     """Delete every object that one look finds; how many calls it took, and the folders that were seen, inner first.
 
-    Of many folders not all are remembered.
+    At most `MAX_FOLDERS` folders are collected.
     """
     keep_going()
     bucket.prepare()
@@ -51,7 +51,7 @@ def _delete_listed(bucket: Bucket, prefix: str, keep_going: Callable[[], object]
     folders: list[str] = []
     with ThreadPoolExecutor(bucket.calls_at_once, thread_name_prefix="sweep") as pool:
         for listed in bucket.list_names(prefix):
-            folders += listed.folders[: MOST_FOLDERS - len(folders)]
+            folders += listed.folders[: MAX_FOLDERS - len(folders)]
             for together in _pieces(listed.names, bucket.deleted_at_once):
                 keep_going()
                 if len(under_way) >= bucket.calls_at_once:
@@ -66,7 +66,7 @@ def _delete_listed(bucket: Bucket, prefix: str, keep_going: Callable[[], object]
 
 
 def delete_all(bucket: Bucket, names: Sequence[str]) -> None:
-    """Delete these objects; those that are not there are fine. When a call fails, the others are made all the same.
+    """Delete these objects; those that are not there are fine. When a call fails, the others are still sent.
 
     Raises what one of them raised.
     """

@@ -8,8 +8,8 @@ from icekeeper.kernel.ids import new_id
 class Secret(models.Model):
     """What only the server may know, encrypted. Never changed: a new secret is a new row.
 
-    `key_id` names the key (`storage.secrets.keyring`), null in rows of versions that did not note it. Only another key
-    writes a row anew.
+    `key_id` names the key (`storage.secrets.keyring`), null in rows of versions that did not note it. Only a key
+    rotation rewrites a row.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)

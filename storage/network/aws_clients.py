@@ -39,7 +39,7 @@ class AwsResponseNotRead(HTTPClientError):  # type: ignore[misc]  # botocore has
     fmt = "The response {error}"
 
 
-def make_client(
+def create_client(
     service: str, endpoint: str | None, *, region: str, keys: tuple[str, str, str | None], **options: Any
 ) -> Any:
     """Create a client of `service` that does not retry.

@@ -1,6 +1,6 @@
 """Which servers this one connects to because a storage profile or a credential says so.
 
-Who may make a warehouse chooses addresses that the server then sends requests to, from inside the operator's network.
+The creator of a warehouse chooses addresses that the server then connects to, from inside the operator's network.
 What an address may be is the operator's to say (`ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS` and its like); what no store is
 at, such as the metadata services of clouds, is refused always (`icekeeper.kernel.http.network_addresses`).
 """
@@ -28,7 +28,7 @@ class EndpointNotPermitted(BadRequest):
 
 
 def require_permitted_address(address: str, member: str = "endpoint") -> None:
-    """To be called before this server connects to an address, whoever gave it: its name is looked up, for a bounded
+    """To be called before this server connects to an address, from any source: its name is looked up, for a bounded
     time.
 
     Raises `EndpointNotPermitted` (400), `StoreUnavailable` (503) when the name leads nowhere.
@@ -55,7 +55,7 @@ def require_listed_address(address: str, member: str) -> None:
 
 
 def require_harmless_address(address: str, member: str) -> None:
-    """For names below one that is listed, or that nobody connects to. Raises `EndpointNotPermitted` (400)."""
+    """For names below a listed one, or that this server does not connect to. Raises `EndpointNotPermitted` (400)."""
     _looked_up(read_endpoint(address, member), member)
 
 
@@ -66,7 +66,9 @@ def read_endpoint(address: str, member: str) -> Endpoint:
     except UnusableAddress as complaint:
         raise EndpointNotPermitted(f"{member}: {complaint}") from None
     if endpoint.scheme == "http" and not settings.ICEKEEPER.storage.allow_http_endpoints:
-        raise EndpointNotPermitted(f"{member}: must be an https address, says the server's operator")
+        raise EndpointNotPermitted(
+            f"{member}: http endpoints are not allowed (ICEKEEPER__STORAGE__ALLOW_HTTP_ENDPOINTS)"
+        )
     return endpoint
 
 

@@ -91,7 +91,7 @@ def _of_s3(profile: S3Profile, given: Check) -> Iterator[tuple[Check, str, str]]
 
 def _aws(service: str, profile: S3Profile) -> str:
     if not re.fullmatch("[A-Za-z0-9-]{1,63}", profile.region):
-        raise InvalidMember("region", "must be letters, digits and hyphens at AWS, whose addresses are made of it")
+        raise InvalidMember("region", "must be letters, digits and hyphens at AWS, whose addresses contain it")
     return aws_address(service, profile.region)
 
 

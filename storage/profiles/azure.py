@@ -14,7 +14,7 @@ from storage.documents import Address, InvalidMember, Seconds, StorageDocument, 
 from storage.profiles.layout import DefaultLayout
 from storage.profiles.profile import Profile
 
-LONGEST_PREFIX = 512
+MAX_PREFIX_BYTES = 512
 DEFAULT_HOST = "dfs.core.windows.net"
 DEFAULT_AUTHORITY_HOST = "https://login.microsoftonline.com/"
 ONELAKE_HOST = "dfs.fabric.microsoft.com"
@@ -53,7 +53,7 @@ def _uuid(text: str) -> str:
 
 
 def _directory(text: str | None) -> str | None:
-    folder = folder_up_to(LONGEST_PREFIX)(text)
+    folder = folder_up_to(MAX_PREFIX_BYTES)(text)
     if text is not None and folder is None:
         raise ValueError("must not be empty")
     if folder is not None and "%" in folder:
@@ -61,7 +61,9 @@ def _directory(text: str | None) -> str | None:
     return folder
 
 
-KeyPrefix = Annotated[str | None, Field(max_length=4 * LONGEST_PREFIX), AfterValidator(folder_up_to(LONGEST_PREFIX))]
+KeyPrefix = Annotated[
+    str | None, Field(max_length=4 * MAX_PREFIX_BYTES), AfterValidator(folder_up_to(MAX_PREFIX_BYTES))
+]
 Uuid = Annotated[str, Field(max_length=36), AfterValidator(_uuid)]
 
 
@@ -97,7 +99,7 @@ class AdlsProfile(Profile):
         return base + (f"/{self.key_prefix}" if self.key_prefix else "")
 
     def settled(self, credential: Credential | None) -> Self:
-        """With the server's own identity the host has its usual name: by another one nobody would find out that there
+        """With the server's own identity the host has its usual name: by another one it would not be noticed that there
         are files of another warehouse."""
         super().settled(credential)
         if isinstance(credential, AzureSystemIdentity) and not _OF_AZURE.fullmatch(self.host):
@@ -139,8 +141,8 @@ class OneLakeProfile(Profile):
     workspace_id: Uuid
     lakehouse_id: Uuid
     top_level_folder: Literal["Files", "Tables"] = "Files"
-    directory_rel_path: Annotated[str | None, Field(max_length=4 * LONGEST_PREFIX), AfterValidator(_directory)] = Field(
-        None, description="Folder below the top-level one; default: that one itself"
+    directory_rel_path: Annotated[str | None, Field(max_length=4 * MAX_PREFIX_BYTES), AfterValidator(_directory)] = (
+        Field(None, description="Folder below the top-level one; default: that one itself")
     )
     endpoint_mode: EndpointMode = DefaultEndpoint.model_construct(type="default")
     authority_host: Address = Field(DEFAULT_AUTHORITY_HOST, description="Where tokens of Entra ID come from")

@@ -1,6 +1,6 @@
-"""Where new namespaces and tables lie when nobody chooses: as the `storage-layout` of their warehouse says.
+"""Default locations of new namespaces and tables, by the `storage-layout` of their warehouse.
 
-A layout counts for what is made from now on: what is there keeps its location. All locations are in compared form.
+A layout applies to new objects: existing ones keep their location. All locations are in compared form.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_KEY_BYTES: Final = 950
 def namespace_location(profile: dict[str, Any], *, base: str, parent: str | None, name: str, namespace_id: UUID) -> str:
     """Of a new namespace in a warehouse at `base`: below that of its `parent`, or else just `base`, with all others.
 
-    Raises `InvalidLocation` for a name of which the layout makes no location.
+    Raises `InvalidLocation` for a name from which the layout builds no valid location.
     """
     layout = profile.get("storage-layout") or {}
     if layout.get("type") != "full-hierarchy":
@@ -33,22 +33,22 @@ def namespace_location(profile: dict[str, Any], *, base: str, parent: str | None
 def tabular_location(profile: dict[str, Any], *, base: str, folder: str, name: str, tabular_id: object) -> str:
     """Of a new table, view or generic table in the `folder` of its namespace.
 
-    Raises `InvalidLocation` for a name of which the layout makes no location.
+    Raises `InvalidLocation` for a name from which the layout builds no valid location.
     """
     template = (profile.get("storage-layout") or {}).get("tabular")
     return f"{folder}/{tabular_id}" if template is None else _below(folder, template, name, tabular_id, base=base)
 
 
 def _below(folder: str, template: str, name: str, id_: object, *, base: str) -> str:
-    """The id comes first and every other character of the name is encoded, so a name holds no place and no slash."""
+    """The id is inserted first and the name is percent-encoded, so a name contains no placeholder and no slash."""
     segment = template.replace("{uuid}", str(id_)).replace("{name}", quote(name, safe=""))
     location = f"{folder}/{segment}"
     try:
         _require_takes(location, segment, base)
-    except InvalidLocation as refusal:
+    except InvalidLocation as error:
         raise InvalidLocation(
-            f"The storage-layout of the warehouse makes the folder {segment[:300]!r} of the name {name!r}: "
-            f"{refusal.message}. Choose a location, or another name"
+            f"The storage-layout of the warehouse builds the folder {segment[:300]!r} from the name {name!r}: "
+            f"{error.message}. Choose a location, or another name"
         ) from None
     return location
 

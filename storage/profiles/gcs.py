@@ -11,7 +11,7 @@ from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
 from storage.documents import folder_up_to, matching
 from storage.profiles.profile import Profile
 
-LONGEST_PREFIX = 896
+MAX_PREFIX_BYTES = 896
 _FORBIDDEN_FOLDER = ".well-known/acme-challenge"
 
 _is_bucket = matching(
@@ -31,7 +31,7 @@ def _bucket(text: str) -> str:
 
 
 def _prefix(text: str | None) -> str | None:
-    folder = folder_up_to(LONGEST_PREFIX)(text)
+    folder = folder_up_to(MAX_PREFIX_BYTES)(text)
     if folder is not None and f"{folder}/".startswith(f"{_FORBIDDEN_FOLDER}/"):
         raise ValueError(f"must not be in {_FORBIDDEN_FOLDER}")
     return folder
@@ -46,7 +46,7 @@ class GcsProfile(Profile):
 
     type: Literal["gcs"]
     bucket: Annotated[str, Field(max_length=256), AfterValidator(_bucket)]
-    key_prefix: Annotated[str | None, Field(max_length=4 * LONGEST_PREFIX), AfterValidator(_prefix)] = Field(
+    key_prefix: Annotated[str | None, Field(max_length=4 * MAX_PREFIX_BYTES), AfterValidator(_prefix)] = Field(
         None, description="Folder in the bucket; default: the bucket itself"
     )
     sts_enabled: bool = Field(default=True, description="Whether clients get temporary credentials")

@@ -34,10 +34,10 @@ CREDENTIAL_TYPES: Final = {
 def read_profile(
     document: dict[str, Any], credential: Credential | None, *, before: dict[str, Any] | None = None
 ) -> Profile:
-    """The profile that a request asks for together with `credential`, in the place of `before` if that is given.
+    """Read the profile of a request together with `credential`, as the replacement of `before` if that is given.
 
     `as_json` and `location` of it go into the warehouse's row; `before` is what was stored there. Raises `BadRequest`
-    naming the member at fault, `InvalidMember`, `MissingCredential`, `InvalidLocation`; and in the place of another
+    naming the member at fault, `InvalidMember`, `MissingCredential`, `InvalidLocation`; and when it replaces another
     `IncompatibleProfiles` when that is of another type, `UpdateError` when the files would have to move.
     """
     profile = parse_profile(document)
@@ -60,7 +60,7 @@ def read_stored_profile(document: dict[str, Any]) -> Profile:
 def read_declared_profile(document: dict[str, Any], credential_type: str | None) -> Profile:
     """The profile as it would be stored beside a credential of that type, which is not looked at; none is needed.
 
-    Raises `BadRequest`, also for a member that requests may have and nobody knows, or `InvalidMember`.
+    Raises `BadRequest`, also for unknown members, which requests may have, or `InvalidMember`.
     """
     profile = parse_profile(document)
     unknown = unknown_members(type(profile), document)

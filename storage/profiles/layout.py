@@ -10,12 +10,12 @@ from pydantic import AfterValidator, Field
 from storage.documents import StorageDocument
 
 MAX_TEMPLATE_LENGTH = 256
-_PLACES = ("{uuid}", "{name}")
+_PLACEHOLDERS = ("{uuid}", "{name}")
 
 
 def _template(text: str) -> str:
-    """One path segment with at least one of the places `{uuid}` and `{name}`."""
-    if not any(place in text for place in _PLACES):
+    """One path segment with at least one of the placeholders `{uuid}` and `{name}`."""
+    if not any(placeholder in text for placeholder in _PLACEHOLDERS):
         raise ValueError("must hold {uuid} or {name}")
     literal = text.replace("{uuid}", "").replace("{name}", "")
     if not re.fullmatch(r"[A-Za-z0-9_.~=+@ -]*", literal):

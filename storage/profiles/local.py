@@ -1,4 +1,4 @@
-"""The `local` storage profile: a folder of this machine. Meant for laptops and tests; no peer of ours has it.
+"""The `local` storage profile: a folder of this machine. Meant for laptops and tests; Lakekeeper does not have it.
 
 `{"type": "local", "path": "/srv/warehouses/demo"}`: the folder must lie in `ICEKEEPER__LOCAL_STORAGE_ROOT`.
 `verify-metadata-on-load` (default true), `allow-non-empty-locations` (default false): see `storage.profiles.options`.
@@ -84,7 +84,8 @@ class LocalProfile(Profile):
     type: Literal["local"]
     path: Annotated[str, AfterValidator(_below_root)] = Field(description="Absolute path of the folder")
     verify_metadata_on_load: bool = Field(
-        default=True, description="Answer 404 when the metadata file of a table is gone, instead of what it said"
+        default=True,
+        description="Respond 404 when the metadata file of a table is missing, instead of with its content",
     )
     allow_non_empty_locations: bool = Field(
         default=False, description="Let a new table be put at a location that holds files already"

@@ -1,4 +1,4 @@
-"""Where the files of a warehouse are, as one text that the texts of all in, around and at it can be found by."""
+"""Keys of locations: one text a warehouse, by which warehouses in, around and at the same location are found."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from storage.profiles.s3_address import store_at
 
 
 def build_location_key(profile: dict[str, Any], location: str) -> str:
-    """The store, as a digest, and the folder in it: `<32 hex digits>/a/b/`, for a stored profile and its location.
+    """Return the store as a digest and the folder in it, `<32 hex digits>/a/b/`, for a stored profile and its location.
 
-    Places are stored: another form of them needs a migration.
+    Keys are stored: another form of them needs a migration.
     """
     digest = blake2b(repr(_store(profile)).encode(), digest_size=16).hexdigest()
     return f"{digest}{_folder(location)}/"
 
 
 def keys_overlap(one: str, other: str) -> bool:
-    """Whether two warehouses at these places have files in common."""
+    """Return whether two warehouses with these keys have files in common."""
     return one.startswith(other) or other.startswith(one)
 
 
-def ancestor_keys(place: str) -> list[str]:
-    """The places that `place` lies in, the whole store first and itself last."""
-    return list(accumulate(re.findall(r"[^/]*/", place)))
+def ancestor_keys(key: str) -> list[str]:
+    """Return the keys of all locations that contain `key`, the whole store first and `key` itself last."""
+    return list(accumulate(re.findall(r"[^/]*/", key)))
 
 
-def descendant_key_range(place: str) -> tuple[str, str]:
-    """The first place at or in `place`, and the first one behind them all, in the order of bytes."""
-    return place, f"{place.removesuffix('/')}0"
+def descendant_key_range(key: str) -> tuple[str, str]:
+    """Return the bounds of all keys that begin with `key`, in byte order: the first, and the first after them."""
+    return key, f"{key.removesuffix('/')}0"
 
 
 def _store(profile: dict[str, Any]) -> tuple[object, ...]:

@@ -44,7 +44,7 @@ class Profile(StorageDocument):
     type: str
     storage_layout: StorageLayout | None = Field(
         None,
-        description="Where new namespaces and tables lie unless somebody chooses; default: each table in the "
+        description="Default locations of new namespaces and tables; default: each table in the "
         "warehouse, in a folder named by its UUID. An update without it leaves it as it is",
     )
 
@@ -87,7 +87,7 @@ class Profile(StorageDocument):
         return self
 
     def following(self, before: Self) -> Self:
-        """The profile in the place of `before`, from which it takes over what a request may leave out.
+        """Return the profile as the replacement of `before`, from which it takes over what a request may leave out.
 
         Both are completed. Raises `UpdateError` when the files would have to move.
         """

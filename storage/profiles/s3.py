@@ -1,4 +1,4 @@
-"""The storage profiles `s3`, for AWS and what speaks like it, and `stackit`."""
+"""The storage profiles `s3`, for AWS and compatible stores, and `stackit`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from storage.network.endpoints import is_listed, read_endpoint
 from storage.profiles.profile import Profile
 from storage.profiles.s3_address import is_service_of_aws, without_bucket
 
-LONGEST_PREFIX = 896
-MOST_TAGS = 50
+MAX_PREFIX_BYTES = 896
+MAX_TAGS = 50
 
 _is_bucket = matching(
     r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
@@ -40,7 +40,9 @@ _is_group = matching(
     r"urn:sgws:identity::[0-9]+:group/[^/\s]+", "must be as urn:sgws:identity::87066461224079950546:group/name"
 )
 
-KeyPrefix = Annotated[str | None, Field(max_length=4 * LONGEST_PREFIX), AfterValidator(folder_up_to(LONGEST_PREFIX))]
+KeyPrefix = Annotated[
+    str | None, Field(max_length=4 * MAX_PREFIX_BYTES), AfterValidator(folder_up_to(MAX_PREFIX_BYTES))
+]
 
 
 def _flavor(given: Any) -> Any:
@@ -48,8 +50,8 @@ def _flavor(given: Any) -> Any:
 
 
 def _tags(tags: dict[str, str]) -> dict[str, str]:
-    if len(tags) > MOST_TAGS:
-        raise ValueError(f"must not be more than {MOST_TAGS}")
+    if len(tags) > MAX_TAGS:
+        raise ValueError(f"must not be more than {MAX_TAGS}")
     if not all(0 < len(plain(key)) <= 128 and len(plain(value)) <= 256 for key, value in tags.items()):  # noqa: PLR2004
         raise ValueError("keys must have 1 to 128 characters, values at most 256")
     return tags
@@ -68,7 +70,7 @@ _REGION: Final = re.compile("(?![0-9]+$)(?!-)[A-Za-z0-9-]{1,63}(?<!-)")
 
 
 class S3Profile(Profile):
-    """A bucket of AWS S3 or of a store that speaks like it."""
+    """A bucket of AWS S3 or of a compatible store."""
 
     fixed: ClassVar = ("bucket", "key_prefix")
     credentials: ClassVar = (S3AccessKey, S3SystemIdentity, CloudflareR2, AliyunOss)
@@ -95,7 +97,7 @@ class S3Profile(Profile):
         None, description="Whether new locations may begin with s3a:// or s3n://; an update without it leaves it"
     )
     push_s3_delete_disabled: bool = Field(
-        default=True, description="Whether clients are told not to delete files in a soft-delete warehouse"
+        default=True, description="Whether clients are configured not to delete files in a soft-delete warehouse"
     )
     aws_kms_key_arn: OptionalText = Field(None, description="The key that objects are encrypted with")
     legacy_md5_behavior: bool | None = Field(None, description="Send Content-MD5, for old stores")
@@ -182,7 +184,7 @@ class StackitProfile(Profile):
     sts_token_validity_seconds: Seconds = 3600
     remote_signing_enabled: bool = Field(default=True, description="Whether the server signs requests of clients")
     push_s3_delete_disabled: bool = Field(
-        default=True, description="Whether clients are told not to delete files in a soft-delete warehouse"
+        default=True, description="Whether clients are configured not to delete files in a soft-delete warehouse"
     )
 
     @property
@@ -190,7 +192,7 @@ class StackitProfile(Profile):
         return f"s3://{self.bucket}" + (f"/{self.key_prefix}" if self.key_prefix else "")
 
     def as_s3(self) -> S3Profile:
-        """The profile of the same bucket as of any store that speaks like S3."""
+        """The profile of the same bucket as of any S3-compatible store."""
         return S3Profile.model_construct(
             type="s3",
             bucket=self.bucket,
@@ -224,7 +226,7 @@ class StackitProfile(Profile):
 
 def require_known_to_operator(profile: S3Profile) -> None:
     """That the server's own identity is shown to AWS alone, and to whom its operator lists in `allowed_endpoints`: who
-    makes a warehouse must not choose who gets to see it. Raises `InvalidMember`, `EndpointNotPermitted`."""
+    creates a warehouse must not choose who gets to see it. Raises `InvalidMember`, `EndpointNotPermitted`."""
     for member, address in (("endpoint", profile.endpoint), ("sts-endpoint", profile.sts_endpoint)):
         if address is None:
             continue
@@ -241,7 +243,7 @@ def _require_member(profile: S3Profile, field: str, *, because: str) -> None:
 
 
 def _without_bucket(endpoint: str | None, bucket: str) -> str | None:
-    """An endpoint of which people took the address of the bucket."""
+    """An endpoint that was given as the address of the bucket."""
     if endpoint is None:
         return None
     try:

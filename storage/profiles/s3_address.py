@@ -1,4 +1,4 @@
-"""The addresses of S3 and of stores that speak like it: one store is spelled in many ways."""
+"""Addresses of S3 and of compatible stores: one store has many spellings."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _SERVICE_OF_AWS = re.compile(
 
 
 def is_service_of_aws(host: str) -> bool:
-    """Whether nobody but AWS can answer there, with S3 or STS. `is_of_aws` takes buckets and names of customers, too,
+    """Return whether only AWS can respond there, with S3 or STS. `is_of_aws` takes buckets and names of customers, too,
     as `s3-a-1.eu-west-1.elb.amazonaws.com` is."""
     return _SERVICE_OF_AWS.fullmatch(host.lower().removesuffix(".")) is not None
 
 
 def all_of_aws(*addresses: str | None) -> bool:
-    """Whether nobody but AWS can answer at any of the addresses; None stands for that of AWS."""
+    """Return whether only AWS can respond at any of the addresses; None stands for that of AWS."""
     return all(each is None or is_service_of_aws(urlsplit(each).hostname or "") for each in addresses)
 
 
@@ -34,7 +34,7 @@ def holds_pattern(folder: str) -> bool:
 
 
 def is_of_aws(host: str) -> bool:
-    """Whether S3 itself answers there: at a region's name, at a bucket's, at an endpoint in somebody's network."""
+    """Return whether S3 itself responds there: at the name of a region, a bucket, or a private endpoint."""
     return _AWS.fullmatch(host.lower().rstrip(".")) is not None
 
 
@@ -46,7 +46,7 @@ def aws_address(service: str, region: str) -> str:
 def store_at(address: str | None, bucket: str) -> str | None:
     """One text for all addresses of the store that `bucket` is asked for at; None for AWS.
 
-    The buckets of AWS have their names once in the world, and regions tell them apart nowhere: most stores take any.
+    The buckets of AWS have their names once in the world, and regions do not distinguish them: most stores take any.
     Neither does the scheme, nor that the bucket's name stands before the host's.
     """
     if address is None:
@@ -61,14 +61,14 @@ def store_at(address: str | None, bucket: str) -> str | None:
 
 
 def without_bucket(address: str, bucket: str) -> str:
-    """`address` with a slash as its path, where people took that of the bucket. Raises ValueError for another path.
+    """Return `address` with a slash as its path, also if it is that of the bucket. Raises ValueError for another path.
 
     The bucket is taken from before the host's name only at AWS: elsewhere a host may be called as the bucket is.
     """
     parts = urlsplit(address)
     if parts.path.rstrip("/").removesuffix(f"/{bucket}"):
         raise ValueError("must not have a path")
-    place, host = parts.netloc, parts.netloc.removeprefix(f"{bucket}.")
-    if host != place and is_of_aws(urlsplit(f"//{host}").hostname or ""):
-        place = host
-    return f"{parts.scheme}://{place}/"
+    netloc, host = parts.netloc, parts.netloc.removeprefix(f"{bucket}.")
+    if host != netloc and is_of_aws(urlsplit(f"//{host}").hostname or ""):
+        netloc = host
+    return f"{parts.scheme}://{netloc}/"

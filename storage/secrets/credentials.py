@@ -15,7 +15,7 @@ from storage.models import Warehouse
 from storage.secrets.keeping import read_secret
 from storage.secrets.port import SecretMissing
 
-MOST_KEPT: Final = 1024
+MAX_CACHED_CREDENTIALS: Final = 1024
 """Credentials in memory. None can be out of date: a secret is never changed, and one that is gone is not asked for."""
 
 
@@ -23,7 +23,7 @@ class CredentialChanged(Busy):
     """The row of the warehouse that the caller read names a secret that is deleted meanwhile."""
 
 
-@cached(LRUCache(MOST_KEPT), lock=Lock())
+@cached(LRUCache(MAX_CACHED_CREDENTIALS), lock=Lock())
 def _kept(secret_id: UUID) -> Credential:
     return read_credential(read_secret(secret_id))
 

@@ -18,13 +18,13 @@ _COST: Final = 2**14
 
 
 class WrongKey(Exception):
-    """What was encrypted cannot be read with any of the keys, or somebody changed it."""
+    """What was encrypted cannot be read with any of the keys, or was changed."""
 
 
 class KeyRing:
     """Encrypts with the key that the first of `texts` stands for, and reads what was encrypted with any of them.
 
-    At least one text is needed. `first_id` names the first key, `ids` all of them: digests that tell keys apart, and
+    At least one text is needed. `first_id` names the first key, `ids` all of them: digests that identify keys, and
     nothing of the texts.
     """
 

@@ -11,7 +11,7 @@ from icekeeper.kernel.errors.types import CatalogError
 
 
 class SecretStoreNotConfigured(CatalogError):
-    """This server has no place where a secret would be safe. The message says which setting makes one."""
+    """No secret store is configured. The message names the settings for one."""
 
     status: ClassVar = 412
     wire_type: ClassVar = "SecretStoreNotConfigured"
@@ -63,7 +63,7 @@ class SecretStore(ABC):
 
     @abstractmethod
     def delete(self, secret_id: UUID) -> None:
-        """Forget it; one that is not there is fine."""
+        """Delete it; no error if it does not exist."""
 
     @abstractmethod
     def ids(self) -> Iterator[UUID]:

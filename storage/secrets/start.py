@@ -33,11 +33,11 @@ def require_readable_secrets() -> None:
             "Warehouses have credentials, and none is where LAKEKEEPER__SECRET_BACKEND says. Set it, and what belongs "
             "to it, to what they were; docs/secrets.md says how credentials are moved"
         )
-    logger.warning("credentials of warehouses are still in their former place: manage.py move_secrets moves them")
+    logger.warning("credentials of warehouses are still in the former secret store: manage.py move_secrets moves them")
 
 
 def _has(store: SecretStore, secret_id: UUID) -> bool:
-    """Also when nobody can tell now."""
+    """Also when the secret store cannot be reached now."""
     try:
         with suppress(SecretStoreUnavailable):
             store.get(secret_id)

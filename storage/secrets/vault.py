@@ -1,4 +1,4 @@
-"""Secrets in Vault, or what speaks like it: in a secrets engine `kv` of version 2, one entry each."""
+"""Secrets in Vault, or a compatible server: in a secrets engine `kv` of version 2, one entry each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger("icekeeper.secrets")
 
 
 class VaultSecrets(SecretStore):
-    """At `<mount>/data/<folder>/<id>`. Every call raises `SecretStoreUnavailable` (503) when Vault does not answer."""
+    """At `<mount>/data/<folder>/<id>`. Every call raises `SecretStoreUnavailable` (503) when Vault does not respond."""
 
     shares_transactions: ClassVar = False
 
@@ -43,13 +43,13 @@ class VaultSecrets(SecretStore):
     def get(self, secret_id: UUID) -> dict[str, Any]:
         path = self._path(secret_id)
         try:
-            answer = self._session.call(
+            response = self._session.call(
                 lambda client: self._kv(client).read_secret_version(path, raise_on_deleted_version=True, **self._at)
             )
         except InvalidPath:
             raise SecretMissing(f"There is no secret {secret_id} in Vault at {self._mount}/data/{path}") from None
         try:
-            document = answer["data"]["data"]
+            document = response["data"]["data"]
         except (KeyError, TypeError):
             document = None
         if not isinstance(document, dict):
@@ -58,19 +58,19 @@ class VaultSecrets(SecretStore):
 
     def delete(self, secret_id: UUID) -> None:
         path = self._path(secret_id)
-        # Whoever changed the warehouse waits for this: once is enough, check_secrets finds what is left.
+        # The request waits for this, so there is no retry: check_secrets finds what remains.
         self._session.call(
             lambda client: self._kv(client).delete_metadata_and_all_versions(path, **self._at), retries=0
         )
 
     def ids(self) -> Iterator[UUID]:
         try:
-            answer = self._session.call(lambda client: self._kv(client).list_secrets(self._folder, **self._at))
+            response = self._session.call(lambda client: self._kv(client).list_secrets(self._folder, **self._at))
         except InvalidPath:
             return
-        for key in answer["data"]["keys"]:
+        for key in response["data"]["keys"]:
             secret_id = parse_id(key)
-            if secret_id is not None:  # somebody else's otherwise
+            if secret_id is not None:  # else it is not ours
                 yield secret_id
 
     def _path(self, secret_id: UUID) -> str:

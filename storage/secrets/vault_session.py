@@ -1,4 +1,4 @@
-"""Signed in to Vault: one token a process, renewed before it ends, made anew when it was taken away."""
+"""The session with Vault: one token a process, renewed before it expires, replaced when it was revoked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, TypeVar
 import hvac
 import requests
 from django.conf import settings
-from hvac import exceptions as refusals
+from hvac import exceptions as vault_errors
 
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.request import deadline
@@ -26,18 +26,18 @@ logger = logging.getLogger("icekeeper.secrets")
 RENEWED_AFTER: Final = 2 / 3
 """Of a token's life."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
-LARGEST_TOKEN: Final = 65_536
+FIRST_PAUSE, MAX_PAUSE = 0.1, 2.0
+MAX_TOKEN_BYTES: Final = 65_536
 
 _MOMENTARY: Final = (
     requests.ConnectionError,
     requests.Timeout,
-    refusals.RateLimitExceeded,
-    refusals.InternalServerError,
-    refusals.VaultDown,
-    refusals.VaultNotInitialized,
-    refusals.BadGateway,
-    refusals.UnexpectedError,  # any status that hvac has no name for, such as 504
+    vault_errors.RateLimitExceeded,
+    vault_errors.InternalServerError,
+    vault_errors.VaultDown,
+    vault_errors.VaultNotInitialized,
+    vault_errors.BadGateway,
+    vault_errors.UnexpectedError,  # any status that hvac has no name for, such as 504
 )
 
 
@@ -122,7 +122,7 @@ class VaultSession:
         Raises hvac's `InvalidPath` for what is not there, `SecretStoreUnavailable` (503), and
         `SecretStoreNotConfigured` (412) when Vault refuses.
         """
-        return self._patiently(lambda: self._asked(lambda client: _followed_nowhere(ask(client))), retries)
+        return self._patiently(lambda: self._asked(lambda client: _require_no_redirect(ask(client))), retries)
 
     def sign_in(self) -> None:
         """Raises as `call`."""
@@ -132,16 +132,16 @@ class VaultSession:
         used = self._signed_in()
         try:
             return ask(used.client)
-        except refusals.Forbidden:
+        except vault_errors.Forbidden:
             if self._is_alive(used):
                 raise SecretStoreNotConfigured(
                     "Vault does not let this server do that: its policy must allow create, read, update, delete and "
                     "list below the folder of its secrets (docs/secrets.md)"
                 ) from None
-        self._forget(used)
+        self._discard(used)
         try:
             return ask(self._signed_in().client)
-        except refusals.Forbidden:
+        except vault_errors.Forbidden:
             raise SecretStoreNotConfigured("Vault refuses this server right after it has signed in") from None
 
     def _patiently(self, act: Callable[[], R], retries: int | None) -> R:
@@ -156,20 +156,20 @@ class VaultSession:
             except _MOMENTARY as error:
                 if not left or not _can_wait(pause):
                     raise SecretStoreUnavailable(
-                        f"Vault does not answer as it should: {type(error).__name__}"
+                        f"Vault does not respond as expected: {type(error).__name__}"
                     ) from None
-            except refusals.InvalidPath:
+            except vault_errors.InvalidPath:
                 raise
-            except (refusals.VaultError, requests.RequestException) as error:
+            except (vault_errors.VaultError, requests.RequestException) as error:
                 raise SecretStoreNotConfigured(
                     f"Vault cannot be used as it is configured (LAKEKEEPER__KV2__*): {type(error).__name__}"
                 ) from None
             time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - not a secret
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_PAUSE)
         raise AssertionError("the last try returns or raises")
 
     def _signed_in(self) -> _SignIn:
-        """With a token that is good; one thread at a time makes a new one, and one renews while the others go on."""
+        """With a token that is good; one thread at a time signs in, and one renews while the others go on."""
         current = self._current
         if current is None or _is_over(current.ends_at):
             with self._signing_in:
@@ -190,13 +190,13 @@ class VaultSession:
                 renewed = _sign_in(current.client, auth["client_token"], auth["lease_duration"], is_renewable=True)
                 if renewed.lifetime >= current.lifetime / 2:  # else Vault lets it end soon
                     return renewed
-        except refusals.VaultError:
-            logger.info("Vault does not renew the token of this server, which signs in anew")
+        except vault_errors.VaultError:
+            logger.info("Vault does not renew the token of this server, which signs in again")
         except requests.RequestException:
             return current  # good for a while
         return self._new_sign_in()
 
-    def _forget(self, used: _SignIn) -> None:
+    def _discard(self, used: _SignIn) -> None:
         with self._signing_in:
             if self._current is used:
                 self._current = None
@@ -205,7 +205,7 @@ class VaultSession:
     def _is_alive(used: _SignIn) -> bool:
         try:
             used.client.auth.token.lookup_self()
-        except refusals.Forbidden:
+        except vault_errors.Forbidden:
             return False
         return True
 
@@ -215,23 +215,28 @@ class VaultSession:
             match access.method:
                 case "token":
                     client.token = access.token or _read_token(access.token_file)
-                    told = client.auth.token.lookup_self()["data"]
-                    return _sign_in(client, client.token, told["ttl"], is_renewable=told.get("renewable", False))
+                    data = client.auth.token.lookup_self()["data"]
+                    return _sign_in(client, client.token, data["ttl"], is_renewable=data.get("renewable", False))
                 case "userpass":
-                    answer = client.auth.userpass.login(access.user, access.password, mount_point=access.auth_mount)
+                    response = client.auth.userpass.login(access.user, access.password, mount_point=access.auth_mount)
                 case "approle":
-                    answer = client.auth.approle.login(access.user, access.password, mount_point=access.auth_mount)
+                    response = client.auth.approle.login(access.user, access.password, mount_point=access.auth_mount)
                 case _:
                     token = _read_token(access.token_file)
-                    answer = client.auth.kubernetes.login(access.user, token, mount_point=access.auth_mount)
-            auth = answer["auth"]
-        except (refusals.Forbidden, refusals.InvalidRequest, refusals.InvalidPath, refusals.Unauthorized):
+                    response = client.auth.kubernetes.login(access.user, token, mount_point=access.auth_mount)
+            auth = response["auth"]
+        except (
+            vault_errors.Forbidden,
+            vault_errors.InvalidRequest,
+            vault_errors.InvalidPath,
+            vault_errors.Unauthorized,
+        ):
             raise SecretStoreNotConfigured(
                 f"Vault refuses the sign-in of this server with {access.method} at auth/{access.auth_mount}: "
                 "check LAKEKEEPER__KV2__* and ICEKEEPER__VAULT__*"
             ) from None
         except (KeyError, TypeError):
-            raise SecretStoreNotConfigured("What answers at LAKEKEEPER__KV2__URL is no Vault") from None
+            raise SecretStoreNotConfigured("The server at LAKEKEEPER__KV2__URL is no Vault") from None
         return _sign_in(client, auth["client_token"], auth["lease_duration"], is_renewable=auth["renewable"])
 
     def _new_client(self) -> Any:
@@ -254,11 +259,11 @@ def _sign_in(client: Any, token: str, seconds: float, *, is_renewable: bool) -> 
     return _SignIn(client, now + seconds * RENEWED_AFTER, now + seconds, seconds, is_renewable)
 
 
-def _followed_nowhere(answer: R) -> R:
-    """hvac returns a redirect as if it were an answer."""
-    if isinstance(answer, requests.Response) and answer.is_redirect:
+def _require_no_redirect(response: R) -> R:
+    """Raise for a redirect, which hvac returns like any other response."""
+    if isinstance(response, requests.Response) and response.is_redirect:
         raise SecretStoreUnavailable("Vault redirects elsewhere: LAKEKEEPER__KV2__URL must lead to the active node")
-    return answer
+    return response
 
 
 def _is_over(at: float | None) -> bool:
@@ -273,7 +278,7 @@ def _can_wait(pause: float) -> bool:
 def _read_token(path: Path | None) -> str:
     try:
         with (path or Path()).open() as file:
-            token = file.read(LARGEST_TOKEN).strip()
+            token = file.read(MAX_TOKEN_BYTES).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise SecretStoreNotConfigured(
             f"The token for Vault cannot be read from {path}: {type(error).__name__}"

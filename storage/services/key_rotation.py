@@ -17,12 +17,12 @@ from tenancy.audit.log import Event, record
 from tenancy.selectors.server import get_server
 
 BATCH = 200
-"""Rows of one transaction: nobody waits long for the locks, and little is done anew after a kill."""
+"""Rows of one transaction: the locks are short, and little work is repeated after a kill."""
 
 
 @dataclass(slots=True)
 class Rotation:
-    """`done` counts the secrets that were encrypted anew; `unreadable` are those that no key of this server reads."""
+    """`done` counts the secrets that were encrypted again; `unreadable` are those that no key of this server reads."""
 
     done: int = 0
     unreadable: list[UUID] = field(default_factory=list)
@@ -74,10 +74,10 @@ def _rotate_from(
     while True:
         rows = old.order_by("pk") if after is None else old.filter(pk__gt=after).order_by("pk")
         found = list(rows[:batch])
-        anew = {row: plain for row in found if (plain := _plain(keys, row.ciphertext)) is not None}
-        so_far.unreadable += [row.pk for row in found if row not in anew]
+        reencrypted = {row: plain for row in found if (plain := _plain(keys, row.ciphertext)) is not None}
+        so_far.unreadable += [row.pk for row in found if row not in reencrypted]
         with transaction.atomic():
-            for row, plain in anew.items():
+            for row, plain in reencrypted.items():
                 as_read = old.filter(pk=row.pk, ciphertext=bytes(row.ciphertext))
                 so_far.done += as_read.update(ciphertext=keys.encrypt(plain), key_id=keys.first_id)
         if found:

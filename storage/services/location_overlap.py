@@ -1,4 +1,4 @@
-"""Names and places that no other warehouse may have."""
+"""Checks that names and locations of warehouses are free."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SELECT 1 FROM storage_warehouse
 """
 
 
-NOBODY: Final = UUID(int=0)
+NO_WAREHOUSE: Final = UUID(int=0)
 
 
 class WarehouseExists(Conflict):
@@ -36,7 +36,7 @@ class WarehouseOverlap(BadRequest):
 
 
 def lock_locations() -> None:
-    """To be called first in a transaction that takes a place: one at a time, by the row of the server."""
+    """Lock the row of the server: to be called first in a transaction that takes a location."""
     Server.objects.select_for_update().get()
 
 
@@ -51,24 +51,24 @@ def require_free_name(project_id: str, name: str) -> None:
 
 
 def conflicts_across_projects(profile: Profile, credential: Credential | None) -> bool:
-    """Whether a warehouse shares files with none of any project.
+    """Return whether a warehouse must not share files with one of any project.
 
-    So it is with folders of this machine, and with what is reached by the server's own identity: there nothing else
-    keeps the projects apart. Elsewhere a key says who may use a bucket, and nobody keeps others from it by naming it.
+    True for folders of this machine, and for storage that is used with the server's own identity: there nothing else
+    separates the projects. Elsewhere the credential decides who may use a bucket.
     """
     return profile.type == "local" or (credential is not None and credential.uses_system_identity)
 
 
 def require_free_location(
-    profile: Profile, credential: Credential | None, *, project_id: str, owner: UUID = NOBODY
+    profile: Profile, credential: Credential | None, *, project_id: str, owner: UUID = NO_WAREHOUSE
 ) -> None:
     """Raises `WarehouseOverlap` (400) when files of another warehouse, active or not, are in, around or at `profile`'s.
 
-    But for `owner`, the warehouse that the place is for, and those of other projects where neither of the two
+    But for `owner`, the warehouse that the location is for, and those of other projects where neither of the two
     `conflicts_across_projects`.
     """
-    place = build_location_key(profile.as_json(), profile.location)
+    key = build_location_key(profile.as_json(), profile.location)
     meets_all = conflicts_across_projects(profile, credential)
-    others = [ancestor_keys(place), *descendant_key_range(place), project_id, meets_all, SYSTEM_IDENTITY_TYPES, owner]
+    others = [ancestor_keys(key), *descendant_key_range(key), project_id, meets_all, SYSTEM_IDENTITY_TYPES, owner]
     if fetch_one("default", _OTHERS, others) is not None:
         raise WarehouseOverlap(f"Storage profile overlaps with that of another warehouse: {profile.location}")

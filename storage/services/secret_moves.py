@@ -1,4 +1,4 @@
-"""Secrets that lie in another place than the one that is chosen now, or that nobody needs any more."""
+"""Secrets that are in another store than the configured one, or that no warehouse uses."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ def _move(secret_id: UUID, former: SecretStore, chosen: SecretStore) -> None:
     try:
         document = former.get(secret_id)
     except SecretMissing:
-        return  # replaced, or moved by somebody else
+        return  # replaced, or moved by another process
     try:
         kept = chosen.get(secret_id)  # by a move that did not end
     except SecretMissing:
-        with suppress(IntegrityError):  # somebody else moves it, too
+        with suppress(IntegrityError):  # another process moves it, too
             chosen.put(secret_id, document)
         kept = chosen.get(secret_id)
     if kept != document:
-        raise SecretUnreadable(f"Secret {secret_id} is another one in either place")
+        raise SecretUnreadable(f"Secret {secret_id} differs between the two stores")
     if _owner(secret_id) is None:
         chosen.delete(secret_id)  # who replaced it has looked here before it came
     former.delete(secret_id)
@@ -87,7 +87,7 @@ def find_orphans(store: SecretStore) -> Iterator[UUID]:
     """Secrets that no warehouse names: what a crash left between the store and the database."""
     before = now() - YOUNG
     for secret_id in list(store.ids()):
-        if _made_at(secret_id) < before and _owner(secret_id) is None:
+        if _created_at(secret_id) < before and _owner(secret_id) is None:
             yield secret_id
 
 
@@ -111,7 +111,7 @@ def find_unreadable() -> Iterator[tuple[UUID, str, str]]:
             yield warehouse_id, name, error.message
 
 
-def _made_at(secret_id: UUID) -> datetime:
+def _created_at(secret_id: UUID) -> datetime:
     """Of a UUIDv7 (RFC 9562 §5.7); ids of another kind count as old."""
     if secret_id.version != 7:  # noqa: PLR2004
         return datetime.min.replace(tzinfo=UTC)

@@ -35,7 +35,7 @@ class WarehouseNotActive(NotFound):
 
 @contextmanager
 def changing_warehouse(*, actor: Actor, action: Can, warehouse_id: UUID, deletes: bool = False) -> Iterator[Warehouse]:
-    """The row of a warehouse, active or not, locked for the transaction of a change; whoever asks is judged before.
+    """The row of a warehouse, active or not, locked for the transaction of a change; the caller is authorized before.
 
     Raises `NoSuchWarehouse`, `Forbidden`, and `WarehouseManaged` (403) when only instance admins may change it.
     """
@@ -55,7 +55,7 @@ def lock_changeable(*, actor: Actor, warehouse_id: UUID, deletes: bool = False) 
 
 
 def get_warehouse_to_change(*, actor: Actor, action: Can, warehouse_id: UUID) -> Warehouse:
-    """The row of a warehouse, active or not, before anything is locked, so that nobody waits for who may not.
+    """Authorize a change before anything is locked, so that no request waits for an unauthorized one.
 
     The change itself looks again. Raises `NoSuchWarehouse`, `Forbidden`.
     """
@@ -73,13 +73,13 @@ def require_not_managed(actor: Actor, warehouse: Warehouse) -> None:
         raise WarehouseManaged(f"Warehouse {warehouse.name} is changed by instance admins only")
 
 
-def save_change(actor: Actor, warehouse: Warehouse, *fields: str, told: dict[str, Any]) -> None:
-    """Under the lock of the row: save `fields`, which were changed; `told` is what the log tells of the change."""
+def save_change(actor: Actor, warehouse: Warehouse, *fields: str, details: dict[str, Any]) -> None:
+    """Under the lock of the row: save `fields`, which were changed; `details` is what the audit log records."""
     warehouse.version += 1
     warehouse.save(update_fields=[*fields, "version", "updated_at"])
     record(
         Event.WAREHOUSE_UPDATED, actor=actor, subject=warehouse.pk, project=warehouse.project_id, named=warehouse.name,
-        changed=told,
+        changed=details,
     )  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def set_delete_profile(*, actor: Actor, warehouse_id: UUID, delete_profile: dict
 def set_format_version_policy(
     *, actor: Actor, warehouse_id: UUID, allowed: list[int], default: int | None
 ) -> Warehouse:
-    """It holds for tables that are made or upgraded later. No default: 2 if allowed, else the highest."""
+    """It applies to tables that are created or upgraded later. No default: 2 if allowed, else the highest."""
     versions, checked_default = checked_format_policy(allowed, default)
     with changing_warehouse(actor=actor, action=Can.SET_FORMAT_VERSION_POLICY, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, allowed_format_versions=versions, default_format_version=checked_default)
@@ -155,5 +155,5 @@ def _set(actor: Actor, warehouse: Warehouse, **changes: Any) -> None:
     if changed:
         for field in changed:
             setattr(warehouse, field, changes[field])
-        told = {field: changes[field] for field in changed if field != "name_key"}
-        save_change(actor, warehouse, *changed, told=told)
+        details = {field: changes[field] for field in changed if field != "name_key"}
+        save_change(actor, warehouse, *changed, details=details)

@@ -58,7 +58,7 @@ class WarehouseDraft:
         )
 
     def examine(self, examination: Examination) -> None:
-        """The checks that ask nobody but the database."""
+        """Run the checks that need only the database."""
         examination.check(CheckName.MANAGED_BY_ALLOWED, self._require_permitted)
         examination.check(CheckName.PROFILE_WELL_FORMED, self._read_storage)
         examination.check(CheckName.WAREHOUSE_NAME_VALID, self._read_name)
@@ -106,7 +106,7 @@ class WarehouseDraft:
 
 
 def validate_new_warehouse(**asked: Any) -> list[ValidationCheck]:
-    """How a warehouse would fare that is asked for as from `create_warehouse`; none is made, nothing is left behind."""
+    """Validate a request as `create_warehouse` would get it, without creating a warehouse."""
     draft, report = WarehouseDraft(**asked), Report()
     draft.examine(report)
     with _no_lasting_base(draft):
@@ -114,7 +114,7 @@ def validate_new_warehouse(**asked: Any) -> list[ValidationCheck]:
     return report.checks()
 
 
-class _IsTakenAway(Exception):
+class _RemoveFolder(Exception):
     """Ends the time for which a folder is there."""
 
 
@@ -123,6 +123,6 @@ def _no_lasting_base(draft: WarehouseDraft) -> Iterator[None]:
     if draft.profile is None:
         yield
         return
-    with suppress(_IsTakenAway), create_base_folder(draft.profile.as_json(), draft.profile.location):
+    with suppress(_RemoveFolder), create_base_folder(draft.profile.as_json(), draft.profile.location):
         yield
-        raise _IsTakenAway
+        raise _RemoveFolder

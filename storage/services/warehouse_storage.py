@@ -54,11 +54,11 @@ class StorageChange:
         self.enforcement: Enforcement | None = None
 
     def examine(self, examination: Examination) -> None:
-        """The checks that ask nobody but the database."""
+        """Run the checks that need only the database."""
         examination.check(CheckName.SPEC_MUTABLE, lambda: require_not_managed(self._actor, self.seen))
         examination.check(CheckName.PROFILE_WELL_FORMED, self._read)
         examination.check(CheckName.PROFILE_COMPATIBLE, self._follow, needs=(CheckName.PROFILE_WELL_FORMED,))
-        examination.check(CheckName.LOCATION_EXCLUSIVE, self._require_place, needs=(CheckName.PROFILE_COMPATIBLE,))
+        examination.check(CheckName.LOCATION_EXCLUSIVE, self._require_location, needs=(CheckName.PROFILE_COMPATIBLE,))
 
     def examine_store(self, examination: Examination) -> None:
         """A profile that stays as it is passes whatever the store enforces: the signer goes by what is kept."""
@@ -84,9 +84,9 @@ class StorageChange:
     def _follow(self) -> None:
         self.profile = self._profile_after(self.seen)
 
-    def _require_place(self) -> None:
+    def _require_location(self) -> None:
         if self.profile is not None:
-            _require_free_place(self.seen, self.profile, self.credential)
+            _require_free_location(self.seen, self.profile, self.credential)
 
     def _profile_after(self, warehouse: Warehouse) -> Profile:
         document, before = self._documents[0], warehouse.storage_profile
@@ -103,7 +103,7 @@ def update_storage(
     """Replace the storage profile and the credential; without a credential the warehouse has none from now on.
 
     A profile without `storage-layout` keeps the one that is there. Raises `IncompatibleProfiles` (400) for another
-    type, `UpdateError` (400) when the files would have to move, `Conflict` (409) when somebody else changed it
+    type, `UpdateError` (400) when the files would have to move, `Conflict` (409) when another request changed it
     meanwhile, and what `create_warehouse` raises of both.
     """
     return _change(actor, warehouse_id, storage_profile, storage_credential)
@@ -131,12 +131,12 @@ def _change(
         lock_locations()
         warehouse = lock_changeable(actor=actor, warehouse_id=warehouse_id)
         profile = change.profile_for(warehouse)
-        _require_free_place(warehouse, profile, change.credential)
+        _require_free_location(warehouse, profile, change.credential)
         _save(actor, warehouse, profile, change, secret)
     return warehouse
 
 
-def _require_free_place(warehouse: Warehouse, profile: Profile, credential: Credential | None) -> None:
+def _require_free_location(warehouse: Warehouse, profile: Profile, credential: Credential | None) -> None:
     """Call `require_free_location` if the change gives access to other files: a new location or the system identity.
 
     A warehouse that keeps its location may always get a new key.
@@ -180,7 +180,7 @@ def validate_access(*, actor: Actor, warehouse_id: UUID) -> list[ValidationCheck
 def access_checks(
     warehouse: Warehouse, examine: Callable[[Examination, Profile | None, Credential | None], Enforcement | None]
 ) -> list[ValidationCheck]:
-    """As `validate_access`, for who has the warehouse in hand; `examine` makes the checks that ask the store."""
+    """As `validate_access`, for a given warehouse; `examine` runs the checks that need the store."""
     report = Report()
     credential = stored_credential(warehouse.secret_id)
     profile = report.check(CheckName.PROFILE_WELL_FORMED, lambda: read_profile(warehouse.storage_profile, credential))
@@ -205,7 +205,7 @@ def storing_credential(credential: Credential | None) -> AbstractContextManager[
 
 
 def store_credential(warehouse: Warehouse, credential: Credential | None, secret: NewSecret | None) -> None:
-    """In the transaction that saves the warehouse: name the new secret, which holds `credential`, forget the former."""
+    """In the transaction that saves the warehouse: set the secret that holds `credential`, delete the former one."""
     former = warehouse.secret_id
     warehouse.credential_type = warehouse.secret_id = None
     if credential is not None and secret is not None:
@@ -226,7 +226,7 @@ def _save(
     if change.enforcement is not None or former != new:
         warehouse.enforced_signatures = change.enforcement
     warehouse.location_key = build_location_key(warehouse.storage_profile, warehouse.location)
-    told = {"credential_type": warehouse.credential_type, "storage_profile": members}
+    details = {"credential_type": warehouse.credential_type, "storage_profile": members}
     save_change(
         actor,
         warehouse,
@@ -235,5 +235,5 @@ def _save(
         "credential_type",
         "secret_id",
         "enforced_signatures",
-        told=told,
+        details=details,
     )

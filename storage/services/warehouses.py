@@ -37,7 +37,7 @@ def create_warehouse(
     default_format_version: int | None = None,
     managed_by: str = Warehouse.ManagedBy.SELF_MANAGED,
 ) -> Warehouse:
-    """Make a warehouse in `project`, once its store has shown that it does what it must (`storage.validation`).
+    """Create a warehouse in `project` after its store has passed validation (`storage.validation`).
 
     Its folder, if it is local, is there on return. Its creator owns it.
 
@@ -83,9 +83,9 @@ def _insert(actor: Actor, draft: WarehouseDraft, secret: NewSecret | None) -> No
     draft.require_free_location()
     store_credential(warehouse, draft.credential, secret)
     warehouse.save(force_insert=True)
-    place = ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk)
-    add_securable(*place, parent=ObjectRef(Securable.Type.PROJECT, warehouse.project_id))
-    granted = grant_creator(actor, OWNERSHIP, place)
+    warehouse_ref = ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk)
+    add_securable(*warehouse_ref, parent=ObjectRef(Securable.Type.PROJECT, warehouse.project_id))
+    granted = grant_creator(actor, OWNERSHIP, warehouse_ref)
     record(
         Event.WAREHOUSE_CREATED, actor=actor, subject=warehouse.pk, project=warehouse.project_id, named=warehouse.name,
         location=warehouse.location, credential_type=warehouse.credential_type, **granted,

@@ -2,7 +2,7 @@
 
 A signature covers the host and the path, but not how the store divides them into bucket and key. So the style follows
 from the profile and never from the looks of a URI alone: read as one key by us and as another by the store, a request
-would reach what nobody checked.
+would reach an unchecked object.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 def addresses_of(profile: S3Profile) -> dict[Authority, Style]:
-    """Every address of the profile's bucket, all others being somebody else's."""
+    """Every address of the profile's bucket, all others belong to other buckets."""
     found: dict[Authority, Style] = {}
     for host, port in _endpoints(profile):
         for style in _styles(profile, host):
@@ -60,7 +60,7 @@ def _styles(profile: S3Profile, host: str) -> list[Style]:
     if is_of_aws(host):
         return ["path", "virtual_host"]
     if host.startswith(f"{profile.bucket}."):
-        return ["virtual_host"]  # where people took the bucket's own address for the store's, a path is the whole key
+        return ["virtual_host"]  # where the bucket's own address was given for the store's, a path is the whole key
     if profile.path_style_access or _is_number(host) or "." in profile.bucket:
         return ["path"]
     if profile.path_style_access is None and "." not in host:

@@ -12,10 +12,10 @@ from defusedxml.ElementTree import fromstring
 from storage.signing.errors import DeleteWithoutBody, InvalidDeleteBody
 from storage.signing.uri import require_plain_key
 
-MOST_KEYS: Final = 1000
+MAX_KEYS: Final = 1000
 """S3's own bound."""
 
-LARGEST_BODY: Final = 4 * 1024 * 1024
+MAX_BODY_CHARACTERS: Final = 4 * 1024 * 1024
 
 _DECLARATION = re.compile(r"\s*<\?xml\s+version=(['\"])1\.0\1(?:\s+encoding=(['\"])utf-8\2)?\s*\?>", re.IGNORECASE)
 _CONDITIONS: Final = frozenset({"ETag", "LastModifiedTime", "Size"})
@@ -24,16 +24,16 @@ _CONDITIONS: Final = frozenset({"ETag", "LastModifiedTime", "Size"})
 def keys_to_delete(body: str | None) -> tuple[str, ...]:
     """Raises `DeleteWithoutBody`, `InvalidDeleteBody`, `InvalidObjectKey`.
 
-    Versions cannot be named: who may delete files of a table may not take away what the bucket keeps of them, as with
-    credentials that are lent.
+    Versions cannot be named: permission to delete files of a table does not include their older versions, as with
+    vended credentials.
     """
     if not body:
         raise DeleteWithoutBody("body: required where objects are deleted")
-    if len(body) > LARGEST_BODY:
-        raise InvalidDeleteBody(f"body: longer than {LARGEST_BODY} characters")
+    if len(body) > MAX_BODY_CHARACTERS:
+        raise InvalidDeleteBody(f"body: longer than {MAX_BODY_CHARACTERS} characters")
     keys = tuple(key for child in _root(body) for key in _keys_of(child))
-    if not 0 < len(keys) <= MOST_KEYS:
-        raise InvalidDeleteBody(f"body: must name 1 to {MOST_KEYS} objects")
+    if not 0 < len(keys) <= MAX_KEYS:
+        raise InvalidDeleteBody(f"body: must name 1 to {MAX_KEYS} objects")
     for key in keys:
         require_plain_key(key, "body")
     return keys

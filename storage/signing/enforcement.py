@@ -34,7 +34,7 @@ def signs_with_warehouse_keys(profile: Profile) -> bool:
 
 
 def is_aws(profile: S3Profile) -> bool:
-    """Whether nobody but AWS answers at the profile's endpoint: it enforces all of a signature."""
+    """Return whether only AWS can respond at the profile's endpoint: it enforces all of a signature."""
     return profile.endpoint is None or is_service_of_aws(urlsplit(profile.endpoint).hostname or "")
 
 

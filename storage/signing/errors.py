@@ -1,4 +1,4 @@
-"""Why a request to a store is not signed. The wire types are the peer's, as far as it has one."""
+"""Errors for requests to a store that are not signed. The wire types are Lakekeeper's, as far as it has one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class UndecodableUri(BadRequest):
 
 
 class InvalidObjectKey(BadRequest):
-    """A key that somebody on the way, or the store, could take for another one."""
+    """A key that a proxy or the store could read as another one."""
 
     wire_type = "InvalidObjectKey"
 

@@ -1,4 +1,4 @@
-"""Headers of requests that are to be signed: which are refused, which are signed, what they make the store do."""
+"""Headers of requests that are to be signed: which are rejected, which are signed, what effect they have."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from storage.profiles.s3 import S3Profile
 from storage.signing.errors import InvalidCopySource, UndecodableUri, UnsupportedHeader, UriNotS3
 from storage.signing.uri import Uri, decoded, read_authority, require_plain_key
 
-MOST_HEADERS: Final = 64
-LONGEST_HEADERS: Final = 32_768
+MAX_HEADERS: Final = 64
+MAX_HEADERS_BYTES: Final = 32_768
 """Characters of all names and values together; S3 takes 8 KB."""
 
 COPY_SOURCE: Final = "x-amz-copy-source"
@@ -51,7 +51,7 @@ _UNSIGNED: Final = frozenset(
         "proxy-authenticate", "proxy-authorization", "user-agent", "x-amzn-trace-id",
     }
 )  # fmt: skip
-"""What clients and proxies change between the signature and the store; with the first line the peer's own."""
+"""What clients and proxies change between the signature and the store; the first line is the same as Lakekeeper's."""
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,256}")
 """Without the underscore: some servers and proxies take it for a hyphen."""
@@ -64,14 +64,14 @@ def read_headers(given: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
     Raises `UnsupportedHeader`.
     """
-    if len(given) > MOST_HEADERS:
-        raise UnsupportedHeader(f"headers: more than {MOST_HEADERS}")
+    if len(given) > MAX_HEADERS:
+        raise UnsupportedHeader(f"headers: more than {MAX_HEADERS}")
     found: dict[str, str] = {}
     size = 0
     for spelled, values in given.items():
         name = spelled.lower()
         size += len(name) + sum(map(len, values)) + len(values)
-        if _NAME.fullmatch(spelled) is None or size > LONGEST_HEADERS:
+        if _NAME.fullmatch(spelled) is None or size > MAX_HEADERS_BYTES:
             raise UnsupportedHeader("headers: a name is none that HTTP knows, or together they are too long")
         if name in found:
             raise UnsupportedHeader(f"headers: {name} was given twice")

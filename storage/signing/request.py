@@ -1,7 +1,7 @@
 """A request to S3 that a client wants signed: what it would do, and to which objects.
 
 Only what Iceberg's clients do with their tables can be signed. Each method has its list of query parameters: what is
-on none of them (`?acl`, `?versionId`, `?restore`, ...) is refused, whatever stores make of it.
+on none of them (`?acl`, `?versionId`, `?restore`, ...) is rejected, whatever its meaning.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RequestToSign:
 
 @dataclass(frozen=True, slots=True)
 class SignableRequest:
-    """What a store will make of the request. `keys` is each object that it reads, writes or deletes; of LIST, what the
+    """How a store will read the request. `keys` is each object that it reads, writes or deletes; of LIST, what the
     keys must begin with.
 
     `path` is decoded and begins with a slash; `headers` are those of `read_headers`.
@@ -75,7 +75,7 @@ class SignableRequest:
     @property
     def may_be_repeated(self) -> bool:
         """Whether the signature serves for every read of the same URI: Java's clients keep it by method, region and
-        URI alone, and send it with other headers than it was made for."""
+        URI alone, and send it with other headers than it was signed for."""
         return self.operation.is_reading and not any(name.startswith("if-") for name in self.headers)
 
     def lies_in(self, folders: Sequence[str]) -> bool:
@@ -154,7 +154,7 @@ def read_request(given: RequestToSign, profile: S3Profile, addresses: Mapping[Au
 def _below_bucket(uri: Uri, style: Style | None, bucket: str) -> tuple[str, ...]:
     """The raw segments of the key, none or one empty one for the bucket itself. Raises `UriNotS3`.
 
-    Which of host, port and bucket is wrong is not said: that would tell where the warehouse is.
+    Which of host, port and bucket is wrong is not said: that would reveal where the warehouse is.
     """
     if style == "virtual_host":
         return uri.segments

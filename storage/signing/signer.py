@@ -32,7 +32,7 @@ from storage.vending.sts import keys_of
 from storage.vending.vend import vend
 from storage.vending.vended import Vended
 
-MOST_KEPT: Final = 1024
+MAX_CACHED_SIGNERS: Final = 1024
 _CURES: Final = (
     "Set sts-enabled in the storage profile, or ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS on the server"
 )
@@ -46,14 +46,14 @@ _NEVER_PROBED: Final = (
 
 
 class Signer:
-    """Raises `UnsupportedStorageType` (400) and `RemoteSigningDisabled` (403) when it is made.
+    """Raises `UnsupportedStorageType` (400) and `RemoteSigningDisabled` (403) when it is created.
 
-    Its signatures are as good as what the store makes of them, and only AWS is known to heed all of one. MinIO and
+    Its signatures protect as far as the store enforces them, and only AWS is known to enforce all of one. MinIO and
     SeaweedFS do not compare the body of DeleteObjects with the hash that was signed; and MinIO takes headers that were
-    not, so that whoever holds a signature for PUT can add `x-amz-copy-source`, or unpack an archive into the bucket.
+    not, so that the client with a signature for PUT can add `x-amz-copy-source`, or unpack an archive into the bucket.
     Both reach all that the signing key may do. So at stores that are not AWS everything is signed with temporary keys
     that open the table's folder alone. Where the warehouse has no such keys, reads are signed, and other requests as
-    far as the store was found to enforce signatures, or nobody is authorized anyway (`storage.signing.enforcement`).
+    far as the store was found to enforce signatures, or no authorization is configured (`storage.signing.enforcement`).
     """
 
     def __init__(self, storage: WarehouseStorage) -> None:
@@ -87,14 +87,14 @@ class Signer:
     def sign(self, request: SignableRequest, given: RequestToSign, *, locations: Sequence[str]) -> dict[str, list[str]]:
         """The headers to send `given` with: its own, and those of the signature.
 
-        `read` made `request` of it. Raises `RegionMismatch`, `RequestUriMismatch` unless it lies in `locations`; and as
-        `own_keys` and `vend` when there are no keys to sign with, `RemoteSigningDisabled` when those open too much.
+        `request` is the result of `read`. Raises `RegionMismatch`, `RequestUriMismatch` unless it lies in `locations`,
+        `RemoteSigningDisabled` when the keys open too much, and as `own_keys` and `vend` when there are none.
         """
         if given.region != self._profile.region:
             raise RegionMismatch("region: not that of the warehouse's bucket")
         if not self.lies_in(request, locations):
             raise RequestUriMismatch(f"The request is not about files below {' and '.join(locations)}")
-        made = signature_headers(
+        signature = signature_headers(
             method=request.method,
             path=written_path(request.path),
             query=written_query(request.parameters),
@@ -105,7 +105,7 @@ class Signer:
             at=now(),
         )
         kept = {name: list(values) for name, values in given.headers.items() if name.lower() not in OURS}
-        return kept | {name: [value] for name, value in made.items()}
+        return kept | {name: [value] for name, value in signature.items()}
 
     def _keys(self, request: SignableRequest, locations: Sequence[str]) -> Keys:
         if self._is_aws:
@@ -127,7 +127,7 @@ class Signer:
         return vend(self._storage, location=self.location_of(folder), rights=rights)
 
     def _require_enforced(self, operation: Operation) -> None:
-        """Raises `RemoteSigningDisabled` where the sender could make another request of the signed one."""
+        """Raises `RemoteSigningDisabled` where the sender could change the signed request into another one."""
         if operation.is_reading:
             return
         if operation is Operation.BULK_DELETE:
@@ -153,7 +153,7 @@ def _payload(request: SignableRequest) -> str:
     return CHUNKED_PAYLOAD if PAYLOAD_HASH in request.headers else UNSIGNED_PAYLOAD
 
 
-@cached(LRUCache(MOST_KEPT), key=lambda storage: storage.key, lock=Lock())
+@cached(LRUCache(MAX_CACHED_SIGNERS), key=lambda storage: storage.key, lock=Lock())
 def signer_of(storage: WarehouseStorage) -> Signer:
     """One for each version of a warehouse, so none can be out of date. Raises as `Signer`."""
     return Signer(storage)

@@ -1,7 +1,7 @@
 """AWS Signature Version 4 for S3: https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html.
 
-Written out instead of taken from botocore, which needs eight times as long: it derives the signing key anew each time
-and builds a request of its own. The tests hold it to botocore's answers.
+Written out instead of taken from botocore, which needs eight times as long: it derives the signing key each time
+and builds a request of its own. The tests compare it with botocore.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ def signature_headers(
     keys: Keys,
     at: datetime,
 ) -> dict[str, str]:
-    """The headers that make a signed request of the given one.
+    """Return the headers that sign the given request.
 
     `path` and `query` are encoded as signatures have them, `headers` are all that are signed, `host` among them, by
-    their names in lower case; `payload` is the hash of the body or a word in its place; `at` is in UTC.
+    their names in lower case; `payload` is the hash of the body or a constant instead; `at` is in UTC.
     """
     moment = at.strftime("%Y%m%dT%H%M%SZ")
     date = moment[:8]
-    made = {"x-amz-content-sha256": payload, "x-amz-date": moment}
+    added = {"x-amz-content-sha256": payload, "x-amz-date": moment}
     if keys.session_token is not None:
-        made["x-amz-security-token"] = keys.session_token
-    signed = sorted({**headers, **made}.items())
+        added["x-amz-security-token"] = keys.session_token
+    signed = sorted({**headers, **added}.items())
     names = ";".join(name for name, _ in signed)
     lines = "".join(f"{name}:{value}\n" for name, value in signed)
     request = f"{method}\n{path}\n{query}\n{lines}\n{names}\n{payload}"
@@ -48,8 +48,8 @@ def signature_headers(
     text = f"{_ALGORITHM}\n{moment}\n{scope}\n{sha256(request.encode()).hexdigest()}"
     signature = hmac.digest(_signing_key(keys, date, region), text.encode(), "sha256").hex()
     credential = f"{keys.access_key_id}/{scope}"
-    made["authorization"] = f"{_ALGORITHM} Credential={credential}, SignedHeaders={names}, Signature={signature}"
-    return made
+    added["authorization"] = f"{_ALGORITHM} Credential={credential}, SignedHeaders={names}, Signature={signature}"
+    return added
 
 
 @lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""URIs as a store reads them: split once, decoded once, written again in the one form that signatures are made of."""
+"""URIs as a store reads them: split once, decoded once, written again in the canonical form for signatures."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from storage.signing.errors import (
     UriSchemeNotSupported,
 )
 
-LONGEST_URI: Final = 8192
-LONGEST_KEY: Final = 1024
+MAX_URI_LENGTH: Final = 8192
+MAX_KEY_BYTES: Final = 1024
 """Bytes of an object's key, which is S3's own bound."""
 
-MOST_PARAMETERS: Final = 16
+MAX_PARAMETERS: Final = 16
 
 Parameters = tuple[tuple[str, str], ...]
 """Of a query: names and values in their order, decoded."""
@@ -51,8 +51,8 @@ class Uri:
 
 def read_uri(text: str) -> Uri:
     """Raises `UriSchemeNotSupported`, `UriNoHost`, `UriNotS3`, `UndecodableUri`, `UnsupportedQueryParameter`."""
-    if len(text) > LONGEST_URI:
-        raise UriNotS3(f"uri: longer than {LONGEST_URI} characters")
+    if len(text) > MAX_URI_LENGTH:
+        raise UriNotS3(f"uri: longer than {MAX_URI_LENGTH} characters")
     matched = _URI.fullmatch(text)
     if matched is None or matched[1].lower() not in DEFAULT_PORTS:
         raise UriSchemeNotSupported("uri: must begin with http:// or https://")
@@ -83,8 +83,8 @@ def _parameters(query: str | None) -> Parameters:
     if _QUERY.fullmatch(query) is None or ";" in query:  # some stores took a semicolon for an ampersand
         raise UndecodableUri("uri: the query holds characters that must be percent-encoded")
     pairs = query.split("&")
-    if len(pairs) > MOST_PARAMETERS:
-        raise UnsupportedQueryParameter(f"uri: more than {MOST_PARAMETERS} query parameters")
+    if len(pairs) > MAX_PARAMETERS:
+        raise UnsupportedQueryParameter(f"uri: more than {MAX_PARAMETERS} query parameters")
     split = (pair.partition("=") for pair in pairs)
     return tuple((_form_text(name), _form_text(value)) for name, _, value in split)
 
@@ -116,8 +116,8 @@ def require_plain_key(key: str, where: str) -> None:
 
     Dots and empty segments are cleaned away, control characters end texts, SeaweedFS has backslashes for slashes.
     """
-    if len(key.encode()) > LONGEST_KEY:
-        raise InvalidObjectKey(f"{where}: the key is longer than {LONGEST_KEY} bytes")
+    if len(key.encode()) > MAX_KEY_BYTES:
+        raise InvalidObjectKey(f"{where}: the key is longer than {MAX_KEY_BYTES} bytes")
     if any(segment in {"", ".", ".."} for segment in key.split("/")):
         raise InvalidObjectKey(f"{where}: the key has empty or dot segments")
     if "\\" in key or has_control(key):

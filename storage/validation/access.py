@@ -1,7 +1,7 @@
-"""Whether a store does what the catalog and its clients will ask of it, and refuses clients what it must.
+"""Validation of a store: the catalog and its clients can use it, and clients are denied everything else.
 
-Everything is tried in a folder of its own below the base of the warehouse, which is gone afterwards. What the store
-answers is believed of nothing but itself: a validation ends within 30 seconds and deletes only what it wrote, by name.
+All probes use a folder of their own below the base of the warehouse, which is removed afterwards. Responses of the
+store are not trusted: a validation ends within 30 seconds and deletes only the objects that it wrote, by name.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from storage.vending.vended import Vended
 
 T = TypeVar("T")
 
-CONTENT: Final = b"written to try out this storage; may be deleted\n"
+CONTENT: Final = b"written to validate this storage; may be deleted\n"
 STEPS_SECONDS: Final = 25.0
 """Deadline for all steps but the cleanup, when the request leaves them that much."""
 CLEANUP_SECONDS: Final = 5.0
@@ -52,8 +52,8 @@ NO_TIME_LEFT: Final = "Not attempted: an earlier check took all of the time that
 NO_VENDING: Final = "Credential vending is not enabled for this storage profile."
 NO_OWN_SIGNATURES: Final = "The catalog signs no requests with this warehouse's own keys."
 ENFORCEMENT_FINDINGS: Final = {
-    Enforcement.NONE: "The store does not enforce signatures: writes are signed all the same, as nobody is authorized "
-    "or ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS is set.",
+    Enforcement.NONE: "The store does not enforce signatures: writes are signed nevertheless, as no authorization is "
+    "configured or ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS is set.",
     Enforcement.REQUESTS: "The store obeyed no header or query parameter that was added to a signed PUT, but another "
     "body of a signed DeleteObjects.",
     Enforcement.REQUESTS_AND_BODIES: "The store obeyed no header or query parameter that was added to a signed PUT, "
@@ -67,7 +67,7 @@ NOT_ENFORCED: Final = (
     "set ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS on the server if every writer may write everything; or "
     "set remote-signing-enabled to false"
 )
-NOT_ASKED: Final = "The server is told not to try out storage (LAKEKEEPER__SKIP_STORAGE_VALIDATION)."
+NOT_ASKED: Final = "Storage validation is off (LAKEKEEPER__SKIP_STORAGE_VALIDATION)."
 
 
 class ScopeNotEnforced(StoreRefused):
@@ -91,7 +91,7 @@ class FindingNotRecorded(StoreRefused):
 def examine_store(
     examination: Examination, profile: Profile | None, credential: Credential | None
 ) -> Enforcement | None:
-    """The checks that ask the store, one after the other: some 60 requests, none where the server is told not to.
+    """Run the checks that need the store, one after the other: about 60 requests, none where validation is off.
 
     Returns what the store enforces of signatures by the warehouse's keys, None when it was not probed. `profile` is
     None when it could not be read. The folder of a local warehouse must be there.
@@ -106,7 +106,7 @@ def examine_store(
 def examine_access(
     examination: Examination, profile: Profile | None, credential: Credential | None
 ) -> Enforcement | None:
-    """As `examine_store`, also where the server is told not to."""
+    """As `examine_store`, also where validation is off."""
     if profile is None:
         for name in STORE_CHECKS:
             examination.skip(name, NOT_ATTEMPTED)
@@ -122,12 +122,12 @@ def examine_access(
             _examine(steps, profile, credential, None)
             examination.check(CheckName.CLEANUP, lambda: None, needs=(CheckName.STORAGE_CLIENT_INITIALIZED,))
             return None
-        trial = _Trial(store, f"{profile.location}/{new_id()}")
+        probe = _Probe(store, f"{profile.location}/{new_id()}")
         try:
-            return _examine(steps, profile, credential, trial)
-        finally:  # also when a check ended in something that nobody foresaw
+            return _examine(steps, profile, credential, probe)
+        finally:  # also after an unexpected exception
             with deadline.deadline(time.monotonic() + CLEANUP_SECONDS):
-                examination.check_always(CheckName.CLEANUP, lambda: finish_in_time(trial.clean_up))
+                examination.check_always(CheckName.CLEANUP, lambda: finish_in_time(probe.clean_up))
 
 
 @contextmanager
@@ -189,12 +189,12 @@ def _ready(profile: Profile, credential: Credential | None) -> ObjectStore:
 
 
 def _examine(
-    steps: _Steps, profile: Profile, credential: Credential | None, trial: _Trial | None
+    steps: _Steps, profile: Profile, credential: Credential | None, probe: _Probe | None
 ) -> Enforcement | None:
     client = (CheckName.STORAGE_CLIENT_INITIALIZED,)
-    steps.check(CheckName.LAKEKEEPER_READ_WRITE, lambda: _require(trial).read_and_write(), needs=client)
+    steps.check(CheckName.LAKEKEEPER_READ_WRITE, lambda: _require(probe).read_and_write(), needs=client)
     if vends_credentials(profile.as_json()):
-        _examine_vending(steps, profile, credential, trial)
+        _examine_vending(steps, profile, credential, probe)
     else:
         for name in (
             CheckName.VENDED_CREDENTIALS_ISSUED,
@@ -202,21 +202,21 @@ def _examine(
             CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED,
         ):
             steps.skip(name, NO_VENDING)
-    return _examine_signing(steps, profile, credential, trial)
+    return _examine_signing(steps, profile, credential, probe)
 
 
 def _examine_signing(
-    steps: _Steps, profile: Profile, credential: Credential | None, trial: _Trial | None
+    steps: _Steps, profile: Profile, credential: Credential | None, probe: _Probe | None
 ) -> Enforcement | None:
     if not signs_with_warehouse_keys(profile):
         steps.skip(CheckName.REMOTE_SIGNING, NO_OWN_SIGNATURES)
         return None
     s3 = cast("S3Profile | StackitProfile", profile).as_s3()
 
-    def probe() -> Enforcement:
-        return _require(trial).probe_signatures(s3, own_keys(s3, credential))
+    def probe_signatures() -> Enforcement:
+        return _require(probe).probe_signatures(s3, own_keys(s3, credential))
 
-    found = steps.check(CheckName.REMOTE_SIGNING, probe, needs=(CheckName.LAKEKEEPER_READ_WRITE,))
+    found = steps.check(CheckName.REMOTE_SIGNING, probe_signatures, needs=(CheckName.LAKEKEEPER_READ_WRITE,))
     if found is Enforcement.NONE:
         steps.skip(CheckName.REMOTE_SIGNING, ENFORCEMENT_FINDINGS[found] if may_sign_writes(found) else READS_ALONE)
     elif found is not None:
@@ -224,9 +224,9 @@ def _examine_signing(
     return found
 
 
-def _examine_vending(steps: _Steps, profile: Profile, credential: Credential | None, trial: _Trial | None) -> None:
+def _examine_vending(steps: _Steps, profile: Profile, credential: Credential | None, probe: _Probe | None) -> None:
     def ask(rights: FileAccess) -> Vended:
-        vended = issue(profile, credential, location=_require(trial).table, rights=rights)
+        vended = issue(profile, credential, location=_require(probe).table, rights=rights)
         if vended is None:
             raise StoreRefused("Nothing was issued")
         return vended
@@ -237,24 +237,26 @@ def _examine_vending(steps: _Steps, profile: Profile, credential: Credential | N
         needs=(CheckName.STORAGE_CLIENT_INITIALIZED,),
     )
 
-    def lent() -> RemoteStore:
+    def vended_store() -> RemoteStore:
         return open_vended_store(profile, _require(vended))
 
     def require_closed() -> None:
-        _require(trial).require_closed_outside(lent())
+        _require(probe).require_closed_outside(vended_store())
         if isinstance(profile, S3Profile | StackitProfile):
-            _require(trial).require_closed_by_other_spellings(profile.as_s3(), keys_of(_require(vended)))
-        _require(trial).require_read_only(open_vended_store(profile, ask(FileAccess.READ)))
+            _require(probe).require_closed_by_other_spellings(profile.as_s3(), keys_of(_require(vended)))
+        _require(probe).require_read_only(open_vended_store(profile, ask(FileAccess.READ)))
 
     issued = (CheckName.VENDED_CREDENTIALS_ISSUED,)
-    steps.check(CheckName.VENDED_CREDENTIALS_READ_WRITE, lambda: _require(trial).use_inside(lent()), needs=issued)
+    steps.check(
+        CheckName.VENDED_CREDENTIALS_READ_WRITE, lambda: _require(probe).use_inside(vended_store()), needs=issued
+    )
     steps.check(
         CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED, require_closed, needs=(*issued, CheckName.LAKEKEEPER_READ_WRITE)
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class _Probe:
     """What is tried in `folder`, which the catalog reaches through `store`; `written` is what may be there by now."""
 
     store: ObjectStore
@@ -270,23 +272,23 @@ class _Trial:
         """Write, read, list and delete with the catalog's own identity."""
         self._use(self.store, self.folder)
 
-    def use_inside(self, lent: ObjectStore) -> None:
-        self._use(lent, self.table)
+    def use_inside(self, vended_store: ObjectStore) -> None:
+        self._use(vended_store, self.table)
 
-    def require_closed_outside(self, lent: RemoteStore) -> None:
+    def require_closed_outside(self, vended_store: RemoteStore) -> None:
         """What lies beside the table can neither be written, read, listed nor deleted with its credentials.
 
-        Only a refusal proves it: raises what else the store answers, `ScopeNotEnforced` when it obeys.
+        Only a denial proves it: raises any other error of the store, `ScopeNotEnforced` when it succeeds.
         """
         beside = f"{self.folder}/metadata/not-for-clients"
         self._put(self.store, beside)
         attempts: dict[str, Callable[[], object]] = {
-            "write access to parent location": lambda: self._put(lent, f"{self.folder}/metadata/forbidden"),
-            "write access to a location whose name begins alike": lambda: self._put(lent, f"{self.table}2/x"),
-            "read access to parent location": lambda: lent.get(beside, limit=len(CONTENT)),
-            "listing of parent location": lambda: lent.is_empty(self.folder, apart_from=lambda _: False),
-            "listing of the whole bucket": lent.list_from_the_root,
-            "deletion in parent location": lambda: lent.delete(beside),
+            "write access to parent location": lambda: self._put(vended_store, f"{self.folder}/metadata/forbidden"),
+            "write access to a location whose name begins alike": lambda: self._put(vended_store, f"{self.table}2/x"),
+            "read access to parent location": lambda: vended_store.get(beside, limit=len(CONTENT)),
+            "listing of parent location": lambda: vended_store.is_empty(self.folder, apart_from=lambda _: False),
+            "listing of the whole bucket": vended_store.list_from_the_root,
+            "deletion in parent location": lambda: vended_store.delete(beside),
         }
         _require_refused("Downscoped credentials", attempts)
         self.store.require_exists(beside)
@@ -333,15 +335,15 @@ class _Trial:
             exists=lambda key: self._exists(f"{base}{key}"),
         )
 
-    def require_read_only(self, lent: RemoteStore) -> None:
+    def require_read_only(self, vended_store: RemoteStore) -> None:
         """Credentials for who may only read change nothing in the table itself. Raises as `require_closed_outside`."""
         inside = f"{self.table}/metadata/not-for-readers"
         self._put(self.store, inside)
-        if lent.get(inside, limit=len(CONTENT)) != CONTENT:
+        if vended_store.get(inside, limit=len(CONTENT)) != CONTENT:
             raise StoreRefused("The object holds something else than was written")
         attempts: dict[str, Callable[[], object]] = {
-            "write access": lambda: self._put(lent, f"{self.table}/metadata/forbidden"),
-            "deletion": lambda: lent.delete(inside),
+            "write access": lambda: self._put(vended_store, f"{self.table}/metadata/forbidden"),
+            "deletion": lambda: vended_store.delete(inside),
         }
         _require_refused("Credentials for reading", attempts)
         self.store.require_exists(inside)
@@ -361,23 +363,25 @@ class _Trial:
             return False
         return True
 
-    def _put(self, store: ObjectStore, place: str) -> None:
-        self.written.append(place)
+    def _put(self, store: ObjectStore, location: str) -> None:
+        self.written.append(location)
         try:
-            store.put_new(place, CONTENT)
+            store.put_new(location, CONTENT)
         except StoreAccessDenied:
-            self.written.remove(place)
+            self.written.remove(location)
             raise
 
     def _use(self, store: ObjectStore, folder: str) -> None:
-        place = f"{folder}/metadata/test"
-        self._put(store, place)
-        if store.get(place, limit=len(CONTENT)) != CONTENT:
+        location = f"{folder}/metadata/test"
+        self._put(store, location)
+        if store.get(location, limit=len(CONTENT)) != CONTENT:
             raise StoreRefused("The object holds something else than was written")
         if store.is_empty(folder, apart_from=lambda _: False):
             raise StoreRefused("The object is not listed")
-        store.delete(place)
-        if not store.is_empty(folder, apart_from=lambda _: False):  # AWS tells 403 of what is missing, in place of 404
+        store.delete(location)
+        if not store.is_empty(
+            folder, apart_from=lambda _: False
+        ):  # AWS responds 403 instead of 404 for missing objects
             raise StoreRefused("The object is still there after it was deleted")
 
 
@@ -399,5 +403,5 @@ def _require_no_way(what: str, way: str | None) -> None:
 def _require(found: T | None) -> T:
     """What an earlier check found, without which this one would have been skipped."""
     if found is None:
-        raise RuntimeError("a check was made before what it needs")
+        raise RuntimeError("a check ran before its prerequisites")
     return found

@@ -1,4 +1,4 @@
-"""What is looked at before a warehouse is made or its storage changed: check by check, each by its name.
+"""Named checks that run before a warehouse is created or its storage is changed.
 
 The names are wire identifiers of the management API, and their order is that in which they are looked at.
 """
@@ -36,12 +36,12 @@ class CheckName(StrEnum):
     VENDED_CREDENTIALS_READ_WRITE = "vended-credentials-read-write"
     VENDED_CREDENTIALS_SCOPE_ENFORCED = "vended-credentials-scope-enforced"
     REMOTE_SIGNING = "remote-signing"
-    """Requests that are signed with the warehouse's own keys do only what was signed, or nobody is authorized."""
+    """Signed requests of the warehouse's own keys do only what was signed, or no authorization is configured."""
     CLEANUP = "cleanup"
 
 
 STORE_CHECKS: Final = tuple(CheckName)[tuple(CheckName).index(CheckName.STORAGE_CLIENT_INITIALIZED) :]
-"""The checks that ask the store, and say so where they are told alone."""
+"""The checks that need the store."""
 
 
 class Status(StrEnum):
@@ -52,7 +52,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValidationCheck:
-    """`milliseconds` of one that was made, `error` of one that failed; `reason` says why one was skipped, or what a
+    """`milliseconds` of one that ran, `error` of one that failed; `reason` says why one was skipped, or what a
     passed one found."""
 
     name: CheckName
@@ -72,10 +72,10 @@ class StorageValidationFailed(CatalogError):
 
 
 class Examination(ABC):
-    """Makes checks and remembers how they went."""
+    """Runs checks and records their results."""
 
     def __init__(self) -> None:
-        self._made: dict[CheckName, ValidationCheck] = {}
+        self._results: dict[CheckName, ValidationCheck] = {}
 
     def check(self, name: CheckName, look: Callable[[], T], *, needs: tuple[CheckName, ...] = ()) -> T | None:
         """What `look` returns; None when it failed, or was skipped since one of `needs` was not passed."""
@@ -90,28 +90,28 @@ class Examination(ABC):
         try:
             found = look()
         except CatalogError as error:
-            self._made[name] = ValidationCheck(name, Status.FAILED, _since(began), error=error)
+            self._results[name] = ValidationCheck(name, Status.FAILED, _since(began), error=error)
             return None
-        self._made[name] = ValidationCheck(name, Status.PASSED, _since(began))
+        self._results[name] = ValidationCheck(name, Status.PASSED, _since(began))
         return found
 
     def skip(self, name: CheckName, reason: str) -> None:
-        self._made[name] = ValidationCheck(name, Status.SKIPPED, reason=reason)
+        self._results[name] = ValidationCheck(name, Status.SKIPPED, reason=reason)
 
     def fail(self, name: CheckName, error: CatalogError) -> None:
         """Fail a check for what it found."""
-        self._made[name] = replace(self._made[name], status=Status.FAILED, reason=None, error=error)
+        self._results[name] = replace(self._results[name], status=Status.FAILED, reason=None, error=error)
 
     def note(self, name: CheckName, finding: str) -> None:
         """Add what a passed check found."""
-        self._made[name] = replace(self._made[name], reason=finding)
+        self._results[name] = replace(self._results[name], reason=finding)
 
     def has_passed(self, name: CheckName) -> bool:
-        return name in self._made and self._made[name].status == Status.PASSED
+        return name in self._results and self._results[name].status == Status.PASSED
 
     def failed(self) -> list[ValidationCheck]:
-        """In the order in which they were made."""
-        return [check for check in self._made.values() if check.status == Status.FAILED]
+        """Return them in the order in which they ran."""
+        return [check for check in self._results.values() if check.status == Status.FAILED]
 
     @abstractmethod
     def _may_look(self, needs: tuple[CheckName, ...]) -> bool: ...
@@ -122,7 +122,9 @@ class Report(Examination):
 
     def checks(self) -> list[ValidationCheck]:
         """All of them in their order, also those that were never come to."""
-        return [self._made.get(name, ValidationCheck(name, Status.SKIPPED, reason=NOT_CONCERNED)) for name in CheckName]
+        return [
+            self._results.get(name, ValidationCheck(name, Status.SKIPPED, reason=NOT_CONCERNED)) for name in CheckName
+        ]
 
     def _may_look(self, needs: tuple[CheckName, ...]) -> bool:
         return all(self.has_passed(name) for name in needs)

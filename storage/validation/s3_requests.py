@@ -1,4 +1,4 @@
-"""Single requests to S3, each as its sender chooses to spell or to change it, for validation to judge the answers."""
+"""Single requests to S3, each as its sender chooses to spell or to change it, for validation to judge the responses."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from storage.profiles.s3 import S3Profile
 from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
 from storage.signing.uri import Parameters, written_path, written_query
 
-MAX_ANSWER_BYTES: Final = 1024 * 1024
+MAX_RESPONSE_BYTES: Final = 1024 * 1024
 _TOO_MANY, _FAILED, _NOT_IMPLEMENTED, _UNAVAILABLE = 429, 500, 501, 503
 
 
 class StoreFailed(StoreUnavailable):
-    """The store, or a proxy before it, answered that it failed at this very request."""
+    """The store, or a proxy before it, responded that it failed at this request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class SignedRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreAnswer:
+class StoreResponse:
     status: int
     body: bytes = field(repr=False)
 
@@ -81,10 +81,10 @@ def sign(
     return SignedRequest(method, f"{url}?{query}" if query else url, given | signature, body)
 
 
-def send(request: SignedRequest) -> StoreAnswer:
-    """The store's answer, also when it refuses. Redirects are not followed.
+def send(request: SignedRequest) -> StoreResponse:
+    """Return the response of the store, also an error. Redirects are not followed.
 
-    Raises `StoreUnavailable` when the store does not answer or has no time (429, 503), `StoreFailed` when it fails,
+    Raises `StoreUnavailable` when the store does not respond or is too busy (429, 503), `StoreFailed` when it fails,
     `RequestTimeout` when no time is left.
     """
     limits, left = settings.ICEKEEPER.storage, deadline.remaining()
@@ -96,19 +96,19 @@ def send(request: SignedRequest) -> StoreAnswer:
         )
         prepared.url = request.url  # requests would take its dots out
         with release_thread_slot():
-            answer = _session().send(
+            response = _session().send(
                 prepared, timeout=(min(limits.connect_timeout, seconds), seconds), verify=ca_bundle()
             )
     except ResponseNotRead as complaint:
         raise StoreUnavailable(f"The object store {complaint}") from None
     except (requests.RequestException, ValueError) as error:
-        raise StoreUnavailable(f"The object store did not answer: {type(error).__name__}") from None
-    status = answer.status_code
+        raise StoreUnavailable(f"The object store did not respond: {type(error).__name__}") from None
+    status = response.status_code
     if status in {_TOO_MANY, _UNAVAILABLE}:
         raise StoreUnavailable(f"The object store failed: status {status}")
     if status >= _FAILED and status != _NOT_IMPLEMENTED:
         raise StoreFailed(f"The object store failed: status {status}")
-    return StoreAnswer(status, answer.content)
+    return StoreResponse(status, response.content)
 
 
 def encoded_key(key: str) -> str:
@@ -118,4 +118,4 @@ def encoded_key(key: str) -> str:
 
 @lru_cache(maxsize=1)
 def _session() -> BoundedSession:
-    return store_session(max_bytes=MAX_ANSWER_BYTES)
+    return store_session(max_bytes=MAX_RESPONSE_BYTES)

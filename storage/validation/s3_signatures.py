@@ -30,7 +30,7 @@ def probe_enforcement(
     """What the store enforces of signatures by `keys`.
 
     `victim` is an object that holds `content`, `key` one that is not there and that the probe writes and deletes;
-    `exists` tells whether an object is there. Raises `StoreRefused` when unchanged requests are refused,
+    `exists` returns whether an object exists. Raises `StoreRefused` when unchanged requests are rejected,
     `StoreUnavailable`.
     """
     put = sign(profile, keys, "PUT", encoded_key(key), body=content, signs_body=False)

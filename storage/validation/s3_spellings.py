@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
 from storage.profiles.s3 import S3Profile
-from storage.validation.s3_requests import SignedRequest, StoreAnswer, StoreFailed, encoded_key, send, sign
+from storage.validation.s3_requests import SignedRequest, StoreFailed, StoreResponse, encoded_key, send, sign
 
 _WAYS_UP: Final = ("/../", "/./../", "//../", "/%2e%2e/", "/..\\", "/x\\..\\..\\", "/.. /")
 """From the folder of a table to the folder around it, as some store may read a key. Each begins with the slash that
@@ -26,8 +26,8 @@ _PATHS_UP: Final = ("/../", "/%2e%2e/", "//../", "/..%2F", "/..%5C")
 def delete_beside(profile: S3Profile, keys: Keys, *, table: str, name: str, exists: Callable[[], bool]) -> str | None:
     """The spelling that deletes the object `name` of the folder around `table`, a key without a slash at its end.
 
-    `exists` tells whether the object is still there; what the store answers proves nothing, so a spelling at which it
-    fails (500, 502) does not end the others. Raises `StoreUnavailable` when it does not answer, or has no time.
+    `exists` returns whether the object still exists; the response of the store proves nothing, so a spelling at which
+    it fails (500, 502) does not end the others. Raises `StoreUnavailable` when it does not respond, or is too busy.
     """
     for up in _WAYS_UP:  # each by itself: MinIO locks all names of a request, and waits for itself at the second alias
         _try(up, delete_objects(profile, keys, f"{table}{up}{name}"))
@@ -43,8 +43,8 @@ def delete_beside(profile: S3Profile, keys: Keys, *, table: str, name: str, exis
 def reads_beside(profile: S3Profile, keys: Keys, *, table: str, name: str, content: bytes) -> str | None:
     """The spelling that reads the object, which holds `content`. Raises as `delete_beside`."""
     for up in _PATHS_UP:
-        answer = _try(up, sign(profile, keys, "GET", _path(table, up, name)))
-        if answer is not None and content in answer.body:
+        response = _try(up, sign(profile, keys, "GET", _path(table, up, name)))
+        if response is not None and content in response.body:
             return up
     return None
 
@@ -52,17 +52,17 @@ def reads_beside(profile: S3Profile, keys: Keys, *, table: str, name: str, conte
 def writes_beside(
     profile: S3Profile, keys: Keys, *, table: str, name: str, content: bytes, exists: Callable[[], bool]
 ) -> str | None:
-    """The spelling that writes an object there; `exists` tells whether it is there. Raises as `delete_beside`.
+    """The spelling that writes an object there; `exists` returns whether it exists. Raises as `delete_beside`.
 
     A store that takes the dots for plain characters may write an object of that very key below `table`, which is
     deleted.
     """
     for up in _PATHS_UP:
         path = _path(table, up, name)
-        answer = _try(up, sign(profile, keys, "PUT", path, body=content))
+        response = _try(up, sign(profile, keys, "PUT", path, body=content))
         if exists():
             return up
-        if answer is None or answer.is_success:
+        if response is None or response.is_success:
             _try(up, sign(profile, keys, "DELETE", path))
     return None
 
@@ -71,8 +71,8 @@ def _path(table: str, up: str, name: str) -> str:
     return f"{encoded_key(table)}{up}{encoded_key(name)}"
 
 
-def _try(up: str, request: SignedRequest) -> StoreAnswer | None:
-    """The answer to a request with `up` in its key, None when the store failed at it."""
+def _try(up: str, request: SignedRequest) -> StoreResponse | None:
+    """Return the response to a request with `up` in its key, None when the store failed at it."""
     try:
         return send(request)
     except StoreFailed:

@@ -16,7 +16,7 @@ from storage.errors import StoreUnavailable
 T = TypeVar("T")
 
 MAX_UNFINISHED: Final = 64
-"""Steps at one time in a process, with those that nobody waits for any more."""
+"""Steps that run at the same time in a process, abandoned ones included."""
 
 _unfinished = BoundedSemaphore(MAX_UNFINISHED)
 
@@ -38,29 +38,29 @@ def finish_in_time(step: Callable[[], T]) -> T:
         raise _timed_out() from None
     if not _unfinished.acquire(blocking=False):
         raise Busy("Too many storage validations are running")
-    outcome: Future[T] = Future()
+    future: Future[T] = Future()
     context = copy_request_context()
     try:
-        Thread(target=context.run, args=(_run, step, outcome), name="validation", daemon=True).start()
+        Thread(target=context.run, args=(_run, step, future), name="validation", daemon=True).start()
     except RuntimeError:  # the system has no thread left
         _unfinished.release()
         raise Busy("Too many storage validations are running") from None
     release_connections()
-    if not wait([outcome], left).done:
+    if not wait([future], left).done:
         raise _timed_out()
     try:
-        return outcome.result()
+        return future.result()
     except RequestTimeout:
         raise _timed_out() from None
 
 
-def _run(step: Callable[[], T], outcome: Future[T]) -> None:
+def _run(step: Callable[[], T], future: Future[T]) -> None:
     try:
         result = step()
-    except BaseException as error:  # noqa: BLE001 - raised to whoever waits
-        outcome.set_exception(error)
+    except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
+        future.set_exception(error)
     else:
-        outcome.set_result(result)
+        future.set_result(result)
     finally:
         _unfinished.release()
 

@@ -38,13 +38,13 @@ class _InFlight:
 
     def __init__(self) -> None:
         self.future: Future[Vended] = Future()
-        self._room = WaiterLimit()
+        self._limit = WaiterLimit()
 
     def wait(self) -> Vended:
         """Raises what kept it from being issued, `Busy` (503) when it takes too long, `RequestTimeout` (408)."""
         limits, left = settings.ICEKEEPER.storage, deadline.remaining()
-        patience = limits.connect_timeout + limits.request_timeout
-        if not self._room.wait(self._comes, seconds=patience if left is None else min(left, patience)):
+        seconds = limits.connect_timeout + limits.request_timeout
+        if not self._limit.wait(self._comes, seconds=seconds if left is None else min(left, seconds)):
             deadline.remaining()
             raise Busy("Too many requests wait for a credential of this table")
         return self.future.result()
@@ -56,7 +56,7 @@ class _InFlight:
 class CredentialCache:
     """At most `capacity` credentials; those not asked for go first. For threads; nothing is locked while one is issued.
 
-    What could not be issued is not remembered.
+    Failures are not cached.
     """
 
     def __init__(self, capacity: int) -> None:

@@ -1,6 +1,6 @@
-"""What clients are told about the store: the properties of their file I/O, by the names that Iceberg's clients know.
+"""The configuration of clients for the store: properties of their file I/O, by the names that Iceberg's clients use.
 
-Nobody is told more than these. `profile` is that of the warehouse, as stored.
+No other properties of the profile are shown. `profile` is that of the warehouse, as stored.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def client_config(
 
 
 def warehouse_config(profile: dict[str, Any], delete_profile: dict[str, Any]) -> dict[str, str]:
-    """What all clients of a warehouse are told before they ask for a table; both profiles as stored.
+    """Return the configuration of all clients of a warehouse, before they load a table; both profiles as stored.
 
     Where drops can be undone, clients must not delete files themselves: Spark would at DROP ... PURGE.
     """
@@ -99,7 +99,7 @@ def _s3_store(profile: dict[str, Any]) -> dict[str, str]:
 
 
 def encryption_config(profile: dict[str, Any]) -> dict[str, str]:
-    """How objects are to be encrypted; also told to all clients of the warehouse."""
+    """Return how objects are to be encrypted; also part of the configuration of the warehouse."""
     key = profile.get("aws-kms-key-arn")
     return {"s3.sse.type": "kms", "s3.sse.key": key} if key else {}
 

@@ -37,7 +37,7 @@ class Delegation:
 
 
 def parse_requested_access(header: str | None) -> RequestedAccess:
-    """`header` is its value, of several lines joined by commas. Names that nobody knows are passed over."""
+    """`header` is its value, of several lines joined by commas. Unknown names are ignored."""
     asked = RequestedAccess.NOTHING
     for name in (header or "").split(","):
         asked |= _KNOWN.get(name.strip(), RequestedAccess.NOTHING)

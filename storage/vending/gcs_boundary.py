@@ -46,13 +46,13 @@ def issue(
         universe = universe_of(credential)
         require_permitted_addresses(profile, credential)
         source, project = google_credentials(credential, request)
-        lent = DownscopedCredentials(source, boundary, universe_domain=universe)
-        lent.refresh(request)
-    if not isinstance(lent.token, str) or not lent.token:
-        raise CredentialNotIssued("The token service of Google answered without a token")
-    expires_at = asked_at + USUAL_LIFE if lent.expiry is None else lent.expiry.replace(tzinfo=UTC)
+        issued = DownscopedCredentials(source, boundary, universe_domain=universe)
+        issued.refresh(request)
+    if not isinstance(issued.token, str) or not issued.token:
+        raise CredentialNotIssued("The token service of Google sent no token")
+    expires_at = asked_at + USUAL_LIFE if issued.expiry is None else issued.expiry.replace(tzinfo=UTC)
     named = {"gcs.project-id": project} if project else {}
-    return Vended({"gcs.oauth2.token": lent.token, **named}, expires_at)
+    return Vended({"gcs.oauth2.token": issued.token, **named}, expires_at)
 
 
 def access_boundary(bucket: str, folder: str, rights: FileAccess) -> CredentialAccessBoundary:

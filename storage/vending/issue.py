@@ -1,4 +1,4 @@
-"""A credential for clients from whoever issues them for a store: one call of a token service, or none."""
+"""Issue a credential for clients: one call of a token service, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the memory of lent credentials did, for the metrics. Names and `cache_type` are the peer's, `cloud` is ours."""
+"""Metrics of the cache of vended credentials. Names and `cache_type` are as in Lakekeeper, `cloud` is ours."""
 
 from __future__ import annotations
 

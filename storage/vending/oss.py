@@ -47,13 +47,13 @@ def issue(profile: S3Profile, credential: AliyunOss, *, location: str, rights: F
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     address = _sts_address(profile)
     require_permitted_address(address, "sts-endpoint")
-    lent = _lent(send_request("POST", address, headers=headers, body=form))
+    issued = _issued(send_request("POST", address, headers=headers, body=form))
     return vended_keys(
         Keys(
-            required_text(lent, "AccessKeyId"),
-            required_text(lent, "AccessKeySecret"),
-            required_text(lent, "SecurityToken"),
-            _moment(required_text(lent, "Expiration")),
+            required_text(issued, "AccessKeyId"),
+            required_text(issued, "AccessKeySecret"),
+            required_text(issued, "SecurityToken"),
+            _moment(required_text(issued, "Expiration")),
         )
     )
 
@@ -110,19 +110,19 @@ def _sts_address(profile: S3Profile) -> str:
     return f"https://sts.{region}.aliyuncs.com/"
 
 
-def _lent(answer: TokenServiceResponse) -> dict[str, Any]:
-    document = answer.document()
-    lent = document.get("Credentials")
-    if answer.is_success and isinstance(lent, dict):
-        return lent
-    raise not_issued_error(answer, document.get("Code"))
+def _issued(response: TokenServiceResponse) -> dict[str, Any]:
+    document = response.document()
+    issued = document.get("Credentials")
+    if response.is_success and isinstance(issued, dict):
+        return issued
+    raise not_issued_error(response, document.get("Code"))
 
 
 def _moment(text: str) -> datetime:
     try:
         return datetime.strptime(text, _MOMENT).replace(tzinfo=UTC)
     except ValueError:
-        raise CredentialNotIssued("The token service of the storage answered without an expiration") from None
+        raise CredentialNotIssued("The token service of the storage sent no expiration") from None
 
 
 def _encoded(text: str) -> str:

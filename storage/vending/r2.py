@@ -40,30 +40,30 @@ def issue(
     require_listed_address(api, "endpoint")
     account = quote(credential.account_id.get_secret_value(), safe="")
     headers = {"Authorization": f"Bearer {credential.token.get_secret_value()}", "Content-Type": "application/json"}
-    expires_at = now() + timedelta(seconds=profile.sts_token_validity_seconds)  # the answer does not say
-    answer = send_request(
+    expires_at = now() + timedelta(seconds=profile.sts_token_validity_seconds)  # the response does not say
+    response = send_request(
         "POST",
         f"{api}/accounts/{account}/r2/temp-access-credentials",
         headers=headers,
         body=lambda: json.dumps(asked).encode(),
     )
-    lent = _result(answer)
+    issued = _result(response)
     return vended_keys(
         Keys(
-            required_text(lent, "accessKeyId"),
-            required_text(lent, "secretAccessKey"),
-            required_text(lent, "sessionToken"),
+            required_text(issued, "accessKeyId"),
+            required_text(issued, "secretAccessKey"),
+            required_text(issued, "sessionToken"),
             expires_at,
         )
     )
 
 
-def _result(answer: TokenServiceResponse) -> dict[str, Any]:
-    document = answer.document()
+def _result(response: TokenServiceResponse) -> dict[str, Any]:
+    document = response.document()
     result = document.get("result")
-    if answer.is_success and document.get("success") is not False and isinstance(result, dict):
+    if response.is_success and document.get("success") is not False and isinstance(result, dict):
         return result
     match document.get("errors"):
         case [{"code": code}, *_]:
-            raise not_issued_error(answer, code)
-    raise not_issued_error(answer, None)
+            raise not_issued_error(response, code)
+    raise not_issued_error(response, None)

@@ -77,7 +77,7 @@ def _partition_of(region: str) -> str:
 def _pattern(folder: str, profile: S3Profile) -> str:
     """A pattern that matches `folder` alone.
 
-    AWS has a variable for each character that is special in patterns: `${*}`, `${?}`, `${$}`. Stores that speak like it
+    AWS has a variable for each character that is special in patterns: `${*}`, `${?}`, `${$}`. Compatible stores
     may not know these, and then `a${*}` would match another folder, `a${b}`: they are asked for plain names only,
     whatever the profile calls them.
     """

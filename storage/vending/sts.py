@@ -1,4 +1,4 @@
-"""Temporary credentials of S3 and of stores that speak like it: a role, narrowed by a policy (STS AssumeRole)."""
+"""Temporary credentials of S3 and of compatible stores: a role, narrowed by a policy (STS AssumeRole)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from storage.vending.s3_policy import s3_policy
 from storage.vending.vended import Vended
 
 CLIENTS_SESSION: Final = "lakekeeper-sts"
-"""The name under which AWS logs what clients do, as with the peer."""
+"""The name under which AWS logs what clients do, as in Lakekeeper."""
 
 
 def issue(profile: S3Profile, credential: Credential, *, location: str, rights: FileAccess) -> Vended:
@@ -39,9 +39,9 @@ def issue(profile: S3Profile, credential: Credential, *, location: str, rights: 
 
 
 def vended_keys(keys: Keys) -> Vended:
-    """Temporary keys as clients are told them."""
+    """Return temporary keys as properties of clients."""
     if keys.session_token is None or keys.expires_at is None:
-        raise CredentialNotIssued("The token service of the storage answered without a session")
+        raise CredentialNotIssued("The token service of the storage sent no session token")
     return Vended(
         {
             "s3.access-key-id": keys.access_key_id,

@@ -18,5 +18,5 @@ class Vended:
 
     @property
     def expires_at_ms(self) -> str:
-        """Milliseconds since the epoch, as clients are told."""
+        """Milliseconds since the epoch, as clients expect it."""
         return str(int(self.expires_at.timestamp() * 1000))

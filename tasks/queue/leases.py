@@ -1,7 +1,7 @@
-"""Who works at a task: a lease that ends by itself, so that the work of a dead worker is taken up by another one.
+"""Leases on tasks: a lease expires by itself, so that another worker continues the work of a dead one.
 
-The database's clock decides when a lease ends, so clocks of several machines need not agree. Every step that a holder
-makes compares `attempt`: one that was slow, and whose task somebody else has taken over, changes nothing any more.
+The database's clock decides when a lease ends, so clocks of several machines need not agree. Every step of a holder
+compares `attempt`: a slow holder whose task was taken over by another worker changes nothing any more.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tasks.queue.models import Task
 
 LEASE_SECONDS = 120
 BEAT_SECONDS = 20.0
-"""How often a holder that is at work extends its lease."""
+"""How often a working holder extends its lease."""
 
 MARGIN_SECONDS = 30.0
 """A holder that could not extend its lease stops this long before it ends."""
 
 FIRST_PAUSE_SECONDS = 5.0
-LONGEST_PAUSE_SECONDS = 3600.0
+MAX_PAUSE_SECONDS = 3600.0
 MAX_ERROR_LENGTH = 2000
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""One that goes on while the machine sleeps, where there is one."""
+"""A clock that continues while the machine sleeps, if the system has one."""
 
 _TAKE = """
 UPDATE tasks_task SET status = 'running', attempt = attempt + 1, leased_until = {lease_end}
@@ -64,12 +64,12 @@ _TAKE_DUE = {vendor: _TAKE.format(task=_DUE.format(**words), **words) for vendor
 
 
 class LeaseLost(Exception):
-    """Somebody else has the task, or it was cancelled: whatever this attempt wanted to do must not happen."""
+    """Another worker has the task, or it was cancelled: this attempt must change nothing."""
 
 
 @dataclass(slots=True)
 class Lease:
-    """The right to work at a task until the lease ends; what the task is, as it was when it was taken."""
+    """The right to work on a task until the lease ends, with the task as it was when it was leased."""
 
     task_id: UUID
     queue: str
@@ -82,7 +82,7 @@ class Lease:
     def keep(self) -> None:
         """To be called before each step of long work: extends the lease when it is time to.
 
-        Raises `LeaseLost` when the task is somebody else's, or when so much time went by that it may be.
+        Raises `LeaseLost` when another worker has the task, or may have it because the lease was not extended in time.
         """
         before = _clock()
         if before - self.extended_at < BEAT_SECONDS:
@@ -100,15 +100,15 @@ class Lease:
             raise LeaseLost(f"task {self.task_id} was taken over or cancelled")
 
     def give_back(self) -> None:
-        """Let somebody else go on at once."""
+        """Release the lease, so that another worker can continue at once."""
         self._own().update(status=Task.Status.SCHEDULED, leased_until=None)
 
     def fail(self, error: str) -> float:
-        """Try again later: after `FIRST_PAUSE_SECONDS`, then twice as long each time. Returns the seconds until then.
+        """Schedule the next attempt: after `FIRST_PAUSE_SECONDS`, doubled each time. Returns the seconds until then.
 
         The pause is jittered and bounded.
         """
-        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self.attempt - 1, 30), LONGEST_PAUSE_SECONDS)
+        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self.attempt - 1, 30), MAX_PAUSE_SECONDS)
         pause *= random.uniform(0.75, 1.0)  # noqa: S311
         self._own().update(
             status=Task.Status.SCHEDULED,
@@ -123,24 +123,24 @@ class Lease:
 
 
 def lease_due_task(queues: Sequence[str]) -> Lease | None:
-    """Take the task of `queues` that has been due for longest and that nobody works at; None when there is none."""
+    """Lease the task of `queues` that has been due for longest and is not leased; None when there is none."""
     statement = _TAKE_DUE[connection.vendor].format(queues=", ".join(["%s"] * len(queues)))
     return _lease(_clock(), fetch_one("default", statement, list(queues)))
 
 
 def lease_task(task_id: UUID) -> Lease | None:
-    """Take this task, due or not; None when somebody works at it, or when it is done."""
+    """Lease this task, due or not; None when it is leased by another worker, or done."""
     return _lease(_clock(), fetch_one("default", _TAKE_THIS[connection.vendor], [task_id]))
 
 
 def has_running_tasks(queue: Task.Queue, warehouse_id: UUID, entity_ids: Sequence[UUID]) -> bool:
-    """Whether one of the entities has a task in `queue` that somebody works at."""
+    """Return whether one of the entities has a leased task in `queue`."""
     tasks = Task.objects.filter(queue=queue, warehouse_id=warehouse_id, entity_id__in=entity_ids)
     return tasks.filter(status=Task.Status.RUNNING, leased_until__gte=Now()).exists()
 
 
 def cancel_tasks(queue: Task.Queue, warehouse_id: UUID, entity_ids: Sequence[UUID]) -> None:
-    """Forget the tasks of these entities in `queue`: whoever should work at one cannot finish it any more."""
+    """Delete the tasks of these entities in `queue`: a worker that has one leased cannot finish it any more."""
     Task.objects.filter(queue=queue, warehouse_id=warehouse_id, entity_id__in=entity_ids).delete()
 
 

@@ -9,11 +9,11 @@ from icekeeper.kernel.ids import new_id
 
 
 class Task(models.Model):
-    """Work that must happen after a commit and survives a crash: a row of the transaction that asks for it.
+    """Work that must happen after a commit and survives a crash: a row of the transaction that requests it.
 
-    Whoever works at it holds a lease on it (`tasks.queue.leases`): then it is running, until `leased_until`. `attempt`
-    counts the leases, so that a holder whose lease has ended can tell. The row goes in the transaction that ends the
-    work. After a failure it is scheduled anew, with `last_error`.
+    A worker leases it (`tasks.queue.leases`): then it is running, until `leased_until`. `attempt`
+    counts the leases, so that a holder can detect that its lease has ended. The transaction that ends the work deletes
+    the row. After a failure it is scheduled again, with `last_error`.
     """
 
     class Queue(models.TextChoices):

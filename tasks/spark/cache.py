@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 class UnsafeCacheError(Exception):
-    """The cache folder belongs to somebody else, who could replace the programs that are run from it."""
+    """The cache folder belongs to another user, who could replace the programs that are run from it."""
 
 
 def cache_dir(*parts: str) -> Path:
-    """Return `<user cache>/icekeeper/<parts>`, made if absent with access for its owner alone.
+    """Return `<user cache>/icekeeper/<parts>`, created if absent with access for its owner alone.
 
     The user cache is `$XDG_CACHE_HOME`, else `~/.cache`, else (no home that can be written) a folder of this user
     under the system's temporary folder. Raises `UnsafeCacheError` when the folder is not this user's own.

@@ -208,7 +208,7 @@ def evolve_schema(run: Ingest) -> str:
     run.spark.sql("ALTER TABLE nyc.flights RENAME COLUMN gain TO minutes_gained")
     names = run.spark.table(FLIGHTS.table).columns
     check(names == [*FLIGHTS.columns, "minutes_gained"], f"columns after ADD and RENAME: {names}")
-    check(run.spark.table("nyc.flights.snapshots").count() == before, "a schema change made a snapshot")
+    check(run.spark.table("nyc.flights.snapshots").count() == before, "a schema change created a snapshot")
     return "gain added, renamed to minutes_gained"
 
 

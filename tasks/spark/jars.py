@@ -1,6 +1,6 @@
-"""Get Java packages from Maven Central once, with Spark's own resolver, and remember the files.
+"""Get Java packages from Maven Central once, with Spark's own resolver, and record the files.
 
-Spark resolves `spark.jars.packages` anew at every start, which takes 13 seconds even when all is cached. Here that is
+Spark resolves `spark.jars.packages` at every start, which takes 13 seconds even when all is cached. Here that is
 done once for a list of packages; later starts get the jars by path and need no network.
 """
 
@@ -46,7 +46,7 @@ def resolve_jars(packages: Sequence[str], *, ivy_dir: Path, settings: Mapping[st
         if known is not None:
             return known
         jars = _ask_spark(packages, ivy_dir, chosen)
-        _remember(record, jars)
+        _record(record, jars)
         return jars
 
 
@@ -105,7 +105,7 @@ def _recorded(record: Path) -> list[Path] | None:
     return [jar for jar, _, _ in entries] or None
 
 
-def _remember(record: Path, jars: list[Path]) -> None:
+def _record(record: Path, jars: list[Path]) -> None:
     entries = {str(jar): (jar.stat().st_size, _digest_file(jar)) for jar in jars}
     unfinished = record.with_suffix(".new")
     unfinished.write_text(json.dumps(entries, indent=1), encoding="utf-8")

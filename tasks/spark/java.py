@@ -94,10 +94,10 @@ def probe(java: Path) -> JavaRuntime | None:
 def _ask(java: Path, *options: str) -> str | None:
     command = [str(java), *options, "-XshowSettings:properties", "-version"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return answer.stderr if answer.returncode == 0 else None
+    return completed.stderr if completed.returncode == 0 else None
 
 
 def _machine_candidates() -> list[tuple[str, Path]]:
@@ -117,7 +117,7 @@ def _packaged_java() -> Path | None:
 
 
 def _wrap(runtime: JavaRuntime, *, is_packaged: bool, cache: Path | None) -> Path:
-    """Make a folder with a `bin/java` that drops the request for the module and hands on the rest."""
+    """Create a folder with a `bin/java` that drops the request for the module and hands on the rest."""
     cache = cache or cache_dir("java")
     truststore = system_truststore(cache) if is_packaged else None
     script = _script(runtime.home / "bin" / "java", truststore)

@@ -29,8 +29,8 @@ def run_steps(steps: Sequence[PipelineStep[Run]], run: Run, *, out: TextIO) -> N
     """Run the steps in order, handing `run` to each; raises `StepFailedError` at the first that fails."""
     width = max(len(step.title) for step in steps)
     for number, step in enumerate(steps, start=1):
-        place = f"[{number:>{len(str(len(steps)))}}/{len(steps)}]"
-        out.write(f"{place} {step.title:<{width}} ")
+        position = f"[{number:>{len(str(len(steps)))}}/{len(steps)}]"
+        out.write(f"{position} {step.title:<{width}} ")
         out.flush()
         started = time.monotonic()
         try:
@@ -38,7 +38,7 @@ def run_steps(steps: Sequence[PipelineStep[Run]], run: Run, *, out: TextIO) -> N
         except Exception as error:
             out.write("FAILED\n")
             out.flush()
-            raise StepFailedError(f"step {place} {step.title}: {one_line(error)}") from error
+            raise StepFailedError(f"step {position} {step.title}: {one_line(error)}") from error
         out.write(f"{time.monotonic() - started:6.1f} s  {result}\n")
         out.flush()
 

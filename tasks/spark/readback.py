@@ -15,7 +15,7 @@ from tasks.spark.readers import facts_through_pyiceberg, facts_through_spark
 
 @dataclass(frozen=True)
 class StoredTable:
-    """Size of one table as its current metadata tells it."""
+    """Size of one table according to its current metadata."""
 
     name: str
     rows: int

@@ -36,7 +36,7 @@ def spark_session(
     """Return a Spark session in which SQL knows the warehouse of an Iceberg REST catalog as `name`.
 
     `catalog_uri` is the catalog's base (the part before `/v1`), `token` a bearer token. `extra` holds further Spark
-    settings and wins over the ones made here. For `packages` and `ivy_dir` see `iceberg_session`.
+    settings and wins over the ones set here. For `packages` and `ivy_dir` see `iceberg_session`.
     """
     catalog = rest_catalog(name, uri=catalog_uri, warehouse=warehouse, token=token)
     return iceberg_session(packages=packages, ivy_dir=ivy_dir, extra={**catalog, **(extra or {})})

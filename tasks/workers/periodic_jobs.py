@@ -1,4 +1,4 @@
-"""What grows and must be cut back from time to time, whatever is queued."""
+"""Periodic jobs of the worker: they delete rows that are too old."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ logger = logging.getLogger("icekeeper.tasks")
 def run_periodic_jobs(keep_going: Callable[[], object]) -> None:
     """Call each service of `settings.PERIODIC_TASKS`, which deletes in batches what is too old.
 
-    One that fails does not keep the others from it; `keep_going` is called before each.
+    An error of one does not stop the others; `keep_going` is called before each.
     """
     for name in settings.PERIODIC_TASKS:
         keep_going()
         try:
             import_string(name)(actor=INTERNAL)
         except Exception:
-            logger.warning("housekeeping failed: %s", name, exc_info=True)
+            logger.warning("periodic job failed: %s", name, exc_info=True)

@@ -1,4 +1,4 @@
-"""The process that does what is queued: one task at a time, the one first that has been due for longest."""
+"""The worker process: runs queued tasks one at a time, the longest due first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tenancy.maintenance import is_read_only, start_watching
 JITTER_SECONDS = 0.5
 PAUSE_AFTER_ERROR = 5.0
 MAX_SLEEP_SECONDS = 1.0
-"""Seconds between two looks whether the parent still lives."""
+"""Seconds between two checks whether the parent process is alive."""
 
 logger = logging.getLogger("icekeeper.tasks")
 
@@ -50,16 +50,16 @@ class Worker:
             os.write(self._waker, b".")
 
     def run(self) -> None:
-        """Work until told to stop; whatever fails, it goes on."""
+        """Work until `stop` is called; errors do not end it."""
         logger.info("the worker begins", extra={"pid": os.getpid()})
-        next_housekeeping = 0.0
+        next_periodic_jobs = 0.0
         while not self._should_stop():
             if is_read_only():
                 self._sleep(MAX_SLEEP_SECONDS)
                 continue
             try:
-                if time.monotonic() >= next_housekeeping:
-                    next_housekeeping = time.monotonic() + EVERY_SECONDS
+                if time.monotonic() >= next_periodic_jobs:
+                    next_periodic_jobs = time.monotonic() + EVERY_SECONDS
                     run_periodic_jobs(self._keep_going)
                 pause = 0.0 if self.work() else self.poll_interval + random.uniform(0, JITTER_SECONDS)  # noqa: S311
             except WorkerStopped:

@@ -109,7 +109,7 @@ def test_a_table_at_work_on_s3(planted_minio: PlantedMinio, lends: bool) -> None
     config = lent.json()["config"]
     assert ("s3.session-token" in config) == lends
     written = "\n".join(log.written).encode()
-    assert written.count(b"did not answer") >= 2, "errors were logged with their stacks"
+    assert written.count(b"did not respond") >= 2, "errors were logged with their stacks"
     assert leaks(answers + told) == []
     assert leaks(written) == []
     for name in ("s3.secret-access-key", "s3.session-token") if lends else ():
@@ -158,7 +158,7 @@ def test_a_store_of_a_cloud_that_is_not_there(case: str, tokens: FakeService, mo
         told = run("check_storage", "wh")
     written = "\n".join(log.written).encode()
     assert bool(tokens.asked) == case.endswith("token")
-    assert written.count(b"did not answer") >= 2, "errors were logged with their stacks"
+    assert written.count(b"did not respond") >= 2, "errors were logged with their stacks"
     out = text_of(*answers) + told + written
     assert leaks(out) == []
     assert not [line for line in private_key().splitlines()[1:-1] if line.encode() in out]

@@ -102,7 +102,7 @@ NO_FOLDER = [
 
 @pytest.mark.parametrize(("base", "name", "why"), NO_FOLDER)
 def test_names_of_which_the_layout_makes_no_folder(base: str, name: str, why: str) -> None:
-    text = f"storage-layout of the warehouse makes the folder .*{why}.*Choose a location, or another name"
+    text = f"storage-layout of the warehouse builds the folder .*{why}.*Choose a location, or another name"
     for make in (folder_of, place_of):
         with pytest.raises(InvalidLocation, match=text):
             make(hierarchy("{name}", "{name}"), name, base=base)

@@ -57,7 +57,7 @@ def test_nothing_outside_the_root(store: LocalStore, root: Path, spelled: str) -
         lambda: store.get(location, limit=LIMIT),
         lambda: store.put_new(location, b"x"),
         lambda: store.delete(location),
-        lambda: store.make_folder(location),
+        lambda: store.create_folder(location),
     ):
         with pytest.raises(InvalidLocation):
             act()

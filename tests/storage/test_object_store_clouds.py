@@ -188,7 +188,7 @@ def test_a_store_that_is_gone(cloud: Cloud, store: RemoteStore, monkeypatch: pyt
     store.bucket.prepare()
     with cloud.part.relay.refusing():
         for act in every_call(store, f"{cloud.base}/a"):
-            with pytest.raises(StoreUnavailable, match="did not answer"):
+            with pytest.raises(StoreUnavailable, match="did not respond"):
                 act()
     store.put_new(f"{cloud.base}/a", b"x")
 
@@ -233,7 +233,7 @@ def test_only_known_authorities_are_trusted_by_all_that_asks(
         asked = f"{recorder.endpoint.rstrip('/')}{cloud.address.partition('://')[2].partition('/')[2] and '/{account}'}"
         use_storage_settings(monkeypatch, **{cloud.setting: asked})
         for act in every_call(cloud.open(), f"{cloud.base}/a"):
-            with pytest.raises(StoreUnavailable, match="did not answer"):
+            with pytest.raises(StoreUnavailable, match="did not respond"):
                 act()
         assert recorder.requests == []
         use_storage_settings(monkeypatch, ca_bundle=authority)
@@ -303,7 +303,7 @@ def test_a_directory_that_is_not_empty_yet_is_removed_later(azurite: Azurite, mo
     with Recorder(azurite.relay.port) as recorder:
         recorder.answerer = hierarchical
         use_storage_settings(monkeypatch, azure_endpoint=f"{recorder.endpoint}{{account}}")
-        monkeypatch.setattr("storage.io.sweep.MOST_FOLDERS", 3)  # so that inner ones are not seen at first
+        monkeypatch.setattr("storage.io.sweep.MAX_FOLDERS", 3)  # so that inner ones are not seen at first
         with pytest.raises(StoreUnavailable, match="keeps writing"):
             cloud.open().delete_below(f"{cloud.base}/t", go_on)
         monkeypatch.undo()

@@ -92,7 +92,7 @@ def test_a_store_that_is_gone(minio: Minio, bucket: str, monkeypatch: pytest.Mon
     store = opened(minio.profile(bucket, "wh"), minio.credential)
     with minio.relay.refusing():
         for act in every_call(store, f"s3://{bucket}/wh/a"):
-            with pytest.raises(StoreUnavailable, match=f"The object store did not answer for s3://{bucket}/wh/a"):
+            with pytest.raises(StoreUnavailable, match=f"The object store did not respond for s3://{bucket}/wh/a"):
                 act()
     store.put_new(f"s3://{bucket}/wh/a", b"x")
 
@@ -103,7 +103,7 @@ def test_a_store_that_is_silent(minio: Minio, bucket: str, monkeypatch: pytest.M
     with minio.relay.silent():
         for act in every_call(store, f"s3://{bucket}/wh/a"):
             began = time.monotonic()
-            with pytest.raises(StoreUnavailable, match="did not answer"):
+            with pytest.raises(StoreUnavailable, match="did not respond"):
                 act()
             assert 0.6 <= time.monotonic() - began < 5
     store.put_new(f"s3://{bucket}/wh/a", b"x")
@@ -355,7 +355,7 @@ def test_only_known_authorities_are_trusted(
     with Recorder(minio.port, tls) as recorder:
         profile = minio.profile(bucket, "wh", endpoint=recorder.endpoint)
         for act in every_call(opened(profile, minio.credential), location):
-            with pytest.raises(StoreUnavailable, match="did not answer"):
+            with pytest.raises(StoreUnavailable, match="did not respond"):
                 act()
         assert recorder.requests == []
         use_storage_settings(monkeypatch, ca_bundle=authority)

@@ -25,7 +25,7 @@ MAX_HOSTS: Final = 64
 MAX_CONNECTIONS: Final = 64
 """Connections that one session keeps open to each host."""
 
-_LATE: Final = "did not send all of its answer in time"
+_LATE: Final = "did not send the whole response in time"
 _PIECE_BYTES: Final = 65_536
 
 
@@ -193,7 +193,7 @@ class BoundedSession(NoRedirectSession):
             raise ResponseNotRead(str(error), request=request) from None
         except (HTTPError, OSError) as error:
             response.close()
-            message = f"did not send all of its answer: {type(error).__name__}"
+            message = f"did not send the whole response: {type(error).__name__}"
             raise ResponseNotRead(message, request=request) from None
         response.raw.release_conn()  # an empty body does not release it
         response.raw = HTTPResponse(io.BytesIO(body), preload_content=False)

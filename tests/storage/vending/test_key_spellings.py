@@ -17,7 +17,7 @@ from storage.identity.keys import Keys
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.signing.uri import Parameters
-from storage.validation.s3_requests import StoreAnswer, encoded_key, send, sign
+from storage.validation.s3_requests import StoreResponse, encoded_key, send, sign
 from storage.vending.issue import issue
 from storage.vending.rights import FileAccess
 from storage.vending.sts import keys_of
@@ -60,10 +60,10 @@ class Lender:
         for key in OTHERS:
             store.client().put_object(Bucket=self.bucket, Key=key, Body=SECRET)
 
-    def send(self, method: str, path: str, parameters: Parameters = (), **more: object) -> StoreAnswer:
+    def send(self, method: str, path: str, parameters: Parameters = (), **more: object) -> StoreResponse:
         return send(sign(self.profile, self.keys, method, path, parameters=parameters, **more))  # type: ignore[arg-type]
 
-    def delete_together(self, *keys: str) -> StoreAnswer:
+    def delete_together(self, *keys: str) -> StoreResponse:
         objects = "".join(f"<Object><Key>{escape(key)}</Key></Object>" for key in keys)
         body = f"<Delete>{objects}</Delete>".encode()
         digest = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()

@@ -145,7 +145,7 @@ def test_nobody_is_there(limit: Callable[..., None]) -> None:
     limit(retries=0)
     with FakeService() as gone:
         pass
-    with pytest.raises(StoreUnavailable, match="did not answer: ConnectionError"):
+    with pytest.raises(StoreUnavailable, match="did not respond: ConnectionError"):
         ask(gone)
 
 
