@@ -67,7 +67,7 @@ def read_endpoint(address: str, member: str) -> Endpoint:
         raise EndpointNotPermitted(f"{member}: {complaint}") from None
     if endpoint.scheme == "http" and not settings.ICEKEEPER.storage.allow_http_endpoints:
         raise EndpointNotPermitted(
-            f"{member}: http endpoints are not allowed (ICEKEEPER__STORAGE__ALLOW_HTTP_ENDPOINTS)"
+            f"{member}: must be an https address (ICEKEEPER__STORAGE__ALLOW_HTTP_ENDPOINTS is false)"
         )
     return endpoint
 

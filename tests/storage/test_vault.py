@@ -204,7 +204,7 @@ def test_a_failure_of_the_moment_is_waited_out(fake_vault: FakeVault) -> None:
         assert store.get(one) == DOCUMENT
     fake_vault.failing = [500] * 3
     assert refusal(SecretStoreUnavailable, lambda: store.get(one)) == (
-        "Vault does not answer as it should: InternalServerError"
+        "Vault does not respond as expected: InternalServerError"
     )
     assert fake_vault.failing == []
     fake_vault.failing = [503] * 3

@@ -197,10 +197,10 @@ def test_control_characters_are_refused(text: str) -> None:
         (EXCHANGE, said({"error": "invalid_request", "error_description": "canary"}, 400), "invalid_request"),
         (EXCHANGE, Said(400, b"canary"), "OAuthError"),
         (EXCHANGE, Said(302, location="/elsewhere"), "refused a token"),
-        (EXCHANGE, said({}), "without a token"),
-        (EXCHANGE, said({"access_token": ["canary"]}), "without a token"),
-        (EXCHANGE, said({"access_token": "t", "expires_in": "canary"}), "No token could be made"),
-        (EXCHANGE, said(["canary"]), "No token could be made"),
+        (EXCHANGE, said({}), "no token"),
+        (EXCHANGE, said({"access_token": ["canary"]}), "no token"),
+        (EXCHANGE, said({"access_token": "t", "expires_in": "canary"}), "No token could be obtained"),
+        (EXCHANGE, said(["canary"]), "No token could be obtained"),
     ],
 )
 def test_a_refusal(service: FakeService, caplog: pytest.LogCaptureFixture, path: str, answer: Said, told: str) -> None:
