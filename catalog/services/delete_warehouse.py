@@ -42,7 +42,7 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
             ended = remove_securable(Securable.Type.WAREHOUSE, warehouse_id)
             record(
                 Event.WAREHOUSE_DELETED, actor=actor, subject=warehouse_id, project=warehouse.project_id,
-                named=warehouse.name, **ended.told(),
+                named=warehouse.name, **ended.as_details(),
             )  # fmt: skip
     except (RestrictedError, IntegrityError):
         raise WarehouseNotEmpty("Warehouse is not empty") from None

@@ -12,25 +12,25 @@ from uuid import UUID
 
 from icekeeper.kernel.db.sql import as_datetime, as_uuid, execute
 
-MOST_TOLD: Final = 100
-"""Grants, and memberships, that are named; of more it is told how many there were."""
+MAX_NAMED: Final = 100
+"""Grants, and memberships, that an audit row names; of more it has only the number."""
 
 
-LONGEST_TOLD: Final = 100_000
-"""Characters of JSON for those names, where they are long: of a row with more than it takes nothing would be left."""
+MAX_NAMES_LENGTH: Final = 100_000
+"""Characters of JSON for these names: a larger audit row could not be stored."""
 
 
 class EndedGrants:
-    """How many grants ended on what kinds of objects, and the first of them; false when there were none."""
+    """The number of deleted grants by type of object, and the first of them; false when there are none."""
 
     def __init__(self) -> None:
         self._on: Counter[str] = Counter()
         self._first: list[tuple[str, str, str]] = []
 
     def add(self, rows: Iterable[Sequence[Any]], *, at: datetime) -> None:
-        """Each row is one grant: securable id, privilege, user id, role id, of which one is None, and its own end.
+        """Add rows of grants: securable id, privilege, user id, role id (one of the two is None), expiry.
 
-        Those that had come to their end before `at` do not end now, and are left out.
+        Grants that had expired at `at` are left out.
         """
         found = self._first
         for on, privilege, user_id, role_id, expires_at in rows:
@@ -38,32 +38,32 @@ class EndedGrants:
                 continue
             self._on[on.partition(":")[0]] += 1
             found.append((on, privilege, f"role:{as_uuid(role_id)}" if user_id is None else user_id))
-        self._first = nsmallest(MOST_TOLD, found)
+        self._first = nsmallest(MAX_NAMED, found)
 
     def merge(self, other: EndedGrants) -> None:
         self._on.update(other._on)
-        self._first = nsmallest(MOST_TOLD, [*self._first, *other._first])
+        self._first = nsmallest(MAX_NAMED, [*self._first, *other._first])
 
     def __bool__(self) -> bool:
         return bool(self._on)
 
-    def told(self) -> dict[str, Any]:
-        return told_of(self._on, self._first)
+    def as_details(self) -> dict[str, Any]:
+        return summarize_grants(self._on, self._first)
 
 
-def told_of(on: Mapping[str, int], first: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
-    """How many there were, on how many of what, and the first of them as `PRIVILEGE on OBJECT to WHOM`."""
+def summarize_grants(on: Mapping[str, int], first: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
+    """Return the number of grants, in total and by type, and the first as `PRIVILEGE on OBJECT to GRANTEE`."""
     return {
         "grants": sum(on.values()),
         "grants_on": dict(sorted(on.items())),
-        "granted": named(f"{privilege} on {own_id} to {who}" for own_id, privilege, who in first),
+        "granted": names_that_fit(f"{privilege} on {own_id} to {who}" for own_id, privilege, who in first),
     }
 
 
-def named(names: Iterable[str]) -> list[str]:
-    """The first of them, as many as there is room for: a user's id may take thousands of characters of JSON."""
+def names_that_fit(names: Iterable[str]) -> list[str]:
+    """Return the first names, as many as `MAX_NAMES_LENGTH` allows: a user id may take thousands of characters."""
     found: list[str] = []
-    room = LONGEST_TOLD
+    room = MAX_NAMES_LENGTH
     for name in names:
         room -= len(json.dumps(name)) + 1
         if room < 0:
@@ -72,22 +72,22 @@ def named(names: Iterable[str]) -> list[str]:
     return found
 
 
-_END_OF_USER: Final = """
+_DELETE_GRANTS_OF_USER: Final = """
 DELETE FROM tenancy_grant
  WHERE id IN (SELECT id FROM tenancy_grant WHERE user_id = %s ORDER BY id FOR UPDATE)
 """
 
 
-_END_OF_ROLES: Final = """
+_DELETE_GRANTS_OF_ROLES: Final = """
 DELETE FROM tenancy_grant
  WHERE id IN (SELECT id FROM tenancy_grant WHERE role_id = ANY(%s) OR owned_role_id = ANY(%s) ORDER BY id FOR UPDATE)
 """
 
 
-def end_grants_of_user(user_id: str) -> None:
-    execute(_END_OF_USER, [user_id])
+def delete_grants_of_user(user_id: str) -> None:
+    execute(_DELETE_GRANTS_OF_USER, [user_id])
 
 
-def end_grants_of_roles(role_ids: Sequence[UUID]) -> None:
-    """What was granted to the roles, and the ownership of them."""
-    execute(_END_OF_ROLES, [list(role_ids), list(role_ids)])
+def delete_grants_of_roles(role_ids: Sequence[UUID]) -> None:
+    """Delete the grants to the roles, and the grants of ownership on them."""
+    execute(_DELETE_GRANTS_OF_ROLES, [list(role_ids), list(role_ids)])

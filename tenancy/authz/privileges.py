@@ -1,4 +1,4 @@
-"""What can be granted, as people are told, and what it takes to grant it."""
+"""Privileges: what can be granted on which type, with descriptions, and the action that granting them requires."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from tenancy.refs import ObjectRef
 ASSIGNEE: Final = "assignee"
 PASS_GRANTS: Final = "pass_grants"  # noqa: S105 - a name
 ADMINISTRATORS: Final = {Securable.Type.SERVER: ("admin", "operator"), Securable.Type.PROJECT: ("project_admin",)}
-"""Privileges, one of which somebody must always have."""
+"""By type: the privileges of administrators, of which at least one grant must always remain."""
 
 _DESCRIPTIONS: Final = {
-    "admin": ("administration", "Manage users, projects and who administrates; sees nothing inside warehouses"),
+    "admin": ("administration", "Manage users, projects and administrators; no access to objects inside warehouses"),
     "operator": ("administration", "Everything, in every project"),
     "project_admin": ("administration", "Everything in the project"),
     "security_admin": (
         "security",
         "Roles, tags and all grants of the project but that of project_admin; sees everything",
     ),
-    "data_admin": ("administration", "Make, see and change whatever is in warehouses of the project"),
-    "role_creator": ("create", "Make roles"),
-    "tag_creator": ("create", "Make tag definitions"),
-    OWNERSHIP: ("security", "Everything on the object and what is in it, and to grant it to others"),
-    PASS_GRANTS: ("security", "Grant to others what one has oneself"),
-    "manage_grants": ("security", "Grant anything on the object and what is in it, without having it"),
-    "manage_tags": ("security", "Attach tags to the object and what is in it"),
-    "describe": ("metadata", "See that it is there, and its metadata"),
+    "data_admin": ("administration", "Create, read and change all objects in the warehouses of the project"),
+    "role_creator": ("create", "Create roles"),
+    "tag_creator": ("create", "Create tag definitions"),
+    OWNERSHIP: ("security", "Everything on the object and all objects in it, and grant it to others"),
+    PASS_GRANTS: ("security", "Grant own privileges to others"),
+    "manage_grants": ("security", "Grant any privilege on the object and all objects in it, without having it"),
+    "manage_tags": ("security", "Attach tags to the object and all objects in it"),
+    "describe": ("metadata", "See the object and its metadata"),
     "select": ("read", "Read data"),
-    "create": ("create", "Make new objects in it"),
+    "create": ("create", "Create objects in it"),
     "modify": ("write", "Write data, change and drop"),
     ASSIGNEE: ("security", "Be a member of the role"),
-    "apply": ("write", "Attach the tag to objects and take it off"),
+    "apply": ("write", "Attach the tag to objects and remove it"),
 }
 
 
@@ -50,7 +50,7 @@ class Privilege:
 
 
 def privileges_on(securable_type: Securable.Type) -> list[Privilege]:
-    """In the order of the model; empty for users, on whom nothing is granted."""
+    """Return the privileges of a type in the order of the model; none for users."""
     names = rights_model().privileges(securable_type.value)
     return [Privilege(name, securable_type, *_DESCRIPTIONS[name]) for name in names]
 
@@ -60,12 +60,12 @@ def is_privilege(securable_type: Securable.Type, name: str) -> bool:
 
 
 def grant_action(privilege: str) -> Can:
-    """What who grants or revokes a privilege must be allowed to do on the object."""
+    """Return the action that granting or revoking a privilege requires on the object."""
     if privilege == OWNERSHIP:
         return Can.CHANGE_OWNERSHIP
     return Can.MANAGE_ROLE_ASSIGNMENTS if privilege == ASSIGNEE else Can(f"grant_{privilege}")
 
 
 def reads_grants(ref: ObjectRef) -> Can:
-    """What who reads the grants on an object must be allowed to do on it."""
+    """Return the action that reading the grants on an object requires."""
     return Can.READ_ROLE_ASSIGNMENTS if ref.type is Securable.Type.ROLE else Can.READ_GRANTS

@@ -10,7 +10,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
-from tenancy.authz.ended_grants import MOST_TOLD, EndedGrants, named, told_of
+from tenancy.authz.ended_grants import MAX_NAMED, EndedGrants, names_that_fit, summarize_grants
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
 
@@ -59,22 +59,22 @@ def audit_revoked_grants(ended: EndedGrants, *, actor: Actor, ref: ObjectRef, pr
     if ended:
         record(
             Event.GRANT_ENDED, actor=actor, subject=ref.id, object_type=ref.type.value, project=project, **details,
-            **ended.told(),
+            **ended.as_details(),
         )  # fmt: skip
 
 
 def _details(
     *, users: Sequence[str] = (), roles: Sequence[UUID] = (), securables: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """How many there were that had not ended yet, and the first of them: grants as `told_of` says, memberships as
-    `WHO in ROLE`. One statement."""
+    """Return the number of unexpired grants and memberships, and the first of them, as `summarize_grants` and as
+    `MEMBER in ROLE`. One statement."""
     holders: list[Any] = [list(users), list(roles)]
     on: dict[str, int] = {}
     granted: list[tuple[str, str, str]] = []
     members: list[str] = []
     memberships = 0
     at = now()
-    params = [*holders, list(securables), at, *holders, list(roles), at, MOST_TOLD, MOST_TOLD]
+    params = [*holders, list(securables), at, *holders, list(roles), at, MAX_NAMED, MAX_NAMED]
     for what, one, other, user_id, holder, role_id, count in fetch_all("default", _GOING, params):
         who = user_id or (f"role:{as_uuid(holder)}" if holder is not None else "")
         if what == "on":
@@ -85,4 +85,4 @@ def _details(
             members.append(f"{who} in role:{as_uuid(role_id)}")
         else:
             memberships = count
-    return {**told_of(on, granted), "memberships": memberships, "members": named(members)}
+    return {**summarize_grants(on, granted), "memberships": memberships, "members": names_that_fit(members)}

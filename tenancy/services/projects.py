@@ -14,7 +14,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.assumed_roles import known_roles
 from tenancy.authz.actions import Can
-from tenancy.authz.ended_grants import end_grants_of_roles
+from tenancy.authz.ended_grants import delete_grants_of_roles
 from tenancy.authz.openfga.outbox import enqueue_role_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import require_permission
@@ -123,7 +123,7 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
             with keeping_administrators([own_id, *administrated_by(role_ids=roles)], going=own_id):
                 ended = rights_of_project(roles, gone)
                 enqueue_role_deletion(roles)
-                end_grants_of_roles(roles)
+                delete_grants_of_roles(roles)
                 project.delete()
             remove_securables(gone)
             record(

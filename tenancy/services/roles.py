@@ -20,7 +20,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.assumed_roles import known_roles, unknown_assumed_role
 from tenancy.authz.actions import Can
-from tenancy.authz.ended_grants import end_grants_of_roles
+from tenancy.authz.ended_grants import delete_grants_of_roles
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import enqueue_role_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
@@ -173,7 +173,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
         with keeping_administrators(administrated_by(role_ids=[role_id])):
             gone = rights_of_role(role_id)
             enqueue_role_deletion([role_id])
-            end_grants_of_roles([role_id])
+            delete_grants_of_roles([role_id])
             delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)
         record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_details(role), **gone)

@@ -16,7 +16,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.own_tokens.revocations import revocation_transaction
 from tenancy.authz.actions import Can
-from tenancy.authz.ended_grants import end_grants_of_user
+from tenancy.authz.ended_grants import delete_grants_of_user
 from tenancy.authz.openfga.outbox import enqueue_user_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.models import RoleMember, ServiceAccount, User
@@ -89,6 +89,6 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
             gone = rights_of_user(user_id)
             enqueue_user_deletion(user_id)
             RoleMember.objects.filter(user_id=user_id).delete()
-            end_grants_of_user(user_id)
+            delete_grants_of_user(user_id)
         record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=ended, **gone)
         bump_permission_epoch()

@@ -178,7 +178,7 @@ def delete_tag_definition(*, actor: Actor, project: Project, definition_id: UUID
                 raise in_use
             delete_rows(TagDefinition, [definition_id])
             ended = remove_securable(Securable.Type.TAG, definition_id)
-            told = {**_details(definition), **ended.told()}
+            told = {**_details(definition), **ended.as_details()}
             record(Event.TAG_DEFINITION_DELETED, actor=actor, subject=definition_id, **told)
     except IntegrityError:
         raise in_use from None

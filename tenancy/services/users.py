@@ -12,7 +12,7 @@ from icekeeper.kernel.errors.types import BadRequest
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.ended_grants import end_grants_of_user
+from tenancy.authz.ended_grants import delete_grants_of_user
 from tenancy.authz.openfga.outbox import enqueue_user_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import is_allowed, require_permission
@@ -105,7 +105,7 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
             gone = rights_of_user(user_id)
             enqueue_user_deletion(user_id)
             RoleMember.objects.filter(user_id=user_id).delete()
-            end_grants_of_user(user_id)
+            delete_grants_of_user(user_id)
             ended = revoke_tokens_of(user_id=user_id)
             rows = User.objects.filter(pk=user_id)
             rows.update(deleted_at=at, updated_at=at, password=make_password(None))

@@ -109,7 +109,7 @@ def table(root: CallerClient, builtin: BuiltinAuthorizer) -> Tabular:
     good(root.post("/namespaces", {"namespace": ["ns"]}))
     good(root.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
     Grant.objects.filter(securable__type__in=["namespace", "table"]).delete()
-    builtin.forget()
+    builtin.clear_caches()
     return Tabular.objects.get()
 
 

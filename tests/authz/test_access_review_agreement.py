@@ -181,5 +181,5 @@ def test_random_rights(tree: dict[str, ObjectRef], builtin: BuiltinAuthorizer, s
         row.save()
     for own in ("outer", "inner", "wh"):
         Securable.objects.filter(pk=securable_id(*tree[own])).update(managed_access=random.random() < 0.4)
-    builtin.forget()
+    builtin.clear_caches()
     agree(users, [own_id_of(each) for each in roles], tree, size=random.choice([1, 2, 5, 50]))

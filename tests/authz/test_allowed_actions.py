@@ -290,7 +290,7 @@ def test_what_it_costs(
         "user": "/user/oidc~root/actions"
     }
     for name, target in targets.items():
-        builtin.forget()
+        builtin.clear_caches()
         with counting() as seen:
             assert told(ask("root", target)) is not None
         counted[f"actions.{name}"] = dict(seen)

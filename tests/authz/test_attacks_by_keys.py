@@ -135,10 +135,10 @@ def test_what_was_done_is_told_to_who_may_still_do_it(
     again = does(alice, sent)
     assert (again.status, again.body) == (first.status, first.body)
     Grant.objects.filter(securable_id=securable_id(*lake["closed"]), user_id=ALICE.user_id).update(privilege="describe")
-    builtin.forget()
+    builtin.clear_caches()
     assert does(alice, sent).refused(*refusal)
     Grant.objects.filter(user_id=ALICE.user_id).update(privilege="ownership")
-    builtin.forget()
+    builtin.clear_caches()
     assert (again.status, again.body) == (does(alice, sent).status, first.body)
 
 
@@ -155,9 +155,9 @@ def test_what_is_gone_is_told_to_who_may_use_the_warehouse(
 
     first = good(does())
     Grant.objects.filter(user_id=ALICE.user_id).update(privilege="describe")
-    builtin.forget()
+    builtin.clear_caches()
     again = does()
     assert (again.status, again.body) == (first.status, first.body)
     Grant.objects.filter(user_id=ALICE.user_id).delete()
-    builtin.forget()
+    builtin.clear_caches()
     assert does().status == 404

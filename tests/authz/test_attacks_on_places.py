@@ -35,7 +35,7 @@ KINDS = {"tables": ("a", "TableActionForbidden"), "views": ("v", "ViewActionForb
 
 def manage_access(builtin: BuiltinAuthorizer, *places: ObjectRef) -> None:
     Securable.objects.filter(pk__in=[securable_id(*each) for each in places]).update(managed_access=True)
-    builtin.forget()
+    builtin.clear_caches()
 
 
 # --- managed access ------------------------------------------------------------------------------------------------

@@ -237,7 +237,7 @@ def test_a_deleted_user_s_rights_are_named(house: Lake, maker: CallerClient) -> 
 
 
 def test_of_many_rights_the_first_are_named(house: Lake, maker: CallerClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cascaded_grants, "MOST_TOLD", 2)
+    monkeypatch.setattr(cascaded_grants, "MAX_NAMED", 2)
     make(maker, "aa", "bb")
     for name in "xyz":
         RoleMember.objects.create(role=role(name), user_id=MAKER)

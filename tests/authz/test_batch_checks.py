@@ -349,7 +349,7 @@ def test_a_thousand_checks_cost_as_many_statements_as_a_few(
         for caller, identity in (("ann", None), ("chief", {"user": "oidc~ann"})):
             checks = [{"operation": each} if identity is None else of(identity, {"operation": each}) for each in asked]
             ask(caller)  # who is registered and known
-            builtin.forget()
+            builtin.clear_caches()
             with counting() as seen:
                 answer = ask(caller, *checks)
             verdicts = told(answer)

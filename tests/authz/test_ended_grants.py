@@ -161,7 +161,7 @@ def test_with_a_namespace_and_all_that_is_in_it(
 def test_of_many_the_first_are_named(
     lake: dict[str, ObjectRef], root: CallerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ended_grants, "MOST_TOLD", 3)
+    monkeypatch.setattr(ended_grants, "MAX_NAMED", 3)
     inside = [ref for name, ref in lake.items() if name.startswith("closed")]
     assert root.delete("/namespaces/closed?recursive=true").status == 204
     told = ended(lake["closed"])
@@ -365,7 +365,7 @@ def test_what_ended_is_bounded_and_in_order() -> None:
     two = [("namespace:x", "modify", None, who, at + timedelta(seconds=1)), ("namespace:x", "read", None, who, at)]
     more.add([*two, ("namespace:x", "modify", "oidc~'; --", None, None)], at=at)
     found.merge(more)
-    told = found.told()
+    told = found.as_details()
     assert found
     assert (told["grants"], told["grants_on"]) == (502, {"namespace": 2, "table": 500})
     assert told["granted"][:3] == [

@@ -302,7 +302,7 @@ def test_it_says_what_the_decision_says(
     with transaction.atomic():
         world = make_world(plan)
         for number, asker in enumerate(world.askers):
-            builtin.forget()
+            builtin.clear_caches()
             questions = questions_about(world.objects)
             answers = builtin.decide(asker, questions)
             for place, ((action, ref), answer) in enumerate(zip(questions, answers, strict=True)):

@@ -365,11 +365,11 @@ def test_what_it_costs(refs: Refs, chief: CallerClient, builtin: BuiltinAuthoriz
             "grantable": lambda target=target: chief.get(f"{target}/grantable-privileges"),
         }
         for act, do in acts.items():
-            builtin.forget()
+            builtin.clear_caches()
             with counting() as seen:
                 assert do().status in {200, 204}
             counted[f"grants.{act}.{name}"] = dict(seen)
-    builtin.forget()
+    builtin.clear_caches()
     with counting() as seen:
         assert len(told(chief.get("/grants?principalUser=oidc~ann"))) == 7
     counted["grants.of_principal"] = dict(seen)

@@ -315,7 +315,7 @@ def test_its_cost_does_not_grow_with_the_way(things: Things, builtin: BuiltinAut
     costs = []
     for inner in (groups[0], groups[-1]):
         membership = RoleMember.objects.create(role=inner, user_id="oidc~viewer")
-        builtin.forget()
+        builtin.clear_caches()
         with counting() as seen:
             told = explained(viewer, T.TABLE, "read_data", place)
         costs.append((len(told["chain"][0]["grant"]["through"]), seen["statements"]))

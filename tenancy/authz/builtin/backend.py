@@ -37,10 +37,10 @@ from tenancy.models.querysets import AsUuid
 from tenancy.refs import ObjectRef, securable_id
 
 MAX_CACHED_OBJECTS: Final = 50_000
-"""Each of one subject, about half a KB."""
+"""Pairs of subject and object, each about half a KB."""
 
 MAX_CACHED_SUBJECTS: Final = 10_000
-"""Whose roles are remembered."""
+"""Subjects whose roles are cached."""
 
 
 class BuiltinAuthorizer(Authorizer):
@@ -50,14 +50,14 @@ class BuiltinAuthorizer(Authorizer):
         self._objects: DecisionCache[Evaluation] = DecisionCache(MAX_CACHED_OBJECTS)
         self._subject_roles: DecisionCache[Roles] = DecisionCache(MAX_CACHED_SUBJECTS)
 
-    def decide(self, actor: Actor, questions: Sequence[PermissionCheck]) -> list[bool]:
-        """One statement for all that is not remembered, and seldom one more for what lies below something else.
+    def decide(self, actor: Actor, checks: Sequence[PermissionCheck]) -> list[bool]:
+        """Run one statement for all objects that are not cached, rarely a second one for visible objects below them.
 
-        Before it one for the roles of an subject who is not remembered.
+        One more before it when the roles of the subject are not cached.
         """
         subject = Subject.of(actor)
-        asked = [(securable_id(*ref), f"can_{action.value}") for action, ref in questions]
-        found = self._remembered(subject, [own_id for own_id, _ in asked])
+        asked = [(securable_id(*ref), f"can_{action.value}") for action, ref in checks]
+        found = self._cached(subject, [own_id for own_id, _ in asked])
         shows: dict[str, bool] = {}
         unknown = list(dict.fromkeys(own_id for own_id, _ in asked if own_id not in found))
         if unknown:
@@ -71,7 +71,7 @@ class BuiltinAuthorizer(Authorizer):
     def _looking_below(
         self, subject: Subject, asked: Sequence[tuple[str, str]], answers: list[bool], found: Mapping[str, Evaluation]
     ) -> list[bool]:
-        """The answers once it is known what lies below, where that could make a yes of a no."""
+        """Decide again the denied checks that a visible object below may allow."""
         pairs = list(zip(asked, answers, strict=True))
         open_ids = {own_id for (own_id, relation), answer in pairs if not answer and looks_below(own_id, relation)}
         wanted = sorted({each for own_id in open_ids for each in found[own_id].wanted})
@@ -83,10 +83,10 @@ class BuiltinAuthorizer(Authorizer):
             answer or (own_id in informed and informed[own_id].holds(relation)) for (own_id, relation), answer in pairs
         ]
 
-    def decide_at(self, actor: Actor, questions: Sequence[PermissionCheck], at: datetime) -> list[bool]:
-        """Two statements. Nothing is remembered, and what lies below the objects does not count."""
+    def decide_at(self, actor: Actor, checks: Sequence[PermissionCheck], at: datetime) -> list[bool]:
+        """Run two statements; nothing is cached, and objects below do not count."""
         subject = Subject.of(actor)
-        asked = [(securable_id(*ref), f"can_{action.value}") for action, ref in questions]
+        asked = [(securable_id(*ref), f"can_{action.value}") for action, ref in checks]
         ids = list(dict.fromkeys(own_id for own_id, _ in asked))
         held = read_held(subject, read_roles(subject, at=at).ids, ids, at=at)
         found = {own_id: Evaluation(path) for own_id, path in held.paths.items()}
@@ -95,7 +95,7 @@ class BuiltinAuthorizer(Authorizer):
     def visible_ids(
         self, actor: Actor, *, parent: ObjectRef, child_type: Securable.Type, after: UUID, limit: int
     ) -> list[UUID]:
-        """One statement. What inherits its visibility from the parent is not among them: ask for that first."""
+        """Run one statement. Children that are visible through the parent are not included: check the parent first."""
         subject = Subject.of(actor)
         roles = self.roles_of(subject).ids
         return read_shown_children(subject, roles, parent, child_type.value, after=after, limit=limit)
@@ -105,7 +105,7 @@ class BuiltinAuthorizer(Authorizer):
         return read_all_shown_children(subject, self.roles_of(subject).ids, parent, child_type.value, after=after)
 
     def all_visible_of(self, actor: Actor, *, parents: Sequence[ObjectRef], child_type: Securable.Type) -> set[int]:
-        """One statement, which looks into the index of grants once for each parent and grantee."""
+        """Run one statement, which reads the index of grants once for each parent and grantee."""
         subject = Subject.of(actor)
         return read_shown_leaves(subject, self.roles_of(subject).ids, parents, child_type.value)
 
@@ -119,8 +119,7 @@ class BuiltinAuthorizer(Authorizer):
         ids = AsUuid("object_id") if isinstance(rows.model._meta.pk, UUIDField) else F("object_id")  # noqa: SLF001 - Django's own name
         return rows.filter(pk__in=seen.annotate(own_id=ids).values("own_id"))
 
-    def forget(self) -> None:
-        """Remember nothing any more."""
+    def clear_caches(self) -> None:
         self._objects.clear()
         self._subject_roles.clear()
 
@@ -128,12 +127,12 @@ class BuiltinAuthorizer(Authorizer):
         known = self._subject_roles.get(subject)
         if known is not None:
             return known.value
-        stamp = permission_epoch.current()
+        epoch = permission_epoch.current()
         found = read_roles(subject)
-        self._subject_roles.put(subject, found, epoch=stamp, ends_at=_seconds(found.expires_at))
+        self._subject_roles.put(subject, found, epoch=epoch, ends_at=_seconds(found.expires_at))
         return found
 
-    def _remembered(self, subject: Subject, ids: Sequence[str]) -> dict[str, Evaluation]:
+    def _cached(self, subject: Subject, ids: Sequence[str]) -> dict[str, Evaluation]:
         known: dict[str, Evaluation] = {}
         for own_id in ids:
             kept = self._objects.get((subject, own_id))
@@ -144,8 +143,8 @@ class BuiltinAuthorizer(Authorizer):
     def _read(
         self, subject: Subject, ids: Sequence[str], below: Sequence[str]
     ) -> tuple[dict[str, Evaluation], dict[str, bool]]:
-        """The evaluations, without what lies below: objects come and go there without anybody being told."""
-        stamp = permission_epoch.current()
+        """Read evaluations. Visibility of objects below is not cached: new objects do not bump the epoch."""
+        epoch = permission_epoch.current()
         roles = self.roles_of(subject)
         held = read_held(subject, roles.ids, ids, below=below)
         ends_at = min(_seconds(held.expires_at), _seconds(roles.expires_at))
@@ -153,10 +152,10 @@ class BuiltinAuthorizer(Authorizer):
         for own_id, path in held.paths.items():
             found[own_id] = Evaluation(path)
             if any(node.held - {MANAGED_ACCESS} for node in path):
-                self._objects.put((subject, own_id), found[own_id], epoch=stamp, ends_at=ends_at)
+                self._objects.put((subject, own_id), found[own_id], epoch=epoch, ends_at=ends_at)
         return found, dict(held.shows_below)
 
 
 def _seconds(at: datetime | None) -> float:
-    """Since the epoch; for ever without an end."""
+    """Return seconds since 1970; infinite without expiry."""
     return NO_EXPIRY if at is None else at.timestamp()

@@ -211,9 +211,8 @@ class OpenFgaAuthorizer(Authorizer):
         shown = self.decide(actor, [(Can.INCLUDE_IN_LIST, ref) for ref in refs])
         return {each for each, is_shown in zip(recorded, shown, strict=True) if is_shown}
 
-    def forget(self) -> None:
-        """Remember nothing any more."""
-        self._record.forget()
+    def clear_caches(self) -> None:
+        self._record.clear_caches()
         self._pending.invalidate()
         self._token_roles.clear()
 

@@ -34,8 +34,8 @@ class Pair:
     def deliver(self) -> None:
         """OpenFGA has what the rows say, and is asked alone."""
         deliver_as_recorded(openfga_store())
-        self.openfga.forget()
-        self.builtin.forget()
+        self.openfga.clear_caches()
+        self.builtin.clear_caches()
         assert self.openfga._undelivered.is_none()
 
     def agreed(self, actor: Actor, refs: Sequence[ObjectRef]) -> dict[PermissionCheck, bool]:
