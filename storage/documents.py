@@ -56,7 +56,7 @@ class InvalidMember(BadRequest):
     }
 
     def __init__(self, member: str, message: str) -> None:
-        super().__init__(f"{member}: {message}")
+        super().__init__(f"{member}: {message}", field=member)
         self.wire_type = self.wire_types[member]  # type: ignore[misc]  # of the member, not of a class
 
 

@@ -118,7 +118,7 @@ def create_token(
     owner = _owner(actor, user_id)
     checked_name = require_name(name, "token name")
     if expires_in is not None and expires_at is not None:
-        raise BadRequest("expires-at: must not be given beside expires-in-seconds")
+        raise BadRequest("expires-at: must not be given beside expires-in-seconds", field="expires-at")
     with write_transaction():
         if owner == actor.user_id:
             register_principal(actor=actor)
@@ -143,7 +143,7 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
     `AccessTokenNotFound` (404).
     """
     if not 0 <= overlap_seconds <= MAX_OVERLAP_SECONDS:
-        raise BadRequest(f"overlap-seconds: must be a number from 0 to {MAX_OVERLAP_SECONDS}")
+        raise BadRequest(f"overlap-seconds: must be a number from 0 to {MAX_OVERLAP_SECONDS}", field="overlap-seconds")
     owner = get_access_token_for(actor=actor, token_id=token_id, action=Can.PROVISION_USERS).user_id
     _owner(actor, owner)
     with revocation_transaction():
@@ -224,7 +224,7 @@ def _owner(actor: Actor, user_id: str | None) -> str:
         raise Forbidden("A short-lived token makes and rotates no tokens: come with the token that it was made from")
     if user_id is None or user_id == actor.user_id:
         if actor.user_id is None:
-            raise BadRequest("user-id: must be given")
+            raise BadRequest("user-id: must be given", field="user-id")
         return actor.user_id
     if not actor.is_internal and kind_of(user_id) is not Kind.SERVICE:
         raise Forbidden("A token of another person is theirs to make; user-id takes a service account")

@@ -226,9 +226,9 @@ def checked_name(name: str) -> str:
     if not name.strip():
         raise EmptyName("The name of a user must not be empty")
     if len(name) > MAX_NAME_LENGTH:
-        raise BadRequest(f"name: longer than {MAX_NAME_LENGTH} characters")
+        raise BadRequest(f"name: longer than {MAX_NAME_LENGTH} characters", field="name")
     if hidden_character(name) is not None:
-        raise BadRequest("name: must not hold control characters")
+        raise BadRequest("name: must not hold control characters", field="name")
     return name
 
 
@@ -237,9 +237,9 @@ def checked_email(email: str | None) -> str:
     if not email or not email.strip():
         return ""
     if len(email) > MAX_EMAIL_LENGTH:
-        raise BadRequest(f"email: longer than {MAX_EMAIL_LENGTH} characters")
+        raise BadRequest(f"email: longer than {MAX_EMAIL_LENGTH} characters", field="email")
     if hidden_character(email) is not None:
-        raise BadRequest("email: must not hold control characters")
+        raise BadRequest("email: must not hold control characters", field="email")
     return email
 
 

@@ -51,7 +51,7 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
     (409).
     """
     if len(members.user_ids) + len(members.role_ids) > MAX_MEMBERS:
-        raise BadRequest(f"members: more than {MAX_MEMBERS} in one request")
+        raise BadRequest(f"members: more than {MAX_MEMBERS} in one request", field="members")
     get_role_for(actor=actor, action=Can.MANAGE_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
     missing = partial(role_not_found, project=project)
     require_visible_roles(actor, project.pk, members.role_ids, missing=missing)

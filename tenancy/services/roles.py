@@ -229,7 +229,7 @@ def _project_is_gone(project: Project) -> ProjectNotFound:
 
 def _require_identifier(provider_id: str, source_id: str) -> None:
     if not _PROVIDER_ID.fullmatch(provider_id):
-        raise InvalidRoleIdentifier("provider-id: lower-case letters, digits and -, at most 128")
+        raise InvalidRoleIdentifier("provider-id: lower-case letters, digits and -, at most 128", field="provider-id")
     if provider_id == SYSTEM_PROVIDER:
         raise RoleProviderIdReserved(f"The provider {SYSTEM_PROVIDER!r} is reserved")
     if not source_id.strip() or len(source_id) > MAX_SOURCE_ID_LENGTH or hidden_character(source_id) is not None:

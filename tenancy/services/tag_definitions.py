@@ -96,7 +96,9 @@ def create_tag_definition(
         value_kind=_KINDS(value_kind).value,
     )
     if (definition.value_kind == _KINDS.ENUMERATED) != bool(allowed_values):
-        raise InvalidTagDefinition("allowed-values: an enumerated definition needs one or more, others have none")
+        raise InvalidTagDefinition(
+            "allowed-values: an enumerated definition needs one or more, others have none", field="allowed-values"
+        )
     definition.allowed_values = _with_values([], allowed_values or [])
     try:
         with write_transaction():
@@ -144,10 +146,12 @@ def update_tag_definition(
                 raise tag_id_not_found(definition_id, project)
             lost = [each for each in definition.scope if each not in wanted]
             if lost:
-                raise TagScopeNarrowed(f"scope: can only be widened, and lacks {', '.join(lost)}")
+                raise TagScopeNarrowed(f"scope: can only be widened, and lacks {', '.join(lost)}", field="scope")
             if add_allowed_values:
                 if definition.value_kind != _KINDS.ENUMERATED:
-                    raise InvalidTagDefinition("add-allowed-values: the definition is not enumerated")
+                    raise InvalidTagDefinition(
+                        "add-allowed-values: the definition is not enumerated", field="add-allowed-values"
+                    )
                 definition.allowed_values = _with_values(definition.allowed_values, add_allowed_values)
             definition.name, definition.name_key, definition.description = checked, name_key(checked), told
             definition.scope, definition.updated_at = wanted, now()
@@ -217,7 +221,7 @@ def _with_values(present: list[str], more: Sequence[str]) -> list[str]:
 def _checked_scope(scope: Sequence[str]) -> list[str]:
     """Each target type once, in the order of their enumeration."""
     if not scope:
-        raise InvalidTagDefinition("scope: must name what the tag may be applied to")
+        raise InvalidTagDefinition("scope: must name what the tag may be applied to", field="scope")
     return [each.value for each in TagDefinition.Scope if each.value in scope]
 
 

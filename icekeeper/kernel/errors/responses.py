@@ -77,7 +77,8 @@ def to_catalog_error(error: BaseException) -> CatalogError | None:  # noqa: PLR0
         case exceptions.PermissionDenied():
             return Forbidden(str(error.detail))
         case exceptions.ValidationError():
-            return BadRequest(_first_complaint(error.detail))
+            path, complaint = _first_complaint(error.detail)
+            return BadRequest(f"{path}: {complaint}" if path else complaint, field=path or None)
         case exceptions.APIException():
             return BadRequest(str(error.detail))
         case RequestDataTooBig():
@@ -113,11 +114,11 @@ def _database_error(error: DatabaseError | InterfaceError) -> CatalogError | Non
     return None
 
 
-def _first_complaint(detail: Any, path: str = "") -> str:
-    """The first of DRF's nested complaints, led by the field it is about."""
+def _first_complaint(detail: Any, path: str = "") -> tuple[str, str]:
+    """Return the path of the member that the first of DRF's nested complaints is about, and its text."""
     if isinstance(detail, dict):
         key, value = next(iter(detail.items()))
         return _first_complaint(value, path if key == "non_field_errors" else f"{path}.{key}" if path else str(key))
     if isinstance(detail, list):
         return _first_complaint(detail[0], path)
-    return f"{path}: {detail}" if path else str(detail)
+    return path, str(detail)

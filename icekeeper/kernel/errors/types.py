@@ -28,9 +28,11 @@ class CatalogError(Exception):
     is_on_purpose: ClassVar[bool] = False
     about: str | None = None
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, field: str | None = None, hint: str | None = None) -> None:
+        """`field` is the wrong member of the request, `hint` how to fix it: for forms, not part of the response."""
         super().__init__(message)
         self.message = message
+        self.field, self.hint = field, hint
 
     def envelope(self, *, error_id: str) -> dict[str, Any]:
         """The wire form; `error_id` also stands in the log line of the request."""

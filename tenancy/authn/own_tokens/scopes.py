@@ -83,7 +83,7 @@ def validate_scopes(scopes: Iterable[str]) -> frozenset[str]:
     """Raises `UnknownScope` (400) for what is no scope, and for none at all."""
     given = frozenset(scopes)
     if not given or not given <= set(ALL):
-        raise UnknownScope(f"scopes: must be one or more of {', '.join(ALL)}")
+        raise UnknownScope(f"scopes: must be one or more of {', '.join(ALL)}", field="scopes")
     return remove_implied_scopes(given)
 
 
