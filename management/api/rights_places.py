@@ -23,10 +23,10 @@ from management.api.schema import (
     NO_WAREHOUSE,
     PROJECT_ERRORS,
     ROLE_ID,
+    TAG_ID,
     USER_ID,
     WAREHOUSE_ID,
 )
-from management.api.tag_definitions import TAG_ID
 from tenancy.models import Securable
 
 T = Securable.Type
