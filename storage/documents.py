@@ -194,7 +194,6 @@ def _address(text: str | None) -> str | None:
     return str(address)
 
 
-PlainText = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH), AfterValidator(plain)]
 OptionalText = Annotated[str | None, Field(max_length=MAX_TEXT_LENGTH), AfterValidator(_trimmed)]
 """Blank means absent."""
 

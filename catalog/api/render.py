@@ -14,7 +14,7 @@ from catalog.selectors.tables.generic_tables import LoadedGenericTable
 from catalog.selectors.tables.load import Loaded, StagedTable
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.json.strict import write_json
-from storage.storage import WarehouseStorage
+from storage.models.warehouse import WarehouseStorage
 
 
 def load_table_result(

@@ -17,10 +17,10 @@ from catalog.services.locations.claims import others_at
 from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from storage.errors import no_such_warehouse
+from storage.models.warehouse import WarehouseStorage
 from storage.profiles.location import normalize
 from storage.signing.request import RequestToSign, SignableRequest
 from storage.signing.signer import Signer, signer_of
-from storage.storage import WarehouseStorage
 from tenancy.actor import Actor
 from tenancy.audit.log import Event
 from tenancy.audit.occurrences import record_read

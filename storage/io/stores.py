@@ -22,6 +22,7 @@ from storage.io.local import LocalStore
 from storage.io.local_root import unwritable_storage
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectNotFound, ObjectStore
+from storage.models.warehouse import WarehouseStorage
 from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.profiles.gcs import GcsProfile
@@ -29,7 +30,6 @@ from storage.profiles.kinds import TYPES
 from storage.profiles.profile import Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.secrets.credentials import stored_credential
-from storage.storage import WarehouseStorage
 from storage.vending.vended import Vended
 
 MAX_OPEN_STORES: Final = 512

@@ -1,14 +1,34 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
+from uuid import UUID
 
 from django.db import models
 
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
-from storage.storage import WarehouseStorage
 from tenancy.models import Project
 from tenancy.models.querysets import VisibleQuerySet
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseStorage:
+    """Where the files of a warehouse are (`profile`, as stored) and where the secret store has the credential for it.
+
+    `version` counts the changes of the warehouse: two with equal `key` are the same, which caches go by.
+    """
+
+    warehouse_id: UUID
+    version: int
+    profile: dict[str, Any]
+    secret_id: UUID | None
+    enforced_signatures: str | None = None
+    """See `storage.signing.enforcement`; None: the store was not probed."""
+
+    @property
+    def key(self) -> tuple[UUID, int]:
+        return self.warehouse_id, self.version
 
 
 class WarehouseQuerySet(VisibleQuerySet["Warehouse"]):

@@ -1,28 +1,142 @@
-"""New warehouses."""
+"""Creation of warehouses, and validation of requests for one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from django.db import IntegrityError
 
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.names import name_key
+from storage.credentials.credential import Credential
 from storage.io.stores import create_base_folder
 from storage.models import Warehouse
+from storage.profiles.addresses import require_acceptable_addresses
+from storage.profiles.kinds import read_profile
+from storage.profiles.location_keys import build_location_key
+from storage.profiles.profile import Profile
 from storage.secrets.keeping import NewSecret
-from storage.services.location_overlap import lock_locations, name_taken
-from storage.services.warehouse_drafts import WarehouseDraft
-from storage.services.warehouse_storage import store_credential, storing_credential
-from storage.validation.examination import Guard
+from storage.services.location_overlap import lock_locations, name_taken, require_free_location, require_free_name
+from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_warehouse_name
+from storage.services.warehouse_storage import parse_new_credential, store_credential, storing_credential
+from storage.validation.access import examine_store, require_enforcement
+from storage.validation.examination import CheckName, Examination, Guard, Report, ValidationCheck
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
+from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP
+from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable
+from tenancy.instance_admins import require_instance_admin
 from tenancy.models import Project, Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import no_such_project
 from tenancy.services.creator_grants import grant_creator
+
+
+class WarehouseDraft:
+    """A row that is filled by the checks of an examination, and the profile and credential that it is about.
+
+    Arguments are as of `storage.services.warehouses.create_warehouse`. Raises `Forbidden` and `BadRequest` (for the
+    delete profile) at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        actor: Actor,
+        project: Project,
+        name: str,
+        storage_profile: dict[str, Any],
+        storage_credential: dict[str, Any] | None,
+        delete_profile: dict[str, Any] | None,
+        allowed_format_versions: list[int] | None,
+        default_format_version: int | None,
+        managed_by: str,
+    ) -> None:
+        require_permission(actor, Can.CREATE_WAREHOUSE, Securable.Type.PROJECT, project.pk)
+        self._actor, self._name = actor, name
+        self._storage = storage_profile, storage_credential
+        self._policy = allowed_format_versions, default_format_version
+        self.credential: Credential | None = None
+        self.profile: Profile | None = None
+        self.warehouse = Warehouse(
+            id=new_id(), project=project, managed_by=managed_by, delete_profile=checked_delete_profile(delete_profile)
+        )
+
+    def examine(self, examination: Examination) -> None:
+        """Run the checks that need only the database."""
+        examination.check(CheckName.MANAGED_BY_ALLOWED, self._require_permitted)
+        examination.check(CheckName.PROFILE_WELL_FORMED, self._read_storage)
+        examination.check(CheckName.WAREHOUSE_NAME_VALID, self._read_name)
+        examination.check(
+            CheckName.LOCATION_EXCLUSIVE, self.require_free_location, needs=(CheckName.PROFILE_WELL_FORMED,)
+        )
+        examination.check(CheckName.FORMAT_VERSION_POLICY_CONSISTENT, self._read_policy)
+
+    def examine_store(self, examination: Examination) -> None:
+        found = examine_store(examination, self.profile, self.credential)
+        require_enforcement(examination, found)
+        self.warehouse.enforced_signatures = found
+
+    def require_free_name(self) -> None:
+        """Raises `WarehouseExists` (409)."""
+        require_free_name(self.warehouse.project_id, self.warehouse.name)
+
+    def require_free_location(self) -> None:
+        """Raises `WarehouseOverlap` (400)."""
+        if self.profile is not None:
+            project_id, owner = self.warehouse.project_id, self.warehouse.pk
+            require_free_location(self.profile, self.credential, project_id=project_id, owner=owner)
+
+    def _read_storage(self) -> None:
+        document, credential = self._storage
+        self.credential = parse_new_credential(credential)
+        profile = read_profile(document, self.credential)
+        require_acceptable_addresses(profile, self.credential)
+        self.profile = profile
+        self.warehouse.storage_profile, self.warehouse.location = profile.as_json(), profile.location
+        self.warehouse.location_key = build_location_key(self.warehouse.storage_profile, self.warehouse.location)
+
+    def _read_name(self) -> None:
+        self.warehouse.name = checked_warehouse_name(self._name)
+        self.warehouse.name_key = name_key(self.warehouse.name)
+        self.require_free_name()
+
+    def _read_policy(self) -> None:
+        policy = checked_format_policy(*self._policy)
+        self.warehouse.allowed_format_versions, self.warehouse.default_format_version = policy
+
+    def _require_permitted(self) -> None:
+        if self.warehouse.managed_by != Warehouse.ManagedBy.SELF_MANAGED:
+            require_instance_admin(self._actor)
+
+
+def validate_new_warehouse(**asked: Any) -> list[ValidationCheck]:
+    """Validate a request as `create_warehouse` would get it, without creating a warehouse."""
+    draft, report = WarehouseDraft(**asked), Report()
+    draft.examine(report)
+    with _no_lasting_base(draft):
+        draft.examine_store(report)
+    return report.checks()
+
+
+class _RemoveFolder(Exception):
+    """Ends the time for which a folder is there."""
+
+
+@contextmanager
+def _no_lasting_base(draft: WarehouseDraft) -> Iterator[None]:
+    if draft.profile is None:
+        yield
+        return
+    with suppress(_RemoveFolder), create_base_folder(draft.profile.as_json(), draft.profile.location):
+        yield
+        raise _RemoveFolder
 
 
 def create_warehouse(

@@ -15,6 +15,7 @@ from storage.documents import read_document
 from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
 from storage.identity.s3 import own_keys
+from storage.models.warehouse import WarehouseStorage
 from storage.profiles.kinds import TYPES
 from storage.profiles.options import vends_credentials
 from storage.profiles.s3 import S3Profile, StackitProfile
@@ -26,7 +27,6 @@ from storage.signing.headers import CHUNKED_PAYLOAD, OURS, PAYLOAD_HASH, signed_
 from storage.signing.request import Operation, RequestToSign, SignableRequest, read_request
 from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
 from storage.signing.uri import written_path, written_query
-from storage.storage import WarehouseStorage
 from storage.vending.rights import FileAccess
 from storage.vending.sts import keys_of
 from storage.vending.vend import vend

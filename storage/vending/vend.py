@@ -8,11 +8,11 @@ from typing import Any, Final
 from django.conf import settings
 
 from storage.documents import read_document
+from storage.models.warehouse import WarehouseStorage
 from storage.profiles.kinds import TYPES
 from storage.profiles.options import vends_credentials
 from storage.profiles.profile import Profile
 from storage.secrets.credentials import stored_credential
-from storage.storage import WarehouseStorage
 from storage.vending.cache import CacheStatistics, CredentialCache
 from storage.vending.issue import issue_credential
 from storage.vending.rights import FileAccess

@@ -8,17 +8,29 @@ import random
 import select
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
 from django.db import close_old_connections, connections
 
+from catalog.services.locations.purge import purge
+from catalog.services.tables.drop import expire_tabular
 from icekeeper.kernel.errors.types import CatalogError
 from tasks.queue.leases import Lease, LeaseLost, lease_due_task
+from tasks.queue.models import Task
 from tasks.workers.periodic_jobs import EVERY_SECONDS, run_periodic_jobs
-from tasks.workers.work import WORK
+from tenancy.actor import INTERNAL
 from tenancy.maintenance import is_read_only, start_watching
+
+Work = Callable[[Lease, Callable[[], object]], None]
+"""Called with the lease and with what must be called before each step of long work."""
+
+WORK: dict[str, Work] = {
+    Task.Queue.SOFT_DELETION.value: lambda lease, _: expire_tabular(actor=INTERNAL, lease=lease),
+    Task.Queue.TABULAR_PURGE.value: purge,
+}
 
 JITTER_SECONDS = 0.5
 PAUSE_AFTER_ERROR = 5.0

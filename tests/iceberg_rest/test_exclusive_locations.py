@@ -25,8 +25,8 @@ from icekeeper.kernel.errors.types import InvalidLocation
 from icekeeper.kernel.ids import new_id
 from storage.io.local import LocalStore
 from storage.models import Warehouse
+from storage.models.warehouse import WarehouseStorage
 from storage.services.warehouses import create_warehouse
-from storage.storage import WarehouseStorage
 from tasks.queue.leases import lease_task
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL

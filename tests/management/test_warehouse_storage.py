@@ -16,10 +16,10 @@ from django.db import connection
 from icekeeper.logs import JsonFormatter
 from storage.io.stores import store_for
 from storage.models import Secret, Warehouse
+from storage.models.warehouse import WarehouseStorage
 from storage.secrets.credentials import CredentialChanged, stored_credential
 from storage.secrets.port import SecretMissing
 from storage.secrets.stores import secret_store
-from storage.storage import WarehouseStorage
 from storage.vending.rights import FileAccess
 from storage.vending.vend import vend
 from tests.fingerprint import Fingerprint

@@ -18,7 +18,7 @@ from storage.credentials.kinds import SYSTEM_IDENTITY_TYPES
 from storage.models import Warehouse
 from storage.profiles.location_keys import ancestor_keys, build_location_key, descendant_key_range
 from storage.selectors.warehouses import list_warehouses_for
-from storage.services import location_overlap, warehouse_drafts
+from storage.services import location_overlap, warehouses
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
@@ -479,7 +479,7 @@ def test_a_warehouse_that_loses_its_place_at_the_last_moment_leaves_no_folder(
         if len(looks) == 2:
             raise location_overlap.WarehouseOverlap("taken")
 
-    monkeypatch.setattr(warehouse_drafts, "require_free_location", taken_at_the_second_look)
+    monkeypatch.setattr(warehouses, "require_free_location", taken_at_the_second_look)
     place = {"storage-profile": {"type": "local", "path": str(storage_root / "late")}}
     assert make("late", **place).refused(400, "CreateWarehouseStorageProfileOverlap")
     assert not (storage_root / "late").exists()

@@ -23,10 +23,10 @@ from storage.identity.keys import CredentialNotIssued
 from storage.io import s3
 from storage.io.port import ObjectExists
 from storage.io.stores import open_vended_store, store_for
+from storage.models.warehouse import WarehouseStorage
 from storage.network.endpoints import EndpointNotPermitted
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile, StackitProfile
-from storage.storage import WarehouseStorage
 from storage.vending.issue import issue
 from storage.vending.rights import FileAccess
 from tests.parts.minio import Minio

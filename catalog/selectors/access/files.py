@@ -17,7 +17,7 @@ from icekeeper.kernel.db.sql import as_uuid, fetch_one
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
-from storage.storage import WarehouseStorage
+from storage.models.warehouse import WarehouseStorage
 from storage.vending.delegation import Delegation, RequestedAccess, choose_delegation
 from storage.vending.rights import FileAccess
 from storage.vending.vend import vend

@@ -23,8 +23,8 @@ from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.errors import no_such_warehouse
 from storage.io.port import ObjectNotFound
 from storage.io.stores import store_for
+from storage.models.warehouse import WarehouseStorage
 from storage.profiles.options import verifies_metadata_on_load
-from storage.storage import WarehouseStorage
 from storage.vending.rights import FileAccess
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can

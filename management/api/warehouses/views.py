@@ -36,14 +36,13 @@ from storage.services.warehouse_changes import (
     set_managed_by,
     set_warehouse_protection,
 )
-from storage.services.warehouse_drafts import validate_new_warehouse
 from storage.services.warehouse_storage import (
     update_storage,
     update_storage_credential,
     validate_access,
     validate_storage,
 )
-from storage.services.warehouses import create_warehouse
+from storage.services.warehouses import create_warehouse, validate_new_warehouse
 from storage.validation.access import FINDINGS
 from storage.validation.examination import CheckName, Status, ValidationCheck
 

@@ -17,10 +17,10 @@ from icekeeper.kernel.request.thread_slots import set_slot_pool
 from storage.credentials.kinds import read_credential
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
+from storage.models.warehouse import WarehouseStorage
 from storage.profiles.kinds import read_profile
 from storage.profiles.profile import MissingCredential
 from storage.secrets.stores import secret_store
-from storage.storage import WarehouseStorage
 from storage.vending import vend as module
 from storage.vending.cache import CacheStatistics
 from storage.vending.issue import UnsupportedCredential, issue, issue_credential
