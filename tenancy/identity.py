@@ -1,4 +1,4 @@
-"""Whom a verified token speaks for."""
+"""The identity that a verified token proves."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Identity:
     `user_id` is `<provider id>~<subject>`. `name` and `email` are None where the token has none. `roles` are the
     names that the provider gives the user, each the `source-id` of a role with the provider's id. `scopes` bound what
     may be done with the token, None when nothing does; `access_token_id` is set for a token that this server issued:
-    of a short-lived one (`is_short_lived`) it is the token behind it. `audiences` are whom the provider made the token
-    for; one of this server has none.
+    of a short-lived one (`is_short_lived`) it is the token behind it. `audiences` are those of a
+    provider's token; tokens of this server have none.
     """
 
     user_id: str

@@ -1,4 +1,4 @@
-"""The people of the deployment itself: `LAKEKEEPER__INSTANCE_ADMINS`, read at the start, in no database."""
+"""Instance admins: users that the setting `LAKEKEEPER__INSTANCE_ADMINS` names; they are stored in no database."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ class InstanceAdminRequired(Forbidden):
 
 
 def is_instance_admin(actor: Actor) -> bool:
-    """Nobody is one in an assumed role, by what others do or when they ask; the server's own commands always are."""
+    """Return whether the actor is an instance admin: never in an assumed role, a delegated read, or a check for others.
+
+    The server's own commands always are.
+    """
     if actor.is_internal:
         return True
-    is_in_person = actor.assumed_role is None and actor.delegated_by is None and not actor.is_asked_about
-    return is_in_person and actor.user_id in settings.ICEKEEPER.instance_admins
+    acts_directly = actor.assumed_role is None and actor.delegated_by is None and not actor.is_asked_about
+    return acts_directly and actor.user_id in settings.ICEKEEPER.instance_admins
 
 
 def require_instance_admin(actor: Actor) -> None:

@@ -1,8 +1,8 @@
 """The signing key that the servers of one PostgreSQL share where none of them is given one (`ICEKEEPER__SECRET_KEY`).
 
-It is derived from a random text in the database, made once by whichever process needs it first, and from
-`LAKEKEEPER__PG_ENCRYPTION_KEY` where that is set. The random text keeps whoever holds a token from trying texts of that
-setting on it; the setting keeps whoever has a copy of the database from signing tokens.
+It is derived from a random text in the database, created by the first process that needs it, and from
+`LAKEKEEPER__PG_ENCRYPTION_KEY` where that is set. The random text protects that setting from
+guesses by the holder of a token; the setting prevents the holder of a copy of the database from signing tokens.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ def shared_signing_key(encryption_key: SecretStr | None) -> str:
 
 
 def _stored_secret() -> str:
-    """Made where there is none; of several processes that do so at once, all get the first one's.
+    """Return the stored secret, created if it does not exist; concurrent processes all get the first one.
 
     On a connection of its own, so that the row stays when the caller's transaction is rolled back.
     """
     connection = connections["default"].copy()
     try:
         with connection.cursor() as cursor:
-            return _read(cursor) or _made(cursor)
+            return _read(cursor) or _create(cursor)
     finally:
         connection.close()
 
@@ -80,10 +80,10 @@ def _read(cursor: Any) -> str | None:
     return None if row is None else str(row[0])
 
 
-def _made(cursor: Any) -> str:
+def _create(cursor: Any) -> str:
     insert = "INSERT INTO tenancy_signingsecret (singleton, text) VALUES (1, %s) ON CONFLICT DO NOTHING"
     cursor.execute(insert, [secrets.token_urlsafe(48)])
     stored = _read(cursor)
     if stored is None:
-        raise DatabaseError("the signing secret is gone as soon as it was made")
+        raise DatabaseError("the signing secret disappeared after it was created")
     return stored

@@ -1,7 +1,7 @@
-"""Engines whose word on views counts (`LAKEKEEPER__TRUSTED_ENGINES__*`): told by what a caller's verified token says.
+"""Engines that are trusted to name views and their owners (`LAKEKEEPER__TRUSTED_ENGINES__*`).
 
-Such an engine says through which views it reads, and it alone says who owns a view, in a property of the view that is
-the engine's own.
+A verified token identifies the engine. It reports through which views it reads. It alone sets the owner of a view, in a property that is reserved
+for the engine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can name a user: `<provider>~<subject>`, split at the first `~`, so that a subject may hold others."""
+"""User ids: `<provider>~<subject>`, split at the first `~`; a subject may contain further ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_SUBJECT_BYTES = 127
 """Bytes of UTF-8."""
 
 RESERVED_PROVIDERS = frozenset({"icekeeper", "lakekeeper", "system"})
-"""Of this server's own: users of `icekeeper` are service accounts, those of the others are nobody."""
+"""Providers of this server: users of `icekeeper` are service accounts, the others have no users."""
 
 OWN_PROVIDERS = RESERVED_PROVIDERS | {"local"}
 """Of users whom no identity provider knows."""
@@ -52,14 +52,13 @@ def require_user_id(text: str) -> str:
 
 
 def require_new_user_id(text: str) -> str:
-    """`require_user_id` for a user whom somebody else makes, or brings back.
+    """`require_user_id` for a user who is created or restored by another caller.
 
-    Raises `InvalidUserId` (400) for the providers that are the server's own too, and for people without an identity
-    provider whose name is not as it must be.
+    Raises `InvalidUserId` (400) also for reserved providers, and for invalid names of local users.
     """
     provider = require_user_id(text).partition("~")[0]
     if provider in RESERVED_PROVIDERS:
-        raise InvalidUserId(f"Users of the provider {provider} are made by the server alone")
+        raise InvalidUserId(f"Users of the provider {provider} are created by the server alone")
     return require_local_user_id(text) if provider == "local" else text
 
 
