@@ -1,7 +1,7 @@
 """Engines that are trusted to name views and their owners (`LAKEKEEPER__TRUSTED_ENGINES__*`).
 
-A verified token identifies the engine. It reports through which views it reads. It alone sets the owner of a view, in a property that is reserved
-for the engine.
+A verified token identifies the engine. It reports through which views it reads, and it alone sets the owner of a view,
+in a property that is reserved for the engine.
 """
 
 from __future__ import annotations
