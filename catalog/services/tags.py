@@ -7,7 +7,7 @@ from typing import Any
 from django.db import IntegrityError
 
 from catalog.models import Namespace, Tabular
-from catalog.selectors.tag_targets import TagPlace, TagTarget, get_tag_target_for
+from catalog.selectors.tagged_objects import TagPlace, TagTarget, get_tag_target_for
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import BadRequest

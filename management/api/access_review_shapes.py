@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
-from catalog.selectors.access_reviews import Held, Names, Reached, Reviewed
-from catalog.selectors.object_names import NamedObject
 from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
 from management.api.grant_shapes import resource_type
 from management.api.serializers import IdText
 from tenancy.authz.access_review import Rights, Source, instance_admins, standing_actions
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable
+from tenancy.selectors.access_reviews import Held, Names, Reached, Reviewed
+from tenancy.selectors.object_names import NamedObject
 from tenancy.selectors.object_reviews import Principal
 
 T = Securable.Type

@@ -12,14 +12,8 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.selectors.access_reviews import (
-    all_from,
-    page_from,
-    review_object_for,
-    review_objects_for,
-    review_places_for,
-)
-from catalog.selectors.rights_targets import RightsTarget, find_role_target, find_target
+from catalog.objects.addresses import find_target
+from catalog.objects.names import name_objects
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import FIRST, listing_key
 from icekeeper.kernel.http.serializers import KebabSerializer, operation_responses
@@ -52,6 +46,14 @@ from management.api.schema import BAD_PAGE, NO_WAREHOUSE, PAGE, PROJECT_ERRORS, 
 from tenancy.grantee import Grantee
 from tenancy.models import Project, Securable
 from tenancy.refs import securable_id
+from tenancy.selectors.access_reviews import (
+    all_from,
+    page_from,
+    review_object_for,
+    review_objects_for,
+    review_places_for,
+)
+from tenancy.selectors.rights_targets import RightsTarget, find_role_target
 from tenancy.selectors.roles import role_not_found
 
 T = Securable.Type
@@ -100,7 +102,9 @@ class ObjectReviewView(GrantedView):
         target = self.reviewed(project)
         own_id = securable_id(*target.ref)
         page = self.page(listing_key("access-review", own_id))
-        chunk = review_object_for(actor=self.actor, target=target, project=project, is_export=is_csv)
+        chunk = review_object_for(
+            actor=self.actor, target=target, project=project, is_export=is_csv, name_objects=name_objects
+        )
         if is_csv:
             return csv_answer("access-review", OBJECT_HEADER, object_review_rows(all_from(chunk), own_id))
         found, token = page_from(chunk, page, page.after_key())
@@ -130,7 +134,9 @@ class PrincipalReviewView(ManagementView):
         is_csv = _asks_for_csv(request, PRINCIPAL_NAMES)
         grantee, project = required_principal(request, "Access of which principal?"), self.project()
         page = self.page(listing_key("access-review-of", project.pk, grantee))
-        chunk = review_places_for(actor=self.actor, project=project, grantee=grantee, is_export=is_csv)
+        chunk = review_places_for(
+            actor=self.actor, project=project, grantee=grantee, is_export=is_csv, name_objects=name_objects
+        )
         if is_csv:
             return csv_answer("access-review", PLACES_HEADER, places_rows(all_from(chunk)))
         after = page.after_id()
@@ -164,7 +170,12 @@ class ReachedObjectsView(RightsView):
         target = find_target(actor=self.actor, address=self.address(), project=project)
         page = self.page(listing_key("reached-objects", securable_id(*target.ref), grantee))
         chunk = review_objects_for(
-            actor=self.actor, project=project, grantee=grantee, warehouse=target, is_export=is_csv
+            actor=self.actor,
+            project=project,
+            grantee=grantee,
+            warehouse=target,
+            is_export=is_csv,
+            name_objects=name_objects,
         )
         if is_csv:
             return csv_answer("reached-objects", REACHED_HEADER, reached_rows(all_from(chunk)))

@@ -14,8 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.identifiers import Levels
-from catalog.selectors.action_checks import THE_SERVER, ActionCheck, Verdict, check_actions_for
-from catalog.selectors.addressed import TABULARS, Address
+from catalog.objects.addresses import TABULARS, Address, find_all_addressed
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from icekeeper.kernel.http.serializers import operation_responses
 from icekeeper.kernel.ids import parse_id
@@ -27,6 +26,7 @@ from management.api.schema import EXTENSIONS_HEADER, MISSING_OBJECTS, NO_WAREHOU
 from tenancy.grantee import Grantee
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
+from tenancy.selectors.permission_checks import THE_SERVER, ActionCheck, Verdict, check_actions_for
 from tenancy.selectors.projects import ProjectIdMissing, named_project_id, requested_project_id, require_project_id
 
 TAGS = ["authorization"]
@@ -80,7 +80,9 @@ class BatchCheckView(ManagementView):
         own_project = requested_project_id(named_project_id(request.META))
         read = [_read(item, own_project) for item in items]
         checks = [each for each in read if isinstance(each, ActionCheck)]
-        found = iter(check_actions_for(actor=self.actor, checks=checks, must_exist=must_exist))
+        found = iter(
+            check_actions_for(actor=self.actor, checks=checks, must_exist=must_exist, resolve=find_all_addressed)
+        )
         verdicts = [
             next(found) if isinstance(each, ActionCheck) else Verdict(is_allowed=False, error=each) for each in read
         ]

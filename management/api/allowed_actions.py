@@ -10,14 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.selectors.rights_targets import (
-    RightsTarget,
-    find_role_target,
-    find_tag_target,
-    find_target,
-    target_project,
-    the_server,
-)
+from catalog.objects.addresses import find_target
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import KebabSerializer, operation_responses
 from management.api.action_checks import TAGS
@@ -28,6 +21,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable
 from tenancy.selectors.allowed_actions import list_allowed_actions_for, list_user_actions_for
+from tenancy.selectors.rights_targets import RightsTarget, find_role_target, find_tag_target, target_project, the_server
 from tenancy.selectors.roles import role_not_found
 from tenancy.selectors.tag_definitions import tag_id_not_found
 from tenancy.user_ids import require_user_id

@@ -18,7 +18,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.selectors.client_uuids import own_ids_of
+from catalog.objects.names import own_ids_of
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses

@@ -6,7 +6,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.selectors.explanations import explain_for
+from catalog.objects.names import name_objects
 from icekeeper.kernel.http.serializers import operation_responses
 from management.api.base import ManagementView
 from management.api.explanation_shapes import ExplainRequest, ExplainResponse, explanation_json
@@ -14,6 +14,7 @@ from management.api.permission_places import TAGS
 from management.api.permission_questions import BAD_QUESTION, NOTHING_THERE, read_question
 from management.api.schema import PROJECT_HEADER
 from tenancy.authz.vocabulary import ALL_WORDS
+from tenancy.selectors.explanations import explain_for
 
 
 class ExplainView(ManagementView):
@@ -46,5 +47,6 @@ class ExplainView(ManagementView):
             ref=asked.target.ref,
             action=asked.action,
             missing=asked.target.missing,
+            name_objects=name_objects,
         )
         return Response(explanation_json(explained))

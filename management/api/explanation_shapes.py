@@ -6,8 +6,6 @@ from typing import Any
 
 from rest_framework import serializers
 
-from catalog.selectors.explanations import Explained, ToldGrant, ToldStep
-from catalog.selectors.object_names import NamedObject
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.grant_shapes import GrantPrincipal, resource_type
 from management.api.permission_questions import PermissionQuestion, operation_shape
@@ -16,6 +14,8 @@ from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.permissions import Standing
 from tenancy.authz.vocabulary import ALL_WORDS
 from tenancy.models import Securable
+from tenancy.selectors.explanations import Explained, ToldGrant, ToldStep
+from tenancy.selectors.object_names import NamedObject
 
 T = Securable.Type
 STANDING = [ALLOWALL, Standing.BLOCKED.value, Standing.EVERYBODY.value, Standing.INSTANCE_ADMIN.value]

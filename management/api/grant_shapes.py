@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
-from catalog.selectors.grants import GrantPlace
+from catalog.objects.grants import GrantedObject
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.principals import read_grantee, seen_json
@@ -169,12 +169,12 @@ def _spec(entry: dict[str, Any], where: str) -> GrantSpec:
     return GrantSpec(entry["privilege"], read_grantee(entry["principal"], where), entry.get("expires_at"))
 
 
-def grants_json(held: list[tuple[HeldGrant, GrantPlace]], *, wants_extensions: bool) -> list[dict[str, Any]]:
+def grants_json(held: list[tuple[HeldGrant, GrantedObject]], *, wants_extensions: bool) -> list[dict[str, Any]]:
     seen = seen_json([grant.grantee for grant, _ in held], wants_extensions=wants_extensions)
     return [_grant_json(*each) | extension for each, extension in zip(held, seen, strict=True)]
 
 
-def _grant_json(held: HeldGrant, place: GrantPlace) -> dict[str, Any]:
+def _grant_json(held: HeldGrant, place: GrantedObject) -> dict[str, Any]:
     grantee = held.grantee
     told = {
         "principal": {"user": grantee.user_id} if grantee.role_id is None else {"role": str(grantee.role_id)},
@@ -186,7 +186,7 @@ def _grant_json(held: HeldGrant, place: GrantPlace) -> dict[str, Any]:
     return told if held.expires_at is None else told | {"expires-at": held.expires_at}
 
 
-def _resource_json(place: GrantPlace) -> dict[str, str]:
+def _resource_json(place: GrantedObject) -> dict[str, str]:
     told = {"type": resource_type(place.securable_type)}
     if place.warehouse_id is not None:
         told["warehouse-id"] = place.warehouse_id

@@ -8,8 +8,8 @@ from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.selectors.grants import GrantPlace, list_grantable_for, list_grants_of_for, list_grants_on_for
-from catalog.selectors.rights_targets import RightsTarget, find_tag_target, find_target, target_project, the_server
+from catalog.objects.addresses import find_target
+from catalog.objects.grants import GrantedObject, list_grants_of_for
 from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.serializers import empty_response, operation_responses
 from management.api.base import ManagementView, paged, require_parameters
@@ -37,7 +37,9 @@ from management.api.rights_places import DESCRIBED, RightsView
 from management.api.schema import BAD_PAGE, BAD_USER_ID, EXTENSIONS_HEADER, PAGE, PROJECT_ERRORS, PROJECT_HEADER
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import Securable
+from tenancy.selectors.rights_targets import RightsTarget, find_tag_target, target_project, the_server
 from tenancy.selectors.tag_definitions import tag_id_not_found
+from tenancy.selectors.visible_grants import list_grantable_for, list_grants_on_for
 from tenancy.services.grants import apply_grants
 
 T = Securable.Type
@@ -63,11 +65,11 @@ class GrantedView(RightsView):
             return find_tag_target(actor=self.actor, project=project, definition_id=definition_id)
         return find_target(actor=self.actor, address=self.address(), project=project)
 
-    def grant_place(self, target: RightsTarget) -> GrantPlace:
+    def grant_place(self, target: RightsTarget) -> GrantedObject:
         if self.kind in {T.SERVER, T.PROJECT, T.TAG}:
-            return GrantPlace(self.kind, str(target.ref.id))
+            return GrantedObject(self.kind, str(target.ref.id))
         address = self.address()
-        return GrantPlace(self.kind, str(address.object_id), str(address.warehouse_id))
+        return GrantedObject(self.kind, str(address.object_id), str(address.warehouse_id))
 
 
 class ResourceGrantsView(GrantedView):

@@ -10,21 +10,14 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 
 from catalog.errors import no_such_object
-from catalog.selectors.rights_targets import (
-    RightsTarget,
-    find_namespace_target,
-    find_role_target,
-    find_tag_target,
-    find_target,
-    target_project,
-    the_server,
-)
+from catalog.objects.addresses import find_namespace_target, find_target
 from icekeeper.kernel.http.raw_path import decode_segment
 from management.api import rights_places
 from management.api.rights_places import Described, RightsView
 from management.api.schema import MISSING_OBJECTS, PROJECT_HEADER, PROJECT_ID
 from tenancy.models import Project, Securable
 from tenancy.selectors.projects import require_project_id
+from tenancy.selectors.rights_targets import RightsTarget, find_role_target, find_tag_target, target_project, the_server
 from tenancy.selectors.roles import role_id_not_found
 from tenancy.selectors.tag_definitions import tag_id_not_found
 

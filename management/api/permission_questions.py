@@ -11,15 +11,7 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
-from catalog.selectors.addressed import Address
-from catalog.selectors.rights_targets import (
-    RightsTarget,
-    find_role_target,
-    find_tag_target,
-    find_target,
-    target_project,
-    the_server,
-)
+from catalog.objects.addresses import Address, find_target
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.base import ManagementView
@@ -30,6 +22,7 @@ from management.api.tabulars.serializers import require_uuid
 from tenancy.authz.actions import Can
 from tenancy.grantee import Grantee
 from tenancy.models import Securable
+from tenancy.selectors.rights_targets import RightsTarget, find_role_target, find_tag_target, target_project, the_server
 
 T = Securable.Type
 Words = Mapping[Securable.Type, Mapping[str, Can]]

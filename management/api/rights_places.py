@@ -11,7 +11,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 
 from catalog.errors import no_such_object
-from catalog.selectors.addressed import Address
+from catalog.objects.addresses import Address
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.ids import parse_id

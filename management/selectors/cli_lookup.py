@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from catalog.selectors.addressed import Address, find_addressed
+from catalog.objects.addresses import Address, find_addressed
 from icekeeper.kernel.errors.types import BadRequest, NotFound
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key

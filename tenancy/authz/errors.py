@@ -58,6 +58,10 @@ class UserActionForbidden(Forbidden):
     wire_type = "UserActionForbidden"
 
 
+class GrantActionForbidden(Forbidden):
+    wire_type = "GrantActionForbidden"
+
+
 _ERRORS: dict[Securable.Type, type[Forbidden]] = {
     Securable.Type.SERVER: ServerActionForbidden,
     Securable.Type.PROJECT: ProjectActionForbidden,

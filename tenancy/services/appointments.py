@@ -7,11 +7,10 @@ from uuid import UUID
 
 from django.conf import settings
 
-from icekeeper.kernel.errors.types import Forbidden
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
-from tenancy.authz.errors import ProjectActionForbidden
+from tenancy.authz.errors import GrantActionForbidden, ProjectActionForbidden
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.permissions import check_permissions, recheck_before_write, record_overrides
 from tenancy.authz.privileges import grant_action
@@ -19,10 +18,6 @@ from tenancy.instance_admins import is_instance_admin, require_instance_admin
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tenancy.services.administrators import administering_privileges
-
-
-class GrantActionForbidden(Forbidden):
-    wire_type = "GrantActionForbidden"
 
 
 def require_to_appoint(actor: Actor, role_id: UUID) -> None:

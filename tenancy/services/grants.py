@@ -18,7 +18,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
-from tenancy.authz.errors import display_name
+from tenancy.authz.errors import GrantActionForbidden, display_name
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import enqueue_grant
 from tenancy.authz.permission_epoch import bump_permission_epoch, permission_epoch
@@ -31,7 +31,7 @@ from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.allowed_actions import require_known, ways_to_know
 from tenancy.selectors.roles import require_visible_roles
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
-from tenancy.services.appointments import GrantActionForbidden, require_to_appoint
+from tenancy.services.appointments import require_to_appoint
 from tenancy.services.grant_locks import GrantLockTimeout, waiting_for_grants
 from tenancy.services.passed_grants import require_to_outlast
 from tenancy.services.role_chains import require_chain

@@ -10,11 +10,10 @@ from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.builtin.role_paths import NEVER, moment
-from tenancy.authz.errors import display_name
+from tenancy.authz.errors import GrantActionForbidden, display_name
 from tenancy.authz.permissions import check_permissions_at
 from tenancy.authz.privileges import grant_action
 from tenancy.refs import ObjectRef
-from tenancy.services.appointments import GrantActionForbidden
 
 _LAST_MOMENT: Final = timedelta(microseconds=1)
 """Before an end, the last at which what ends counts."""

@@ -10,13 +10,13 @@ import pytest
 from django.test import RequestFactory
 
 from catalog.models import Tabular
-from catalog.selectors import access_reviews
-from catalog.selectors.access_reviews import ReviewNotFinished, all_from
 from icekeeper.kernel.errors.types import BadRequest
 from management.api.access_review_shapes import OBJECT_HEADER, PLACES_HEADER, REACHED_HEADER
 from management.api.csv_answers import cell, wants_csv
 from tenancy.models import Role, User
 from tenancy.refs import ObjectRef
+from tenancy.selectors import access_reviews
+from tenancy.selectors.access_reviews import ReviewNotFinished, all_from
 from tests.authz.conftest import person
 from tests.authz.grant_change_fixtures import Refs
 from tests.authz.object_path_fixtures import path_of

@@ -8,8 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from catalog.selectors.action_checks import ActionCheck, check_actions_for
-from catalog.selectors.addressed import Address
+from catalog.objects.addresses import Address, find_all_addressed
 from icekeeper.kernel.errors.types import CatalogError, NoSuchWarehouse
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
@@ -29,6 +28,7 @@ from tenancy.selectors.allowed_actions import (
     list_allowed_actions_for,
     list_user_actions_for,
 )
+from tenancy.selectors.permission_checks import ActionCheck, check_actions_for
 from tenancy.selectors.projects import get_project
 from tenancy.selectors.roles import RoleIdNotFound
 from tenancy.selectors.users import UserNotFound
@@ -213,7 +213,7 @@ def test_who_is_locked_out_may_do_nothing_whoever_asks(
     User.objects.filter(pk="oidc~anna").update(is_active=False)
     check = ActionCheck(Can.GET_METADATA, Address(*wh), ANNA)
     checks = [check, replace(check, identity=BERT), replace(check, identity=Grantee(user_id="oidc~nobody-knows"))]
-    verdicts = check_actions_for(actor=INTERNAL, checks=checks, must_exist=False)
+    verdicts = check_actions_for(actor=INTERNAL, checks=checks, must_exist=False, resolve=find_all_addressed)
     assert [each.is_allowed for each in verdicts] == [False, True, backend == "allowall"]
     assert asked(INTERNAL, ANNA, wh, Can.GET_METADATA) == []
     assert asked(INTERNAL, BERT, wh, Can.GET_METADATA) == [Can.GET_METADATA]

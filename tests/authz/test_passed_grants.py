@@ -17,13 +17,14 @@ from icekeeper.kernel.request import deadline
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
+from tenancy.authz.errors import GrantActionForbidden
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.models import Grant, RoleMember, User
 from tenancy.refs import ObjectRef
 from tenancy.services import grants as service
-from tenancy.services.grants import Difference, GrantActionForbidden, Grantee, GrantSpec, apply_grants
+from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tests.authz.conftest import person
 from tests.authz.tree_fixtures import T, give, role
 from tests.fingerprint import Fingerprint

@@ -15,13 +15,13 @@ from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authn.assumed_roles import assume_role
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.errors import ProjectActionForbidden
+from tenancy.authz.errors import GrantActionForbidden, ProjectActionForbidden
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.models import Grant, Role, RoleMember, Securable, Server, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.administrators import LastAdministrator, administrated_among
-from tenancy.services.grants import Difference, GrantActionForbidden, Grantee, GrantSpec, apply_grants
+from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tenancy.services.projects import delete_project
 from tenancy.services.role_members import Members, add_role_members, remove_role_members
 from tenancy.services.roles import create_role, delete_role, set_source_system, update_role

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 
 from tenancy.actor import INTERNAL, Actor
+from tenancy.authz.errors import GrantActionForbidden
 from tenancy.instance_admins import InstanceAdminRequired
 from tenancy.models import AccessToken, Grant, Server
 from tenancy.refs import ObjectRef
@@ -16,7 +17,6 @@ from tenancy.selectors.projects import get_project
 from tenancy.services import access_tokens as service
 from tenancy.services import grants
 from tenancy.services.access_tokens import create_token, rotate_token
-from tenancy.services.appointments import GrantActionForbidden
 from tenancy.services.service_accounts import create_service_account
 from tests.authz.conftest import person
 from tests.authz.tree_fixtures import T, give, role

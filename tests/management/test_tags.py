@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from catalog.selectors import tag_targets
+from catalog.selectors import tagged_objects
 from icekeeper.kernel.names import name_key
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
@@ -325,7 +325,7 @@ def test_a_refusal_may_look_like_a_missing_target(
     def hiding(actor: Any, action: Can, securable_type: Any, object_id: object, *, missing: Any = None) -> None:
         raise missing
 
-    monkeypatch.setattr(tag_targets, "require_permission", hiding)
+    monkeypatch.setattr(tagged_objects, "require_permission", hiding)
     hidden = api.get(f"{things[kind]}/tags").error
     monkeypatch.undo()
     target = api.base.rpartition("/")[2] if kind == "warehouse" else things[kind].rpartition("/")[2]

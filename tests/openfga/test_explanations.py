@@ -10,7 +10,7 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 
 from catalog.models import Namespace, Tabular
-from catalog.selectors.explanations import explain_to_operator
+from catalog.objects.names import name_objects
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
@@ -21,6 +21,7 @@ from tenancy.authz.permissions import check_permissions
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, Securable
 from tenancy.refs import ObjectRef
+from tenancy.selectors.explanations import explain_to_operator
 from tenancy.selectors.projects import get_project
 from tenancy.services.tag_definitions import create_tag_definition
 from tests.authz.parity.pair_fixtures import grant, member, questions_about, somebody
@@ -78,7 +79,9 @@ def test_it_agrees_with_openfga(table: ObjectRef) -> None:
         "One of these grants would allow it:",
         "  modify on table ns.t",
     ]
-    found = explain_to_operator(actor=INTERNAL, grantee=Grantee(user_id=BOB), ref=table, action=Can.DROP)
+    found = explain_to_operator(
+        actor=INTERNAL, grantee=Grantee(user_id=BOB), ref=table, action=Can.DROP, name_objects=name_objects
+    )
     cures = [each.privilege for each in found.cures if each.object.securable_type is T.TABLE]
     assert cures == ["modify", "ownership"]
     for privilege in cures:

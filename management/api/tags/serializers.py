@@ -9,7 +9,7 @@ from uuid import UUID
 from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework import serializers
 
-from catalog.selectors.tags import Attached
+from catalog.selectors.tagged_objects import Attached
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.serializers import ResponseSerializer
 from tenancy.models import Securable, TagAttachment, TagDefinition

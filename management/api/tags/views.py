@@ -10,8 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.errors import no_such_object
-from catalog.selectors.tag_targets import TagPlace
-from catalog.selectors.tags import list_column_tags_for, list_tag_attachments_for, list_tags_for
+from catalog.selectors.tagged_objects import TagPlace, list_column_tags_for, list_tag_attachments_for, list_tags_for
 from catalog.services.tags import attach_tag, detach_tag
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import listing_key

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from catalog.selectors.explanations import Explained, ToldMembership, ToldStep, explain_to_operator
-from catalog.selectors.object_names import NamedObject, name_objects
+from catalog.objects.names import name_objects
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
 from management.api.explanation_shapes import explanation_json
@@ -29,6 +28,8 @@ from tenancy.authz.vocabulary import ALL_WORDS
 from tenancy.grantee import Grantee
 from tenancy.models import Securable
 from tenancy.refs import securable_id
+from tenancy.selectors.explanations import Explained, ToldMembership, ToldStep, explain_to_operator
+from tenancy.selectors.object_names import NamedObject
 
 OWN_PROVIDERS: Final = ("local", "icekeeper")
 """Tokens of users of these providers are issued by this server and name no roles."""
@@ -65,7 +66,9 @@ class Command(BaseCommand):
             project = resolve_project(options["project_id"])
             ref = resolve_object(project, kind, options["object"])
             grantee = resolve_principal(project, options["who"])
-            explained = explain_to_operator(actor=INTERNAL, grantee=grantee, ref=ref, action=action)
+            explained = explain_to_operator(
+                actor=INTERNAL, grantee=grantee, ref=ref, action=action, name_objects=name_objects
+            )
         except CatalogError as error:
             raise CommandError(error.message) from None
         if options["json"]:

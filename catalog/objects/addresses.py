@@ -18,8 +18,10 @@ from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from icekeeper.kernel.errors.types import CatalogError
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from tenancy.models import Securable
+from tenancy.actor import Actor
+from tenancy.models import Project, Securable
 from tenancy.refs import ObjectRef
+from tenancy.selectors.rights_targets import RightsTarget, require_found
 
 TABULARS: Final = {
     Securable.Type.TABLE: Tabular.Kind.TABLE,
@@ -70,6 +72,26 @@ def find_all_addressed(addresses: Sequence[Address]) -> list[ObjectRef | None]:
         else:
             found |= _tabulars_by_id(wanted) if has_id else _tabulars_by_name(wanted)
     return [found.get(each) for each in addresses]
+
+
+def find_target(*, actor: Actor, address: Address, project: Project | None) -> RightsTarget:
+    """A warehouse or what is in one, dropped or not; with `project` one of that.
+
+    Raises `NoSuchWarehouse` or the "no such" of its type (404).
+    """
+    missing = address.missing()
+    ref = find_addressed(address)
+    if ref is not None and project is not None:
+        is_here = Warehouse.objects.filter(pk=address.warehouse_id, project=project).exists()
+        ref = ref if is_here else None
+    return require_found(ref, missing)
+
+
+def find_namespace_target(*, actor: Actor, namespace_id: UUID) -> RightsTarget:
+    """For addresses that name no warehouse. Raises `NoSuchNamespace` (404)."""
+    is_there = Namespace.objects.filter(pk=namespace_id).exists()
+    ref = ObjectRef(Securable.Type.NAMESPACE, namespace_id) if is_there else None
+    return require_found(ref, no_such_object("namespace", namespace_id))
 
 
 def _warehouses(wanted: Sequence[Address]) -> dict[Address, ObjectRef]:

@@ -7,11 +7,10 @@ answer whether there is one or not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Protocol
 
-from catalog.selectors.addressed import Address, find_all_addressed
 from icekeeper.kernel.errors.types import CatalogError, Forbidden
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
@@ -35,6 +34,23 @@ class CannotInspectPermissions(Forbidden):
     wire_type = "CannotInspectPermissions"
 
 
+class NamedTarget(Hashable, Protocol):
+    """An object as the caller named it, not yet resolved: see `catalog.objects.addresses.Address`."""
+
+    @property
+    def securable_type(self) -> Securable.Type: ...
+
+    @property
+    def warehouse_id(self) -> Any: ...
+
+    def missing(self) -> CatalogError:
+        """Return the error for an object that does not exist."""
+
+
+ResolveTargets = Callable[[Sequence[Any]], list[ObjectRef | None]]
+"""Resolves named targets in their order, None where the object does not exist."""
+
+
 @dataclass(frozen=True, slots=True)
 class ActionCheck:
     """Whether `identity`, or the caller when that is None, may do `action` on `target`.
@@ -43,12 +59,12 @@ class ActionCheck:
     """
 
     action: Can
-    target: Address | ObjectRef
+    target: NamedTarget | ObjectRef
     identity: Grantee | None = None
 
     @property
     def securable_type(self) -> Securable.Type:
-        return self.target.securable_type if isinstance(self.target, Address) else self.target.type
+        return self.target.type if isinstance(self.target, ObjectRef) else self.target.securable_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +75,15 @@ class Verdict:
     error: CatalogError | None = None
 
 
-def check_actions_for(*, actor: Actor, checks: Sequence[ActionCheck], must_exist: bool) -> list[Verdict]:
+def check_actions_for(
+    *, actor: Actor, checks: Sequence[ActionCheck], must_exist: bool, resolve: ResolveTargets
+) -> list[Verdict]:
     """A verdict for each of the checks, in their order: some statements for all of them, and some for each identity.
 
     The errors are `RoleIdNotFound` (404) for a role that there is not, and `CannotInspectPermissions` (403). With
     `must_exist` it raises what is said of an object that there is not for the first one that the caller does not see.
     """
-    found = _find(checks)
+    found = _find(checks, resolve)
     refused = _unknown_roles(checks) | _not_to_inspect(actor, checks, found)
     askers: dict[Grantee | None, list[ActionCheck]] = {}
     for check in checks:
@@ -96,18 +114,18 @@ def _asked_about(identity: Grantee, blocked: Collection[str]) -> Actor:
     )
 
 
-def _find(checks: Sequence[ActionCheck]) -> dict[ActionCheck, ObjectRef]:
+def _find(checks: Sequence[ActionCheck], resolve: ResolveTargets) -> dict[ActionCheck, ObjectRef]:
     """What there is of what is asked about."""
-    addresses = [check.target for check in checks if isinstance(check.target, Address)]
-    addressed = dict(zip(addresses, find_all_addressed(addresses), strict=True)) if addresses else {}
-    refs = {check.target for check in checks if not isinstance(check.target, Address)}
+    named_targets = [check.target for check in checks if not isinstance(check.target, ObjectRef)]
+    resolved = dict(zip(named_targets, resolve(named_targets), strict=True)) if named_targets else {}
+    refs = {check.target for check in checks if isinstance(check.target, ObjectRef)}
     named = {object_id for securable_type, object_id in refs if securable_type is Securable.Type.PROJECT}
     projects = set(Project.objects.filter(pk__in=named).values_list("pk", flat=True)) if named else set()
     server = ObjectRef(Securable.Type.SERVER, get_server().server_id) if THE_SERVER in refs else None
     found: dict[ActionCheck, ObjectRef] = {}
     for check in checks:
-        if isinstance(check.target, Address):
-            ref = addressed[check.target]
+        if not isinstance(check.target, ObjectRef):
+            ref = resolved[check.target]
         elif check.target == THE_SERVER:
             ref = server
         else:
@@ -121,7 +139,7 @@ def _place(check: ActionCheck, found: Mapping[ActionCheck, ObjectRef]) -> Object
     """The object that the authorizer is asked about; `NO_OBJECT` of its type where there is none."""
     if check in found:
         return found[check]
-    return check.target if not isinstance(check.target, Address) else ObjectRef(check.securable_type, NO_OBJECT)
+    return check.target if isinstance(check.target, ObjectRef) else ObjectRef(check.securable_type, NO_OBJECT)
 
 
 def _unknown_roles(checks: Sequence[ActionCheck]) -> dict[ActionCheck, CatalogError]:
@@ -161,7 +179,7 @@ def _not_to_inspect(
 def _reading_grants(check: ActionCheck, found: Mapping[ActionCheck, ObjectRef]) -> list[PermissionCheck]:
     """What each is enough to inspect what others may do."""
     here: PermissionCheck = (Can.READ_GRANTS, _place(check, found))
-    if not isinstance(check.target, Address):
+    if isinstance(check.target, ObjectRef):
         return [here]
     return [here, (Can.GRANT_MANAGE_GRANTS, ObjectRef(Securable.Type.WAREHOUSE, check.target.warehouse_id))]
 
@@ -179,4 +197,4 @@ def _require_known(actor: Actor, denied: Sequence[ActionCheck], found: Mapping[A
 
 
 def _missing(check: ActionCheck) -> CatalogError:
-    return check.target.missing() if isinstance(check.target, Address) else no_such_project(check.target.id)
+    return no_such_project(check.target.id) if isinstance(check.target, ObjectRef) else check.target.missing()

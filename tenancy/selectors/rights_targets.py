@@ -8,11 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from catalog.errors import no_such_object
-from catalog.models import Namespace
-from catalog.selectors.addressed import Address, find_addressed
 from icekeeper.kernel.errors.types import CatalogError, NotFound
-from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.refs import ObjectRef
@@ -38,26 +34,6 @@ def target_project(project: Project) -> RightsTarget:
     return RightsTarget(ObjectRef(Securable.Type.PROJECT, project.pk), no_such_project(project.pk))
 
 
-def find_target(*, actor: Actor, address: Address, project: Project | None) -> RightsTarget:
-    """A warehouse or what is in one, dropped or not; with `project` one of that.
-
-    Raises `NoSuchWarehouse` or the "no such" of its type (404).
-    """
-    missing = address.missing()
-    ref = find_addressed(address)
-    if ref is not None and project is not None:
-        is_here = Warehouse.objects.filter(pk=address.warehouse_id, project=project).exists()
-        ref = ref if is_here else None
-    return _found(actor, address.securable_type, ref, missing)
-
-
-def find_namespace_target(*, actor: Actor, namespace_id: UUID) -> RightsTarget:
-    """For addresses that name no warehouse. Raises `NoSuchNamespace` (404)."""
-    is_there = Namespace.objects.filter(pk=namespace_id).exists()
-    ref = ObjectRef(Securable.Type.NAMESPACE, namespace_id) if is_there else None
-    return _found(actor, Securable.Type.NAMESPACE, ref, no_such_object("namespace", namespace_id))
-
-
 def find_role_target(*, actor: Actor, project: Project | None, role_id: UUID) -> RightsTarget:
     """A role; with `project` one of that. Raises `RoleNotFoundInProject`, without `RoleIdNotFound` (404)."""
     rows = Role.objects.filter(pk=role_id)
@@ -66,7 +42,7 @@ def find_role_target(*, actor: Actor, project: Project | None, role_id: UUID) ->
     else:
         rows, missing = rows.filter(project=project), role_not_found(role_id, project)
     ref = ObjectRef(Securable.Type.ROLE, role_id) if rows.exists() else None
-    return _found(actor, Securable.Type.ROLE, ref, missing)
+    return require_found(ref, missing)
 
 
 def find_tag_target(*, actor: Actor, project: Project | None, definition_id: UUID) -> RightsTarget:
@@ -74,10 +50,11 @@ def find_tag_target(*, actor: Actor, project: Project | None, definition_id: UUI
     rows = TagDefinition.objects.filter(pk=definition_id)
     rows = rows if project is None else rows.filter(project=project)
     ref = ObjectRef(Securable.Type.TAG, definition_id) if rows.exists() else None
-    return _found(actor, Securable.Type.TAG, ref, tag_id_not_found(definition_id, project))
+    return require_found(ref, tag_id_not_found(definition_id, project))
 
 
-def _found(actor: Actor, securable_type: Securable.Type, ref: ObjectRef | None, missing: CatalogError) -> RightsTarget:
+def require_found(ref: ObjectRef | None, missing: CatalogError) -> RightsTarget:
+    """Return `ref` with the error that hides it. Raises `missing` for None."""
     if ref is None:
         raise missing
     return RightsTarget(ref, missing)

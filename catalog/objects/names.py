@@ -1,49 +1,21 @@
-"""What objects that rights hang on are called, and the ids that clients know them by: of many at once."""
+"""The names of objects that grants are given on, and the two ids of tables, views and generic tables."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
 from uuid import UUID
 
-from catalog.identifiers import Levels
 from catalog.models import Namespace, Tabular
-from catalog.selectors.addressed import TABULARS
+from catalog.objects.addresses import TABULARS
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.models import Warehouse
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.refs import securable_id
+from tenancy.selectors.object_names import NamedObject
 
 T = Securable.Type
 Named = Iterator[tuple[str, "NamedObject"]]
 _OF_PROJECTS = {T.ROLE: Role, T.TAG: TagDefinition}
-
-
-@dataclass(frozen=True, slots=True)
-class NamedObject:
-    """An object as clients know it.
-
-    `warehouse_id` and `warehouse_name` are set of warehouses and of what is in one; `levels` are those of a namespace,
-    or of the one that a tabular is in; `name` is that of everything else but the server. `is_dropped`: it can be
-    restored, and keeps its grants until then.
-    """
-
-    securable_type: Securable.Type
-    object_id: str
-    name: str | None = None
-    warehouse_id: str | None = None
-    warehouse_name: str | None = None
-    levels: Levels = ()
-    is_dropped: bool = False
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        """All its names, that of the warehouse first; of the server none."""
-        names = (self.warehouse_name, *self.levels, None if self.securable_type is T.WAREHOUSE else self.name)
-        return tuple(each for each in names if each is not None)
-
-    def without_names(self) -> NamedObject:
-        return replace(self, name=None, warehouse_name=None, levels=())
 
 
 def name_objects(own_ids: Iterable[str]) -> dict[str, NamedObject]:
@@ -102,3 +74,18 @@ def _tabulars(ids: Iterable[str]) -> Named:
 
 def _uuids(texts: Iterable[str]) -> list[UUID]:
     return [UUID(each) for each in texts]
+
+
+def client_uuids(own_ids: Collection[UUID]) -> dict[UUID, UUID]:
+    """By our ids, of those that there are. One statement, none where nothing is asked."""
+    return dict(Tabular.objects.filter(pk__in=own_ids).values_list("pk", "uuid")) if own_ids else {}
+
+
+def own_ids_of(client_uuid: UUID, *, project_id: str | None) -> list[UUID]:
+    """Ours, in order, of all that have this UUID, of which each warehouse may hold one; with a project in that alone.
+
+    One statement, which looks into the index of each warehouse.
+    """
+    warehouses = Warehouse.objects.all() if project_id is None else Warehouse.objects.filter(project_id=project_id)
+    rows = Tabular.objects.filter(uuid=client_uuid, warehouse__in=warehouses.values("pk"))
+    return sorted(rows.values_list("pk", flat=True))

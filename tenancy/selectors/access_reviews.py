@@ -14,9 +14,6 @@ from uuid import UUID
 
 from django.conf import settings
 
-from catalog.selectors.grants import require_to_read
-from catalog.selectors.object_names import NamedObject, name_objects
-from catalog.selectors.rights_targets import RightsTarget, target_project
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.http.paging import FIRST, Page
@@ -32,8 +29,11 @@ from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Project, Role, Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.allowed_actions import actor_of
+from tenancy.selectors.object_names import NamedObject, NameObjects
 from tenancy.selectors.object_reviews import ObjectReview, Principal
 from tenancy.selectors.principal_reviews import HeldPlace, PrincipalReview
+from tenancy.selectors.rights_targets import RightsTarget, target_project
+from tenancy.selectors.visible_grants import require_to_read
 
 LARGEST_REVIEW_PAGE: Final = 1_000
 CHUNK: Final = 500
@@ -85,7 +85,7 @@ Chunk = Callable[[str, int], tuple[P, str | None]]
 
 
 def review_object_for(
-    *, actor: Actor, target: RightsTarget, project: Project | None, is_export: bool
+    *, actor: Actor, target: RightsTarget, project: Project | None, is_export: bool, name_objects: NameObjects
 ) -> Chunk[Reviewed]:
     """Who has rights on an object, from which grants.
 
@@ -100,13 +100,15 @@ def review_object_for(
     def chunk(after: str, limit: int) -> tuple[Reviewed, str | None]:
         entries, end = review.page(after=after, limit=limit)
         if not objects:  # those on the way are the same in each chunk
-            objects.update(_named_path(actor, [node.id for node in review.path]))
+            objects.update(_named_path(actor, [node.id for node in review.path], name_objects))
         return Reviewed(entries, Names(objects, _roles(rights.sources for _, rights in entries))), end
 
     return chunk
 
 
-def review_places_for(*, actor: Actor, project: Project, grantee: Grantee, is_export: bool) -> Chunk[Held]:
+def review_places_for(
+    *, actor: Actor, project: Project, grantee: Grantee, is_export: bool, name_objects: NameObjects
+) -> Chunk[Held]:
     """Where a principal holds something in a project or on the server, themselves or through roles.
 
     Objects that the caller may not know of are left out. Raises `GrantActionForbidden` (403) and what
@@ -126,7 +128,13 @@ def review_places_for(*, actor: Actor, project: Project, grantee: Grantee, is_ex
 
 
 def review_objects_for(
-    *, actor: Actor, project: Project, grantee: Grantee, warehouse: RightsTarget, is_export: bool
+    *,
+    actor: Actor,
+    project: Project,
+    grantee: Grantee,
+    warehouse: RightsTarget,
+    is_export: bool,
+    name_objects: NameObjects,
 ) -> Chunk[Reached]:
     """The warehouse and the objects in it on which a principal has any right.
 
@@ -186,10 +194,10 @@ def _tell(actor: Actor, ref: ObjectRef, project: Project | None, told: Mapping[s
     record_access_review(actor=actor, ref=(ref.type.value, ref.id), project=own_project, told=told)
 
 
-def _named_path(actor: Actor, own_ids: Sequence[str]) -> dict[str, NamedObject]:
+def _named_path(actor: Actor, own_ids: Sequence[str], name_objects: NameObjects) -> dict[str, NamedObject]:
     """What `actor` sees on the way to the last of the ids, and that one: without its name where they do not see it."""
     visible, last = _visible(actor, own_ids), own_ids[-1]
-    found = name_objects([*visible, *([] if last in visible else [last])])
+    found = dict(name_objects([*visible, *([] if last in visible else [last])]))
     if last in found and last not in visible:
         found[last] = found[last].without_names()
     return found

@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from catalog.selectors.object_names import NamedObject, name_objects
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_access_review
@@ -28,6 +27,7 @@ from tenancy.grantee import Grantee
 from tenancy.models import Role, Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.allowed_actions import actor_of, asked_about
+from tenancy.selectors.object_names import NamedObject, NameObjects
 
 T = Securable.Type
 
@@ -84,7 +84,13 @@ class Explained:
 
 
 def explain_for(
-    *, actor: Actor, grantee: Grantee | None, ref: ObjectRef, action: Can, missing: CatalogError
+    *,
+    actor: Actor,
+    grantee: Grantee | None,
+    ref: ObjectRef,
+    action: Can,
+    missing: CatalogError,
+    name_objects: NameObjects,
 ) -> Explained:
     """Why `grantee`, or who asks, may do `action` on an object, or the grants any one of which would let them.
 
@@ -94,10 +100,12 @@ def explain_for(
     if grantee is not None and asked is not actor:
         _record(actor, grantee, ref, action)
     decided = is_allowed(asked, action, *ref)
-    return _Teller(actor, asked).tell(explain(asked, action, ref), is_decided=decided)
+    return _Teller(actor, asked, name_objects).tell(explain(asked, action, ref), is_decided=decided)
 
 
-def explain_to_operator(*, actor: Actor, grantee: Grantee, ref: ObjectRef, action: Can) -> Explained:
+def explain_to_operator(
+    *, actor: Actor, grantee: Grantee, ref: ObjectRef, action: Can, name_objects: NameObjects
+) -> Explained:
     """As `explain_for`, of somebody who comes in person; also while the backend cannot be asked.
 
     Raises what `actor_of` raises.
@@ -108,7 +116,7 @@ def explain_to_operator(*, actor: Actor, grantee: Grantee, ref: ObjectRef, actio
         decided = is_allowed(asked, action, *ref)
     except AuthorizationBackendError:
         decided = None
-    return _Teller(actor, asked).tell(explain(asked, action, ref), is_decided=decided)
+    return _Teller(actor, asked, name_objects).tell(explain(asked, action, ref), is_decided=decided)
 
 
 def _record(actor: Actor, grantee: Grantee, ref: ObjectRef, action: Can) -> None:
@@ -119,8 +127,8 @@ def _record(actor: Actor, grantee: Grantee, ref: ObjectRef, action: Can) -> None
 class _Teller:
     """Tells `actor` about the rights of `asked`."""
 
-    def __init__(self, actor: Actor, asked: Actor) -> None:
-        self._actor, self._asked = actor, asked
+    def __init__(self, actor: Actor, asked: Actor, name_objects: NameObjects) -> None:
+        self._actor, self._asked, self._name_objects = actor, asked, name_objects
         self._is_own = asked is actor
         self._allowed: Mapping[PermissionCheck, bool] = {}
         self._objects: Mapping[str, NamedObject] = {}
@@ -135,7 +143,7 @@ class _Teller:
         self._ask(list(ids), list(roles))
         self._objects = {
             own_id: named if self._is_seen(own_id) else named.without_names()
-            for own_id, named in name_objects(each for each in ids if self._is_known(each)).items()
+            for own_id, named in self._name_objects(each for each in ids if self._is_known(each)).items()
         }
         if roles:
             self._roles = dict(Role.objects.filter(pk__in=list(roles)).values_list("pk", "name"))
