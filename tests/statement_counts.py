@@ -44,7 +44,7 @@ def counting() -> Iterator[Counter[str]]:
     with ExitStack() as patched:
         patched.enter_context(connection.execute_wrapper(through_django))
         patched.enter_context(patch.object(KeptCursor, "execute", through_psycopg))
-        for method in ("put_new", "get", "delete", "require_exists", "is_empty", "delete_below", "make_folder"):
+        for method in ("put_new", "get", "delete", "require_exists", "is_empty", "delete_below", "create_folder"):
             for store in (LocalStore, RemoteStore):
                 counted = _counted(getattr(store, method), seen, f"store.{method}")
                 patched.enter_context(patch.object(store, method, counted))
