@@ -7,7 +7,6 @@ import logging
 import resource
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
@@ -26,6 +25,7 @@ from icekeeper.server.child_process import ChildProcess
 from icekeeper.server.load_board import LoadBoard
 from icekeeper.server.metrics import Metrics
 from icekeeper.server.ports import CannotListen, listen, listening_on
+from icekeeper.server.transfer_limits import Limits
 from icekeeper.server.worker import STOP_SIGNALS, RequestWorker
 
 BACKLOG = 2048
@@ -45,21 +45,6 @@ WhenBound = Callable[[int | None], None]
 """Takes the port of the metrics, None when there are none."""
 
 logger = logging.getLogger("icekeeper.server")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a worker needs to know beyond gunicorn's settings; seconds and bytes."""
-
-    queue_timeout: float
-    read_timeout: float
-    graceful_timeout: float
-    request_time: float
-    body_size: int
-    min_transfer_rate: int
-    transfer_buffer: int
-    connections_per_address: int | None
-    slow_connections_per_address: int
 
 
 class JsonLogger(Logger):  # type: ignore[misc]  # gunicorn has no types

@@ -1,10 +1,8 @@
-"""A gunicorn worker whose event loop does all waiting for clients; its threads only run requests that have arrived.
+"""A gunicorn worker whose event loop waits for clients; its threads only run requests that have arrived.
 
-gunicorn's own gthread worker lends a thread to every new connection and to every slow client, closes lingering
-connections on its event loop, and lets requests wait for a thread for ever. Here one event loop accepts, receives
-requests with their bodies, holds idle connections and sends what slow clients have not taken; threads parse, run and
-answer. A request that waited too long for a thread is answered 503 by the event loop, and a liveness probe is answered
-by it, even when every thread is busy. Parser, WSGI environ and response rules are gunicorn's.
+gunicorn's gthread worker gives a thread to every new connection and to every slow client, and lets requests wait for a
+thread without limit. Here one event loop accepts connections, receives requests with their bodies, keeps idle
+connections and sends what slow clients have not read. It answers 503 to a request that waited too long for a thread.
 """
 
 from __future__ import annotations
@@ -15,15 +13,12 @@ import os
 import signal
 import socket
 import threading
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any
 
-from gunicorn.http.errors import NoMoreData, ParseException
-from gunicorn.http.message import Request
-from gunicorn.http.wsgi import create
 from gunicorn.workers import base
 from gunicorn.workers.base import Worker
 from gunicorn.workers.workertmp import WorkerTmp
@@ -32,21 +27,18 @@ from icekeeper.kernel.anonymous_file import open_anonymous_file
 from icekeeper.kernel.errors.types import Busy, CatalogError, RequestTimeout
 from icekeeper.kernel.request.context import end_request
 from icekeeper.kernel.request.thread_slots import set_slot_pool
-from icekeeper.server.answer import Answer
-from icekeeper.server.body_arrival import ReceivedBytes
 from icekeeper.server.client_socket import ClientSocket
 from icekeeper.server.connection import Connection, Phase
 from icekeeper.server.poller import Poller
-from icekeeper.server.refusals import as_refusal, refusal_bytes
+from icekeeper.server.refusals import refusal_bytes
+from icekeeper.server.request_runner import RequestRunner
 from icekeeper.server.thread_pool import ThreadPool
+from icekeeper.server.transfer_limits import SMALL_BYTES, Limits, TransferLimits
 
 logger = logging.getLogger("icekeeper.server")
 
 STOP_LINGER = 1.0
 """Seconds that a stopping worker keeps idle connections, for a request that a client may be sending just now."""
-
-FRESH_SECONDS = 1.0
-"""How long a connection must have been silent before it may be closed in favour of a new one."""
 
 STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGQUIT})
 """What a worker is asked to stop by."""
@@ -56,12 +48,6 @@ YIELD_SECONDS = 0.003
 
 CLOSE_LINGER = 3.0
 """Seconds to wait for a client to take the last answer: closing on unread bytes would destroy it on the way."""
-
-SLOW_SECONDS = 2.0
-"""A client is slow when it is in the middle of a request or a response for longer than this."""
-
-SMALL_BYTES = 65_536
-"""A connection that holds no more than this is not closed for its memory: their sum is bounded by their number."""
 
 CHECK_BYTES = 65_536
 """Received bytes after which the memory of all connections is looked at again: that takes a while."""
@@ -98,7 +84,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
 
     def init_process(self) -> None:
         self.queue_timeout: float = self.app.limits.queue_timeout
-        self.limits = self.app.limits
+        self.limits: Limits = self.app.limits
         self.read_timeout: float = self.limits.read_timeout
         self.connections: dict[int, Connection] = {}
         self.by_network: Counter[str] = Counter()
@@ -106,6 +92,15 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         self.handover = threading.Lock()
         self.thread_pool: ThreadPool[_Ticket] = ThreadPool(self.cfg.threads, self._run_ticket, self.app.end_thread)
         self.waiting: deque[tuple[float, _Ticket]] = deque()
+        self.runner = RequestRunner(self)
+        self.transfers = TransferLimits(
+            self.connections,
+            self.handover,
+            self.limits,
+            keepalive=self.cfg.keepalive,
+            reject=self._reject_safely,
+            close=self._close,
+        )
         self.poller = Poller()
         self.listeners: dict[int, Any] = {}
         self.offered: list[int] = []
@@ -118,8 +113,6 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         signal.signal(signal.SIGINT, self.handle_exit)
         signal.siginterrupt(signal.SIGINT, False)  # noqa: FBT003
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # which the arbiter held back
-
-    # --- the event loop ------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         self.poller.watch(self.PIPE[0])
@@ -195,7 +188,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             if error.errno not in _OUT_OF_RESOURCES:
                 raise
             self.log.error("cannot accept a connection: %s", error)  # noqa: TRY400
-            self._make_room(or_lingering=True)
+            self.transfers.close_one(or_lingering=True)
             sleep(0.01)  # the listener stays readable: without a pause this would spin
             return
         now = monotonic()
@@ -218,7 +211,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         most = self.limits.connections_per_address
         if most is not None and self.by_network[connection.network] >= most:
             return Busy("Too many connections from this address (ICEKEEPER__SERVER__CONNECTIONS_PER_ADDRESS)")
-        if len(self.connections) >= self.cfg.worker_connections and not self._make_room():
+        if len(self.connections) >= self.cfg.worker_connections and not self.transfers.close_one():
             return Busy("The server has too many connections; try again")
         return None
 
@@ -348,12 +341,20 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         else:
             self._linger(connection)
 
+    def _reject_safely(self, connection: Connection, error: CatalogError) -> None:
+        with self._closing_on_error(connection):
+            self._refuse(connection, error)
+
+    def _limit_memory(self) -> None:
+        self.unchecked_bytes = 0
+        self.transfers.limit_memory()
+
     def _sweep(self, now: float) -> None:
         """Close what the event loop has waited for long enough; a request that has begun is answered 408."""
         for connection in list(self.connections.values()):
             with self._closing_on_error(connection):
                 self._check_expiry(connection, now)
-        self._limit_slow_connections(now)
+        self.transfers.limit_slow_connections(now)
 
     def _check_expiry(self, connection: Connection, now: float) -> None:
         phase = self._phase_if_expired(connection, now)
@@ -363,7 +364,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self._check_receiving(connection, now)
         elif phase is Phase.SEND:
             if connection.is_slower_than(self.limits.min_transfer_rate, now):
-                self._abort(connection)
+                self.transfers.disconnect(connection)
             else:
                 connection.begin_window(now)
                 connection.expires = now + self.read_timeout
@@ -382,84 +383,6 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         with self.handover:
             return connection.phase if connection.expires <= now else None
 
-    # --- limits of what slow clients take ------------------------------------------------------------------------
-
-    def _make_room(self, *, or_lingering: bool = False) -> bool:
-        """Make room for a new connection at the cost of the one that was least useful; False when all are at work.
-
-        One that was opened or used a moment ago is not: its client may be sending.
-        """
-        now = monotonic()
-        latest = now + self.cfg.keepalive - FRESH_SECONDS
-        with self.handover:
-            known = list(self.connections.values())
-            idle = [connection for connection in known if connection.is_idle and connection.expires < latest]
-            if not idle and or_lingering:
-                idle = [connection for connection in known if connection.phase is Phase.LINGER]
-        if idle:
-            self._close(min(idle, key=lambda connection: connection.expires))
-            return True
-        return self._end_slowest(self._slow_connections(now), now)
-
-    def _slow_connections(self, now: float) -> list[Connection]:
-        """Those that have been in the middle of a request or a response for a while."""
-        return [each for each in self._in_transfer() if now - each.began > SLOW_SECONDS]
-
-    def _in_transfer(self) -> list[Connection]:
-        """Those whose request the event loop receives or whose response it sends."""
-        with self.handover:
-            return [connection for connection in list(self.connections.values()) if connection.is_in_transfer]
-
-    def _limit_slow_connections(self, now: float) -> None:
-        """End the slowest transfers of an address that has too many slow ones."""
-        most = self.limits.slow_connections_per_address
-        slow = self._slow_connections(now)
-        if len(slow) <= most:
-            return
-        by_network: defaultdict[str, list[Connection]] = defaultdict(list)
-        for connection in slow:
-            by_network[connection.network].append(connection)
-        for of_network in by_network.values():
-            for connection in sorted(of_network, key=lambda each: each.rate(now))[: max(0, len(of_network) - most)]:
-                self._end_transfer(connection)
-
-    def _limit_memory(self) -> None:
-        """End the slowest transfers while connections hold more memory than they may in sum."""
-        now = monotonic()
-        self.unchecked_bytes = 0
-        while sum(each.held_bytes for each in list(self.connections.values())) > self.limits.transfer_buffer:
-            large = [each for each in self._in_transfer() if each.held_bytes > SMALL_BYTES]
-            if not self._end_slowest(large, now):
-                return
-
-    def _end_slowest(self, connections: Iterable[Connection], now: float) -> bool:
-        """False when there is none."""
-        slowest = min(connections, key=lambda each: each.rate(now), default=None)
-        if slowest is not None:
-            self._end_transfer(slowest)
-        return slowest is not None
-
-    def _end_transfer(self, connection: Connection) -> None:
-        """For the sake of other clients; the event loop owns the connection."""
-        if connection.phase is Phase.SEND:
-            self._abort(connection)
-            return
-        connection.arrived = connection.began
-        with self._closing_on_error(connection):
-            self._refuse(connection, Busy("The server has too many slow clients; nothing was done, try again"))
-
-    def _abort(self, connection: Connection) -> None:
-        """Disconnect a client that does not take its response."""
-        logger.info(
-            "disconnected a client that took its response too slowly: %s, %d bytes left",
-            connection.address[0],
-            connection.socket.unsent_bytes,
-        )
-        connection.socket.discard_unsent()
-        self._close(connection)
-
-    # --- the threads ---------------------------------------------------------------------------------------------
-
     def _run_ticket(self, ticket: _Ticket) -> None:
         try:
             connection = ticket.pop()
@@ -467,7 +390,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             return
         connection.phase = Phase.RUN
         try:
-            connection.is_reusable = self._run_request(connection)
+            connection.is_reusable = self.runner.run(connection)
             if connection.socket.unsent_bytes:
                 self._hand_over(connection)
             elif connection.is_reusable:
@@ -478,84 +401,6 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self.log.exception("request failed outside the application")
             self._close(connection)
         end_request()
-
-    def _run_request(self, connection: Connection) -> bool:
-        """Parse and answer one request; whether the connection can carry another."""
-        sock = connection.socket
-        head, has_all = connection.logged_head(), connection.has_all
-        source = connection.take_request()
-        request = self._parse(connection, source, head)
-        if request is None:
-            return False
-        # The event loop has sent it, unless the body is not wanted.
-        request._expected_100_continue = False  # noqa: SLF001
-        answer: Answer
-        answer, environ = create(
-            request,
-            sock,
-            connection.address,
-            connection.server,
-            self.cfg,
-            response_class=Answer,
-            response_args=(self, has_all),
-        )
-        environ["wsgi.multithread"] = True
-        environ["icekeeper.arrived"] = connection.arrived
-        environ["icekeeper.is_stopping"] = not self.alive
-        try:
-            self._answer(environ, answer)
-        except (ConnectionError, TimeoutError) as error:
-            self.log.debug("client gone: %s", error)
-            return False
-        except Exception:
-            self.log.exception("the application failed")
-            if not answer.on_wire:
-                self._fail(connection, CatalogError("The server met an unexpected error"), head)
-            return False
-        if answer.should_close() or not self._skip_body(request):
-            return False
-        connection.expect_request(bytearray(source.take_rest()))
-        return True
-
-    def _parse(self, connection: Connection, source: ReceivedBytes, head: bytes) -> Request | None:
-        """The request, or None when there is none: the client is gone or has got its refusal."""
-        try:
-            return Request(self.cfg, source, connection.address)
-        except (NoMoreData, StopIteration, ConnectionError) as error:
-            self.log.debug("client gone: %r", error)
-        except TimeoutError:
-            self._fail(connection, RequestTimeout("The client sent its request too slowly"), head)
-        except ParseException as error:
-            self._fail(connection, as_refusal(error), head)
-        return None
-
-    def _answer(self, environ: dict[str, Any], answer: Answer) -> None:
-        parts = self.wsgi(environ, answer.start_response)
-        try:
-            for part in parts:
-                answer.write(part)
-            answer.close()
-        finally:
-            close = getattr(parts, "close", None)
-            if close is not None:
-                close()
-
-    def _skip_body(self, request: Request) -> bool:
-        """Throw away what no view read of the body; False when it was malformed, so that the next request is lost."""
-        try:
-            request.body.read()
-        except (OSError, ParseException):
-            return False
-        return not getattr(request.body.reader, "length", 0)
-
-    def _fail(self, connection: Connection, refusal: CatalogError, head: bytes) -> None:
-        """Answer what could not be run, from its thread; the connection ends."""
-        try:
-            connection.socket.sendall(refusal_bytes(refusal, head, connection.arrived))
-        except OSError as error:
-            self.log.debug("client gone: %s", error)
-
-    # --- changes of phase ----------------------------------------------------------------------------------------
 
     def _give_back(self, connection: Connection) -> None:
         """To the event loop, to wait for the next request; where some of that has come with the last one, go on."""
@@ -620,8 +465,6 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self.app.board.write(self.slot, len(self.connections))
         else:
             self.app.board.release(self.slot)
-
-    # --- the end -------------------------------------------------------------------------------------------------
 
     def _stop(self) -> None:
         """Finish what has arrived, for at most `graceful_timeout`; nothing new is accepted."""
