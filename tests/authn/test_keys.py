@@ -617,7 +617,7 @@ def test_keys_that_one_entry_of_a_provider_has_first_do_not_decide_who_the_user_
     )
     connect_providers()
     provider.rotate()
-    authenticators()[1].look_briefly()
+    authenticators()[1].refresh_briefly()
     assert identify(provider.token(scope="people machines")).user_id == "oidc~anna"
     provider.rotate()
     assert identify(provider.token(scope="machines")).user_id == "machines~anna"

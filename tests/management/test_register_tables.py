@@ -536,7 +536,7 @@ def test_a_lost_database_ends_the_run_and_says_how_to_go_on(
 ) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has no connection to lose")
-    monkeypatch.setattr("management.table_import.import_run.PAUSES", (0.0,))
+    monkeypatch.setattr("management.table_import.import_run.RETRY_PAUSES", (0.0,))
     entries = orphans(2)
     register(listed(entries[0]))
 
