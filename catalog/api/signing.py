@@ -200,5 +200,5 @@ def _result(given: RequestToSign, signed: Signed) -> HttpResponse:
     """Java's clients cache a signature if the header is exactly `private`."""
     result: RemoteSignResult = {"uri": given.uri, "headers": signed.headers}
     response = json_response(result)
-    response.headers["Cache-Control"] = "private" if signed.may_be_kept else "no-cache"
+    response.headers["Cache-Control"] = "private" if signed.is_reusable else "no-cache"
     return response

@@ -36,17 +36,17 @@ def apply_each(
     for index, document in enumerate(updates):
         if between_updates is not None:
             between_updates()
-        place = f"updates[{index}]"
-        update = as_object(document, place)
-        check_depth(update, place)
+        where = f"updates[{index}]"
+        update = as_object(document, where)
+        check_depth(update, where)
         action = update.get("action")
         if not isinstance(action, str):
             problem = "required field is missing" if action is None else f"expected a string, got {describe(action)}"
-            raise BadRequest(f"{place}.action: {problem}")
+            raise BadRequest(f"{where}.action: {problem}")
         kind = kinds.get(action)
         if kind is None:
-            raise BadRequest(f"{place}: unknown update action: {clip(action)}")
+            raise BadRequest(f"{where}: unknown update action: {clip(action)}")
         try:
             kind.apply(draft, update)
         except BadRequest as error:
-            raise type(error)(f"{place} ({action}): {error.message}") from error
+            raise type(error)(f"{where} ({action}): {error.message}") from error

@@ -26,7 +26,7 @@ from catalog.iceberg.types import (
 )
 from icekeeper.kernel.errors.types import BadRequest
 
-PARSED_SCHEMAS_KEPT: Final = 4
+MAX_CACHED_SCHEMAS: Final = 4
 """A request binds specs and orders to one schema or two; the memory of hundreds of wide ones is never held at once."""
 
 
@@ -260,19 +260,19 @@ class Draft(WorkingCopy):
         # an id that was removed may have been given to another schema since
         if known is None or known[0] is not document:
             known = (document, parse_schema(document, f"schema {schema_id}"))
-            if len(self._parsed_schemas) == PARSED_SCHEMAS_KEPT:
+            if len(self._parsed_schemas) == MAX_CACHED_SCHEMAS:
                 del self._parsed_schemas[next(iter(self._parsed_schemas))]
         self._parsed_schemas[schema_id] = known
         return known[1]
 
     def set_reference(self, name: str, reference: dict[str, Any]) -> None:
-        self._forget_reference(name)
+        self._remove_reference(name)
         self.own("refs", {})[name] = reference
         if self._ref_names is not None:
             self._ref_names.setdefault(reference["snapshot-id"], {})[name] = None
 
     def remove_reference(self, name: str) -> None:
-        self._forget_reference(name)
+        self._remove_reference(name)
         del self.own("refs", {})[name]
 
     def references_to(self, snapshot_id: int) -> list[str]:
@@ -283,7 +283,7 @@ class Draft(WorkingCopy):
                 self._ref_names.setdefault(reference["snapshot-id"], {})[name] = None
         return list(self._ref_names.get(snapshot_id, ()))
 
-    def _forget_reference(self, name: str) -> None:
+    def _remove_reference(self, name: str) -> None:
         known = (self.metadata.get("refs") or {}).get(name)
         if known is not None and self._ref_names is not None:
             del self._ref_names[known["snapshot-id"]][name]

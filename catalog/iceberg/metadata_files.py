@@ -21,7 +21,7 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_WINDOW: Final = 31
 """zlib's sign for the gzip format with the largest window."""
 _GZIP_LEVEL: Final = 6
-_LONGEST_VERSION: Final = 9
+_MAX_VERSION_DIGITS: Final = 9
 
 
 def metadata_folder(metadata: dict[str, Any]) -> str:
@@ -43,7 +43,7 @@ def next_metadata_location(metadata: dict[str, Any], previous: str, file_id: obj
 def file_version(metadata_location: str) -> int | None:
     """The version that the name of a metadata file begins with; each commit counts it up by one."""
     digits = metadata_location.rsplit("/", 1)[-1].split("-", 1)[0]
-    has_version = digits.isascii() and digits.isdigit() and len(digits) <= _LONGEST_VERSION
+    has_version = digits.isascii() and digits.isdigit() and len(digits) <= _MAX_VERSION_DIGITS
     return int(digits) if has_version else None
 
 

@@ -65,10 +65,10 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
 }
 """The types of the members besides `report-type`, by its value. Other members and metrics are kept."""
 
-LARGEST_REPORT: Final = 1_048_576
+MAX_REPORT_BYTES: Final = 1_048_576
 """Bytes. A scan of 10,000 columns with long names has half as many; engines leave the literals of filters out."""
 
-LARGEST_FIGURE: Final = 2**62 - 1
+MAX_FIGURE: Final = 2**62 - 1
 """Two of these can still be added in 64 bits, so a sum stops here instead of overflowing."""
 
 _MICROSECONDS: Final = {
@@ -133,7 +133,7 @@ class MetricsReport:
 
 
 def read_metrics_report(document: dict[str, Any]) -> MetricsReport:
-    """Raises `BadRequest` naming the field that is wrong, `BodyTooLarge` for a report of more than `LARGEST_REPORT`.
+    """Raises `BadRequest` naming the field that is wrong, `BodyTooLarge` for a report of more than `MAX_REPORT_BYTES`.
 
     Numbers that make no sense in a sum (negative, or beyond any table) are taken: the sum counts what is possible.
     """
@@ -158,10 +158,10 @@ def read_metrics_report(document: dict[str, Any]) -> MetricsReport:
     for name, metric in read_object(document, "metrics", "").items():
         value = _metric(metric, field_path("metrics", name))
         if name in names and value is not None:
-            figures[names[name]] = max(0, min(value, LARGEST_FIGURE))
+            figures[names[name]] = max(0, min(value, MAX_FIGURE))
     text = write_json(document)
-    if len(text) > LARGEST_REPORT:
-        raise BodyTooLarge(f"A metrics report may have {LARGEST_REPORT} bytes")
+    if len(text) > MAX_REPORT_BYTES:
+        raise BodyTooLarge(f"A metrics report may have {MAX_REPORT_BYTES} bytes")
     return MetricsReport(kind, snapshot_id, figures, text)
 
 

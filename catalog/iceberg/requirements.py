@@ -45,8 +45,8 @@ def check_requirements(base: TableMetadata | None, requirements: list[Any]) -> N
         kind = requirement_kind(document, index, TABLE_REQUIREMENTS)
         try:
             judgements.append(TABLE_REQUIREMENTS[kind].read(document))
-        except BadRequest as refusal:
-            raise BadRequest(f"requirements[{index}] ({kind}): {refusal.message}") from refusal
+        except BadRequest as error:
+            raise BadRequest(f"requirements[{index}] ({kind}): {error.message}") from error
     for judge in judgements:
         if (problem := judge(base)) is not None:
             raise CommitFailed(f"Requirement failed: {problem}")
@@ -135,13 +135,13 @@ NO_TABLE: Final = "table does not exist"
 
 def requirement_kind(document: Any, index: int, known: Container[str]) -> str:
     """The `type` of a requirement. Raises `BadRequest` when it has none or one that is not among the known."""
-    place = f"requirements[{index}]"
-    kind = as_object(document, place).get("type")
+    where = f"requirements[{index}]"
+    kind = as_object(document, where).get("type")
     if not isinstance(kind, str):
         problem = "required field is missing" if kind is None else f"expected a string, got {describe(kind)}"
-        raise BadRequest(f"{place}.type: {problem}")
+        raise BadRequest(f"{where}.type: {problem}")
     if kind not in known:
-        raise BadRequest(f"{place}: unknown requirement type: {clip(kind)}")
+        raise BadRequest(f"{where}: unknown requirement type: {clip(kind)}")
     return kind
 
 

@@ -36,7 +36,7 @@ MAX_NAME_LENGTHS: Final = 8_000_000
 """Characters of all full names of one schema together: 160 for each of `MAX_FIELDS`. A leaf repeats the names of all
 that is around it, so without a bound a small document grows with its square."""
 
-MAX_PROBLEMS_TOLD: Final = 20
+MAX_REPORTED_PROBLEMS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ def check_version(schema: Schema, format_version: int) -> None:
                 f"Invalid initial default for {clip(column.name)}: non-null default ({default}) "
                 f"is not supported until v{DEFAULT_VALUES_VERSION}"
             )
-    if len(problems) > MAX_PROBLEMS_TOLD:
-        problems[MAX_PROBLEMS_TOLD:] = [f"and {len(problems) - MAX_PROBLEMS_TOLD} more"]
+    if len(problems) > MAX_REPORTED_PROBLEMS:
+        problems[MAX_REPORTED_PROBLEMS:] = [f"and {len(problems) - MAX_REPORTED_PROBLEMS} more"]
     if problems:
         raise BadRequest("\n- ".join([f"Invalid schema for v{format_version}:", *problems]))
 
@@ -225,18 +225,18 @@ def _check_identifier(field_id: int, columns: dict[int, Column], where: str) -> 
     column = columns.get(field_id)
     if column is None:
         raise BadRequest(f"{where}: Cannot add fieldId {field_id} as an identifier field: field does not exist")
-    refusal = f"{where}: Cannot add field {clip(column.name)} as an identifier field"
+    error = f"{where}: Cannot add field {clip(column.name)} as an identifier field"
     if not isinstance(column.type, str) or column.type == "variant":
-        raise BadRequest(f"{refusal}: not a primitive type field")
+        raise BadRequest(f"{error}: not a primitive type field")
     if not column.is_required:
-        raise BadRequest(f"{refusal}: not a required field")
+        raise BadRequest(f"{error}: not a required field")
     if column.type in {"float", "double"}:
-        raise BadRequest(f"{refusal}: must not be float or double field")
+        raise BadRequest(f"{error}: must not be float or double field")
     parent_id = column.parent_id
     while parent_id is not None:
         parent = columns[parent_id]
         if not isinstance(parent.type, StructType):
-            raise BadRequest(f"{refusal}: must not be nested in {parent.type}")
+            raise BadRequest(f"{error}: must not be nested in {parent.type}")
         if not parent.is_required:
-            raise BadRequest(f"{refusal}: must not be nested in an optional field {clip(parent.name)}")
+            raise BadRequest(f"{error}: must not be nested in an optional field {clip(parent.name)}")
         parent_id = parent.parent_id

@@ -168,12 +168,12 @@ def _initial_version(base: TableMetadata | None, updates: list[Any]) -> int:
         return int(base["format-version"])
     for index, update in enumerate(updates):
         if isinstance(update, dict) and update.get("action") == "upgrade-format-version":
-            place = f"updates[{index}] (upgrade-format-version): format-version"
+            where = f"updates[{index}] (upgrade-format-version): format-version"
             try:
                 version = read_int(update, "format-version", "")
-            except BadRequest as refusal:
-                raise BadRequest(f"updates[{index}] (upgrade-format-version): {refusal.message}") from refusal
-            return table_changes.check_format_version(version, place)
+            except BadRequest as error:
+                raise BadRequest(f"updates[{index}] (upgrade-format-version): {error.message}") from error
+            return table_changes.check_format_version(version, where)
     return DEFAULT_FORMAT_VERSION
 
 

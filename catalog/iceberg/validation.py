@@ -136,8 +136,8 @@ def _check_schemas(metadata: TableMetadata, version: int) -> Schema:
         check_spelling(entry, where)
         try:
             check_version(parsed, version)
-        except BadRequest as refusal:
-            raise BadRequest(f"{where}: {refusal.message}") from refusal
+        except BadRequest as error:
+            raise BadRequest(f"{where}: {error.message}") from error
         schema_id = read_int(entry, "schema-id", where)
         highest = max(highest, parsed.highest_field_id)
         if schema_id == current_id:

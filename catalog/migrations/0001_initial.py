@@ -73,7 +73,7 @@ class Migration(migrations.Migration):
                 ('key', models.UUIDField()),
                 ('fingerprint', models.BinaryField(max_length=32)),
                 ('status', models.SmallIntegerField()),
-                ('answer', models.TextField()),
+                ('response', models.TextField()),
                 ('created_at', models.DateTimeField()),
             ],
             options={

@@ -4,18 +4,17 @@ from django.db import models
 
 
 class IdempotencyRecord(models.Model):
-    """What a request that carried an Idempotency-Key came to, written in the transaction of its work.
+    """The response to a request with an Idempotency-Key, inserted in the transaction that executes the request.
 
-    `fingerprint` is the SHA-256 of who asked for what, so that another request under the same key is noticed. `answer`
-    is what the same answer can be made of again, as JSON text, because a JSON column would put its keys in another
-    order: see `catalog.services.idempotency`.
+    `fingerprint` is the SHA-256 of caller and request, which detects another request with the same key. `response` is
+    the serialized result (see `catalog.services.idempotency`): JSON text, as a JSON column would reorder its keys.
     """
 
     warehouse_id = models.UUIDField()
     key = models.UUIDField()
     fingerprint = models.BinaryField(max_length=32)
     status = models.SmallIntegerField()
-    answer = models.TextField()
+    response = models.TextField()
     created_at = models.DateTimeField()
 
     class Meta:

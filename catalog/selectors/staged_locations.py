@@ -1,4 +1,4 @@
-"""Which places of a warehouse are held for whoever staged a table there: nobody sees them among the tables."""
+"""Locations of a warehouse that are reserved by clients that staged a table; listings of tables do not show them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AT_ONCE: Final = 1_000
 """Rows in memory."""
 
 # In the order of bytes, as the index `location_claim_at` is sorted.
-_HELD = """
+_RESERVED = """
 SELECT id, location, staged_by, expires_at FROM catalog_locationclaim
  WHERE warehouse_id = %s AND staged_by IS NOT NULL AND expires_at > %s
    AND location ~>=~ %s AND (location ~>~ %s OR id > %s)
@@ -27,26 +27,29 @@ SELECT id, location, staged_by, expires_at FROM catalog_locationclaim
 
 
 @dataclass(frozen=True, slots=True)
-class StagedPlace:
-    """A hold that has not ended: `location` in compared form, `staged_by` as `Actor.name`."""
+class StagedLocation:
+    """A reservation that has not expired: `location` in compared form, `staged_by` as `Actor.name`."""
 
     location: str
     staged_by: str
     expires_at: datetime
 
 
-def list_staged_places_for(*, actor: Actor, warehouse_id: UUID) -> Iterator[StagedPlace]:
-    """Those of a warehouse, active or not, by location, read in pieces. Raises `NoSuchWarehouse`, `Forbidden`."""
+def list_staged_locations_for(*, actor: Actor, warehouse_id: UUID) -> Iterator[StagedLocation]:
+    """Iterate the reservations of a warehouse, active or not, by location, in batches.
+
+    Raises `NoSuchWarehouse`, `Forbidden`.
+    """
     require_on_warehouse(actor, warehouse_id, Can.UPDATE_STORAGE)
-    return _held(warehouse_id)
+    return _read_reservations(warehouse_id)
 
 
-def _held(warehouse_id: UUID) -> Iterator[StagedPlace]:
+def _read_reservations(warehouse_id: UUID) -> Iterator[StagedLocation]:
     moment, location, last_id = now(), "", 0
     while True:
-        rows = fetch_all("default", _HELD, [warehouse_id, moment, location, location, last_id, AT_ONCE])
-        for _, held, staged_by, expires_at in rows:
-            yield StagedPlace(held, staged_by, as_datetime(expires_at))
+        rows = fetch_all("default", _RESERVED, [warehouse_id, moment, location, location, last_id, AT_ONCE])
+        for _, reserved, staged_by, expires_at in rows:
+            yield StagedLocation(reserved, staged_by, as_datetime(expires_at))
         if len(rows) < AT_ONCE:
             return
         last_id, location, *_ = rows[-1]

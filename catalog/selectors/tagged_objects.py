@@ -1,4 +1,4 @@
-"""Tags of warehouses and of objects in them: which objects can carry tags, their tags, and the objects of a tag."""
+"""Tags of warehouses, their objects and columns: the target of a tag, its tags, and the attachments of a tag."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TABULARS = frozenset({Securable.Type.TABLE, Securable.Type.VIEW, Securable.Type
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A tag on something, as clients address that: by the ids that they see, a column by its field id."""
+    """A tag attachment with the ids that clients see; a column has its field id."""
 
     attachment: TagAttachment
     type: TagDefinition.Scope
@@ -47,12 +47,12 @@ class Attached:
     object_id: UUID
 
 
-def list_tags_for(*, actor: Actor, project: Project, place: TagPlace, effective: bool) -> list[TargetTag]:
-    """The tags of what is at `place`, by name; with `effective` also those it inherits, which columns do not.
+def list_tags_for(*, actor: Actor, project: Project, key: TagTargetKey, effective: bool) -> list[TargetTag]:
+    """List the tags of an object by name; with `effective` also inherited ones, which columns do not have.
 
-    Who may see the target sees names and values of all its tags. Raises as `get_tag_target_for`.
+    Needs only the permission to see the object. Raises as `get_tag_target_for`.
     """
-    target = get_tag_target_for(actor=actor, action=Can.GET_METADATA, project=project, place=place)
+    target = get_tag_target_for(actor=actor, action=Can.GET_METADATA, project=project, key=key)
     if effective and target.field_id is None:
         return effective_tags_on(target.ref)
     return tags_on(target.ref, field_id=target.field_id)
@@ -61,21 +61,18 @@ def list_tags_for(*, actor: Actor, project: Project, place: TagPlace, effective:
 def list_column_tags_for(
     *, actor: Actor, project: Project, warehouse_id: UUID, table_id: UUID
 ) -> dict[int, list[TargetTag]]:
-    """The tags of a table's columns by field id, those of columns that it has no more among them.
-
-    Raises as `get_tag_target_for`.
-    """
-    place = TagPlace(warehouse_id, Securable.Type.TABLE, table_id)
-    target = get_tag_target_for(actor=actor, action=Can.GET_METADATA, project=project, place=place)
+    """List the tags of a table's columns by field id, including dropped columns. Raises as `get_tag_target_for`."""
+    key = TagTargetKey(warehouse_id, Securable.Type.TABLE, table_id)
+    target = get_tag_target_for(actor=actor, action=Can.GET_METADATA, project=project, key=key)
     return tags_on_columns(target.ref)
 
 
 def list_tag_attachments_for(
     *, actor: Actor, project: Project, definition_id: UUID, wanted: AttachmentFilter, page: Page
 ) -> tuple[list[Attached], str | None]:
-    """Everything that has a tag of its own, in order of attachment, and the next page's token.
+    """List the direct attachments of a tag, in order of attachment, and the token of the next page.
 
-    What was dropped and can be restored is among it. Raises `TagDefinitionIdNotFound` (404).
+    Soft-deleted objects are included. Raises `TagDefinitionIdNotFound` (404).
     """
     definition = get_tag_definition_for(
         actor=actor, action=Can.READ_ATTACHMENTS, project=project, definition_id=definition_id
@@ -88,7 +85,7 @@ def list_tag_attachments_for(
 
 
 def _attached(row: TagAttachment, uuids: dict[UUID, UUID]) -> Attached | None:
-    """None for a table that was deleted in between. `uuids` has what clients see by the ids that are ours."""
+    """Return None for a table that was deleted concurrently. `uuids` maps own ids to the ids that clients see."""
     securable = row.securable
     above = dict(part.split(":", 1) for part in securable.path.rstrip("/").split("/") if part.startswith("warehouse:"))
     object_id: UUID | None = UUID(securable.object_id)
@@ -110,11 +107,10 @@ SELECT {STORAGE}, t.metadata_location, m.document
 
 
 @dataclass(frozen=True, slots=True)
-class TagPlace:
-    """Where a client says that a tag is: `object_id` as clients see it, that of the warehouse itself if it is one.
+class TagTargetKey:
+    """An object or column as a client names it. `object_id` is the id that clients see, for a warehouse its own id.
 
-    With `column` the column of the table that has this full name (`address.zip`, `phones.element`) in its current
-    schema.
+    `column` is the full name of a column (`address.zip`, `phones.element`) in the table's current schema.
     """
 
     warehouse_id: UUID
@@ -124,7 +120,7 @@ class TagPlace:
 
     @property
     def missing(self) -> CatalogError:
-        """What is raised when there is none."""
+        """The error when the object does not exist."""
         if self.kind == Securable.Type.WAREHOUSE:
             return no_such_warehouse(self.warehouse_id)
         return no_such_object(self.kind.value, self.object_id)
@@ -136,56 +132,57 @@ class TagPlace:
 
 @dataclass(frozen=True, slots=True)
 class TagTarget:
-    """What is there: the row's own id, and the column's field id, which stays when the column is renamed."""
+    """An existing object: the id of its row, and for a column its field id, which survives renames."""
 
-    place: TagPlace
+    key: TagTargetKey
     id: UUID
     field_id: int | None = None
 
     @property
     def ref(self) -> ObjectRef:
-        return ObjectRef(self.place.kind, self.id)
+        return ObjectRef(self.key.kind, self.id)
 
 
-def get_tag_target_for(*, actor: Actor, action: Can, project: Project, place: TagPlace) -> TagTarget:
-    """What is at `place` in the project and was not dropped, if `actor` may do `action` on it (of a column: its table).
+def get_tag_target_for(*, actor: Actor, action: Can, project: Project, key: TagTargetKey) -> TagTarget:
+    """Return the object in the project that `key` names, after a check of `action` on it (on a column's table).
 
-    Raises `NoSuchWarehouse` (for one of another project, too) or the "no such" of its kind, `ColumnNotFound` (404).
+    Raises `NoSuchWarehouse` (also for warehouses of other projects), the "no such" error of the object's kind,
+    `Forbidden`, and `ColumnNotFound` (404). Dropped objects do not exist.
     """
-    found = _find(project, place)
+    found = _find(project, key)
     if found is None:
-        raise place.missing
-    require_permission(actor, action, place.kind, found, missing=place.missing)
-    return TagTarget(place, found, None if place.column is None else _field_id(place, found, place.column))
+        raise key.missing
+    require_permission(actor, action, key.kind, found, missing=key.missing)
+    return TagTarget(key, found, None if key.column is None else _field_id(key, found, key.column))
 
 
-def _find(project: Project, place: TagPlace) -> UUID | None:
-    """The row's own id, None when there is none in the warehouse. One statement. Raises `NoSuchWarehouse`."""
-    warehouses = Warehouse.objects.filter(pk=place.warehouse_id, project=project)
-    if place.kind == Securable.Type.WAREHOUSE:
+def _find(project: Project, key: TagTargetKey) -> UUID | None:
+    """Return the id of the row, None when the warehouse has none. One statement. Raises `NoSuchWarehouse`."""
+    warehouses = Warehouse.objects.filter(pk=key.warehouse_id, project=project)
+    if key.kind == Securable.Type.WAREHOUSE:
         return warehouses.values_list("pk", flat=True).first()
-    if place.kind == Securable.Type.NAMESPACE:
-        it = FilteredRelation("namespaces", condition=Q(namespaces__pk=place.object_id))
+    if key.kind == Securable.Type.NAMESPACE:
+        it = FilteredRelation("namespaces", condition=Q(namespaces__pk=key.object_id))
     else:
-        named = Q(tabulars__uuid=place.object_id, tabulars__kind=place.kind.value, tabulars__deleted_at__isnull=True)
+        named = Q(tabulars__uuid=key.object_id, tabulars__kind=key.kind.value, tabulars__deleted_at__isnull=True)
         it = FilteredRelation("tabulars", condition=named)
     row = warehouses.annotate(it=it).values_list("it__pk").first()
     if row is None:
-        raise no_such_warehouse(place.warehouse_id)
+        raise no_such_warehouse(key.warehouse_id)
     found: UUID | None = row[0]
     return found
 
 
-def _field_id(place: TagPlace, table_id: UUID, column: str) -> int:
+def _field_id(key: TagTargetKey, table_id: UUID, column: str) -> int:
     row = fetch_one("default", _DOCUMENT, [table_id])
-    if row is None:  # it was dropped in between
-        raise place.missing
+    if row is None:  # dropped concurrently
+        raise key.missing
     *stored_storage, metadata_location, stored = row
     version = Version(table_id, metadata_location)
-    document = read_document(read_storage(place.warehouse_id, *stored_storage), version, stored)
+    document = read_document(read_storage(key.warehouse_id, *stored_storage), version, stored)
     metadata = metadata_of(version, document)
     current = next(each for each in metadata["schemas"] if each["schema-id"] == metadata["current-schema-id"])
     field_id = parse_schema(current, "schema").ids_by_name.get(column)
     if field_id is None:
-        raise no_such_column(column, place.object_id)
+        raise no_such_column(column, key.object_id)
     return field_id

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 AT_ONCE: Final = 500
 """Of how many at least it is asked in one question, when more than a page is looked at."""
-MOST_AT_ONCE: Final = 50_000
+MAX_CHECKED_TOGETHER: Final = 50_000
 MAX_SCANNED: Final = 10_000
 """Candidates of lists over a whole warehouse that one request looks at for who does not see all of them. Then the page
 ends, however short, with a token for what comes behind."""
@@ -65,7 +65,7 @@ def visible_page(
             break
         after = ids[-1]
         # Whatever was seen and is gone, of which there may be any number: it is asked in ever larger rounds.
-        wanted = min(max(AT_ONCE, wanted * 10), MOST_AT_ONCE)
+        wanted = min(max(AT_ONCE, wanted * 10), MAX_CHECKED_TOGETHER)
     return build_page(found, page)
 
 

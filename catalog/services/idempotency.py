@@ -1,13 +1,16 @@
-"""Idempotency-Key: a request that a client sends again is not done again, and gets the same answer.
+"""Idempotency-Key: a repeated request is not executed again, and gets the stored response.
 
-The outcome is a row of the transaction that does the work, unique by warehouse and key. So a crash leaves both or
-neither, and of two requests with one key only one can commit: the other rolls back and answers with what it finds.
-A refusal that the same request would meet again is kept as well; one that time may cure (5xx, contention, a location
-in use) is not. Nor is one for want of rights, nor what looks missing to who may not see everything in the warehouse, so
-that what is hidden and what is missing go on looking alike; and nothing of who may not use the warehouse.
+The transaction that executes the request also inserts its idempotency record, which is unique by warehouse and key. A
+crash leaves both or neither. Of two requests with the same key only one can commit; the other rolls back and returns
+the stored response.
 
-An outcome is told to who may still do what the request was allowed to do because of, as far as that is still there, and
-may use the warehouse. To anybody else it is as if there were none: the request is judged anew.
+Errors that a repetition would also get are stored, too. Not stored are temporary errors (5xx, contention, a location in
+use), denials, "not found" errors of callers who cannot list everything in the warehouse (so that hidden and missing
+objects stay indistinguishable), and all errors of callers without access to the warehouse.
+
+A stored response is replayed only while the caller may use the warehouse and still holds every permission that the
+original request needed; permissions on objects that no longer exist do not count. Otherwise the request is executed as
+if there were no record.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from hashlib import blake2b
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from uuid import UUID
 
 from django.conf import settings
@@ -48,22 +51,22 @@ class KeyReused(BadRequest):
 
 
 class DuplicateRequest(Conflict):
-    """Somebody committed the same request first; this transaction must not."""
+    """The same request was committed concurrently; this transaction must be rolled back."""
 
     wire_type, is_final = "RequestInProgress", False
 
 
 class ReplayedError(CatalogError):
-    """The refusal that the first of several equal requests met."""
+    """The stored error of the original request."""
 
     def __init__(self, status: int, wire_type: str, message: str) -> None:
         super().__init__(message)
-        self.status, self.wire_type = status, wire_type  # type: ignore[misc]  # of the first refusal, not of a class
+        self.status, self.wire_type = status, wire_type  # type: ignore[misc]  # those of the stored error
 
 
 @dataclass(frozen=True, slots=True)
 class ModernizedVersion:
-    """A version whose file says the same in other words: to answer alike, its document is kept as well."""
+    """A version whose file has an older form than its document: the record stores the document for the replay."""
 
     version: Loaded
 
@@ -73,7 +76,7 @@ _MARK_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """A client's Idempotency-Key, and the SHA-256 of everything that the request is."""
+    """A client's Idempotency-Key, and the SHA-256 of the whole request."""
 
     warehouse_id: UUID
     key: UUID
@@ -82,81 +85,81 @@ class IdempotencyKey:
 
     @property
     def mark(self) -> str:
-        """Twelve hexadecimal digits in which the ids of its files end: an equal request knows them by it."""
+        """Twelve hexadecimal digits at the end of its file ids, by which a repeated request recognises its files."""
         whole = self.warehouse_id.bytes + self.key.bytes + self.fingerprint
         return blake2b(whole, digest_size=_MARK_DIGITS // 2).hexdigest()
 
 
 def file_id(request: IdempotencyKey | None) -> UUID:
-    """A new id for the file that the request writes."""
+    """Return a new id for a file that the request writes; with a key it ends in the key's `mark`."""
     fresh = new_id()
     return fresh if request is None else UUID(hex=fresh.hex[:-_MARK_DIGITS] + request.mark)
 
 
 def run_idempotent(actor: Actor, request: IdempotencyKey, act: Callable[[], T]) -> T:
-    """What `act` returns, which keeps its outcome under `request`; or what it returned when it was done before.
+    """Return the stored response of `request`, or execute `act`, which stores its own response under `request`.
 
-    Raises what `act` raises or raised, and `KeyReused` (400) when the key came with another request.
+    Raises what `act` raises or the stored error, and `KeyReused` (400) when the key was used for another request.
     """
-    done = _find(actor, request)
-    if done is not None:
-        return cast("T", done[0])
+    replay = _find_replay(actor, request)
+    if replay is not None:
+        return cast("T", replay.result)
     try:
         return act()
     except DuplicateRequest:
-        return cast("T", _found(actor, request))
+        return cast("T", _require_replay(actor, request).result)
     except CatalogError as error:
-        if not _may_be_kept(actor, request, error):
-            # "Certainly not committed" must be true of all equal requests, and another may have been faster.
-            done = _find(actor, request) if error.status < 500 else None  # noqa: PLR2004
-            if done is None:
+        if not _is_storable(actor, request, error):
+            # A 4xx promises that nothing was committed, but the same request may have been committed concurrently.
+            replay = _find_replay(actor, request) if error.status < 500 else None  # noqa: PLR2004
+            if replay is None:
                 raise
-            return cast("T", done[0])
-        # What refused this one may be that the same request succeeded a moment ago: then that is the answer.
+            return cast("T", replay.result)
+        # The error may be caused by the same request, committed a moment ago: then its response is replayed.
         try:
             with write_transaction():
                 _insert(request, error.status, {"type": error.wire_type, "message": error.message})
         except DuplicateRequest:
-            return cast("T", _found(actor, request))
+            return cast("T", _require_replay(actor, request).result)
         raise
 
 
-def _may_be_kept(actor: Actor, request: IdempotencyKey, refusal: CatalogError) -> bool:
-    if not refusal.is_final:
+def _is_storable(actor: Actor, request: IdempotencyKey, error: CatalogError) -> bool:
+    if not error.is_final:
         return False
-    kept_for = Can.LIST_EVERYTHING if isinstance(refusal, NotFound) else Can.USE
-    return is_allowed(actor, kept_for, Securable.Type.WAREHOUSE, request.warehouse_id)
+    needed = Can.LIST_EVERYTHING if isinstance(error, NotFound) else Can.USE
+    return is_allowed(actor, needed, Securable.Type.WAREHOUSE, request.warehouse_id)
 
 
 def store_response(request: IdempotencyKey | None, result: object = None) -> None:
-    """Write into the caller's transaction what the request came to: see `answer_of`. Nothing without a key.
+    """Insert the response of `request` in the caller's transaction (see `serialize_result`); no-op without a key.
 
-    Raises `DuplicateRequest` when somebody else committed it first: the caller's transaction must be rolled back.
+    Raises `DuplicateRequest` when the same request was committed first: the caller's transaction must be rolled back.
     """
     if request is not None:
         _insert(request, 200, response_to_store(request, result))
 
 
 def store_unchanged_response(request: IdempotencyKey | None, result: object = None) -> None:
-    """As `store_response`, for what changed nothing and so had no transaction."""
+    """As `store_response`, for a request that changed nothing: in a transaction of its own."""
     if request is not None:
         with write_transaction():
             store_response(request, result)
 
 
 def response_to_store(request: IdempotencyKey, result: object) -> dict[str, Any]:
-    """What `result` can be made of again, and which rights it takes to be told."""
+    """Serialize `result` with the permissions that a replay needs."""
     needed = [(action.value, kind.value, str(own_id)) for action, (kind, own_id) in required_permissions(request.actor)]
-    return answer_of(result) | {"needed": needed}
+    return serialize_result(result) | {"needed": needed}
 
 
-def answer_of(result: object) -> dict[str, Any]:
-    """What `result` can be made of again: a version of a tabular, a generic table, a staged table, JSON, or nothing."""
+def serialize_result(result: object) -> dict[str, Any]:
+    """Serialize the result of a request: a version of a tabular, a generic table, a staged table, JSON, or None."""
     match result:
         case Loaded():
             return {"tabular": str(result.id), "metadata-location": result.metadata_location}
         case ModernizedVersion(version):
-            return answer_of(version) | {"document": version.document.decode()}
+            return serialize_result(version) | {"document": version.document.decode()}
         case LoadedGenericTable():
             return {"generic-table": str(result.id), "name": result.name}
         case StagedTable():
@@ -165,78 +168,85 @@ def answer_of(result: object) -> dict[str, Any]:
             return {"body": result}
         case None:
             return {}
-    raise TypeError(f"no outcome can be kept of {type(result).__name__}")
+    raise TypeError(f"cannot store a result of type {type(result).__name__}")
 
 
 def delete_expired_idempotency_records(*, actor: Actor) -> int:
-    """Forget outcomes beyond their lifetime and the grace period; returns how many."""
+    """Delete the records that are older than lifetime and grace period; return their number."""
     conf = settings.ICEKEEPER.idempotency
     before = now() - timedelta(seconds=conf.lifetime + conf.grace_period)
     return delete_in_batches(IdempotencyRecord.objects.filter(created_at__lt=before))
 
 
-def _insert(request: IdempotencyKey, status: int, answer: dict[str, Any]) -> None:
+def _insert(request: IdempotencyKey, status: int, response: dict[str, Any]) -> None:
     try:
         IdempotencyRecord.objects.create(
             warehouse_id=request.warehouse_id,
             key=request.key,
             fingerprint=request.fingerprint,
             status=status,
-            answer=write_json(answer).decode(),
+            response=write_json(response).decode(),
             created_at=now(),
         )
     except IntegrityError:
-        raise DuplicateRequest("The same request was done already") from None
+        raise DuplicateRequest("The same request was executed already") from None
 
 
-def _found(actor: Actor, request: IdempotencyKey) -> Any:
-    done = _find(actor, request)
-    if done is None:
-        raise DuplicateRequest("The same request is being done; try again")
-    return done[0]
+class _Replay(NamedTuple):
+    """The result of an earlier execution, which may be None."""
+
+    result: Any
 
 
-def _find(actor: Actor, request: IdempotencyKey) -> tuple[Any] | None:
-    # What was done in a warehouse that is not active any more is told to nobody.
+def _require_replay(actor: Actor, request: IdempotencyKey) -> _Replay:
+    replay = _find_replay(actor, request)
+    if replay is None:
+        raise DuplicateRequest("The same request is in progress; try again")
+    return replay
+
+
+def _find_replay(actor: Actor, request: IdempotencyKey) -> _Replay | None:
+    """Find what `request` returned before. Raises its stored error, and `KeyReused`."""
+    # Responses of an inactive warehouse are not replayed.
     active = Warehouse.objects.filter(pk=request.warehouse_id, status=Warehouse.Status.ACTIVE).values("pk")
-    outcome = IdempotencyRecord.objects.filter(warehouse_id__in=active, key=request.key).first()
-    if outcome is None:
+    stored = IdempotencyRecord.objects.filter(warehouse_id__in=active, key=request.key).first()
+    if stored is None:
         return None
-    answer = read_stored_json(outcome.answer.encode())
-    usable, *still_allowed = _still_allowed(actor, request.warehouse_id, answer.get("needed", ()))
-    if not usable:
+    response = read_stored_json(stored.response.encode())
+    may_use_warehouse, *still_allowed = _check_permissions(actor, request.warehouse_id, response.get("needed", ()))
+    if not may_use_warehouse:
         return None
-    if bytes(outcome.fingerprint) != request.fingerprint:
+    if bytes(stored.fingerprint) != request.fingerprint:
         raise KeyReused("The Idempotency-Key was used for another request before")
     if not all(still_allowed):
         return None
-    return (_result_of(actor, request.warehouse_id, outcome.status, answer),)
+    return _Replay(_read_result(actor, request.warehouse_id, stored.status, response))
 
 
-def _result_of(actor: Actor, warehouse_id: UUID, status: int, answer: dict[str, Any]) -> Any:
-    """What `answer_of` was given. Raises the refusal that was kept."""
+def _read_result(actor: Actor, warehouse_id: UUID, status: int, response: dict[str, Any]) -> Any:
+    """Reverse `serialize_result`. Raises the stored error."""
     if status >= 400:  # noqa: PLR2004
-        raise ReplayedError(status, answer["type"], answer["message"])
-    if "tabular" in answer:
-        tabular_id, location = UUID(answer["tabular"]), answer["metadata-location"]
-        if "document" in answer:
-            return Loaded(tabular_id, location, answer["document"].encode())
+        raise ReplayedError(status, response["type"], response["message"])
+    if "tabular" in response:
+        tabular_id, location = UUID(response["tabular"]), response["metadata-location"]
+        if "document" in response:
+            return Loaded(tabular_id, location, response["document"].encode())
         return load_version(actor=actor, warehouse_id=warehouse_id, tabular_id=tabular_id, location=location)
-    if "generic-table" in answer:
-        table_id = UUID(answer["generic-table"])
+    if "generic-table" in response:
+        table_id = UUID(response["generic-table"])
         found = load_generic_table_by_id(actor=actor, warehouse_id=warehouse_id, table_id=table_id)
-        return replace(found, name=answer["name"])
-    if "staged" in answer:
-        return StagedTable(answer["staged"].encode())
-    return answer.get("body")
+        return replace(found, name=response["name"])
+    if "staged" in response:
+        return StagedTable(response["staged"].encode())
+    return response.get("body")
 
 
-def _still_allowed(actor: Actor, warehouse_id: UUID, needed: Sequence[Sequence[str]]) -> list[bool]:
-    """Whether `actor` may use the warehouse, and may do each of `needed` or there is no such object any more."""
-    questions: list[PermissionCheck] = [(Can.USE, ObjectRef(Securable.Type.WAREHOUSE, warehouse_id))]
-    questions += [(Can(action), ObjectRef(Securable.Type(kind), own_id)) for action, kind, own_id in needed]
-    answers = check_permissions(actor, questions)
-    if not all(answers[1:]):
-        there = are_registered([ref for _, ref in questions])
-        answers[1:] = [answer or not is_there for answer, is_there in zip(answers[1:], there[1:], strict=True)]
-    return answers
+def _check_permissions(actor: Actor, warehouse_id: UUID, needed: Sequence[Sequence[str]]) -> list[bool]:
+    """Whether `actor` may use the warehouse, then for each of `needed` whether it is allowed or its object deleted."""
+    checks: list[PermissionCheck] = [(Can.USE, ObjectRef(Securable.Type.WAREHOUSE, warehouse_id))]
+    checks += [(Can(action), ObjectRef(Securable.Type(kind), own_id)) for action, kind, own_id in needed]
+    allowed = check_permissions(actor, checks)
+    if not all(allowed[1:]):
+        exists = are_registered([ref for _, ref in checks])
+        allowed[1:] = [may or not still for may, still in zip(allowed[1:], exists[1:], strict=True)]
+    return allowed

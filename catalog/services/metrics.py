@@ -18,7 +18,7 @@ from django.db.models import F, Value
 from django.db.models.functions import Least
 
 from catalog.errors import no_such_tabular
-from catalog.iceberg.metrics_reports import FIGURES, LARGEST_FIGURE, MetricsReport, read_metrics_report
+from catalog.iceberg.metrics_reports import FIGURES, MAX_FIGURE, MetricsReport, read_metrics_report
 from catalog.identifiers import Identifier
 from catalog.models import MetricsDay, Tabular
 from catalog.models import MetricsReport as StoredReport
@@ -51,7 +51,7 @@ WITH target AS (
   SELECT target.id, %s, {", ".join(f"coalesce(f.{name}, 0)" for name in FIGURES)}
     FROM target, jsonb_to_record(%s::jsonb) AS f({", ".join(f"{name} bigint" for name in FIGURES)})
   ON CONFLICT (tabular_id, day) DO UPDATE SET
-         {", ".join(f"{name} = least(d.{name} + excluded.{name}, {LARGEST_FIGURE})" for name in FIGURES)}
+         {", ".join(f"{name} = least(d.{name} + excluded.{name}, {MAX_FIGURE})" for name in FIGURES)}
   RETURNING d.tabular_id, d.scans + d.commits AS reports
 ), kept AS (
   INSERT INTO catalog_metricsreport (tabular_id, kind, snapshot_id, received_at, document)
@@ -144,7 +144,7 @@ def _record_step_by_step(table_id: UUID, received: _Received) -> bool:
             tabular_id=table_id, day=received.at.date(), defaults=report.figures
         )
         if not is_new:
-            sums = {name: Least(F(name) + value, Value(LARGEST_FIGURE)) for name, value in report.figures.items()}
+            sums = {name: Least(F(name) + value, Value(MAX_FIGURE)) for name, value in report.figures.items()}
             MetricsDay.objects.filter(pk=day.pk).update(**sums)
         # `day` is as it was before this report, unless the report began it.
         if day.scans + day.commits < settings.ICEKEEPER.metrics_reports_per_day + is_new:

@@ -41,10 +41,10 @@ class WarehouseRequired(BadRequest):
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """The headers to send a request with; `may_be_kept` when they serve for another one like it, too."""
+    """The headers to send a request with; `is_reusable` when they serve for another one like it, too."""
 
     headers: dict[str, list[str]] = field(repr=False)
-    may_be_kept: bool
+    is_reusable: bool
 
 
 def sign_by_id(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, given: RequestToSign) -> Signed:
@@ -57,7 +57,7 @@ def sign_by_id(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, given: Req
     storage, found = find_by_id(warehouse_id=warehouse_id, tabular_id=tabular_id)
     signer, request = _read(actor, storage, given)
     if found is None or not signer.lies_in(request, found.locations):
-        found = _at_place(storage, signer, request)
+        found = _find_by_location(storage, signer, request)
     return _signed_for(actor, found, signer, request, given, missing=_no_table_there())
 
 
@@ -65,7 +65,7 @@ def sign_by_location(*, actor: Actor, warehouse_id: UUID, given: RequestToSign) 
     """As `sign_by_id`, for a client that names no table."""
     storage, _ = find_namespace(warehouse_id=warehouse_id)
     signer, request = _read(actor, storage, given)
-    found = _at_place(storage, signer, request)
+    found = _find_by_location(storage, signer, request)
     return _signed_for(actor, found, signer, request, given, missing=_no_table_there())
 
 
@@ -86,7 +86,7 @@ def sign_staged(*, actor: Actor, warehouse_id: UUID, ticket: StagingTicket, give
     """
     storage, namespace_id = find_namespace(warehouse_id=warehouse_id, path_key=ticket.namespace_key)
     signer, request = _read(actor, storage, given)
-    found = _at_place(storage, signer, request)
+    found = _find_by_location(storage, signer, request)
     location = normalize(ticket.location, base=signer.base)
     others = others_at(actor=actor, warehouse_id=warehouse_id, base=signer.base, location=location)
     if found is not None or others or not ticket.is_for(actor, warehouse_id):
@@ -113,7 +113,7 @@ def _read(actor: Actor, storage: WarehouseStorage, given: RequestToSign) -> tupl
     return signer, signer.read(given)
 
 
-def _at_place(storage: WarehouseStorage, signer: Signer, request: SignableRequest) -> Signable | None:
+def _find_by_location(storage: WarehouseStorage, signer: Signer, request: SignableRequest) -> Signable | None:
     location = signer.location_of(request.keys[0])
     return find_by_location(warehouse_id=storage.warehouse_id, base=signer.base, location=location)
 
@@ -139,7 +139,7 @@ def _signed_for(
 
 def _signed(signer: Signer, request: SignableRequest, given: RequestToSign, locations: tuple[str, ...]) -> Signed:
     headers = signer.sign(request, given, locations=locations)
-    return Signed(headers, may_be_kept=request.may_be_repeated)
+    return Signed(headers, is_reusable=request.may_be_repeated)
 
 
 def _tell(actor: Actor, action: Can, securable: Securable.Type, object_id: UUID) -> None:

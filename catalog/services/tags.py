@@ -1,4 +1,4 @@
-"""Tags put on things and taken off again."""
+"""Attachment of tags to warehouses, their objects and columns, and their removal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from django.db import IntegrityError
 
 from catalog.models import Namespace, Tabular
-from catalog.selectors.tagged_objects import TagPlace, TagTarget, get_tag_target_for
+from catalog.selectors.tagged_objects import TagTarget, TagTargetKey, get_tag_target_for
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import BadRequest
@@ -27,40 +27,40 @@ class TagScopeNotAllowed(BadRequest):
     wire_type = "TagScopeNotAllowed"
 
 
-def attach_tag(*, actor: Actor, project: Project, place: TagPlace, name: str, value: str | None) -> TagAttachment:
-    """Put the tag of that name on what is at `place`, or give it another value there; the same again changes nothing.
+def attach_tag(*, actor: Actor, project: Project, key: TagTargetKey, name: str, value: str | None) -> TagAttachment:
+    """Attach a tag to an object, or change the value of an attached one; the same value again is a no-op.
 
     `value` is None for a marker. Raises as `get_tag_target_for`, `TagDefinitionNameNotFound` (404),
     `TagScopeNotAllowed`, `InvalidTagValue` (400).
     """
-    target = get_tag_target_for(actor=actor, action=Can.MANAGE_TAGS, project=project, place=place)
+    target = get_tag_target_for(actor=actor, action=Can.MANAGE_TAGS, project=project, key=key)
     definition = get_tag_definition_named_for(actor=actor, action=Can.APPLY, project=project, name=name)
-    if place.scope not in definition.scope:
-        raise TagScopeNotAllowed(f"Tag {definition.name!r} is for {', '.join(definition.scope)}, not for {place.scope}")
+    if key.scope not in definition.scope:
+        raise TagScopeNotAllowed(f"Tag {definition.name!r} is for {', '.join(definition.scope)}, not for {key.scope}")
     _require_value(definition, value)
     try:
         with write_transaction():
             _lock(target)
-            attachment, is_news = put_attachment(definition, target.ref, field_id=target.field_id, value=value)
-            if is_news:
-                said = {} if value is None else {"value": value}
-                record(Event.TAG_ATTACHED, actor=actor, subject=definition.pk, **_told(definition, target), **said)
-    except IntegrityError:  # the definition was deleted in between; the target is locked
+            attachment, is_changed = put_attachment(definition, target.ref, field_id=target.field_id, value=value)
+            if is_changed:
+                fields = _audit_fields(definition, target) | ({} if value is None else {"value": value})
+                record(Event.TAG_ATTACHED, actor=actor, subject=definition.pk, **fields)
+    except IntegrityError:  # the definition was deleted concurrently; the target is locked
         raise tag_name_not_found(name, project) from None
     attachment.definition = definition
     return attachment
 
 
-def detach_tag(*, actor: Actor, project: Project, place: TagPlace, name: str) -> None:
-    """Take the tag of that name off what is at `place`; where it is not, nothing happens.
+def detach_tag(*, actor: Actor, project: Project, key: TagTargetKey, name: str) -> None:
+    """Detach a tag from an object; no-op when it is not attached.
 
     Raises as `get_tag_target_for`, `TagDefinitionNameNotFound` (404).
     """
-    target = get_tag_target_for(actor=actor, action=Can.MANAGE_TAGS, project=project, place=place)
+    target = get_tag_target_for(actor=actor, action=Can.MANAGE_TAGS, project=project, key=key)
     definition = get_tag_definition_named_for(actor=actor, action=Can.REMOVE, project=project, name=name)
     with write_transaction():
         if remove_attachment(definition, target.ref, field_id=target.field_id):
-            record(Event.TAG_DETACHED, actor=actor, subject=definition.pk, **_told(definition, target))
+            record(Event.TAG_DETACHED, actor=actor, subject=definition.pk, **_audit_fields(definition, target))
 
 
 def _require_value(definition: TagDefinition, value: str | None) -> None:
@@ -76,25 +76,25 @@ def _require_value(definition: TagDefinition, value: str | None) -> None:
 
 
 def _lock(target: TagTarget) -> None:
-    """What drops and deletes lock too, so that no tag comes to something that is just going."""
+    """Lock the row that drops and deletes lock, too, so that no tag is attached to an object that is being deleted."""
     found: Warehouse | Namespace | Tabular | None
-    if target.place.kind == Securable.Type.WAREHOUSE:
+    if target.key.kind == Securable.Type.WAREHOUSE:
         found = lock_row(Warehouse, "id = %s", [target.id])
-    elif target.place.kind == Securable.Type.NAMESPACE:
+    elif target.key.kind == Securable.Type.NAMESPACE:
         found = lock_row(Namespace, "id = %s", [target.id])
     else:
         found = lock_row(Tabular, "id = %s AND deleted_at IS NULL", [target.id])
     if found is None:
-        raise target.place.missing
+        raise target.key.missing
 
 
-def _told(definition: TagDefinition, target: TagTarget) -> dict[str, Any]:
-    """What the log tells of a tag on something, by the ids that clients see."""
-    place, column = target.place, target.field_id
-    told = {
+def _audit_fields(definition: TagDefinition, target: TagTarget) -> dict[str, Any]:
+    """Fields of the audit row: the tag and its target, with the ids that clients see."""
+    key, column = target.key, target.field_id
+    fields = {
         "project": definition.project_id,
         "named": definition.name,
-        "warehouse": str(place.warehouse_id),
-        "target": f"{place.kind.value}:{place.object_id}",
+        "warehouse": str(key.warehouse_id),
+        "target": f"{key.kind.value}:{key.object_id}",
     }
-    return told if column is None else told | {"field_id": column}
+    return fields if column is None else fields | {"field_id": column}

@@ -58,7 +58,7 @@ class Event(StrEnum):
     VIEW_MOVED = "view.moved"
     GENERIC_TABLE_MOVED = "generic-table.moved"
     WAREHOUSE_TABULARS_UNDROPPED = "warehouse.tabulars-undropped"
-    STAGED_PLACE_RELEASED = "staged-place.released"
+    STAGED_LOCATION_RELEASED = "staged-location.released"
     PROTECTION_SET = "protection.set"
     SERVER_BOOTSTRAPPED = "server.bootstrapped"
     SERVER_BOOTSTRAP_REOPENED = "server.bootstrap-reopened"

@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 
 from catalog.models import LocationClaim
-from catalog.selectors.staged_locations import list_staged_places_for
-from catalog.services.tables.staging import release_staged_place
+from catalog.selectors.staged_locations import list_staged_locations_for
+from catalog.services.tables.staging import release_staged_location
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import Forbidden, NoSuchWarehouse
 from icekeeper.kernel.request import deadline
@@ -135,17 +135,19 @@ def test_on_what_others_staged(lake: dict[str, ObjectRef], warehouse: Warehouse,
     )
     before = everything()
     for each in (warehouse.pk, NOWHERE):
-        for ask in (list_staged_places_for, partial(release_staged_place, location=place)):
+        for ask in (list_staged_locations_for, partial(release_staged_location, location=place)):
             with nothing_begins(), pytest.raises(NoSuchWarehouse):
                 ask(actor=ALICE, warehouse_id=each)
     assert everything() == before
     give("create", ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), ALICE)
     before = everything()
-    for ask in (list_staged_places_for, partial(release_staged_place, location=place)):
+    for ask in (list_staged_locations_for, partial(release_staged_location, location=place)):
         with nothing_begins(), pytest.raises(Forbidden):
             ask(actor=ALICE, warehouse_id=warehouse.pk)
     assert everything() == before
     give("modify", ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), ALICE)
-    assert [each.staged_by for each in list_staged_places_for(actor=ALICE, warehouse_id=warehouse.pk)] == ["oidc~bob"]
-    assert len(release_staged_place(actor=ALICE, warehouse_id=warehouse.pk, location=place)) == 1
+    assert [each.staged_by for each in list_staged_locations_for(actor=ALICE, warehouse_id=warehouse.pk)] == [
+        "oidc~bob"
+    ]
+    assert len(release_staged_location(actor=ALICE, warehouse_id=warehouse.pk, location=place)) == 1
     assert not LocationClaim.objects.exists()

@@ -232,7 +232,7 @@ def test_a_project_and_who_administrates_it_and_the_server_end_together(meet: Me
     operate(server, writes=[GrantSpec("operator", Grantee(user_id="oidc~member"))])
     outcome = meet(
         projects,
-        "roles_go",
+        "delete_grants_of_roles",
         lambda: delete_project(actor=INTERNAL, project_id="met"),
         lambda: delete_user(actor=INTERNAL, user_id="oidc~admin"),
     )

@@ -191,8 +191,8 @@ def test_the_slower_of_two_equal_requests_undoes_itself(
     other = catalog.post("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA}, idempotency_key=str(new_id()))
     assert other.status == 200
     stored = files()
-    find, looks = idempotency._find, iter([None])
-    monkeypatch.setattr(idempotency, "_find", lambda *args: next(looks, find(*args)))
+    find, looks = idempotency._find_replay, iter([None])
+    monkeypatch.setattr(idempotency, "_find_replay", lambda *args: next(looks, find(*args)))
     assert same(first, catalog.post(T, SET_A, idempotency_key=key))
     assert files() == stored, "what the slower one wrote is taken away"
 

@@ -300,8 +300,8 @@ def test_one_request_deletes_what_a_transaction_leaves(
 def test_one_commit_deletes_only_so_many(
     catalog: ApiClient, make_table: MakeTable, deletions: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catalog.services.commit.revisions.MOST_AT_ONCE", 3)
-    assert expired_files.MOST_AT_ONCE == 1000, "what S3 takes in one request"
+    monkeypatch.setattr("catalog.services.commit.revisions.MAX_FILES_PER_DELETE", 3)
+    assert expired_files.MAX_FILES_PER_DELETE == 1000, "what S3 takes in one request"
     make_table(properties={DELETE: "true"})
     for number in range(6):
         commit_properties(catalog, {"n": str(number)})

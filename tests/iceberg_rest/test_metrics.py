@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db.models import F
 
-from catalog.iceberg.metrics_reports import FIGURES, LARGEST_FIGURE
+from catalog.iceberg.metrics_reports import FIGURES, MAX_FIGURE
 from catalog.models import MetricsDay, MetricsReport, Tabular
 from catalog.selectors.metrics_days import list_metrics_days_for
 from catalog.services import metrics
@@ -196,7 +196,7 @@ def test_a_sum_stops_before_it_overflows(catalog: ApiClient, make_table: MakeTab
     for _ in range(3):
         assert catalog.post(TARGET, with_value("result-data-files", 2**63 - 1)).status == 204
     day = MetricsDay.objects.get()
-    assert (day.scans, day.result_data_files, day.result_delete_files) == (3, LARGEST_FIGURE, 3)
+    assert (day.scans, day.result_data_files, day.result_delete_files) == (3, MAX_FIGURE, 3)
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(0, 0), (1, 1), (2, 2), (5, 3)])

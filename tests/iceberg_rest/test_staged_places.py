@@ -11,7 +11,7 @@ import pytest
 
 from catalog.models import LocationClaim, Namespace, Tabular
 from catalog.services.tables import create as creation
-from catalog.services.tables.staging import GOOD_FOR
+from catalog.services.tables.staging import TICKET_LIFETIME
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
@@ -253,7 +253,7 @@ def test_its_time_is_what_a_query_and_its_last_credential_may_take(alice: Caller
     earliest = now()
     stage(alice, location=place)
     held_for = LocationClaim.objects.get().expires_at - earliest
-    assert timedelta(0) <= held_for - GOOD_FOR <= timedelta(minutes=5)  # local files: nothing is lent
+    assert timedelta(0) <= held_for - TICKET_LIFETIME <= timedelta(minutes=5)  # local files: nothing is lent
 
 
 @pytest.mark.parametrize(

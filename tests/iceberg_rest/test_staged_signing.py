@@ -115,7 +115,7 @@ def test_tickets_that_are_none(catalog: ApiClient, signing: Warehouse, monkeypat
     forged = base64.urlsafe_b64encode(json.dumps(members).encode()).decode().strip("=") + ":" + tail
     for bad in ("", "x", ticket[:-1], forged, ticket + "x", "x" * 100_000, ":::"):
         assert ask(good.replace(ticket, bad), "PUT", uri).refused(400, "InvalidStagingTicket"), bad[:50]
-    monkeypatch.setattr(staging, "GOOD_FOR", timedelta(seconds=-1))
+    monkeypatch.setattr(staging, "TICKET_LIFETIME", timedelta(seconds=-1))
     assert ask(good, "PUT", uri).refused(400, "InvalidStagingTicket")
 
 

@@ -235,7 +235,7 @@ def test_of_nothing(alice: CallerClient, warehouse: Warehouse, storage_root: Pat
     assert refused("wh", "--release", f"{warehouse.location}/t") == (f"{place} is not reserved: nothing was released")
     assert "does not lie in the warehouse" in refused("wh", "--release", foreign)
     assert everything() == before
-    assert rows(event="staged-place.released") == []
+    assert rows(event="staged-location.released") == []
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_it_is_in_the_audit_trail_and_in_the_log(
         run("wh")
         run("wh", release=place)
         refused("wh", release=place)
-    row = the_row(event="staged-place.released")
+    row = the_row(event="staged-location.released")
     assert (row.actor, row.object_type, row.object_id, row.project_id, row.outcome) == (
         "internal", "warehouse", str(warehouse.pk), warehouse.project_id, "allowed",
     )  # fmt: skip
@@ -321,5 +321,5 @@ def test_it_is_in_the_audit_trail_and_in_the_log(
     [line] = lines.read()
     told = (line["message"], line["id"], line["type"], line["by"], line["location"], line["staged_by"])
     assert told == (
-        "staged-place.released", str(warehouse.pk), "warehouse", "internal", place, "role x assumed by oidc~bob\n",
+        "staged-location.released", str(warehouse.pk), "warehouse", "internal", place, "role x assumed by oidc~bob\n",
     )  # fmt: skip

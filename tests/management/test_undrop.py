@@ -235,7 +235,7 @@ TARGET = {"type": "table", "id": NOBODY}
         {"targets": [TARGET | {"type": None}]}, {"targets": [TARGET | {"type": ["table"]}]},
         {"targets": [TARGET | {"id": "t"}]}, {"targets": [TARGET | {"id": 1}]}, {"targets": [TARGET | {"id": None}]},
         {"targets": [TARGET | {"id": NOBODY.replace("-", "")}]}, {"targets": [TARGET | {"id": "x" * 10_000}]},
-        {"targets": [TARGET | {"id": "\x00"}]}, {"targets": [TARGET] * (undrops.MOST_TARGETS + 1)},
+        {"targets": [TARGET | {"id": "\x00"}]}, {"targets": [TARGET] * (undrops.MAX_TARGETS + 1)},
     ],
 )  # fmt: skip
 def test_bodies_that_are_refused(
@@ -358,7 +358,7 @@ def test_as_many_as_are_allowed_at_once(
     api: ApiClient, warehouse: Warehouse, namespace: str, everything: Callable[[], Any]
 ) -> None:
     space, counts = Namespace.objects.get(), []
-    for count in (600, undrops.MOST_TARGETS):
+    for count in (600, undrops.MAX_TARGETS):
         rows = Tabular.objects.bulk_create(
             Tabular(
                 warehouse=warehouse, namespace=space, kind="table", uuid=new_id(), name=f"t{number}",

@@ -64,8 +64,8 @@ def read_new_version(document: dict[str, Any], where: str) -> dict[str, Any]:
     ]
     unsupported = sorted({entry["type"] for entry in version["representations"]} - {SQL})
     if unsupported:
-        told = clip(", ".join(unsupported))
-        raise BadRequest(f"{field_path(where, 'representations')}: Found unsupported view representations: [{told}]")
+        listed = clip(", ".join(unsupported))
+        raise BadRequest(f"{field_path(where, 'representations')}: Found unsupported view representations: [{listed}]")
     seen: set[str] = set()
     for dialect in _dialects(version):
         if dialect in seen:
@@ -96,7 +96,7 @@ def check_dialects_kept(previous: dict[str, Any], version: dict[str, Any]) -> No
     if not before <= after:
         raise BadRequest(
             "Cannot replace view due to loss of view dialects (replace.drop-dialect.allowed=false):\n"
-            f"Previous dialects: [{_told(before)}]\nNew dialects: [{_told(after)}]"
+            f"Previous dialects: [{_joined(before)}]\nNew dialects: [{_joined(after)}]"
         )
 
 
@@ -115,5 +115,5 @@ def _representation_identity(entry: dict[str, Any]) -> Hashable:
     return (kind, entry["sql"], entry["dialect"]) if kind == SQL else (kind,)
 
 
-def _told(dialects: set[str]) -> str:
+def _joined(dialects: set[str]) -> str:
     return clip(", ".join(sorted(dialects)))

@@ -33,19 +33,19 @@ from tenancy.refs import ObjectRef
 STORAGE = "w.version, CAST(w.storage_profile AS text), w.secret_id, w.enforced_signatures"
 """What `read_storage` reads of a warehouse `w`."""
 
-PLACES = """t.location, t.metadata_location,
+LOCATIONS = """t.location, t.metadata_location,
        (SELECT CAST(json_agg(c.location) AS text) FROM catalog_locationclaim c WHERE c.tabular_id = t.id)"""
-"""What `read_places` reads of a tabular `t`."""
+"""What `read_locations` reads of a tabular `t`."""
 
 _OF_TABULAR = f"""
-SELECT {STORAGE}, {PLACES}
+SELECT {STORAGE}, {LOCATIONS}
   FROM storage_warehouse w
   JOIN catalog_tabular t ON t.warehouse_id = w.id
  WHERE w.id = %s AND t.id = %s AND t.deleted_at IS NULL
 """  # noqa: S608 - constants
 
 _NAMED = f"""
-SELECT w.status, {STORAGE}, t.id, t.kind, {PLACES}
+SELECT w.status, {STORAGE}, t.id, t.kind, {LOCATIONS}
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
@@ -72,13 +72,13 @@ def read_storage(
     return WarehouseStorage(warehouse_id, version, read_stored_json(profile), secret, enforced_signatures)
 
 
-def read_places(location: str, metadata_location: str, claims: Any) -> tuple[str, ...]:
-    """Of the columns `PLACES`."""
+def read_locations(location: str, metadata_location: str, claims: Any) -> tuple[str, ...]:
+    """Of the columns `LOCATIONS`."""
     held = [] if claims is None else read_stored_json(claims.encode())
-    return spelled_as((location, *held), metadata_location)
+    return with_client_scheme((location, *held), metadata_location)
 
 
-def spelled_as(places: tuple[str, ...], metadata_location: str) -> tuple[str, ...]:
+def with_client_scheme(places: tuple[str, ...], metadata_location: str) -> tuple[str, ...]:
     """`places`, which are in compared form, with the scheme of `metadata_location`, which is as clients spell it."""
     scheme = metadata_location.partition(":")[0]
     if not scheme or places[0].startswith(f"{scheme}:"):
@@ -89,7 +89,7 @@ def spelled_as(places: tuple[str, ...], metadata_location: str) -> tuple[str, ..
 def files_of(*, warehouse_id: UUID, tabular_id: UUID) -> TabularFiles | None:
     """Of a tabular that was written before, read where writes go; None when it was dropped, restorable or not."""
     row = fetch_one("default", _OF_TABULAR, [warehouse_id, tabular_id])
-    return None if row is None else TabularFiles(read_storage(warehouse_id, *row[:4]), read_places(*row[4:]))
+    return None if row is None else TabularFiles(read_storage(warehouse_id, *row[:4]), read_locations(*row[4:]))
 
 
 def find_files_for(
@@ -108,7 +108,7 @@ def find_files_for(
         raise missing
     tabular_id = as_uuid(tabular_id)
     rights = require_data_rights(actor, kind, tabular_id, missing=missing)
-    files = TabularFiles(read_storage(warehouse_id, *stored), read_places(location, metadata_location, claims))
+    files = TabularFiles(read_storage(warehouse_id, *stored), read_locations(location, metadata_location, claims))
     return tabular_id, files, rights
 
 

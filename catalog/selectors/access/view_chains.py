@@ -135,8 +135,8 @@ def _owner_id(provider_id: str, view: _View) -> str:
     (owner,) = view.owners
     try:
         return require_user_id(f"{provider_id}~{owner}")
-    except BadRequest as refusal:
-        raise AuthzBadRequest(f"View {view.identifier} names an owner who cannot be one: {refusal.message}") from None
+    except BadRequest as error:
+        raise AuthzBadRequest(f"View {view.identifier} names an owner who cannot be one: {error.message}") from None
 
 
 def _require_usable(reader: Actor, view_ids: Sequence[UUID], missing: CatalogError) -> None:

@@ -12,7 +12,14 @@ from django.conf import settings
 from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
-from catalog.selectors.access.files import PLACES, STORAGE, TabularFiles, read_places, read_storage, require_to_load
+from catalog.selectors.access.files import (
+    LOCATIONS,
+    STORAGE,
+    TabularFiles,
+    read_locations,
+    read_storage,
+    require_to_load,
+)
 from catalog.selectors.tables.load import require_listing
 from catalog.selectors.visibility import visible_page
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one
@@ -27,7 +34,7 @@ from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 
 _LOAD = f"""
-SELECT {STORAGE}, {PLACES},
+SELECT {STORAGE}, {LOCATIONS},
        w.status, g.tabular_id, t.name, t.location, t.protected, g.format, g.doc, g.properties, g.schema, g.statistics
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
@@ -112,7 +119,7 @@ def load_generic_table_for(*, actor: Actor, warehouse_id: UUID, identifier: Iden
         raise missing
     rights = require_to_load(actor, Tabular.Kind.GENERIC_TABLE, as_uuid(described[1]), missing=missing)
     storage = read_storage(warehouse_id, *stored_storage)
-    files = TabularFiles(storage, read_places(location, metadata_location, claims))
+    files = TabularFiles(storage, read_locations(location, metadata_location, claims))
     return replace(_loaded(described), files=files, rights=rights)
 
 

@@ -13,7 +13,14 @@ from catalog.errors import no_such_namespace, no_such_tabular
 from catalog.iceberg.metadata_files import decode
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
-from catalog.selectors.access.files import PLACES, STORAGE, TabularFiles, read_places, read_storage, require_to_load
+from catalog.selectors.access.files import (
+    LOCATIONS,
+    STORAGE,
+    TabularFiles,
+    read_locations,
+    read_storage,
+    require_to_load,
+)
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.visibility import require_to_list, visible_page
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one
@@ -33,7 +40,7 @@ from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 
 _LOAD = f"""
-SELECT w.status, {STORAGE}, t.id, t.kind, {PLACES},
+SELECT w.status, {STORAGE}, t.id, t.kind, {LOCATIONS},
        CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
@@ -147,7 +154,7 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
     if document is None or current != seen:
         document = read_document(storage, current, stored)
         metadata_cache.put(current, document, address=address)
-    files = TabularFiles(storage, read_places(location, metadata_location, claims))
+    files = TabularFiles(storage, read_locations(location, metadata_location, claims))
     return Loaded(tabular_id, metadata_location, document, files, rights)
 
 

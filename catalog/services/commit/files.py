@@ -51,7 +51,7 @@ def delete_orphaned_metadata(store: ObjectStore, metadata_locations: Sequence[st
         logger.warning("metadata files are left: %s", reason, extra={"locations": list(metadata_locations)[:10]})
 
 
-MOST_AT_ONCE: Final = 1000
+MAX_FILES_PER_DELETE: Final = 1000
 """What one commit deletes: as much as one request to S3 can name. The rest is left."""
 
 _NAMES: Final = (".metadata.json", ".metadata.json.gz")

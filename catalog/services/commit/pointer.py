@@ -1,7 +1,7 @@
-"""Moving the pointer of a table: a compare-and-set with everything that hangs on it, all or nothing.
+"""The metadata pointer of a table or view: compare-and-set, with all dependent rows in the same transaction.
 
-On PostgreSQL it is one statement whose parts all depend on the compare-and-set, so one round trip and no lock held
-between statements; on SQLite the same steps run one by one in an immediate transaction.
+On PostgreSQL this is one statement whose parts all depend on the compare-and-set: one round trip, and no lock held
+between statements. On SQLite the same steps run one by one in an immediate transaction.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ _SNAPSHOTS = """, removed AS (
          schema_id = excluded.schema_id, timestamp_ms = excluded.timestamp_ms, summary = excluded.summary
 )"""
 
-_OUTCOME = """, kept AS (
-  INSERT INTO catalog_idempotencyrecord (warehouse_id, key, fingerprint, status, answer, created_at)
+_IDEMPOTENCY_RECORD = """, recorded AS (
+  INSERT INTO catalog_idempotencyrecord (warehouse_id, key, fingerprint, status, response, created_at)
   SELECT %s, %s, %s, 200, %s, %s FROM moved
 )"""
 
 _COUNT = "\nSELECT count(*) FROM moved"
 
 _STATEMENTS = {
-    (with_snapshots, with_outcome): _POINTER
+    (with_snapshots, with_record): _POINTER
     + (_SNAPSHOTS if with_snapshots else "")
-    + (_OUTCOME if with_outcome else "")
+    + (_IDEMPOTENCY_RECORD if with_record else "")
     + _COUNT
     for with_snapshots in (False, True)
-    for with_outcome in (False, True)
+    for with_record in (False, True)
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One step of a pointer. `document` is None when it is too large to stand in the database.
+    """One change of a pointer. `document` is None when it is too large for the database.
 
-    `namespace_id` is where the tabular lies: what its writers may do there was asked, not what elsewhere.
+    `namespace_id` is the tabular's namespace: its permissions were checked, so the tabular must still be in it.
     """
 
     tabular_id: UUID
@@ -77,26 +77,26 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """The row of `catalog.models.IdempotencyRecord` that goes with a move."""
+    """The `IdempotencyRecord` to insert with a move."""
 
     warehouse_id: UUID
     key: UUID
     fingerprint: bytes
-    answer: dict[str, Any]
+    response: dict[str, Any]
 
 
-def move_pointer(move: Move, outcome: StoredResponse | None) -> bool:
-    """Whether the pointer still was at `seen`, in its namespace, and has moved; False changes nothing.
+def move_pointer(move: Move, record: StoredResponse | None) -> bool:
+    """Move the pointer if it is still at `seen`, in its namespace; otherwise change nothing and return False.
 
-    Raises `IntegrityError`, and changes nothing, when there is an outcome under the key of `outcome` already.
+    Raises `IntegrityError`, and changes nothing, when there already is a record with the key of `record`.
     """
     if connection.vendor == "postgresql":
-        return _move_in_one_statement(move, outcome)
-    return _move_step_by_step(move, outcome)
+        return _move_in_one_statement(move, record)
+    return _move_step_by_step(move, record)
 
 
 def snapshot_row(snapshot: dict[str, Any]) -> dict[str, Any]:
-    """The projection of a snapshot of the metadata. U+0000 is legal in JSON but not in a jsonb column."""
+    """Return the columns of a snapshot. U+0000 is replaced: it is legal in JSON but not in a jsonb column."""
     summary = {key.replace("\0", "\ufffd"): _printable(value) for key, value in (snapshot.get("summary") or {}).items()}
     return {
         "snapshot_id": snapshot["snapshot-id"],
@@ -112,24 +112,24 @@ def _printable(value: Any) -> Any:
     return value.replace("\0", "\ufffd") if isinstance(value, str) else str(value)
 
 
-def _move_in_one_statement(move: Move, outcome: StoredResponse | None) -> bool:
+def _move_in_one_statement(move: Move, record: StoredResponse | None) -> bool:
     params: list[Any] = [move.metadata_location, move.location, move.at]
     params += [move.tabular_id, move.namespace_id, move.seen, move.document]
     with_snapshots = bool(move.added_snapshots or move.removed_snapshot_ids)
     if with_snapshots:
         rows = [snapshot_row(snapshot) for snapshot in move.added_snapshots]
-        # All parts of the statement see the rows as they were: one that is replaced is updated, not deleted first.
+        # All parts of the statement see the rows as they were before it: a replaced row is updated, not deleted first.
         replaced = {row["snapshot_id"] for row in rows}
         removed = [snapshot_id for snapshot_id in move.removed_snapshot_ids if snapshot_id not in replaced]
         params += [removed, write_json(rows).decode()]
-    if outcome is not None:
-        answer = write_json(outcome.answer).decode()
-        params += [outcome.warehouse_id, outcome.key, outcome.fingerprint, answer, move.at]
-    row = fetch_one("default", _STATEMENTS[with_snapshots, outcome is not None], params)
+    if record is not None:
+        response = write_json(record.response).decode()
+        params += [record.warehouse_id, record.key, record.fingerprint, response, move.at]
+    row = fetch_one("default", _STATEMENTS[with_snapshots, record is not None], params)
     return row is not None and row[0] == 1
 
 
-def _move_step_by_step(move: Move, outcome: StoredResponse | None) -> bool:
+def _move_step_by_step(move: Move, record: StoredResponse | None) -> bool:
     with transaction.atomic():
         seen = Tabular.objects.filter(
             pk=move.tabular_id,
@@ -148,13 +148,13 @@ def _move_step_by_step(move: Move, outcome: StoredResponse | None) -> bool:
         Snapshot.objects.bulk_create(
             [Snapshot(tabular_id=move.tabular_id, **snapshot_row(s)) for s in move.added_snapshots], batch_size=500
         )
-        if outcome is not None:
+        if record is not None:
             IdempotencyRecord.objects.create(
-                warehouse_id=outcome.warehouse_id,
-                key=outcome.key,
-                fingerprint=outcome.fingerprint,
+                warehouse_id=record.warehouse_id,
+                key=record.key,
+                fingerprint=record.fingerprint,
                 status=200,
-                answer=write_json(outcome.answer).decode(),
+                response=write_json(record.response).decode(),
                 created_at=move.at,
             )
     return True

@@ -1,4 +1,4 @@
-"""New versions of tables and views that are there: one file each, then all pointers in one step, or none of them."""
+"""New versions of existing tables and views: write one metadata file each, then move all pointers or none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from catalog.selectors.tables.load import Loaded
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables.targets import CurrentTabular, Target
 from catalog.services.commit.files import (
-    MOST_AT_ONCE,
+    MAX_FILES_PER_DELETE,
     deletable_files,
     delete_orphaned_metadata,
     inline_or_none,
@@ -56,10 +56,10 @@ PARALLEL_PUTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What a tabular is to become: worked out from its current version, nowhere written yet.
+    """The next version of a tabular, computed from the current one and not written yet.
 
-    `new_claims` are folders beside its location that the new version needs or the old one leaves files in.
-    `expired_files` may be deleted once the pointer has moved.
+    `new_claims` are folders outside its location that the new version needs, or that contain files of the old one.
+    `expired_files` may be deleted when the pointer has moved.
     """
 
     identifier: Identifier
@@ -76,7 +76,7 @@ class Revision:
 
     @property
     def wanted_locations(self) -> list[str]:
-        """What nobody else may hold; empty for a tabular that stays where it is."""
+        """Locations that must be free of other owners; empty when the tabular's locations do not change."""
         return [self.move.location, *self.new_claims] if self.new_claims else []
 
 
@@ -91,14 +91,13 @@ def revise(
     removed_snapshot_ids: Sequence[int] = (),
     expired_files: Sequence[str] = (),
 ) -> Revision:
-    """The step from `base`, the metadata of `current`, to `metadata`.
+    """Compute the revision from `base`, the metadata of `current`, to `metadata`.
 
-    Where else a tabular is to lie may be said by who may make one there: they, too, choose a location. Raises
-    `InvalidLocation` when the tabular would leave the warehouse, `BadRequest` when its file would be too large, and
-    `Forbidden`.
+    A change of locations needs the permission to create tabulars in the namespace. Raises `InvalidLocation` for a
+    location outside of the warehouse, `BadRequest` when the file would be too large, and `Forbidden`.
     """
     require_valid_locations(target, metadata, base=base)
-    if _goes_elsewhere(target, base, metadata):
+    if _changes_locations(target, base, metadata):
         target.namespace_to_create_in(actor, Tabular.Kind(current.kind))
     location = location_inside(metadata["location"], base=target.warehouse_location)
     metadata_location = next_metadata_location(metadata, current.metadata_location, new_id())
@@ -123,8 +122,8 @@ def revise(
     return Revision(target.identifier, move, metadata, encode(document, metadata), document, new_claims, expired)
 
 
-def _goes_elsewhere(target: Target, base: dict[str, Any], metadata: dict[str, Any]) -> bool:
-    """Whether the new version says of another place than the old one that the tabular lies there."""
+def _changes_locations(target: Target, base: dict[str, Any], metadata: dict[str, Any]) -> bool:
+    """Whether the new version names another location or metadata folder than the old one."""
     if metadata["location"].rstrip("/") != base["location"].rstrip("/"):
         return True
     is_same_folder = metadata_folder(metadata) == metadata_folder(base)
@@ -134,7 +133,7 @@ def _goes_elsewhere(target: Target, base: dict[str, Any], metadata: dict[str, An
 def _is_new_folder(
     folder: str, target: Target, current: CurrentTabular, base: dict[str, Any], metadata: dict[str, Any]
 ) -> bool:
-    """Whether the tabular may not hold `folder` yet: because it was chosen just now, or never written to."""
+    """Whether the tabular may have no claim on `folder` yet: it was just chosen, or contains no metadata file."""
     if metadata_folder(metadata) != metadata_folder(base):
         return True
     return not location_inside(current.metadata_location, base=target.warehouse_location).startswith(f"{folder}/")
@@ -148,7 +147,7 @@ def write_revisions(
     idempotency_key: IdempotencyKey | None,
     result: object,
 ) -> bool:
-    """All files, then all pointers; False when one of the tabulars was changed by others: then nothing is changed.
+    """Write all files, then move all pointers; return False and change nothing when a tabular changed concurrently.
 
     `target` names the warehouse. `unchanged` are tabulars that must still be at the version that was read. `result` is
     the response that is stored under `idempotency_key`. When the pointers certainly did not move, the files are
@@ -177,13 +176,15 @@ def write_revisions(
         delete_orphaned_metadata(store, written)
         return False
     for revision in revisions:
-        _remember(target, revision)
-    delete_orphaned_metadata(store, [file for revision in revisions for file in revision.expired_files][:MOST_AT_ONCE])
+        _cache_version(target, revision)
+    delete_orphaned_metadata(
+        store, [file for revision in revisions for file in revision.expired_files][:MAX_FILES_PER_DELETE]
+    )
     return True
 
 
 def _write_files(store: ObjectStore, revisions: Sequence[Revision], written: list[str]) -> None:
-    """Put all files, several at once; `written` tells afterwards which are there, also when one could not be put."""
+    """Write all files in parallel; `written` collects their locations, also when another one fails."""
 
     def put(revision: Revision) -> None:
         store.put_new(revision.move.metadata_location, revision.file)
@@ -193,7 +194,7 @@ def _write_files(store: ObjectStore, revisions: Sequence[Revision], written: lis
         put(revisions[0])
         return
     with ThreadPoolExecutor(min(len(revisions), PARALLEL_PUTS)) as pool:
-        # Each in a context like this one, so that it knows the request's deadline.
+        # In a copy of the request's context, which has its deadline.
         puts = [pool.submit(copy_request_context().run, put, revision) for revision in revisions]
     for each in puts:
         each.result()
@@ -210,13 +211,13 @@ def _move(
         deadline.begin_write()
         with _nothing_committed():
             permission_recheck.recheck()
-        kept = _kept(idempotency_key, result) if idempotency_key else None
+        record = _record_of(idempotency_key, result) if idempotency_key else None
         try:
-            is_moved = move_pointer(revisions[0].move, kept)
+            is_moved = move_pointer(revisions[0].move, record)
         except IntegrityError:
             if idempotency_key is None:
                 raise
-            raise DuplicateRequest("The same request was done already") from None
+            raise DuplicateRequest("The same request was executed already") from None
         if is_moved:
             deadline.end_write()
             permission_recheck.clear()
@@ -232,7 +233,7 @@ def _move(
 
 @contextmanager
 def _nothing_committed() -> Iterator[None]:
-    """Around what was certainly not committed if the database is lost in it, unless that is told as in doubt."""
+    """Translate a lost database connection to `CommitContended`, unless it is unknown whether the commit happened."""
     try:
         yield
     except (DatabaseError, InterfaceError) as error:
@@ -241,7 +242,7 @@ def _nothing_committed() -> Iterator[None]:
         raise
 
 
-def _kept(idempotency_key: IdempotencyKey, result: object) -> StoredResponse:
+def _record_of(idempotency_key: IdempotencyKey, result: object) -> StoredResponse:
     return StoredResponse(
         idempotency_key.warehouse_id,
         idempotency_key.key,
@@ -251,13 +252,14 @@ def _kept(idempotency_key: IdempotencyKey, result: object) -> StoredResponse:
 
 
 class _ChangedByOthers(Exception):
-    """One of several pointers was not where it was seen: rolls back the others."""
+    """One of several pointers was moved concurrently: rolls back the others."""
 
 
 def _move_all(target: Target, revisions: Sequence[Revision], unchanged: Sequence[Loaded]) -> None:
-    """Locks are taken in one order: the warehouse where locations are claimed, then the tabulars by id.
+    """Move all pointers in the caller's transaction.
 
-    Each has moved before the next one's locations are looked at, so that they also keep out of each other's way.
+    Locks are taken in a fixed order: the warehouse if locations are claimed, then the tabulars by id. Each pointer has
+    moved before the locations of the next tabular are checked, so that they cannot overlap each other either.
     """
     warehouse = None
     if any(revision.new_claims for revision in revisions):
@@ -268,27 +270,27 @@ def _move_all(target: Target, revisions: Sequence[Revision], unchanged: Sequence
     steps += [(seen.id, seen) for seen in unchanged]
     for tabular_id, step in sorted(steps, key=itemgetter(0)):
         if isinstance(step, Loaded):
-            is_done = _is_still(step)
+            is_done = _is_unchanged(step)
         else:
             if warehouse is not None:
-                _claim_places(warehouse, tabular_id, step)
+                _claim_locations(warehouse, tabular_id, step)
             is_done = move_pointer(step.move, None)
         if not is_done:
             raise _ChangedByOthers
 
 
-def _is_still(seen: Loaded) -> bool:
+def _is_unchanged(seen: Loaded) -> bool:
     where = "id = %s AND metadata_location = %s AND deleted_at IS NULL"
     return lock_row(Tabular, where, [seen.id, seen.metadata_location]) is not None
 
 
-def _claim_places(warehouse: Warehouse, owner: UUID, revision: Revision) -> None:
+def _claim_locations(warehouse: Warehouse, owner: UUID, revision: Revision) -> None:
     for location in revision.wanted_locations:
         require_free_location(warehouse=warehouse, location=location, owner=owner)
     claim(warehouse=warehouse, owner=owner, locations=revision.new_claims)
 
 
-def _remember(target: Target, revision: Revision) -> None:
+def _cache_version(target: Target, revision: Revision) -> None:
     identifier = revision.identifier
     version = Version(revision.move.tabular_id, revision.move.metadata_location)
     metadata_cache.put_parsed(version, revision.metadata, revision.document)

@@ -52,7 +52,7 @@ UNION ALL
 SELECT location FROM catalog_namespace WHERE warehouse_id = %s AND location ~>=~ %s AND location ~<~ %s
 """
 
-NOBODY = UUID(int=0)
+NO_OWNER = UUID(int=0)
 """The owner of locations that a tabular without an id asks for."""
 
 # Of the caller's own claims at the very location there is one at most, so two rows tell everything.

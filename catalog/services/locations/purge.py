@@ -33,8 +33,8 @@ def purge(lease: Lease, keep_going: Callable[[], object]) -> None:
         for location in locations:
             try:
                 store.delete_below(location, keep_going)
-            except InvalidLocation as refusal:
-                _leave(lease, location, refusal.message)
+            except InvalidLocation as error:
+                _leave(lease, location, error.message)
             else:
                 logger.info("files are deleted", extra=_about(lease, location))
     with write_transaction():
@@ -53,8 +53,8 @@ def _deletable(lease: Lease) -> tuple[Warehouse | None, list[str]]:
         for location in claims.values_list("location", flat=True):
             try:
                 checked = location_inside(location, base=warehouse.location)
-            except InvalidLocation as refusal:
-                _leave(lease, location, refusal.message)
+            except InvalidLocation as error:
+                _leave(lease, location, error.message)
                 continue
             if is_occupied(warehouse=warehouse, location=checked):
                 _leave(lease, location, "a table or view lies there")

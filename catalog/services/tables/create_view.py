@@ -153,13 +153,13 @@ def require_may_change(actor: Actor, view_id: UUID, before: Mapping[str, Any], a
     `before`, a view with an owner. Who is refused is told of, with the view."""
     try:
         _require_may_change(actor, before, after)
-    except Forbidden as refusal:
+    except Forbidden as error:
         record_denial(
             actor=actor,
             action=Can.COMMIT,
             object_type=Securable.Type.VIEW.value,
             object_id=view_id,
-            reason=refusal.wire_type,
+            reason=error.wire_type,
             details={"uuid": before.get("view-uuid")},
         )
         raise

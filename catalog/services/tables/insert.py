@@ -1,4 +1,4 @@
-"""Rows of a new table or view: everything that it is in the database, in one transaction."""
+"""Insertion of a new table or view: all its rows, in one transaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catalog.errors import Protected, already_exists, no_such_namespace, noun
 from catalog.iceberg.metadata_files import encode, first_metadata_location
 from catalog.identifiers import Identifier
 from catalog.models import Namespace, Snapshot, Tabular
-from catalog.selectors.access.files import TabularFiles, spelled_as
+from catalog.selectors.access.files import TabularFiles, with_client_scheme
 from catalog.selectors.tables.load import Loaded
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables.targets import CurrentTabular, Target
@@ -22,7 +22,7 @@ from catalog.services.commit.files import delete_orphaned_metadata, inline_or_no
 from catalog.services.commit.pointer import snapshot_row
 from catalog.services.idempotency import IdempotencyKey, ModernizedVersion, file_id, store_response
 from catalog.services.locations.claims import (
-    NOBODY,
+    NO_OWNER,
     claim,
     folder_outside,
     is_foreseeable,
@@ -54,10 +54,11 @@ from tenancy.services.creator_grants import grant_creator
 
 @dataclass(frozen=True, slots=True)
 class NewTabular:
-    """A table or view that `actor` makes: where, and what its metadata file says.
+    """A table or view that `actor` creates.
 
-    `document` is the file at `metadata_location`, or, when not `is_verbatim`, the modern form of it: then the database
-    keeps it whatever its size, because commits go on from there. `replaced` has the name now and gives it up.
+    `document` is the content of the file at `metadata_location`. When not `is_verbatim`, it is the modern form of that
+    file, and the database stores it whatever its size, because commits build on it. `replaced` currently has the name
+    and is deleted.
     """
 
     actor: Actor
@@ -81,13 +82,13 @@ def create_tabular(
     fresh_uuid: UUID | None,
     idempotency_key: IdempotencyKey | None,
 ) -> Loaded:
-    """Write the first metadata file, then the rows; a refusal takes the file away again.
+    """Write the first metadata file, then insert the rows; on an error delete the file.
 
-    `fresh_uuid` is its UUID when that was made for this very request: who had it before may have been there before.
+    `fresh_uuid` is the UUID if it was generated for this request: then a location that contains it cannot be in use.
     """
     document = write_metadata(metadata)
     require_valid_locations(target, metadata)
-    _require_unheld(actor, target, metadata, fresh_uuid)
+    _require_unreserved(actor, target, metadata, fresh_uuid)
     metadata_location = first_metadata_location(metadata, file_id(idempotency_key))
     store = store_for(target.storage)
     store.put_new(metadata_location, encode(document, metadata))
@@ -95,46 +96,46 @@ def create_tabular(
         new = NewTabular(actor, target, namespace_id, kind, metadata, metadata_location, document)
         return insert_tabular(new, idempotency_key=idempotency_key)
     except CommitStateUnknown:
-        raise  # it may be there: then it needs its file
+        raise  # the rows may be committed: then the file is needed
     except (CatalogError, DatabaseError):
         delete_orphaned_metadata(store, [metadata_location])
         raise
 
 
-def _require_unheld(actor: Actor, target: Target, metadata: dict[str, Any], fresh_uuid: UUID | None) -> None:
-    """The look before the first file is put, wherever somebody may be: there, or at a folder above."""
+def _require_unreserved(actor: Actor, target: Target, metadata: dict[str, Any], fresh_uuid: UUID | None) -> None:
+    """Check all locations that may be in use, before the first file is written."""
     base = target.warehouse_location
     outside = folder_outside(metadata, base=base)
-    suspected = [] if outside is None else [outside]
+    to_check = [] if outside is None else [outside]
     location = location_inside(metadata["location"], base=base)
     is_in_base = location.rpartition("/")[0] == base
     if fresh_uuid is None or not is_in_base or is_foreseeable(location, fresh_uuid):
-        suspected.append(location)
-    require_unreserved(target, suspected, owner=NOBODY, actor=actor)
+        to_check.append(location)
+    require_unreserved(target, to_check, owner=NO_OWNER, actor=actor)
 
 
 def insert_tabular(new: NewTabular, *, idempotency_key: IdempotencyKey | None) -> Loaded:
-    """Make the rows of a table or view whose metadata file is in place.
+    """Insert the rows of a table or view whose metadata file exists. Its creator becomes its owner.
 
     Raises `NoSuchNamespace`, `AlreadyExists` (name or UUID), `LocationAlreadyTaken`, `Busy`, or `CommitStateUnknown`
-    when the database was lost in the act. Whoever makes it owns it.
+    when the connection to the database was lost during the commit.
     """
     identifier = new.target.identifier
     client_uuid = _client_uuid(new)
-    places = _places(new, base=new.target.warehouse_location)
-    files = TabularFiles(new.target.storage, spelled_as(tuple(places), new.metadata_location))
-    made = Loaded(new_id(), new.metadata_location, new.document, files)
+    locations = _locations(new, base=new.target.warehouse_location)
+    files = TabularFiles(new.target.storage, with_client_scheme(tuple(locations), new.metadata_location))
+    created = Loaded(new_id(), new.metadata_location, new.document, files)
     with translate_integrity_errors(new.kind, identifier), write_transaction():
-        _insert_rows(new, made.id, client_uuid, places)
-        store_response(idempotency_key, made if new.is_verbatim else ModernizedVersion(made))
+        _insert_rows(new, created.id, client_uuid, locations)
+        store_response(idempotency_key, created if new.is_verbatim else ModernizedVersion(created))
     address = (new.target.warehouse_id, identifier.path_key, identifier.name_key)
-    metadata_cache.put(Version(made.id, made.metadata_location), made.document, address=address)
-    return made
+    metadata_cache.put(Version(created.id, created.metadata_location), created.document, address=address)
+    return created
 
 
 @contextmanager
 def translate_integrity_errors(kind: Tabular.Kind, identifier: Identifier) -> Iterator[None]:
-    """Around the transaction that makes a tabular: what the database refuses, as the refusal of its kind."""
+    """Translate database errors of the transaction that creates a tabular to errors of the catalog."""
     try:
         yield
     except IntegrityError as error:
@@ -144,7 +145,7 @@ def translate_integrity_errors(kind: Tabular.Kind, identifier: Identifier) -> It
     except DatabaseError as error:
         if not is_load(error):
             raise
-        raise Busy("The database is busy: nothing was made, try again") from error
+        raise Busy("The database is busy: nothing was created, try again") from error
 
 
 def lock_name(
@@ -156,28 +157,28 @@ def lock_name(
     *,
     replaced: CurrentTabular | None = None,
 ) -> Warehouse:
-    """Lock the warehouse and the namespace for the caller's transaction, and see that name and UUID are free there.
+    """Lock the warehouse and the namespace for the caller's transaction, and check that name and UUID are free.
 
-    A table that is `replaced` goes. Raises `NoSuchWarehouse`, `NoSuchNamespace`, `AlreadyExists`, `Protected`.
+    Deletes the `replaced` table. Raises `NoSuchWarehouse`, `NoSuchNamespace`, `AlreadyExists`, `Protected`.
     """
     identifier = target.identifier
     warehouse = lock_warehouse(target.warehouse_id)
     if warehouse is None or warehouse.status != warehouse.Status.ACTIVE:
         raise no_such_warehouse(target.warehouse_id)
-    # Looked at again, now that nobody else can make a table here, or drop or move the namespace.
+    # Checked again under the lock: no other client can create tables here now, or drop or move the namespace.
     if lock_row(Namespace, "id = %s AND path_key = %s", [namespace_id, identifier.path_key]) is None:
         raise no_such_namespace(identifier.levels)
     if replaced is not None:
         _replace_existing(actor, warehouse, replaced, namespace_id, identifier)
     params = [namespace_id, identifier.name_key, warehouse.pk, client_uuid]
-    for what, its_kind in fetch_all("default", _IN_THE_WAY, params):
+    for what, its_kind in fetch_all("default", _CONFLICTS, params):
         if what == "name":
             raise already_exists(its_kind, kind, identifier)
         raise AlreadyExists(f"A {kind} with UUID {client_uuid} already exists in this warehouse")
     return warehouse
 
 
-_IN_THE_WAY = """
+_CONFLICTS = """
 SELECT 'name', kind FROM catalog_tabular WHERE namespace_id = %s AND name_key = %s AND deleted_at IS NULL
 UNION ALL
 SELECT 'uuid', kind FROM catalog_tabular WHERE warehouse_id = %s AND uuid = %s
@@ -187,16 +188,16 @@ SELECT 'uuid', kind FROM catalog_tabular WHERE warehouse_id = %s AND uuid = %s
 def _replace_existing(
     actor: Actor, warehouse: Warehouse, replaced: CurrentTabular, namespace_id: UUID, identifier: Identifier
 ) -> None:
-    """Delete the rows of `replaced` unless somebody renamed it just now: then it is not in the way."""
+    """Delete the rows of `replaced`, unless it was renamed concurrently: then it no longer has the name."""
     named = [namespace_id, identifier.name_key]
     row = lock_row(Tabular, "namespace_id = %s AND name_key = %s AND deleted_at IS NULL", named, mode="UPDATE")
     if row is None or row.pk != replaced.id:
         return
     if row.protected:
         raise Protected(f"{noun(row.kind)} is protected: {identifier}")
-    ended = retire([row], purge=False)
+    retired = retire([row], purge=False)
     levels = [*identifier.levels, identifier.name]
-    audit_drop(ended, row, actor=actor, project=warehouse.project_id, levels=levels)
+    audit_drop(retired, row, actor=actor, project=warehouse.project_id, levels=levels)
 
 
 def insert_row(
@@ -211,18 +212,18 @@ def insert_row(
     location: str,
     metadata_location: str,
 ) -> None:
-    """The row that every kind has, and what its rights hang on, with those of its owner; under `lock_name`'s locks.
+    """Insert the row that every kind has, its securable and the grant of its owner, under the locks of `lock_name`.
 
-    `location` is the compared form. Raises `LocationAlreadyTaken`.
+    `location` is in compared form. Raises `LocationAlreadyTaken`.
     """
     take_location(actor=actor, warehouse=warehouse, location=location, owner=tabular_id)
-    made_at = now()
+    created_at = now()
     names = [identifier.name, identifier.name_key]
     row = [tabular_id, warehouse.pk, namespace_id, kind.value, client_uuid, *names, location, metadata_location]
-    execute(_INSERT, [*row, False, made_at, made_at])
+    execute(_INSERT, [*row, False, created_at, created_at])
     securable = Securable.Type(kind.value)
     add_securable(securable, tabular_id, parent=ObjectRef(Securable.Type.NAMESPACE, namespace_id))
-    _tell_of_owner(
+    _audit_owner(
         grant_creator(actor, OWNERSHIP, ObjectRef(securable, tabular_id)),
         actor=actor,
         ref=ObjectRef(securable, tabular_id),
@@ -232,7 +233,7 @@ def insert_row(
     )
 
 
-def _tell_of_owner(
+def _audit_owner(
     granted: dict[str, str],
     *,
     actor: Actor,
@@ -241,7 +242,7 @@ def _tell_of_owner(
     identifier: Identifier,
     client_uuid: UUID,
 ) -> None:
-    """To the audit trail, as of every grant: a making has no row of its own."""
+    """Audit the owner's grant, as every grant; creations have no audit row of their own."""
     if granted:
         record(
             Event.GRANT_CREATED, actor=actor, subject=ref.id, object_type=ref.type.value, project=warehouse.project_id,
@@ -259,7 +260,7 @@ _INSERT_DOCUMENT = "INSERT INTO catalog_tabularmetadata (tabular_id, document) V
 
 
 def _client_uuid(new: NewTabular) -> UUID:
-    """The UUID that clients know it by."""
+    """The UUID that clients see. Raises `BadRequest` when the metadata has an invalid one."""
     field = f"{new.kind}-uuid"
     client_uuid = parse_id(str(new.metadata[field]))
     if client_uuid is None:
@@ -267,9 +268,9 @@ def _client_uuid(new: NewTabular) -> UUID:
     return client_uuid
 
 
-def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID, places: list[str]) -> None:
+def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID, locations: list[str]) -> None:
     warehouse = lock_name(new.actor, new.target, new.namespace_id, new.kind, client_uuid, replaced=new.replaced)
-    location, *beside = places
+    location, *further = locations
     insert_row(
         new.actor,
         warehouse,
@@ -281,9 +282,9 @@ def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID, places: l
         location=location,
         metadata_location=new.metadata_location,
     )
-    for place in beside:
-        require_free_location(warehouse=warehouse, location=place, owner=tabular_id)
-    claim(warehouse=warehouse, owner=tabular_id, locations=beside)
+    for each in further:
+        require_free_location(warehouse=warehouse, location=each, owner=tabular_id)
+    claim(warehouse=warehouse, owner=tabular_id, locations=further)
     execute(_INSERT_DOCUMENT, [tabular_id, inline_or_none(new.document, new.kind) if new.is_verbatim else new.document])
     snapshots = new.metadata.get("snapshots") or ()
     if snapshots:
@@ -291,16 +292,16 @@ def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID, places: l
         Snapshot.objects.bulk_create(rows, batch_size=500)
 
 
-def _places(new: NewTabular, *, base: str) -> list[str]:
-    """What it holds, in compared form: its location, then what it needs beside it.
+def _locations(new: NewTabular, *, base: str) -> list[str]:
+    """All locations that the tabular claims, in compared form: its own location first.
 
-    That is the folder of its metadata files, and the file that it was registered from, where they lie elsewhere.
+    The others are the folder of its metadata files and the file that it is registered from, if they are outside of it.
     """
-    places = [location_inside(new.metadata["location"], base=base)]
+    locations = [location_inside(new.metadata["location"], base=base)]
     outside = folder_outside(new.metadata, base=base)
     if outside is not None:
-        places.append(outside)
+        locations.append(outside)
     file = location_inside(new.metadata_location, base=base)
-    if not any(file.startswith(f"{place}/") for place in places):
-        places.append(file)
-    return places
+    if not any(file.startswith(f"{location}/") for location in locations):
+        locations.append(file)
+    return locations

@@ -18,7 +18,7 @@ from catalog.models import LocationClaim, Tabular
 from catalog.selectors.tables.load import Loaded
 from catalog.selectors.tables.targets import CurrentTabular, Target, find_target
 from catalog.services.idempotency import IdempotencyKey
-from catalog.services.locations.claims import NOBODY, require_unreserved, require_valid_locations
+from catalog.services.locations.claims import NO_OWNER, require_unreserved, require_valid_locations
 from catalog.services.tables.create import require_format_version
 from catalog.services.tables.create_view import require_may_name_owners
 from catalog.services.tables.insert import NewTabular, insert_tabular
@@ -95,7 +95,7 @@ def read_registered(
     """
     base = target.warehouse_location
     file = new_location_inside(metadata_location, base=base, storage_profile=target.storage.profile)
-    require_unreserved(target, [file], owner=NOBODY if target.current is None else target.current.id)
+    require_unreserved(target, [file], owner=NO_OWNER if target.current is None else target.current.id)
     limit = settings.ICEKEEPER.metadata_file_limit
     found = decode(store_for(target.storage).get(str(metadata_location), limit=limit), limit=limit)
     document = read_json(found)

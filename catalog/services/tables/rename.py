@@ -53,9 +53,9 @@ def rename_tabular(
     if namespace_id != tabular.namespace_id:
         ref = ObjectRef(Securable.Type(kind.value), tabular.id)
         step = _Step(actor, ref, tabular.namespace_id, namespace_id, no_such_tabular(kind, source))
-        stamp = permission_epoch.current()
+        epoch = permission_epoch.current()
         _require_nothing_gained(step)
-        permission_recheck.record(_look_for_gains, (step, stamp))
+        permission_recheck.record(_look_for_gains, (step, epoch))
     if goal.current is not None and goal.current.id != tabular.id:
         raise _name_taken(goal.current.kind, kind, source, destination)
     try:
@@ -110,11 +110,11 @@ def _require_nothing_gained(step: _Step) -> None:
 
 def _look_for_gains(steps: list[tuple[_Step, int]]) -> None:
     """Once more if rights have changed: what is gained may be more by now. What is gone is not judged."""
-    stamp = permission_epoch.current()
+    epoch = permission_epoch.current()
     for step, seen in steps:
-        if seen != stamp and all(are_registered([step.ref])):
+        if seen != epoch and all(are_registered([step.ref])):
             _require_nothing_gained(step)
-    steps[:] = [(step, stamp) for step, _ in steps]
+    steps[:] = [(step, epoch) for step, _ in steps]
 
 
 def _name_taken(found: str, kind: Tabular.Kind, source: Identifier, destination: Identifier) -> AlreadyExists:

@@ -11,12 +11,12 @@ from django.core import signing
 
 from catalog.identifiers import Levels, path_key
 from catalog.models import LocationClaim, Tabular
-from catalog.selectors.staged_locations import StagedPlace
+from catalog.selectors.staged_locations import StagedLocation
 from catalog.selectors.tables.load import StagedTable
 from catalog.selectors.tables.targets import Target
 from catalog.selectors.warehouses import require_on_warehouse
 from catalog.services.idempotency import IdempotencyKey, store_response
-from catalog.services.locations.claims import NOBODY, is_foreseeable, is_in_own_folder, lock_warehouse, take_location
+from catalog.services.locations.claims import NO_OWNER, is_foreseeable, is_in_own_folder, lock_warehouse, take_location
 from catalog.services.tables.insert import lock_name, translate_integrity_errors
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.batches import delete_in_batches
@@ -41,29 +41,29 @@ def reserve_staged_location(
     staged: StagedTable,
     idempotency_key: IdempotencyKey | None,
 ) -> None:
-    """Let nobody but `actor` make anything at, above or below the location in `metadata`, and keep the outcome.
+    """Reserve the location in `metadata`, with all above and below it, for `actor`, and store the response.
 
-    For as long as a query may write before it commits, and what is lent at its last moment is good; again from now on
-    when `actor` has it already. The name stays free. Raises as `lock_name`, `require_own_folder` and `take_location`.
+    The reservation lasts for the ticket's lifetime and that of credentials vended at its end; it restarts when `actor`
+    already has it. The name is not reserved. Raises as `lock_name`, `require_own_folder` and `take_location`.
     """
     location = location_inside(metadata["location"], base=target.warehouse_location)
-    held_for = GOOD_FOR + max_credential_lifetime(target.storage.profile)
+    reserved_for = TICKET_LIFETIME + max_credential_lifetime(target.storage.profile)
     with translate_integrity_errors(Tabular.Kind.TABLE, target.identifier), write_transaction():
         table_uuid = UUID(metadata["table-uuid"])
         warehouse = lock_name(actor, target, namespace_id, Tabular.Kind.TABLE, table_uuid)
-        require_own_folder(target, metadata)  # again, now that no namespace can come
-        take_location(actor=actor, warehouse=warehouse, location=location, owner=NOBODY)
+        require_own_folder(target, metadata)  # again, as no namespace can be created now
+        take_location(actor=actor, warehouse=warehouse, location=location, owner=NO_OWNER)
         LocationClaim.objects.create(
-            warehouse_id=warehouse.pk, staged_by=actor.name, location=location, expires_at=now() + held_for
+            warehouse_id=warehouse.pk, staged_by=actor.name, location=location, expires_at=now() + reserved_for
         )
         store_response(idempotency_key, staged)
 
 
 def require_own_folder(target: Target, metadata: dict[str, Any]) -> None:
-    """Raises `InvalidLocation` when a table is to be staged in the way of what others make by default.
+    """Raises `InvalidLocation` when a staged table would block default locations of other tables.
 
-    It is if it lies at or above the folder of any namespace, or in the folder of another one than its own. Nobody sees
-    what is staged, and it would keep them from there.
+    It would if its location is at or above the folder of any namespace, or in the folder of another namespace. Staged
+    tables are hidden, so their reservations would be a surprise to other clients.
     """
     location = metadata["location"]
     if is_foreseeable(location, UUID(metadata["table-uuid"])) and not is_in_own_folder(target, location):
@@ -81,11 +81,12 @@ RETURNING staged_by, expires_at
 """
 
 
-def release_staged_place(*, actor: Actor, warehouse_id: UUID, location: str) -> list[StagedPlace]:
-    """End the holds of exactly `location`, in any spelling of it, whoever has them; returns those that were ended.
+def release_staged_location(*, actor: Actor, warehouse_id: UUID, location: str) -> list[StagedLocation]:
+    """Delete all reservations of exactly `location`, in any spelling, and return them.
 
-    What was lent there is good to its end: until then whoever staged a table there may write beside who comes next.
-    Raises `NoSuchWarehouse`, `Forbidden`, and `InvalidLocation` for what does not lie in the warehouse.
+    Credentials that were vended for the location stay valid until they expire: until then, the client that staged a
+    table there can still write to it. Raises `NoSuchWarehouse`, `Forbidden`, and `InvalidLocation` for a location
+    outside of the warehouse.
     """
     require_on_warehouse(actor, warehouse_id, Can.UPDATE_STORAGE)
     with write_transaction():
@@ -94,36 +95,36 @@ def release_staged_place(*, actor: Actor, warehouse_id: UUID, location: str) -> 
             raise no_such_warehouse(warehouse_id)
         compared = location_inside(location, base=warehouse.location)
         rows = fetch_all("default", _RELEASE, [warehouse_id, compared, now()])
-        ended = [StagedPlace(compared, staged_by, as_datetime(expires_at)) for staged_by, expires_at in sorted(rows)]
-        for place in ended:
+        released = [StagedLocation(compared, staged_by, as_datetime(until)) for staged_by, until in sorted(rows)]
+        for staged in released:
             record(
-                Event.STAGED_PLACE_RELEASED, actor=actor, subject=warehouse_id, project=warehouse.project_id,
-                object_type=Securable.Type.WAREHOUSE.value, location=compared, staged_by=place.staged_by,
-                until=place.expires_at,
+                Event.STAGED_LOCATION_RELEASED, actor=actor, subject=warehouse_id, project=warehouse.project_id,
+                object_type=Securable.Type.WAREHOUSE.value, location=compared, staged_by=staged.staged_by,
+                until=staged.expires_at,
             )  # fmt: skip
-    return ended
+    return released
 
 
 def delete_old_claims(*, actor: Actor) -> int:
-    """Let go of the places of tables that were staged and not made in time; returns how many."""
+    """Delete expired reservations of staged tables that were never created; return their number."""
     return delete_in_batches(LocationClaim.objects.filter(expires_at__lte=now()))
 
 
-GOOD_FOR: Final = timedelta(days=1)
-"""The longest that a query may write to a table before it commits."""
+TICKET_LIFETIME: Final = timedelta(days=1)
+"""How long a query may write to a staged table before it commits."""
 
 _SALT: Final = "icekeeper.staged-table"
 
 
 class InvalidStagingTicket(BadRequest):
-    """It ended, or was never handed out by this server."""
+    """The ticket expired, or was not issued by this server."""
 
     wire_type = "InvalidStagingTicket"
 
 
 @dataclass(frozen=True, slots=True)
 class StagingTicket:
-    """`location` is as the client was told it, without a slash at its end."""
+    """A signed reference to a staged table. `location` is spelled as in the response, without a final slash."""
 
     actor_name: str
     warehouse_id: UUID
@@ -138,7 +139,7 @@ class StagingTicket:
     def read(cls, text: str) -> Self:
         """Raises `InvalidStagingTicket`."""
         try:
-            name, warehouse, namespace, location = signing.loads(text, salt=_SALT, max_age=GOOD_FOR)
+            name, warehouse, namespace, location = signing.loads(text, salt=_SALT, max_age=TICKET_LIFETIME)
         except signing.BadSignature:
             raise InvalidStagingTicket("This address is no longer good for a table that was staged") from None
         return cls(name, UUID(warehouse), namespace, location)

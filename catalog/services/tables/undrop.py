@@ -26,7 +26,7 @@ from tenancy.authz.permissions import check_permissions, recheck_before_write
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 
-MOST_TARGETS = 1_000
+MAX_TARGETS = 1_000
 """Of one call."""
 
 Named = tuple[Tabular.Kind, UUID]
@@ -41,8 +41,8 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
     `TabularHasRunningExpiration` (409) while one of them is just being deleted for good.
     """
     wanted = list(dict.fromkeys(targets))
-    if len(wanted) > MOST_TARGETS:
-        raise BadRequest(f"targets: more than {MOST_TARGETS} at once")
+    if len(wanted) > MAX_TARGETS:
+        raise BadRequest(f"targets: more than {MAX_TARGETS} at once")
     # Asked before anything is locked, so that nobody waits for who may not.
     require_on_warehouse(actor, warehouse_id, Can.USE)
     allowed = _require_each(actor, warehouse_id, wanted)
@@ -102,7 +102,7 @@ def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> 
         for kind, uuid in wanted
         if (kind.value, uuid) in own_ids
     }
-    stamp = permission_epoch.current()
+    epoch = permission_epoch.current()
     questions = [(action, ref) for ref in refs.values() for action in (Can.UNDROP, SEEN_BY[ref.type])]
     answers = dict(zip(questions, check_permissions(actor, questions), strict=True))
     for kind, uuid in wanted:
@@ -114,7 +114,7 @@ def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> 
             raise deny_as_missing(actor, Can.UNDROP, ref, missing)
         if not answers[Can.UNDROP, ref]:
             raise action_forbidden(actor, Can.UNDROP, ref, missing)
-        recheck_before_write(actor, [(Can.UNDROP, ref)], stamp, missing)
+        recheck_before_write(actor, [(Can.UNDROP, ref)], epoch, missing)
     return sorted(own_ids[kind.value, uuid] for kind, uuid in wanted)
 
 

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from catalog.models import Tabular
 from catalog.selectors.protection import Protection
 from catalog.selectors.tables.search import FoundTabular
-from catalog.services.tables.undrop import MOST_TARGETS
+from catalog.services.tables.undrop import MAX_TARGETS
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
 from icekeeper.kernel.ids import parse_id
@@ -55,7 +55,7 @@ class ListDeletedTabularsResponse(ResponseSerializer):
 class UndropTabularsRequest(KebabSerializer):
     targets = serializers.ListField(
         child=TabularIdentUuid(),
-        max_length=MOST_TARGETS,
+        max_length=MAX_TARGETS,
         help_text="The tables and views to restore; those that are not dropped do not change",
     )
 

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.errors import no_such_object
-from catalog.selectors.tagged_objects import TagPlace, list_column_tags_for, list_tag_attachments_for, list_tags_for
+from catalog.selectors.tagged_objects import TagTargetKey, list_column_tags_for, list_tag_attachments_for, list_tags_for
 from catalog.services.tags import attach_tag, detach_tag
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import listing_key
@@ -115,28 +115,28 @@ class TagViewSet(ManagementViewSet):
     schema = OperationsByType(describe_tags)  # type: ignore[assignment]  # it depends on the route
 
     @property
-    def target(self) -> TagPlace:
+    def target(self) -> TagTargetKey:
         warehouse_id, kind = self.warehouse_id, self.securable_type
         has_column = "column_name" in self.kwargs
         object_id = warehouse_id
         if kind is not Securable.Type.WAREHOUSE:
             object_id = self.path_id("object_id", lambda text: no_such_object(kind.value, text))
-        return TagPlace(warehouse_id, kind, object_id, self.path_text("column_name") if has_column else None)
+        return TagTargetKey(warehouse_id, kind, object_id, self.path_text("column_name") if has_column else None)
 
     def list(self, request: Request, **path: str) -> Response:
         target = self.target
-        tags = list_tags_for(actor=self.actor, project=self.project(), place=target, effective=self.flag("effective"))
+        tags = list_tags_for(actor=self.actor, project=self.project(), key=target, effective=self.flag("effective"))
         return self.respond(TagListResponse, {"tags": tags}, warehouse_id=target.warehouse_id)
 
     def update(self, request: Request, **path: str) -> Response:
         value = self.body(SetTagRequest).get("value")
         name = self.path_text("tag_name")
-        applied = attach_tag(actor=self.actor, project=self.project(), place=self.target, name=name, value=value)
+        applied = attach_tag(actor=self.actor, project=self.project(), key=self.target, name=name, value=value)
         return self.respond(AppliedTagResponse, applied, value=value)
 
     def destroy(self, request: Request, **path: str) -> Response:
         name = self.path_text("tag_name")
-        detach_tag(actor=self.actor, project=self.project(), place=self.target, name=name)
+        detach_tag(actor=self.actor, project=self.project(), key=self.target, name=name)
         return Response(status=204)
 
 

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from catalog.selectors.staged_locations import StagedPlace, list_staged_places_for
-from catalog.services.tables.staging import release_staged_place
+from catalog.selectors.staged_locations import StagedLocation, list_staged_locations_for
+from catalog.services.tables.staging import release_staged_location
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
 from management.selectors.cli_lookup import resolve_project, resolve_warehouse
@@ -49,7 +49,7 @@ class Command(BaseCommand):
             raise CommandError(error.message) from None
 
     def _list(self, warehouse_id: UUID, *, is_json: bool) -> None:
-        reservations = list_staged_places_for(actor=INTERNAL, warehouse_id=warehouse_id)
+        reservations = list_staged_locations_for(actor=INTERNAL, warehouse_id=warehouse_id)
         if not is_json:
             self.stdout.write("\t".join(COLUMNS))
         for reservation in reservations:
@@ -57,7 +57,7 @@ class Command(BaseCommand):
             self.stdout.write(_json(reservation) if is_json else "\t".join(cells))
 
     def _release(self, warehouse_id: UUID, location: str, *, is_json: bool) -> None:
-        released = release_staged_place(actor=INTERNAL, warehouse_id=warehouse_id, location=location)
+        released = release_staged_location(actor=INTERNAL, warehouse_id=warehouse_id, location=location)
         if not released:
             raise CommandError(f"{_escape(location)} is not reserved: nothing was released")
         for reservation in released:
@@ -79,11 +79,11 @@ def _unescape(text: str) -> str:
     return _ESCAPED.sub(lambda matched: chr(int(matched[1] or matched[2], 16)), text)
 
 
-def _expiry(reservation: StagedPlace) -> str:
+def _expiry(reservation: StagedLocation) -> str:
     return f"{reservation.expires_at:%Y-%m-%d %H:%M} UTC"
 
 
-def _json(reservation: StagedPlace) -> str:
+def _json(reservation: StagedLocation) -> str:
     content = {
         "location": reservation.location,
         "staged-by": reservation.staged_by,

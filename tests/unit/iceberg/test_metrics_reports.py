@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from catalog.iceberg.metrics_reports import FIGURES, LARGEST_FIGURE, LARGEST_REPORT, read_metrics_report
+from catalog.iceberg.metrics_reports import FIGURES, MAX_FIGURE, MAX_REPORT_BYTES, read_metrics_report
 from icekeeper.kernel.errors.types import BadRequest, BodyTooLarge
 from icekeeper.kernel.json.strict import read_json, write_json
 from tests.catalog_fixtures import COMMIT_REPORT, SCAN_REPORT
@@ -74,7 +74,7 @@ def test_durations_are_counted_in_microseconds(unit: str, microseconds: int) -> 
     ("metric", "figure", "value", "counted"),
     [
         ("result-data-files", "result_data_files", -1, 0),
-        ("result-data-files", "result_data_files", 2**63 - 1, LARGEST_FIGURE),
+        ("result-data-files", "result_data_files", 2**63 - 1, MAX_FIGURE),
         ("total-file-size-bytes", "result_data_bytes", 10, 10),
         ("dvs", "result_deletion_vectors", 3, 3),
     ],
@@ -89,7 +89,7 @@ def test_a_figure_is_possible_whatever_was_reported(metric: str, figure: str, va
 def test_a_duration_beyond_64_bits_is_the_largest() -> None:
     timer = {"count": 1, "time-unit": "days", "total-duration": 2**63 - 1}
     report = read_metrics_report(changed(COMMIT_REPORT, "metrics/total-duration", timer))
-    assert report.figures["commit_us"] == LARGEST_FIGURE
+    assert report.figures["commit_us"] == MAX_FIGURE
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_commit_needs_its_fields(name: str) -> None:
 
 
 def test_a_report_is_bounded_in_size_and_depth() -> None:
-    room = LARGEST_REPORT - len(write_json(SCAN_REPORT | {"more": ""}))
+    room = MAX_REPORT_BYTES - len(write_json(SCAN_REPORT | {"more": ""}))
     read_metrics_report(SCAN_REPORT | {"more": "x" * room})
     with pytest.raises(BodyTooLarge, match="1048576 bytes"):
         read_metrics_report(SCAN_REPORT | {"more": "x" * (room + 1)})
