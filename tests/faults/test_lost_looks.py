@@ -57,7 +57,7 @@ def test_a_commit_is_to_be_tried_again_and_leaves_no_file(
         raise lost()
 
     with monkeypatch.context() as patched:
-        patched.setattr(permission_recheck, "look_again", look_and_lose)
+        patched.setattr(permission_recheck, "recheck", look_and_lose)
         answer = act(catalog, made)
     assert answer.refused(409, "CommitFailedException", "nothing was committed, try again")
     assert seen == [True], "it looks once, when the files are there"

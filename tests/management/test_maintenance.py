@@ -82,6 +82,13 @@ def changing_operations() -> list[tuple[str, str]]:
     )
 
 
+def changes_nothing(path: str) -> bool:
+    """Whether the view declares that its POST reads."""
+    view: Any = resolve(path).func
+    action = getattr(view, "actions", {}).get("post")
+    return view.cls.posts_read or action in getattr(view.cls, "reading_actions", ())
+
+
 def test_every_change_is_refused_and_every_read_answered(
     catalog: ApiClient, make_table: Callable[..., Any], everything: Callable[[], Fingerprint], close: Callable[[], None]
 ) -> None:
@@ -91,7 +98,7 @@ def test_every_change_is_refused_and_every_read_answered(
     reading = set()
     for method, path in changing_operations():
         answer = call(method, path, body=b"{}", headers={"idempotency-key": str(new_id())})
-        if method == "POST" and getattr(resolve(path).func, "cls").posts_read:  # noqa: B009
+        if method == "POST" and changes_nothing(path):
             reading.add(path)
             assert answer.status != 503, answer.body
         else:
@@ -294,7 +301,7 @@ def test_servers_and_workers_follow_the_switch_and_remember_it(server: CatalogSe
         assert "is on; every" in server.manage("maintenance", "on")
         until(lambda: statuses(server, {"namespace": ["b"]}) == {503})
         assert requests.get(f"{server.base_url}/health", timeout=30).json()["maintenance_mode"] == "read-only"
-        switched = [line for line in server.log_lines("icekeeper.maintenance") if "is on; every" in line["message"]]
+        switched = [line for line in server.log_lines("icekeeper.maintenance") if "switched on" in line["message"]]
         assert {line["level"] for line in switched} == {"WARNING"}
         until(lambda: len(server.log_lines("icekeeper.maintenance")) >= 3)  # two servers, one worker
         server.stop()

@@ -302,7 +302,7 @@ def test_what_cannot_be_moved_stays(in_fake: FakeVault, monkeypatch: pytest.Monk
         run("move_secrets")
     assert bytes(Secret.objects.get().ciphertext) == b"broken"
     Secret.objects.update(ciphertext=good)
-    with in_fake.relay.refusing(), pytest.raises(CommandError, match="Vault does not answer"):
+    with in_fake.relay.refusing(), pytest.raises(CommandError, match="Vault does not respond"):
         run("move_secrets")
     assert Secret.objects.count() == 1
 

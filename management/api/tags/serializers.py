@@ -23,13 +23,13 @@ IN_SCOPE = "Types of objects that the tag may be attached to"
 class TagDefinitionResponse(ResponseSerializer):
     id = serializers.UUIDField(source="pk")
     name = Text()
-    description = Text(required=False, help_text="Absent when there is none")
     scope = serializers.ListField(child=serializers.ChoiceField(SCOPES), help_text=IN_SCOPE)
     value_kind = serializers.ChoiceField(TagDefinition.ValueKind.values)
+    created_at = serializers.DateTimeField()
     allowed_values = serializers.ListField(
         child=Text(), required=False, help_text="Of an enumerated definition; absent in listings"
     )
-    created_at = serializers.DateTimeField()
+    description = Text(required=False, help_text="Absent when there is none")
     updated_at = serializers.DateTimeField(required=False, help_text="Absent when the definition was never updated")
 
     def render_allowed_values(self, definition: TagDefinition) -> list[str] | None:
