@@ -9,7 +9,7 @@ from uuid import UUID
 from catalog.objects.addresses import TABULARS
 from catalog.objects.names import client_uuids
 from icekeeper.kernel.ids import parse_id
-from tenancy.audit.document import document_of
+from tenancy.audit.document import record_document
 from tenancy.audit.entries import canonical_text
 from tenancy.models import AuditRecord
 
@@ -23,7 +23,7 @@ def audit_documents(records: Sequence[AuditRecord]) -> list[dict[str, Any]]:
     known = client_uuids({each for each in own_ids if each is not None})
     uuids = [None if each is None else known.get(each) for each in own_ids]
     return [
-        document_of(record) | {"object-uuid": None if uuid is None else str(uuid)}
+        record_document(record) | {"object-uuid": None if uuid is None else str(uuid)}
         for record, uuid in zip(records, uuids, strict=True)
     ]
 

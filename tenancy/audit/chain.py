@@ -1,8 +1,8 @@
-"""The hash chain: each sealed row covers its content and the hash of the row before.
+"""Hash chain of the audit trail: each sealed record covers its content and the hash of the record before it.
 
-Rows are written unsealed, each in its own transaction, so that no write waits for another. A moment later they are
-sealed, by one process at a time, in the order in which they became visible: a row whose transaction was long comes
-later in the chain, not into the middle of what was sealed already.
+Records are written unsealed in their own transactions, so that writers do not wait for each other. One process at a
+time seals them afterwards, in the order in which they became visible: a record of a long transaction is appended, never
+inserted between sealed ones.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from django.conf import settings
 from icekeeper.kernel.db.sql import execute
 from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.actor import Actor
-from tenancy.audit.document import hash_of
+from tenancy.audit.document import record_hash
 from tenancy.models import AuditChain, AuditRecord
 
 logger = logging.getLogger("icekeeper.audit")
 
 BATCH: Final = 200
-"""Rows that are sealed in one transaction: nobody waits long for SQLite's one writer."""
+"""Records sealed in one transaction; it is short because SQLite allows one writer at a time."""
 
 HEADS_EVERY_SECONDS: Final = 60.0
 
 _SEAL: Final = "UPDATE tenancy_auditrecord SET position = %s, previous_hash = %s, hash = %s WHERE id = %s"
 
 
-class _Heads:
-    """When this process last told the log where the chain ends."""
+class _HeadLog:
+    """Logs the head of the chain, at most once in `HEADS_EVERY_SECONDS` for each process."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -45,38 +45,38 @@ class _Heads:
         logger.info("audit.sealed", extra={"position": chain.position, "hash": chain.hash})
 
 
-_heads: Final = _Heads()
+_head_log: Final = _HeadLog()
 
 
 def seal_records(*, actor: Actor, batch: int = BATCH) -> int:
-    """Seal the rows that are there; how many this call has sealed. Nothing while somebody else does it."""
+    """Seal all unsealed records and return their number; 0 while another process seals."""
     sealed = 0
     while AuditRecord.objects.unsealed().exists():
-        count = _seal_some(batch)
+        count = _seal_batch(batch)
         sealed += count
         if count < batch:
             break
     return sealed
 
 
-def append(chain: AuditChain, row: AuditRecord) -> None:
-    """Make `row` the last of the chain, which the caller has locked; both are the caller's to save."""
+def append_to_chain(chain: AuditChain, row: AuditRecord) -> None:
+    """Append `row` to the chain without saving either; the caller locks the chain and saves both."""
     chain.position += 1
     row.position, row.previous_hash = chain.position, chain.hash
-    row.hash = chain.hash = hash_of(row, chain.hash)
+    row.hash = chain.hash = record_hash(row, chain.hash)
 
 
-def _seal_some(batch: int) -> int:
+def _seal_batch(batch: int) -> int:
     with write_transaction():
         chain = AuditChain.objects.select_for_update(skip_locked=True).first()
-        if chain is None:  # locked
+        if chain is None:  # another process seals
             return 0
         rows = list(AuditRecord.objects.unsealed().order_by("at", "id")[:batch])
         for row in rows:
-            append(chain, row)
+            append_to_chain(chain, row)
             execute(_SEAL, [row.position, row.previous_hash, row.hash, row.id])
         if rows:
             chain.save(update_fields=["position", "hash"])
     if rows:
-        _heads.log(chain)
+        _head_log.log(chain)
     return len(rows)

@@ -1,8 +1,8 @@
-"""Rows that no transaction writes: of denials, sign-ins, uses of tokens, reads.
+"""Collects audit records that are not part of a change: denials, sign-ins, token uses and reads.
 
-A denial is written by the request that is denied, before a 401 or 403 is sent and outside of whatever was rolled back;
-the bounds below keep who is denied all the time from filling the disk. Everything else waits in memory for `flush`
-(`tenancy.audit.flusher`): sums, denials behind other responses, and rows that could not be written.
+The denied request itself writes its record, before the 401 or 403 is sent and after its transaction is rolled back; the
+limits below keep a client that is denied repeatedly from filling the disk. Everything else is kept in memory until
+`flush` (`tenancy.audit.flusher`): aggregated records, denials that the response hides, and records of failed writes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.request.context import current_context
 from icekeeper.kernel.request.deadline import deadline
 from tenancy.actor import INTERNAL
-from tenancy.audit.entries import make_entry
+from tenancy.audit.entries import build_record
 from tenancy.audit.log import Event
 from tenancy.audit.projects import set_projects
 from tenancy.audit.tallies import Tallies
@@ -33,78 +33,84 @@ from tenancy.models import AuditRecord
 logger = logging.getLogger("icekeeper.audit")
 
 INTERVAL_SECONDS: Final = 60.0
-"""Seconds in which equal denials, and equal reads, are one."""
+"""Seconds within which equal denials, and equal reads, are aggregated."""
 
 MAX_IMMEDIATE_ROWS_PER_CALLER: Final = 20
 MAX_IMMEDIATE_ROWS: Final = 120
-"""Rows that requests of one caller, and of all callers, write by themselves in an interval, in one process. Further
-ones are written by `flush`, as they are. Who has not shown who they are takes nothing of what the others have."""
+"""Records that the requests of one caller, and of all callers, write themselves in an interval and a process.
+
+`flush` writes the others, unchanged. Authenticated and unauthenticated callers have separate limits."""
 
 MAX_DENIALS_PER_CALLER: Final = 100
-"""Different denials of one caller in an interval; further ones are summed up without what they are about."""
+"""Distinct denials of one caller in an interval; further ones are aggregated without their object."""
 
 MAX_DISTINCT_DENIALS: Final = 500
 MAX_DISTINCT_USES: Final = 10_000
 MAX_UNWRITTEN: Final = 10_000
-"""Rows that wait for the database. Of more it is kept only how many occurrences they stood for."""
+"""Records kept while the database is unavailable; of further ones only the number of occurrences is kept."""
 
 MAX_WAIT_SECONDS: Final = 0.5
-"""Seconds that a request waits for SQLite's other writers before it leaves its row to `flush`."""
+"""Seconds that a request waits for other SQLite writers before it leaves its record to `flush`."""
 
 BACKOFF_SECONDS: Final = 5.0
-"""Seconds in which no request tries again after one that could not: each would wait for a database that is away."""
+"""Seconds after a failed write in which requests leave their records to `flush` without trying."""
 
 BATCH: Final = 500
 
 
-class _Bound(Enum):
-    """How much of a denial there is room for."""
+class _Handling(Enum):
+    """How a denial is recorded, depending on the limits that its caller has reached."""
 
-    AT_ONCE = auto()
-    LATER = auto()
+    IMMEDIATE = auto()
+    DEFERRED = auto()
     WITHOUT_OBJECT = auto()
 
 
 class Collector:
+    """Audit records of this process that wait for the end of their request or for `flush`."""
+
     def __init__(self) -> None:
-        self._denials = {is_known: Tallies(most_keys=MAX_DISTINCT_DENIALS) for is_known in (True, False)}
-        self._uses = Tallies(most_keys=MAX_DISTINCT_USES)
+        self._denials = {is_authenticated: Tallies(max_keys=MAX_DISTINCT_DENIALS) for is_authenticated in (True, False)}
+        self._uses = Tallies(max_keys=MAX_DISTINCT_USES)
         self._unwritten: list[AuditRecord] = []
         self._lost = 0
-        self._told: Counter[tuple[bool, str]] = Counter()
-        self._at_once: Counter[bool] = Counter()
+        self._recorded: Counter[tuple[bool, str]] = Counter()
+        self._immediate: Counter[bool] = Counter()
         self._interval_ends = 0.0
-        self._rests_until = 0.0
+        self._backoff_until = 0.0
         self._lock = Lock()
 
     def add(self, record: AuditRecord) -> None:
-        """Of a denial, say: the first of an interval is written before the request at hand is answered, if the bounds
-        allow it; its like are summed up."""
+        """Add a record: the first one of an interval is written at the end of the current request if the limits allow
+        it; equal ones are aggregated."""
         pending = current_context().audit_rows
         if pending is None:
             current_context().audit_rows = pending = []
-        denials = self._denials[_is_known(record)]
-        if denials.count(key_of(record)):
+        denials = self._denials[_is_authenticated(record)]
+        if denials.count(aggregation_key(record)):
             return
-        bound = self._bound_of(record)
-        if bound is _Bound.WITHOUT_OBJECT:
+        handling = self._limit_denial(record)
+        if handling is _Handling.WITHOUT_OBJECT:
             record = _without_object(record)
-        is_told = bound is _Bound.AT_ONCE
-        if denials.add(key_of(record), lambda: record, interval=INTERVAL_SECONDS, is_told=is_told) and is_told:
+        is_recorded = handling is _Handling.IMMEDIATE
+        if (
+            denials.add(aggregation_key(record), lambda: record, interval=INTERVAL_SECONDS, is_recorded=is_recorded)
+            and is_recorded
+        ):
             pending.append(record)
             if current_context().request_id is None and not connection.in_atomic_block:
                 self.write_pending()
 
-    def aggregate(self, key: Hashable, make: Callable[[], AuditRecord], *, interval: float = INTERVAL_SECONDS) -> None:
-        """Count something that happens often; `make` gives its row, and is called once an interval."""
-        self._uses.add(key, make, interval=interval)
+    def aggregate(self, key: Hashable, build: Callable[[], AuditRecord], *, interval: float = INTERVAL_SECONDS) -> None:
+        """Count a frequent occurrence; `build` returns its record and is called once in an interval."""
+        self._uses.add(key, build, interval=interval)
 
     def has_pending(self) -> bool:
-        """Whether anything was told of the request at hand."""
+        """Return whether the current request has added a record."""
         return current_context().audit_rows is not None
 
     def defer_denials(self) -> None:
-        """Leave the denials of the request at hand to `flush`."""
+        """Leave the denials of the current request to `flush`."""
         pending = current_context().audit_rows
         if pending is None:
             return
@@ -112,14 +118,14 @@ class Collector:
         current_context().audit_rows = [row for row in pending if row.event != Event.ACCESS_DENIED]
 
     def write_pending(self) -> None:
-        """At the end of a request, outside its transactions: write its rows; what cannot be written now waits."""
+        """Write the records of the current request, outside of its transactions; keep what cannot be written now."""
         rows = current_context().audit_rows
         if rows is None:
             return
         current_context().audit_rows = None
         if not rows:
             return
-        if is_read_only() or monotonic() < self._rests_until:
+        if is_read_only() or monotonic() < self._backoff_until:
             self._keep(rows)
             return
         try:
@@ -127,79 +133,82 @@ class Collector:
                 set_projects(rows)
                 for row in rows:
                     row.save(force_insert=True)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the answer is the request's own
-            logger.warning("an audit record waits: %s", error)
-            self._rests_until = monotonic() + BACKOFF_SECONDS
+        except Exception as error:  # noqa: BLE001 - a failed audit write must not change the response
+            logger.warning("an audit record could not be written, retrying: %s", error)
+            self._backoff_until = monotonic() + BACKOFF_SECONDS
             self._keep(rows)
 
     def flush(self, *, is_last: bool = False) -> None:
-        """Write what is due; `is_last`: everything. What cannot be written, as in maintenance mode, waits."""
+        """Write due records, with `is_last` all; keep those that cannot be written, as in maintenance mode."""
         if is_read_only():
             return
         with self._lock:
             rows, self._unwritten = self._unwritten, []
             lost, self._lost = self._lost, 0
         for tallies in (*self._denials.values(), self._uses):
-            rows += tallies.due(all_of_it=is_last)
+            rows += tallies.take_due(is_last=is_last)
         if lost:
-            rows.append(_of_lost(lost))
+            rows.append(_lost_records(lost))
         for start in range(0, len(rows), BATCH):
             self._write(rows[start : start + BATCH])
 
     def clear(self) -> None:
-        """Forget everything, in tests."""
+        """Discard everything, for tests."""
         current_context().audit_rows = None
         self.__init__()  # type: ignore[misc]
 
     def _write(self, rows: Sequence[AuditRecord]) -> None:
-        """A row may have been written before, when the database was lost while it committed: it keeps its id."""
+        """Write records; a repeated write after a commit with unknown result changes nothing, as records keep their ids."""
         try:
             with write_transaction():
                 set_projects(rows)
                 AuditRecord.objects.bulk_create(rows, ignore_conflicts=True)
         except (OperationalError, InterfaceError, CatalogError) as error:
-            logger.warning("%d audit records wait: %s", len(rows), error)
+            logger.warning("%d audit records could not be written, retrying: %s", len(rows), error)
             self._keep(rows)
         except DatabaseError as error:
-            if len(rows) > 1:  # one of them cannot be written at all
+            if len(rows) > 1:  # find the record that cannot be written
                 for row in rows:
                     self._write([row])
             else:
-                logger.error("an audit record cannot be written: %s", error)  # noqa: TRY400 - it says it all
+                logger.error("an audit record cannot be written: %s", error)  # noqa: TRY400 - the message is complete
                 self._lose(rows[0].count)
 
     def _keep(self, rows: Sequence[AuditRecord]) -> None:
         with self._lock:
-            room = max(0, MAX_UNWRITTEN - len(self._unwritten))
-            self._unwritten += rows[:room]
-        self._lose(sum(row.count for row in rows[room:]))
+            free = max(0, MAX_UNWRITTEN - len(self._unwritten))
+            self._unwritten += rows[:free]
+        self._lose(sum(row.count for row in rows[free:]))
 
     def _lose(self, count: int) -> None:
         with self._lock:
             self._lost += count
 
-    def _bound_of(self, record: AuditRecord) -> _Bound:
-        is_known, at = _is_known(record), monotonic()
-        caller = (is_known, f"{record.actor} {record.address}")
+    def _limit_denial(self, record: AuditRecord) -> _Handling:
+        is_authenticated, at = _is_authenticated(record), monotonic()
+        caller = (is_authenticated, f"{record.actor} {record.address}")
         with self._lock:
             if at >= self._interval_ends:
-                self._told.clear()
-                self._at_once.clear()
+                self._recorded.clear()
+                self._immediate.clear()
                 self._interval_ends = at + INTERVAL_SECONDS
-            if self._told[caller] >= MAX_DENIALS_PER_CALLER:
-                return _Bound.WITHOUT_OBJECT
-            self._told[caller] += 1
-            if self._told[caller] > MAX_IMMEDIATE_ROWS_PER_CALLER or self._at_once[is_known] >= MAX_IMMEDIATE_ROWS:
-                return _Bound.LATER
-            self._at_once[is_known] += 1
-            return _Bound.AT_ONCE
+            if self._recorded[caller] >= MAX_DENIALS_PER_CALLER:
+                return _Handling.WITHOUT_OBJECT
+            self._recorded[caller] += 1
+            if (
+                self._recorded[caller] > MAX_IMMEDIATE_ROWS_PER_CALLER
+                or self._immediate[is_authenticated] >= MAX_IMMEDIATE_ROWS
+            ):
+                return _Handling.DEFERRED
+            self._immediate[is_authenticated] += 1
+            return _Handling.IMMEDIATE
 
 
 collector: Final = Collector()
 
 
-def key_of(record: AuditRecord) -> Hashable:
-    """Equal for what is told as one."""
+def aggregation_key(record: AuditRecord) -> Hashable:
+    """Return a key that is equal for records that are aggregated."""
     return (
         record.event,
         record.action,
@@ -216,24 +225,25 @@ def key_of(record: AuditRecord) -> Hashable:
     )
 
 
-def _is_known(record: AuditRecord) -> bool:
-    """Whether it is of somebody who has shown who they are."""
+def _is_authenticated(record: AuditRecord) -> bool:
+    """Return whether the caller was authenticated."""
     return record.event != Event.SIGN_IN_REFUSED and record.actor != "anonymous"
 
 
 def _without_object(record: AuditRecord) -> AuditRecord:
+    """Clear object and origin in place: the record stands for several denials."""
     record.object_id = record.forwarded_for = ""
     record.details = '{"several":true}'
     return record
 
 
 def _bounded_wait() -> AbstractContextManager[None]:
-    """PostgreSQL's writers do not wait for each other."""
+    """Limit the wait for other writers on SQLite; on PostgreSQL they do not block each other."""
     return deadline(monotonic() + MAX_WAIT_SECONDS) if connection.vendor == "sqlite" else nullcontext()
 
 
-def _of_lost(count: int) -> AuditRecord:
-    row = make_entry(
+def _lost_records(count: int) -> AuditRecord:
+    row = build_record(
         Event.AUDIT_RECORDS_LOST.value,
         actor=INTERNAL,
         object_type="audit",

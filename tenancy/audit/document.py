@@ -1,4 +1,4 @@
-"""A row of the audit trail as JSON: what is told and exported of it, and what the hash is made of."""
+"""JSON form of an audit record, for responses and exports, and the hash of that form."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tenancy.audit.entries import canonical_text
 from tenancy.models import AuditRecord
 
 
-def content_of(record: AuditRecord) -> dict[str, Any]:
-    """Everything but the hashes."""
+def record_content(record: AuditRecord) -> dict[str, Any]:
+    """Return all fields of the record except the hashes."""
     return {
         "id": str(record.id),
         "position": record.position,
@@ -39,16 +39,16 @@ def content_of(record: AuditRecord) -> dict[str, Any]:
     }
 
 
-def document_of(record: AuditRecord) -> dict[str, Any]:
-    return content_of(record) | {"previous-hash": record.previous_hash or None, "hash": record.hash or None}
+def record_document(record: AuditRecord) -> dict[str, Any]:
+    return record_content(record) | {"previous-hash": record.previous_hash or None, "hash": record.hash or None}
 
 
-def hash_of(record: AuditRecord, previous_hash: str) -> str:
-    """SHA-256, in hex, of the hash before, a line feed, and the canonical form of everything but the hashes.
+def record_hash(record: AuditRecord, previous_hash: str) -> str:
+    """Return the SHA-256 (hex) of the previous hash, a line feed, and the canonical JSON of all fields but the hashes.
 
-    The canonical form has its keys in order, no spaces, and ASCII alone (`\\uXXXX` for the rest).
+    Canonical JSON has sorted keys, no spaces, and ASCII only (`\\uXXXX` for other characters).
     """
-    return sha256(f"{previous_hash}\n{canonical_text(content_of(record))}".encode()).hexdigest()
+    return sha256(f"{previous_hash}\n{canonical_text(record_content(record))}".encode()).hexdigest()
 
 
 def _time(at: datetime | None) -> str | None:
@@ -60,7 +60,7 @@ def _id(value: UUID | None) -> str | None:
 
 
 def _details(text: str) -> Any:
-    """Of a row that somebody has tampered with, whatever there is."""
+    """Parse the details; return the text itself if it is no JSON, as after manipulation of the row."""
     try:
         return json.loads(text)
     except ValueError:

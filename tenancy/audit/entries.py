@@ -1,4 +1,4 @@
-"""What goes into a row of the audit trail, whoever sent it: bounded texts that every database takes, and no secrets."""
+"""Builds audit records: texts of limited length that every database accepts, without secrets."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tenancy.instance_admins import is_instance_admin
 from tenancy.models import AuditRecord
 
 MAX_DETAILS_LENGTH: Final = 262_144
-"""Characters of the JSON text, more than any change makes; of a longer one the row says only how long it was."""
+"""Maximum characters of the JSON text, more than any change needs; of a longer text only the length is recorded."""
 
 Outcome = AuditRecord.Outcome
 PrivilegeSource = AuditRecord.PrivilegeSource
 
 
-def is_kept() -> bool:
-    """Whether there are rows at all."""
+def is_audit_enabled() -> bool:
+    """Return whether audit records are written at all."""
     return settings.ICEKEEPER.audit.enabled
 
 
-def make_entry(
+def build_record(
     event: str,
     *,
     actor: Actor,
@@ -40,10 +40,10 @@ def make_entry(
     project: str | None = None,
     details: Mapping[str, Any] | None = None,
 ) -> AuditRecord:
-    """A row about what happens now, in the request at hand, that is not saved yet.
+    """Return an unsaved audit record with the time and origin of the current request.
 
-    Without `privilege_source` it is what the actor is. An engine that reads with the rights of a view's owner is the
-    actor, and the owner stands in the details as `read_as`.
+    `privilege_source` defaults to that of the actor. For an engine that reads with the rights of a view's owner, the
+    engine is the actor and the details contain the owner as `read_as`.
     """
     caller = actor if actor.delegated_by is None else actor.delegated_by
     if caller is not actor:
@@ -53,50 +53,51 @@ def make_entry(
     return AuditRecord(
         at=now(),
         event=event,
-        action=bounded(action, 255),
+        action=truncate_text(action, 255),
         outcome=outcome,
-        reason=bounded(reason, 64),
-        privilege_source=source_of(actor) if privilege_source is None else privilege_source,
-        actor=bounded(name_of(caller), 255),
+        reason=truncate_text(reason, 64),
+        privilege_source=privilege_source_of(actor) if privilege_source is None else privilege_source,
+        actor=truncate_text(actor_name(caller), 255),
         assumed_role=caller.assumed_role,
         access_token_id=caller.identity.access_token_id if caller.identity is not None else None,
-        object_type=bounded(object_type, 32),
-        object_id=bounded(str(object_id), 255),
-        project_id=bounded(project or "", 128),
+        object_type=truncate_text(object_type, 32),
+        object_id=truncate_text(str(object_id), 255),
+        project_id=truncate_text(project or "", 128),
         request_id=None if request_id is None else request_id.uuid,
-        address=bounded(origin.address or "", 64),
+        address=truncate_text(origin.address or "", 64),
         forwarded_for=_forwarded_for(origin.forwarded_for),
         user_agent=_header(origin.user_agent),
-        details=canonical(details or {}),
+        details=canonical_details(details or {}),
     )
 
 
-def name_of(actor: Actor) -> str:
-    """The role that is assumed has a column of its own."""
+def actor_name(actor: Actor) -> str:
+    """Return the user id, `internal` or `anonymous`, without the assumed role, which has its own column."""
     if actor.is_internal:
         return "internal"
     return actor.user_id or "anonymous"
 
 
-def source_of(actor: Actor) -> PrivilegeSource:
+def privilege_source_of(actor: Actor) -> PrivilegeSource:
     if actor.is_internal:
         return PrivilegeSource.INTERNAL
     return PrivilegeSource.INSTANCE_ADMIN if is_instance_admin(actor) else PrivilegeSource.AUTHORIZER
 
 
-def canonical(document: Mapping[str, Any]) -> str:
-    """The one text of a JSON object: keys in order, no spaces, ASCII; what JSON has no form for, as its text."""
+def canonical_details(document: Mapping[str, Any]) -> str:
+    """Return the details as canonical JSON, or only their length above `MAX_DETAILS_LENGTH`."""
     text = canonical_text(document)
     return text if len(text) <= MAX_DETAILS_LENGTH else canonical_text({"left_out": f"{len(text)} characters"})
 
 
 def canonical_text(document: Mapping[str, Any]) -> str:
+    """Return canonical JSON: sorted keys, no spaces, ASCII; values of other types are written as text."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), default=_as_text)
 
 
-def bounded(text: str, longest: int) -> str:
-    """At most `longest` characters, without what a database refuses: NUL and halves of surrogate pairs."""
-    return text[:longest].encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
+def truncate_text(text: str, max_length: int) -> str:
+    """Truncate to `max_length` characters and replace what databases reject: NUL and lone surrogates."""
+    return text[:max_length].encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
 
 
 def _as_text(value: object) -> str:
@@ -104,12 +105,12 @@ def _as_text(value: object) -> str:
 
 
 def _forwarded_for(value: str | None) -> str:
-    """What proxies, or the client itself, say. The end is kept: the nearest proxy wrote that."""
+    """Return the end of `X-Forwarded-For`, which the nearest proxy wrote; a client can forge the beginning."""
     if value is None or not settings.ICEKEEPER.use_x_forwarded_headers:
         return ""
     return _header(value[-256:])
 
 
 def _header(value: str | None) -> str:
-    """WSGI holds the bytes of headers as latin-1."""
-    return bounded((value or "")[:256].encode("latin-1", "replace").decode("utf-8", "replace"), 256)
+    """Decode a header, whose bytes WSGI passes as latin-1, as UTF-8."""
+    return truncate_text((value or "")[:256].encode("latin-1", "replace").decode("utf-8", "replace"), 256)

@@ -1,4 +1,4 @@
-"""The thread of a server process that writes down what was summed up, and seals what was written."""
+"""Background thread that writes aggregated audit records and seals records."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ logger = logging.getLogger("icekeeper.audit")
 
 
 def start_flushing() -> Callable[[], None]:
-    """Begin, in a process that serves requests (`BACKGROUND_JOBS`); what is returned ends it, after a last write.
+    """Start the thread in a process that serves requests (`BACKGROUND_JOBS`); return a function that stops it.
 
-    In maintenance mode nothing is written.
+    Stopping writes everything that is pending. Where the settings turn on maintenance mode, no thread is started.
     """
     if settings.ICEKEEPER.maintenance_mode != "off":
         return lambda: None
@@ -39,9 +39,10 @@ def start_flushing() -> Callable[[], None]:
 
 
 def flush(*, is_last: bool = False) -> None:
+    """Write due records, with `is_last` all of them, and seal; errors are logged and retried at the next run."""
     try:
         collector.flush(is_last=is_last)
         if not is_read_only():
             seal_records(actor=INTERNAL)
-    except Exception as error:  # noqa: BLE001 - a thread that ends at the first error would write nothing any more
-        logger.warning("audit records could not be written or sealed, they wait: %s", error)
+    except Exception as error:  # noqa: BLE001 - an exception would end the thread
+        logger.warning("audit records could not be written or sealed, retrying: %s", error)

@@ -1,6 +1,6 @@
-"""Who changed what in the administration of the server: a row of the audit trail and a line of the log for each change.
+"""Records administrative changes: an audit record and a log line for each change.
 
-Never in them: tokens, credentials, mails. Commits to tables are not told of; the lines of requests name them.
+They never contain tokens, credentials or e-mail addresses. Table commits are in the access log only.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from django.conf import settings
 from django.db import transaction
 
 from tenancy.actor import Actor
-from tenancy.audit.entries import is_kept, make_entry
+from tenancy.audit.entries import build_record, is_audit_enabled
 from tenancy.audit.projects import set_projects
 
 logger = logging.getLogger("icekeeper.audit")
 
 
 class Event(StrEnum):
-    """What happened. Of a change, the word before the dot is the type of its object, unless `record` is told one."""
+    """Events. For changes, the part before the dot is the object type, unless `record` is called with another one."""
 
-    ACCESS_TOKEN_CREATED = "access-token.created"  # noqa: S105 - a name, as the two below
+    ACCESS_TOKEN_CREATED = "access-token.created"  # noqa: S105 - a name, no password
     ACCESS_TOKEN_ROTATED = "access-token.rotated"  # noqa: S105
     ACCESS_TOKEN_REVOKED = "access-token.revoked"  # noqa: S105
     USER_CREATED = "user.created"
@@ -66,7 +66,7 @@ class Event(StrEnum):
     SERVER_MAINTENANCE_SWITCHED = "server.maintenance-switched"
     SERVER_SECRETS_MOVED = "server.secrets-moved"
     SERVER_ENCRYPTION_KEY_ROTATED = "server.encryption-key-rotated"
-    # no changes: see `tenancy.audit.occurrences`
+    # occurrences, not changes: see `tenancy.audit.occurrences`
     ACCESS_DENIED = "access.denied"
     SIGN_IN_ACCEPTED = "sign-in.accepted"
     SIGN_IN_REFUSED = "sign-in.refused"
@@ -90,16 +90,16 @@ def record(
     object_type: str | None = None,
     **details: Any,
 ) -> None:
-    """Tell of a change, in the transaction that makes it: the row is committed with it or not at all.
+    """Record a change in the current transaction, so that the record is committed with the change or not at all.
 
-    The line is written when the transaction is committed. Of what is done without one, the row is written at once, by
-    itself, before this returns. `subject` is the id of what was changed and `project` that of the project that it is
-    in; where that is not given and the object has a securable, it is looked up. `details` go into row and line as they
-    are, in JSON, under their names, none of which may be one of `logging.LogRecord` ("name").
+    The log line is written after the commit. Without a transaction the record is written before this returns. `subject`
+    is the id of the changed object and `project` the id of its project, which is looked up for securables if it is not
+    given. `details` are added to the record and to the log line; their names must not be attributes of
+    `logging.LogRecord`, such as `name`.
     """
-    if is_kept():
+    if is_audit_enabled():
         kind = event.value.partition(".")[0] if object_type is None else object_type
-        row = make_entry(
+        row = build_record(
             event.value, actor=actor, object_type=kind, object_id=subject, project=project, details=details
         )
         set_projects([row])
@@ -113,6 +113,7 @@ def record(
 
 
 def write_line(event: Event, actor: Actor, fields: dict[str, Any]) -> None:
+    """Write the log line of an event, unless audit tracing is disabled."""
     if not settings.ICEKEEPER.audit.tracing.enabled:
         return
     known: dict[str, Any] = {"id": fields["id"], "by": actor.name}

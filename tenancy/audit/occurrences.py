@@ -1,7 +1,6 @@
-"""What the audit trail tells of beside changes: denials, sign-ins, uses of tokens, reads of data and of itself.
+"""Records occurrences other than changes: denials, sign-ins, token uses, reads of data and of the audit trail.
 
-None of these raises, takes part in the caller's transaction, or costs anything worth mentioning where it is switched
-off.
+None of these functions raises or takes part in the caller's transaction; disabled, they cost almost nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from django.conf import settings
 from icekeeper.kernel.request.context import current_context
 from tenancy.actor import Actor
 from tenancy.audit.collector import collector
-from tenancy.audit.entries import Outcome, PrivilegeSource, is_kept, make_entry
+from tenancy.audit.entries import Outcome, PrivilegeSource, build_record, is_audit_enabled
 from tenancy.audit.log import Event, write_line
 from tenancy.models import AuditRecord
 
@@ -32,17 +31,17 @@ def record_denial(
     project: str | None = None,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """That `actor` may not do `action` on an object. Before or after the transaction at hand is rolled back.
+    """Record that `actor` was denied `action` on an object, before or after the current transaction is rolled back.
 
-    `reason` is the true one, whatever the caller is answered: `ActionForbidden`, `CannotSeeResource`,
-    `ResourceNotFound`, `InternalAuthorizationError`, or the type of the error. In a request the row is written before
-    the answer is sent, elsewhere at once, or when no transaction is at hand any more; equal denials of one minute are
-    summed up (`tenancy.audit.collector`).
+    `reason` is the actual one, whatever the response shows: `ActionForbidden`, `CannotSeeResource`,
+    `ResourceNotFound`, `InternalAuthorizationError`, or the type of the error. In a request the record is written
+    before the response is sent; elsewhere immediately, or after the current transaction. Equal denials of one minute
+    are aggregated (`tenancy.audit.collector`).
     """
     audit = settings.ICEKEEPER.audit
     if not audit.enabled and not audit.tracing.enabled:
         return
-    _tell(
+    _record(
         Event.ACCESS_DENIED,
         actor,
         object_type,
@@ -59,8 +58,8 @@ def record_denial(
 def record_sign_in(
     *, actor: Actor, is_accepted: bool, reason: str = "", details: Mapping[str, Any] | None = None
 ) -> None:
-    """That somebody signed in, or was refused: then `actor` is whom they claim to be, if that is known."""
-    _tell(
+    """Record a sign-in; of a rejected one, `actor` is the claimed user if it is known."""
+    _record(
         Event.SIGN_IN_ACCEPTED if is_accepted else Event.SIGN_IN_REFUSED,
         actor,
         "user" if actor.user_id else "",
@@ -73,8 +72,10 @@ def record_sign_in(
 
 
 def record_token_use(actor: Actor) -> None:
-    """That a request came with a token that was accepted: the first use from an address is written within seconds, all
-    others of the interval are one row."""
+    """Record the use of an accepted token.
+
+    The first use from an address is written within seconds; further uses in the interval are one record.
+    """
     audit = settings.ICEKEEPER.audit
     if not audit.enabled:
         return
@@ -92,7 +93,7 @@ def record_read(
     object_type: str,
     object_id: object,
 ) -> None:
-    """That `actor` got at the files of a table, where `ICEKEEPER__AUDIT__READS` asks for it; one row a minute.
+    """Record access to the files of a table if `ICEKEEPER__AUDIT__READS` is set; one record a minute.
 
     `event` is `DATA_CREDENTIALS_VENDED` or `DATA_REQUEST_SIGNED`.
     """
@@ -103,19 +104,19 @@ def record_read(
     key = (event, actor, action, object_type, object_id, origin.address, origin.forwarded_for)
     collector.aggregate(
         key,
-        lambda: make_entry(event.value, actor=actor, object_type=object_type, object_id=object_id, action=action),
+        lambda: build_record(event.value, actor=actor, object_type=object_type, object_id=object_id, action=action),
     )
 
 
 def record_override(*, actor: Actor, action: str, object_type: str, object_id: object) -> None:
-    """Record that `actor` may do `action` on an object as an instance admin alone; one row a minute."""
-    if not is_kept():
+    """Record that `actor` may do `action` on an object only as an instance admin; one record a minute."""
+    if not is_audit_enabled():
         return
     origin = current_context().origin
     key = (Event.ACCESS_OVERRIDDEN, actor.user_id, action, object_type, str(object_id), origin.address)
     collector.aggregate(
         key,
-        lambda: make_entry(
+        lambda: build_record(
             Event.ACCESS_OVERRIDDEN.value,
             actor=actor,
             object_type=object_type,
@@ -135,21 +136,21 @@ def record_audit_read(
     project: str | None,
     filters: Mapping[str, Any],
 ) -> None:
-    """Who read the audit trail, and what they looked for."""
+    """Record a read of the audit trail with its filters."""
     event = Event.AUDIT_EXPORTED if is_export else Event.AUDIT_LISTED
-    _tell(event, actor, object_type, object_id, action="read_audit", project=project, details=filters)
+    _record(event, actor, object_type, object_id, action="read_audit", project=project, details=filters)
 
 
 def record_access_review(
-    *, actor: Actor, ref: tuple[str, object], project: str | None, told: Mapping[str, Any]
+    *, actor: Actor, ref: tuple[str, object], project: str | None, details: Mapping[str, Any]
 ) -> None:
-    """Who asked who has which rights, or why: on the object `ref`, where `told` names a principal of them alone."""
-    _tell(Event.ACCESS_REVIEWED, actor, *ref, action="read_grants", project=project, details=told)
+    """Record a review or explanation of rights on the object `ref`; `details` name the reviewed principal if any."""
+    _record(Event.ACCESS_REVIEWED, actor, *ref, action="read_grants", project=project, details=details)
 
 
-def _tell(event: Event, actor: Actor, object_type: str, object_id: object, **more: Any) -> None:
-    if is_kept():
-        record = make_entry(event.value, actor=actor, object_type=object_type, object_id=object_id, **more)
+def _record(event: Event, actor: Actor, object_type: str, object_id: object, **more: Any) -> None:
+    if is_audit_enabled():
+        record = build_record(event.value, actor=actor, object_type=object_type, object_id=object_id, **more)
         collector.add(record)
     fields = {"type": object_type, "id": str(object_id)} | {
         name: str(more[name]) for name in ("action", "reason", "project") if more.get(name)
@@ -158,9 +159,9 @@ def _tell(event: Event, actor: Actor, object_type: str, object_id: object, **mor
 
 
 def _token_use(actor: Actor, token_id: UUID | None) -> AuditRecord:
-    """The object is the token, where it is one of this server."""
+    """The object is the token if this server issued it, else the user."""
     is_own = token_id is not None
-    return make_entry(
+    return build_record(
         Event.TOKEN_USED.value,
         actor=actor,
         object_type="access-token" if is_own else "user",

@@ -1,4 +1,4 @@
-"""In which project the objects of rows are, so that each project's auditors find what is theirs."""
+"""Sets the project of audit records, so that the auditors of a project find its records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from tenancy.models import AuditRecord, Securable
 from tenancy.refs import securable_id
 
-INSIDE: Final = frozenset(
+PROJECT_OBJECT_TYPES: Final = frozenset(
     {
         Securable.Type.WAREHOUSE.value,
         Securable.Type.NAMESPACE.value,
@@ -19,28 +19,28 @@ INSIDE: Final = frozenset(
         Securable.Type.TAG.value,
     }
 )
-"""Types of what lies in a project."""
+"""Types of objects that belong to a project."""
 
 _PROJECT: Final = f"{Securable.Type.PROJECT.value}:"
 
 
 def set_projects(rows: Sequence[AuditRecord]) -> None:
-    """For rows that are not saved yet and do not say: one statement, or none. What is not there stays without."""
-    unplaced: dict[str, list[AuditRecord]] = {}
+    """Set the project of unsaved records that have none, with at most one statement; unknown objects keep none."""
+    unresolved: dict[str, list[AuditRecord]] = {}
     for row in rows:
         if row.project_id or not row.object_id:
             continue
         if row.object_type == Securable.Type.PROJECT.value:
             row.project_id = row.object_id[:128]
-        elif row.object_type in INSIDE:
-            unplaced.setdefault(securable_id(Securable.Type(row.object_type), row.object_id), []).append(row)
-    if not unplaced:
+        elif row.object_type in PROJECT_OBJECT_TYPES:
+            unresolved.setdefault(securable_id(Securable.Type(row.object_type), row.object_id), []).append(row)
+    if not unresolved:
         return
-    for key, path in Securable.objects.filter(pk__in=unplaced).values_list("pk", "path"):
-        for row in unplaced[key]:
+    for key, path in Securable.objects.filter(pk__in=unresolved).values_list("pk", "path"):
+        for row in unresolved[key]:
             row.project_id = _project_in(path)
 
 
 def _project_in(path: str) -> str:
-    """Of a path such as `server:…/project:sales/warehouse:…/`; no id of a project holds a slash."""
+    """Return the project id in a path such as `server:…/project:sales/warehouse:…/`; project ids contain no slash."""
     return next((part.removeprefix(_PROJECT) for part in path.split("/") if part.startswith(_PROJECT)), "")

@@ -1,7 +1,7 @@
-"""The last look at a request (`RESPONSE_HOOKS`): its audit rows are written before its response is sent.
+"""Response hook (`RESPONSE_HOOKS`) that writes the audit records of a request before its response is sent.
 
-Only denials behind a response that does not show them are written later: by the time of a response nobody can tell a
-hidden object from a missing one.
+Denials that the response hides are written later, so that its timing does not distinguish a hidden object from one that
+does not exist.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from icekeeper.kernel.errors.responses import ErrorResponse
 from icekeeper.kernel.errors.types import Forbidden, Unauthorized
 from tenancy.actor import ANONYMOUS
 from tenancy.audit.collector import collector
-from tenancy.audit.entries import bounded
+from tenancy.audit.entries import truncate_text
 from tenancy.audit.occurrences import record_denial, record_sign_in
 from tenancy.authentication_errors import GenuineTokenRejected
 
 ENDPOINT: Final = "endpoint"
-"""Type of the object of a denial that nobody told more of."""
+"""Object type of a denial that was not recorded where it was raised."""
 
 MAX_ARGUMENT_LENGTH: Final = 255
 
 SHOWN_DENIALS: Final = frozenset({Unauthorized.status, Forbidden.status})
-"""Status codes of responses that tell the caller of a denial."""
+"""Status codes of responses that show a denial to the caller."""
 
 
 def audit_response(request: HttpRequest, response: HttpResponseBase) -> None:
-    """Write the rows of the request. A 401 or 403 of which nobody has told anything is told of here."""
+    """Write the records of the request; a 401 or 403 without any record gets one here."""
     if isinstance(response, ErrorResponse) and not collector.has_pending():
-        _tell_of(request, response)
+        _record_denied_response(request, response)
     if response.status_code not in SHOWN_DENIALS:
         collector.defer_denials()
     collector.write_pending()
 
 
-def _tell_of(request: HttpRequest, answer: ErrorResponse) -> None:
-    error, actor = answer.error, request.META.get("icekeeper.actor", ANONYMOUS)
+def _record_denied_response(request: HttpRequest, response: ErrorResponse) -> None:
+    error, actor = response.error, request.META.get("icekeeper.actor", ANONYMOUS)
     if isinstance(error, GenuineTokenRejected):
         record_sign_in(actor=error.claimant, is_accepted=False, reason=error.reason)
     elif isinstance(error, Unauthorized):
@@ -55,13 +55,13 @@ def _tell_of(request: HttpRequest, answer: ErrorResponse) -> None:
 
 
 def _operation(request: HttpRequest) -> str:
-    """`GET catalog/v1/<segment:prefix>/namespaces`: the route, as paths have no bound and may hold secrets."""
+    """Return method and route: `GET catalog/v1/<segment:prefix>/namespaces`; paths may be long and secret."""
     match = request.resolver_match
     return f"{request.method} {match.route if match is not None else ''}"
 
 
 def _arguments(request: HttpRequest) -> dict[str, str]:
-    """What stood in the path for the variables of the route, each cut off at a length."""
+    """Return the path arguments of the route, each truncated."""
     match = request.resolver_match
     found = match.kwargs if match is not None else {}
-    return {name: bounded(str(value), MAX_ARGUMENT_LENGTH) for name, value in found.items()}
+    return {name: truncate_text(str(value), MAX_ARGUMENT_LENGTH) for name, value in found.items()}

@@ -1,7 +1,7 @@
-"""Old rows of the audit trail are deleted from the beginning of the chain, which goes on from the last of them.
+"""Retention of the audit trail: deletes old records from the beginning of the hash chain.
 
-Each deletion is itself a row at the end of the chain, sealed in the same transaction: without one that names it, no
-beginning but the first is believed (`tenancy.audit.verification`).
+Each deletion is recorded at the end of the chain, sealed in the same transaction: verification accepts a chain that
+begins later than at the first record only if a record of that deletion exists (`tenancy.audit.verification`).
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from django.conf import settings
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.actor import Actor
-from tenancy.audit.chain import append
-from tenancy.audit.entries import make_entry
+from tenancy.audit.chain import append_to_chain
+from tenancy.audit.entries import build_record
 from tenancy.audit.log import Event
 from tenancy.models import AuditChain, AuditRecord
 
 BATCH: Final = 500
-"""Rows of one transaction, which keeps others from sealing."""
+"""Records deleted in one transaction, during which no other process can seal."""
 
-GRACE: Final = 3600.0
-"""Seconds that old rows wait for others: each deletion leaves a row, and not every minute shall."""
+GRACE_SECONDS: Final = 3600.0
+"""Seconds by which a record must exceed its retention before a deletion starts, so that deletions are few."""
 
 
 def delete_old_records(*, actor: Actor, batch: int = BATCH) -> int:
-    """Delete the rows that are older than the settings keep them; how many there were.
+    """Delete records older than the configured retention and return their number.
 
-    The chain loses a beginning, never a row in the midst: what comes after a younger row stays until that is old, too.
-    Nothing is done before the oldest has been old for an hour. Each batch is a transaction with an
-    `audit.records-deleted` in it; nothing is done while others seal or delete.
+    Only the beginning of the chain is deleted: an old record after a younger one stays until that one is old, too.
+    Nothing is deleted before the oldest record has exceeded its retention by an hour, or while another process seals
+    or deletes. Each batch is one transaction, which also writes an `audit.records-deleted` record.
     """
-    kept = settings.ICEKEEPER.audit.retention
-    if not kept:
+    retention = settings.ICEKEEPER.audit.retention
+    if not retention:
         return 0
     deleted, at = 0, now()
-    before = at - timedelta(seconds=kept)
-    if not _is_due(before - timedelta(seconds=min(GRACE, kept))):
+    before = at - timedelta(seconds=retention)
+    if not _is_due(before - timedelta(seconds=min(GRACE_SECONDS, retention))):
         return 0
     while True:
-        count = _delete_some(actor, before, at, batch)
+        count = _delete_batch(actor, before, at, batch)
         deleted += count
         if count < batch:
             return deleted
@@ -55,7 +55,7 @@ def _is_due(before: datetime) -> bool:
     return any(at < before for at in rows.values_list("at", flat=True))
 
 
-def _delete_some(actor: Actor, before: datetime, at: datetime, batch: int) -> int:
+def _delete_batch(actor: Actor, before: datetime, at: datetime, batch: int) -> int:
     with write_transaction():
         chain = AuditChain.objects.select_for_update(skip_locked=True).first()
         if chain is None:
@@ -69,19 +69,19 @@ def _delete_some(actor: Actor, before: datetime, at: datetime, batch: int) -> in
         count, _ = old.delete()
         chain.anchor_position, chain.anchor_hash = last.position, last.hash
         newest = max(row.at for row in rows if row.at < before)
-        told = {"position": last.position, "hash": last.hash, "newest": newest}
-        row = make_entry(
-            Event.AUDIT_RECORDS_DELETED.value, actor=actor, object_type="audit", object_id="", details=told
+        details = {"position": last.position, "hash": last.hash, "newest": newest}
+        row = build_record(
+            Event.AUDIT_RECORDS_DELETED.value, actor=actor, object_type="audit", object_id="", details=details
         )
         row.count = count
-        append(chain, row)
+        append_to_chain(chain, row)
         row.save(force_insert=True)
         chain.save()
     return count
 
 
 def _last_old(rows: list[AuditRecord], before: datetime, at: datetime) -> AuditRecord | None:
-    """The end of the old beginning. A row from the future, of a clock that was wrong, does not hold up the others."""
+    """Return the last record to delete. Records from the future (a wrong clock) do not block deletion."""
     last = None
     for row in rows:
         if row.at < before:

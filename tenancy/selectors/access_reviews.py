@@ -191,7 +191,7 @@ def _of_principal(actor: Actor, project: Project, grantee: Grantee, told: dict[s
 
 def _tell(actor: Actor, ref: ObjectRef, project: Project | None, told: Mapping[str, object]) -> None:
     own_project = None if project is None else project.pk
-    record_access_review(actor=actor, ref=(ref.type.value, ref.id), project=own_project, told=told)
+    record_access_review(actor=actor, ref=(ref.type.value, ref.id), project=own_project, details=told)
 
 
 def _named_path(actor: Actor, own_ids: Sequence[str], name_objects: NameObjects) -> dict[str, NamedObject]:

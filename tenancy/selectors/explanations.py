@@ -121,7 +121,7 @@ def explain_to_operator(
 
 def _record(actor: Actor, grantee: Grantee, ref: ObjectRef, action: Can) -> None:
     told = {"principal": str(grantee), "explained": action.value}
-    record_access_review(actor=actor, ref=(ref.type.value, ref.id), project=None, told=told)
+    record_access_review(actor=actor, ref=(ref.type.value, ref.id), project=None, details=told)
 
 
 class _Teller:

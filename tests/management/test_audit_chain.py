@@ -24,7 +24,7 @@ from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.actor import INTERNAL, Actor
 from tenancy.audit import verification
 from tenancy.audit.chain import seal_records
-from tenancy.audit.document import hash_of
+from tenancy.audit.document import record_hash
 from tenancy.audit.log import Event as AuditEvent
 from tenancy.audit.log import record
 from tenancy.audit.retention import delete_old_records
@@ -116,7 +116,7 @@ def test_anybody_can_check_an_export(db: None) -> None:
 
 
 def test_heads_are_told_to_the_log(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenancy.audit.chain._heads._next", 0.0)
+    monkeypatch.setattr("tenancy.audit.chain._head_log._next", 0.0)
     with log_lines("icekeeper.audit") as lines:
         first = sealed(2)[-1]
         told = [line for line in lines.read() if line["message"] == "audit.sealed"]
@@ -145,7 +145,8 @@ def test_a_row_that_was_changed_is_found(db: None, change: dict[str, Any]) -> No
 def test_a_changed_row_that_was_hashed_anew_is_found(db: None) -> None:
     rows = sealed(5)
     rows[2].actor = "oidc~carl"
-    AuditRecord.objects.filter(pk=rows[2].pk).update(actor="oidc~carl", hash=hash_of(rows[2], rows[2].previous_hash))
+    changed_hash = record_hash(rows[2], rows[2].previous_hash)
+    AuditRecord.objects.filter(pk=rows[2].pk).update(actor="oidc~carl", hash=changed_hash)
     assert broken() == f"Row 4 ({rows[3].pk}) does not continue the row before"
 
 
@@ -174,11 +175,11 @@ def test_a_row_that_was_put_in_is_found(db: None) -> None:
     rows = sealed(3)
     forged = AuditRecord(position=4, at=now(), event="x", outcome="allowed", actor="oidc~bob")
     forged.previous_hash = rows[-1].hash
-    forged.hash = hash_of(forged, forged.previous_hash)
+    forged.hash = record_hash(forged, forged.previous_hash)
     forged.save(force_insert=True)
-    assert broken() == "Row 4 was put in behind the end of the chain, which is row 3"
+    assert broken() == "Row 4 was inserted after the end of the chain, which is row 3"
     AuditRecord.objects.filter(pk=forged.pk).update(position=-5)
-    assert broken() == "Row -5 was put in before the beginning of the chain, which is row 1"
+    assert broken() == "Row -5 was inserted before the beginning of the chain, which is row 1"
     AuditRecord.objects.filter(position__gt=1).update(position=F("position") + 10)
     AuditRecord.objects.filter(pk=forged.pk).update(position=2)
     assert broken() == f"Row 2 ({forged.pk}) does not continue the row before"
@@ -188,10 +189,10 @@ def test_an_end_that_was_cut_off_is_found(db: None) -> None:
     rows = sealed(5)
     AuditRecord.objects.filter(position__gt=3).delete()
     AuditChain.objects.update(position=3)
-    assert broken() == "The chain ends at row 3 with another hash than was noted when that was sealed"
+    assert broken() == "The chain ends at row 3 with another hash than when that row was sealed"
     AuditChain.objects.update(hash=rows[2].hash)
     verify_chain()
-    assert broken(heads=[ChainHead(5, rows[4].hash)]) == "Row 5 was noted, and the chain ends at row 3"
+    assert broken(heads=[ChainHead(5, rows[4].hash)]) == "Row 5 is a given head, but the chain ends at row 3"
 
 
 def test_who_seals_everything_anew_is_found_by_a_head_that_was_kept(db: None) -> None:
@@ -201,15 +202,15 @@ def test_who_seals_everything_anew_is_found_by_a_head_that_was_kept(db: None) ->
     AuditChain.objects.update(position=0, hash="0" * 64)
     seal_records(actor=INTERNAL)
     assert verify_chain().count == 3
-    assert broken(heads=[ChainHead(3, head.hash)]) == "Row 3 has another hash than was noted"
-    with pytest.raises(CommandError, match=r"The audit trail is broken. Row 3 has another hash than was noted"):
+    assert broken(heads=[ChainHead(3, head.hash)]) == "Row 3 has another hash than the given head"
+    with pytest.raises(CommandError, match=r"The audit trail is broken. Row 3 has another hash than the given head"):
         verify("--head", f"3:{head.hash}")
 
 
 def test_a_chain_without_its_row_is_broken(db: None) -> None:
     sealed(1)
     AuditChain.objects.all().delete()
-    assert broken() == "The row that says where the chain ends is missing"
+    assert broken() == "The row with the end of the chain is missing"
     tell()
     assert seal_records(actor=INTERNAL) == 0
 
@@ -243,7 +244,7 @@ def test_old_rows_go_and_the_chain_stays_whole(db: None, monkeypatch: pytest.Mon
     assert (found.count, found.anchor, found.head) == (7, 7, ChainHead(14, told[-1].hash))
     assert found.deleted_until == newest
     assert found.unknown_heads == [ChainHead(3, "f" * 64)]
-    assert broken(heads=[ChainHead(7, "f" * 64)]) == "Row 7 has another hash than was noted"
+    assert broken(heads=[ChainHead(7, "f" * 64)]) == "Row 7 has another hash than the given head"
     assert delete_old_records(actor=INTERNAL) == 0
     AuditRecord.objects.filter(position=8).delete()
     assert broken() == "Row 8 is missing"
@@ -296,10 +297,10 @@ def test_a_beginning_that_was_cut_off_is_found(db: None, monkeypatch: pytest.Mon
     cut = rows[7]
     AuditRecord.objects.filter(position__lte=8).delete()
     AuditChain.objects.update(anchor_position=8, anchor_hash=cut.hash)
-    assert broken() == "Rows 1 to 8 are missing, and no row tells that they were deleted for their age"
+    assert broken() == "Rows 1 to 8 are missing, and no record of their deletion by retention exists"
     AuditRecord.objects.all().delete()
     AuditChain.objects.update(anchor_position=10, anchor_hash=rows[9].hash)
-    assert broken() == "Rows 1 to 10 are missing, and no row tells that they were deleted for their age"
+    assert broken() == "Rows 1 to 10 are missing, and no record of their deletion by retention exists"
 
 
 def test_more_than_retention_has_told_of_is_found(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +315,7 @@ def test_more_than_retention_has_told_of_is_found(db: None, monkeypatch: pytest.
     AuditRecord.objects.filter(position=4).delete()
     assert broken() == "Row 4 is missing"
     AuditChain.objects.update(anchor_position=4, anchor_hash=later[0].hash)
-    assert broken() == "Rows 1 to 4 are missing, and no row tells that they were deleted for their age"
+    assert broken() == "Rows 1 to 4 are missing, and no record of their deletion by retention exists"
 
 
 def test_heads_of_deleted_rows_fail_unless_that_is_expected(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,7 +334,7 @@ def test_heads_of_deleted_rows_fail_unless_that_is_expected(db: None, monkeypatc
         f"Rows 1 to 3 were deleted after their retention period, the newest was from {old[-1].at.isoformat()}." in told
     )
     verify("--head", f"3:{old[2].hash}")
-    with pytest.raises(CommandError, match="Row 3 has another hash than was noted"):
+    with pytest.raises(CommandError, match="Row 3 has another hash than the given head"):
         verify("--head", f"3:{'f' * 64}", "--allow-deleted")
 
 

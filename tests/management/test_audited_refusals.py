@@ -23,7 +23,7 @@ from tenancy.actor import ANONYMOUS, Actor
 from tenancy.audit import collector as collecting
 from tenancy.audit import flusher
 from tenancy.audit.collector import collector
-from tenancy.audit.entries import Outcome, make_entry
+from tenancy.audit.entries import Outcome, build_record
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
 from tenancy.authn.own_tokens.oauth import ACCESS_TOKEN_TYPE, CLIENT_CREDENTIALS, TOKEN_EXCHANGE, OAuthError, grant
@@ -192,7 +192,7 @@ def test_who_is_denied_much_keeps_what_each_is_about(db: None) -> None:
 
 def test_who_has_shown_nothing_takes_no_room_from_others(db: None) -> None:
     for number in range(2000):
-        row = make_entry(
+        row = build_record(
             "sign-in.refused",
             actor=ANONYMOUS,
             object_type="",
@@ -238,7 +238,7 @@ def test_a_denial_that_cannot_be_written_now_waits(db: None, monkeypatch: pytest
     collector.flush()
     collector.flush()
     assert [row.object_id for row in rows()] == [NOWHERE_ID, REQUEST_ID]
-    monkeypatch.setattr(collector, "_rests_until", 0.0)
+    monkeypatch.setattr(collector, "_backoff_until", 0.0)
     deny(object_id="later")
     collector.write_pending()
     assert len(rows()) == 3
