@@ -158,7 +158,7 @@ class Collector:
         self.__init__()  # type: ignore[misc]
 
     def _write(self, rows: Sequence[AuditRecord]) -> None:
-        """Write records; a repeated write after a commit with unknown result changes nothing, as records keep their ids."""
+        """Write records; after a commit with unknown result they are written again, under the same ids."""
         try:
             with write_transaction():
                 set_projects(rows)
