@@ -123,9 +123,9 @@ TARGETS: dict[str, serializers.Serializer[Any] | type[serializers.Serializer[Any
 
 class TagAttachmentResponse(ResponseSerializer):
     target = PolymorphicProxySerializer("TaggedTarget", TARGETS, "type")
-    value = Text(required=False, help_text="Absent for a marker")
     source = serializers.ChoiceField(SOURCES, help_text="How the tag was attached")  # type: ignore[assignment]  # a field
     created_at = serializers.DateTimeField()
+    value = Text(required=False, help_text="Absent for a marker")
     updated_at = serializers.DateTimeField(required=False, help_text="Absent when the value was never changed")
 
     def render_target(self, attached: Attached) -> dict[str, Any]:
@@ -165,8 +165,8 @@ class SetTagRequest(KebabSerializer):
 class AppliedTagResponse(ResponseSerializer):
     tag_definition_id = serializers.UUIDField()
     name = Text()
-    value = Text(required=False, help_text="Absent for a marker")
     applied_at = serializers.DateTimeField(help_text="When the tag was attached, or its value was changed")
+    value = Text(required=False, help_text="Absent for a marker")
 
     def render_tag_definition_id(self, tag: TagAttachment) -> UUID:
         return tag.definition_id
@@ -186,8 +186,8 @@ class TargetTagResponse(ResponseSerializer):
     # `warehouse_id` is in the context.
     tag_definition_id = serializers.UUIDField()
     name = Text()
-    value = Text(required=False, help_text="Absent for a marker")
     source = serializers.ChoiceField(SOURCES, help_text="How the tag was attached")  # type: ignore[assignment]  # a field
+    created_at = serializers.DateTimeField()
     inherited_from = PolymorphicProxySerializer(
         "TagInheritanceSource",
         {"warehouse": TaggedWarehouse, "namespace": TaggedNamespace},
@@ -195,7 +195,7 @@ class TargetTagResponse(ResponseSerializer):
         required=False,
         help_text="The object that the tag is attached to; absent when it is the target itself",
     )
-    created_at = serializers.DateTimeField()
+    value = Text(required=False, help_text="Absent for a marker")
     updated_at = serializers.DateTimeField(required=False, help_text="Absent when the value was never changed")
 
     def render_tag_definition_id(self, tag: TargetTag) -> UUID:
