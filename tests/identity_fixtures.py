@@ -12,7 +12,7 @@ import requests
 from django.conf import settings
 
 from icekeeper.conf.environment import read_settings
-from tenancy.authn import providers, verification
+from tenancy.authn import providers, token_verification
 from tests.parts.keycloak import REALM, Keycloak
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
@@ -96,10 +96,10 @@ def believing(variables: Mapping[str, str]) -> Iterator[None]:
         patch.setattr(settings, "ICEKEEPER", believed.model_copy(update={"local_storage_root": root}))
         patch.setattr("tenancy.authn.oidc.jwks_authenticator.LOOKS_PAUSE", 0.0)
         providers.authenticators.cache_clear()
-        verification.verified_tokens.clear()
+        token_verification.verified_tokens.clear()
         yield
     providers.authenticators.cache_clear()
-    verification.verified_tokens.clear()
+    token_verification.verified_tokens.clear()
 
 
 @pytest.fixture

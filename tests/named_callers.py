@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tenancy.authentication_errors import AuthenticationFailed
-from tenancy.authn import providers, requests, verification
+from tenancy.authn import providers, requests, token_verification
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
 from tenancy.identity import Identity
 from tests.wsgi_client import Answer, ApiClient, call
@@ -23,7 +23,7 @@ class NamedCallers(Authenticator):
     def add(self, token: str, identity: Identity) -> None:
         """From now on `token` speaks for `identity`."""
         self.identities[token] = identity
-        verification.verified_tokens.clear()
+        token_verification.verified_tokens.clear()
 
     def person(self, name: str, *, roles: tuple[str, ...] = ()) -> str:
         """The id of a person whose token is their name."""
@@ -45,11 +45,11 @@ class NamedCallers(Authenticator):
 def callers(monkeypatch: pytest.MonkeyPatch) -> Iterator[NamedCallers]:
     """Authentication is on, with tokens of people whom the test names."""
     named = NamedCallers()
-    for module in (providers, requests, verification):  # each has the name of its own
+    for module in (providers, requests, token_verification):  # each has the name of its own
         monkeypatch.setattr(module, "authenticators", lambda: (named,))
-    verification.verified_tokens.clear()
+    token_verification.verified_tokens.clear()
     yield named
-    verification.verified_tokens.clear()
+    token_verification.verified_tokens.clear()
 
 
 class CallerClient(ApiClient):

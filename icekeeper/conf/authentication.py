@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, AnyHttpUrl, BaseModel, BeforeValidator, ConfigDict, Field
 
 from icekeeper.conf.values import ANY_SPELLING, Duration, Leeway, StringList, read_list
-from tenancy.authn.oidc.name_template import parse_template
+from tenancy.authn.oidc.claims import parse_template
 
 PRIMARY, KUBERNETES = "oidc", "kubernetes"
 RESERVED_IDS = frozenset({PRIMARY, KUBERNETES, "local", "icekeeper", "lakekeeper", "system"})

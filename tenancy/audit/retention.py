@@ -1,7 +1,7 @@
 """Retention of the audit trail: deletes old records from the beginning of the hash chain.
 
 Each deletion is recorded at the end of the chain, sealed in the same transaction: verification accepts a chain that
-begins later than at the first record only if a record of that deletion exists (`tenancy.audit.verification`).
+begins later than at the first record only if a record of that deletion exists (`tenancy.audit.chain_verification`).
 """
 
 from __future__ import annotations

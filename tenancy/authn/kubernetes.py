@@ -18,9 +18,7 @@ from icekeeper.kernel.request.thread_slots import release_thread_slot
 from icekeeper.kernel.request.waiter_limit import WaiterLimit
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
-from tenancy.authn.fetching import Fetcher, FetchFailed
-from tenancy.authn.oidc.claim_paths import texts
-from tenancy.authn.oidc.claims import user_id
+from tenancy.authn.oidc.claims import texts, user_id
 from tenancy.authn.oidc.jwks_authenticator import (
     KEYS_LIFETIME,
     LOOKS_PAUSE,
@@ -30,7 +28,7 @@ from tenancy.authn.oidc.jwks_authenticator import (
 )
 from tenancy.authn.oidc.jwt import Expected, NotAJwt, read_jwt
 from tenancy.authn.oidc.keys import ALGORITHMS_OF, UnusableKey, read_key_set, signing_key_id, verify_signature
-from tenancy.authn.refreshed import Refreshed
+from tenancy.authn.provider_documents import Fetcher, FetchFailed, Refreshed
 from tenancy.identity import Identity
 
 logger = logging.getLogger("icekeeper.authn")

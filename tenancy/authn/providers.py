@@ -9,7 +9,6 @@ from functools import cache
 from django.conf import settings
 
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable
-from tenancy.authn.fetching import Fetcher
 from tenancy.authn.kubernetes import (
     LEGACY_ISSUERS,
     Cluster,
@@ -17,11 +16,11 @@ from tenancy.authn.kubernetes import (
     TokenReviewAuthenticator,
 )
 from tenancy.authn.kubernetes import PROVIDER_ID as KUBERNETES_ID
-from tenancy.authn.oidc.authenticator import OidcAuthenticator
-from tenancy.authn.oidc.claims import ClaimRules
+from tenancy.authn.oidc.claims import ClaimRules, parse_template
 from tenancy.authn.oidc.jwt import Expected
-from tenancy.authn.oidc.name_template import parse_template
-from tenancy.authn.own_tokens.authenticator import AccessTokenAuthenticator
+from tenancy.authn.oidc.oidc_authenticator import OidcAuthenticator
+from tenancy.authn.own_tokens.access_tokens import AccessTokenAuthenticator
+from tenancy.authn.provider_documents import Fetcher
 
 logger = logging.getLogger("icekeeper.authn")
 

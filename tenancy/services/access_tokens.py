@@ -23,7 +23,6 @@ from icekeeper.kernel.names import require_name
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authentication_errors import AuthenticationFailed
-from tenancy.authn.own_tokens.revocations import revocation_transaction, revocations
 from tenancy.authn.own_tokens.scopes import (
     DEFAULT_SCOPES,
     InsufficientScope,
@@ -32,6 +31,7 @@ from tenancy.authn.own_tokens.scopes import (
     narrow_scopes,
     validate_scopes,
 )
+from tenancy.authn.own_tokens.stored_tokens import revocation_transaction, revocations
 from tenancy.authn.own_tokens.token_format import Kind, create_token_text, token_digest, token_prefix
 from tenancy.authz.actions import Can
 from tenancy.models import AccessToken, ServiceAccount, User

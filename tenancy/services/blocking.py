@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
-from tenancy.authn.own_tokens.revocations import revocation_transaction
+from tenancy.authn.own_tokens.stored_tokens import revocation_transaction
 from tenancy.authz.actions import Can
 from tenancy.models import User
 from tenancy.selectors.users import require_for_user, user_not_found

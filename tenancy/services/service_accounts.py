@@ -14,7 +14,7 @@ from icekeeper.kernel.ids import new_id, parse_id
 from icekeeper.kernel.names import name_key, require_description, require_trimmed_name
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
-from tenancy.authn.own_tokens.revocations import revocation_transaction
+from tenancy.authn.own_tokens.stored_tokens import revocation_transaction
 from tenancy.authz.actions import Can
 from tenancy.authz.ended_grants import delete_grants_of_user
 from tenancy.authz.openfga.outbox import enqueue_user_deletion

@@ -19,11 +19,10 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 from icekeeper.kernel.request.waiter_limit import SHORT_WAIT_SECONDS
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable
-from tenancy.authn.fetching import Fetcher
 from tenancy.authn.oidc import jwks_authenticator as keyed
+from tenancy.authn.provider_documents import MOST_HANGING, Fetcher
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
-from tenancy.authn.refreshed import MOST_HANGING
-from tenancy.authn.verification import identify, verified_tokens
+from tenancy.authn.token_verification import identify, verified_tokens
 from tenancy.identity import Identity
 from tests.authn.conftest import Ask, SwitchOn, forget, refused
 from tests.identity_provider import (

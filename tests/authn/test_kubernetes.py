@@ -33,7 +33,7 @@ from tenancy.authn.authenticator import Authenticator, ProviderUnavailable
 from tenancy.authn.kubernetes import MAX_REJECTED, MAX_REVIEWS, MAX_UNPROVEN_REVIEWS, MAX_UNPROVEN_WAITING
 from tenancy.authn.oidc import jwks_authenticator as keyed
 from tenancy.authn.providers import ProvidersUnreachable, connect_providers
-from tenancy.authn.verification import identify, verified_tokens
+from tenancy.authn.token_verification import identify, verified_tokens
 from tests.authn.conftest import Ask, SwitchOn, refused
 from tests.identity_provider import IdentityProvider, sign
 

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from icekeeper.conf.environment import read_settings
 from management.management.commands.serve import Command
-from tenancy.authn.own_tokens.authenticator import AccessTokenAuthenticator
+from tenancy.authn.own_tokens.access_tokens import AccessTokenAuthenticator
 from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, running
 from tests.parts.server import ROOT, CatalogServer
 from tests.run_environment import RunEnvironment

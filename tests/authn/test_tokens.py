@@ -13,7 +13,7 @@ from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
 from tenancy.actor import INTERNAL
 from tenancy.authn.authenticator import Authenticator
-from tenancy.authn.verification import MAX_TOKEN_LENGTH, identify, verified_tokens
+from tenancy.authn.token_verification import MAX_TOKEN_LENGTH, identify, verified_tokens
 from tenancy.models import User
 from tenancy.services.blocking import block_user, unblock_user
 from tenancy.services.users import delete_user

@@ -22,13 +22,13 @@ from django.db.models import F
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.actor import INTERNAL, Actor
-from tenancy.audit import verification
+from tenancy.audit import chain_verification
 from tenancy.audit.chain import seal_records
+from tenancy.audit.chain_verification import ChainBroken, ChainHead, verify_chain
 from tenancy.audit.document import record_hash
 from tenancy.audit.log import Event as AuditEvent
 from tenancy.audit.log import record
 from tenancy.audit.retention import delete_old_records
-from tenancy.audit.verification import ChainBroken, ChainHead, verify_chain
 from tenancy.maintenance import switch
 from tenancy.models import AuditChain, AuditRecord
 from tests.log_lines import log_lines
@@ -84,7 +84,7 @@ def test_an_empty_chain_is_whole(db: None) -> None:
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 200])
 def test_a_chain_is_whole_however_it_was_sealed(db: None, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "CHUNK", 3)
+    monkeypatch.setattr(chain_verification, "CHUNK", 3)
     for number in range(7):
         tell(number)
     assert seal_records(actor=INTERNAL, batch=batch) == 7

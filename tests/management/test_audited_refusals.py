@@ -28,7 +28,7 @@ from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
 from tenancy.authn.own_tokens.oauth import ACCESS_TOKEN_TYPE, CLIENT_CREDENTIALS, TOKEN_EXCHANGE, OAuthError, grant
 from tenancy.authn.own_tokens.token_format import read_token
-from tenancy.authn.verification import verified_tokens
+from tenancy.authn.token_verification import verified_tokens
 from tenancy.maintenance import switch
 from tenancy.models import AccessToken, AuditRecord, ServiceAccount, User
 from tests.audit_rows import BOB, HOSTILE, NOWHERE_ID, REQUEST_ID, deny, rows, the_row

@@ -20,7 +20,7 @@ from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from tenancy.actor import ANONYMOUS, INTERNAL, Actor
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn import requests as authn_requests
-from tenancy.authn import verification
+from tenancy.authn import token_verification
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
 from tenancy.identity import Identity
 from tenancy.models import Grant, Project, RightsVersion, Role, Securable, Server, User
@@ -65,10 +65,10 @@ class NamedTokens(Authenticator):
 
 @pytest.fixture
 def with_tokens(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for place in (authn_requests, verification, module):
+    for place in (authn_requests, token_verification, module):
         monkeypatch.setattr(place, "authenticators", lambda: (NamedTokens(),))
     yield
-    verification.verified_tokens.clear()
+    token_verification.verified_tokens.clear()
 
 
 def call_as(user: str, **members: Any) -> Answer:

@@ -12,7 +12,7 @@ from catalog.api.base import CatalogViewSet
 from management.api.base import ManagementView
 from storage.models import Warehouse
 from tenancy.authentication_errors import AuthenticationFailed
-from tenancy.authn import requests, verification
+from tenancy.authn import requests, token_verification
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
 from tenancy.identity import Identity
 from tests.fingerprint import Fingerprint
@@ -48,11 +48,11 @@ class Ann(Authenticator):
 
 @pytest.fixture
 def authentication(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for module in (requests, verification):
+    for module in (requests, token_verification):
         monkeypatch.setattr(module, "authenticators", lambda: (Ann(),))
-    verification.verified_tokens.clear()
+    token_verification.verified_tokens.clear()
     yield
-    verification.verified_tokens.clear()
+    token_verification.verified_tokens.clear()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.names import name_key
 from management.api.tokens.serializers import CreatedTokenResponse
 from tenancy.actor import INTERNAL
-from tenancy.authn.own_tokens.authenticator import AccessTokenAuthenticator
+from tenancy.authn.own_tokens.access_tokens import AccessTokenAuthenticator
 from tenancy.authn.own_tokens.scopes import ALL
 from tenancy.authn.providers import authenticators
 from tenancy.selectors.access_tokens import live_service_accounts

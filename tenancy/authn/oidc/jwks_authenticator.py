@@ -13,7 +13,7 @@ from tenancy.authentication_errors import AuthenticationFailed, SignedTokenRejec
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
 from tenancy.authn.oidc.jwt import Expected, NotAJwt, read_jwt
 from tenancy.authn.oidc.keys import Keys, signing_key_id, verify_signature
-from tenancy.authn.refreshed import Refreshed
+from tenancy.authn.provider_documents import Refreshed
 from tenancy.identity import Identity
 
 logger = logging.getLogger("icekeeper.authn")

@@ -12,7 +12,7 @@ from joserfc.util import urlsafe_b64decode
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.json.strict import JsonBound, read_json
 from tenancy.authentication_errors import AuthenticationFailed
-from tenancy.authn.oidc.claim_paths import texts
+from tenancy.authn.oidc.claims import texts
 
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 """JWS compact serialization with a payload and a signature: no JWE, nothing detached, nothing unsigned."""

@@ -18,7 +18,7 @@ from uuid import UUID
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.audit.occurrences import record_sign_in
 from tenancy.authentication_errors import AuthenticationFailed, GenuineTokenRejected
-from tenancy.authn.own_tokens.authenticator import (
+from tenancy.authn.own_tokens.access_tokens import (
     AcceptedToken,
     AccessTokenAuthenticator,
     accept,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
@@ -9,8 +11,10 @@ from uuid import UUID
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import fetch_one
+from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.authentication_errors import AuthenticationFailed, GenuineTokenRejected
 from tenancy.identity import Identity
+from tenancy.shared_epoch import SharedEpoch
 
 _FIND: Final = """
 SELECT t.user_id, t.digest, t.scopes, t.expires_at, t.revoked_at, u.deleted_at, u.is_active, u.name, u.email,
@@ -107,3 +111,20 @@ _SAID: Final = {
 def _utc(at: datetime) -> datetime:
     """SQLite keeps no time zone; what Django writes there is UTC."""
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+SECONDS_WITHOUT_A_LOOK: Final = 5.0
+
+revocations: Final = SharedEpoch()
+"""Made when the application is loaded, which is before the server forks."""
+
+
+@contextmanager
+def revocation_transaction() -> Iterator[None]:
+    """The transaction of a write that ends tokens. Whatever becomes of it, they are looked at again: it may be in
+    doubt whether it was committed."""
+    try:
+        with write_transaction():
+            yield
+    finally:
+        revocations.bump()

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tenancy.authentication_errors import AuthenticationFailed
-from tenancy.authn.oidc.claims import ClaimRules, identity_of, user_id
-from tenancy.authn.oidc.name_template import parse_template
+from tenancy.authn.oidc.claims import ClaimRules, identity_of, parse_template, user_id
 from tenancy.identity import Identity
 from tenancy.user_ids import EmptyUserId, InvalidUserId, UserIdTooLong
 

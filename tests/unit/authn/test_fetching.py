@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tenancy.authn.fetching import Fetcher, FetchFailed
+from tenancy.authn.provider_documents import Fetcher, FetchFailed
 from tests.identity_provider import KEYS, IdentityProvider, answers, running
 
 

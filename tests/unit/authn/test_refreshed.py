@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tenancy.authn import refreshed as module
+from tenancy.authn import provider_documents as module
 from tenancy.authn.authenticator import ProviderUnavailable
-from tenancy.authn.fetching import FetchFailed
-from tenancy.authn.refreshed import Refreshed
+from tenancy.authn.provider_documents import FetchFailed, Refreshed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -10,11 +10,17 @@ from typing import Final
 
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
-from tenancy.authn.own_tokens.revocations import SECONDS_WITHOUT_A_LOOK, revocations
 from tenancy.authn.own_tokens.scopes import narrow_scopes
 from tenancy.authn.own_tokens.session_tokens import PREFIX as SESSION_PREFIX
 from tenancy.authn.own_tokens.session_tokens import SessionClaims, read_session_token
-from tenancy.authn.own_tokens.stored_tokens import StoredToken, find_live_token, find_token, require_live
+from tenancy.authn.own_tokens.stored_tokens import (
+    SECONDS_WITHOUT_A_LOOK,
+    StoredToken,
+    find_live_token,
+    find_token,
+    require_live,
+    revocations,
+)
 from tenancy.authn.own_tokens.token_format import Kind, read_token, token_digest
 from tenancy.authn.own_tokens.token_uses import token_uses
 from tenancy.identity import Identity

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from icekeeper.kernel.http.network_addresses import UnusableAddress, parse_endpoint, require_harmless_ip, resolve
-from tenancy.authn.fetching import Fetcher, FetchFailed
 from tenancy.authn.oidc.claims import ClaimRules, identity_of
 from tenancy.authn.oidc.jwks_authenticator import JwksAuthenticator, Published
 from tenancy.authn.oidc.jwt import Expected
 from tenancy.authn.oidc.keys import UnusableKey, read_key_set
+from tenancy.authn.provider_documents import Fetcher, FetchFailed
 from tenancy.identity import Identity
 
 logger = logging.getLogger("icekeeper.authn")
