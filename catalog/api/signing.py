@@ -31,11 +31,11 @@ from catalog.iceberg.json_fields import (
 from catalog.identifiers import Identifier
 from catalog.services.signing import (
     Signed,
-    refuse_without_warehouse,
     sign_by_id,
     sign_by_location,
     sign_by_name,
     sign_staged,
+    warehouse_required,
 )
 from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.http.raw_path import decode_id, decode_segment
@@ -165,7 +165,7 @@ class SigningViewSet(CatalogViewSet):
         errors={400: "`NoPrefixProvided`"},
     )
     def sign_without_warehouse(self, request: HttpRequest) -> HttpResponse:
-        raise refuse_without_warehouse()
+        raise warehouse_required()
 
     def _request_to_sign(self, request: HttpRequest) -> RequestToSign:
         """Read the body. Raises `BadRequest`, and what `authenticate_request` raises for writes."""

@@ -60,7 +60,7 @@ from catalog.api.tabulars import (
 )
 from catalog.identifiers import Identifier, path_key, require_identifier
 from catalog.models import Tabular
-from catalog.selectors.access.files import access_for, access_of_maker, access_to_written
+from catalog.selectors.access.files import access_for, access_of_creator, access_to_written
 from catalog.selectors.tables.load import (
     Loaded,
     StagedTable,
@@ -388,7 +388,7 @@ class TableViewSet(TabularViewSet):
             levels=identifier.levels,
             location=files.locations[0],
         )
-        access = access_of_maker(files, requested_delegation(request))
+        access = access_of_creator(files, requested_delegation(request))
         access_config = build_access_config(
             request, files, access, kind=TABLE, tabular_id=None, refreshed_as=identifier, staged_as=ticket
         )

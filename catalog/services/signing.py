@@ -1,7 +1,7 @@
-"""Requests to an object store, signed for engines that hold no credentials of their own.
+"""Remote signing of object-store requests, for engines without credentials of their own.
 
-Nothing is changed. Before the caller's rights are known no answer tells whether there is a table: what is missing, what
-is hidden from the caller and what cannot be signed for (a view) are refused in the same words.
+Read-only. Missing tables, tables hidden from the caller and objects that are never signed for (views) get the same
+error, so that it does not reveal whether a table exists.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tenancy.models import Securable
 
 
 class NoSuchTableLocation(BadRequest):
-    """400, as with the peer: the caller named a place, not a table."""
+    """400, as in Lakekeeper: the caller named a location, not a table."""
 
     wire_type = "NoSuchTableLocationException"
 
@@ -41,7 +41,7 @@ class WarehouseRequired(BadRequest):
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """The headers to send a request with; `is_reusable` when they serve for another one like it, too."""
+    """The headers of a signed request; `is_reusable` when they are valid for an equal request, too."""
 
     headers: dict[str, list[str]] = field(repr=False)
     is_reusable: bool
@@ -50,9 +50,9 @@ class Signed:
 def sign_by_id(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, given: RequestToSign) -> Signed:
     """Sign a request to files of a table or generic table.
 
-    Clients may come with the id of a table that they saw before: the place then tells whose files these are. Files of a
-    soft-deleted table can be read. Raises `NoSuchWarehouse`, `NoSuchTableLocation`, `Forbidden`, and what
-    `storage.signing` does not sign.
+    A client may send the id of a table that no longer has the files: then the table is found by the location of the
+    request. Files of a soft-deleted table can be read. Raises `NoSuchWarehouse`, `NoSuchTableLocation`, `Forbidden`,
+    and the errors of `storage.signing`.
     """
     storage, found = find_by_id(warehouse_id=warehouse_id, tabular_id=tabular_id)
     signer, request = _read(actor, storage, given)
@@ -70,7 +70,7 @@ def sign_by_location(*, actor: Actor, warehouse_id: UUID, given: RequestToSign) 
 
 
 def sign_by_name(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, given: RequestToSign) -> Signed:
-    """As `sign_by_id`, for this table and no other. Raises `NoSuchTable` (404) in place of `NoSuchTableLocation`."""
+    """As `sign_by_id`, for this table only. Raises `NoSuchTable` (404) instead of `NoSuchTableLocation`."""
     storage, found = find_by_name(warehouse_id=warehouse_id, identifier=identifier)
     signer, request = _read(actor, storage, given)
     if found is not None and found.kind != Tabular.Kind.TABLE:
@@ -82,7 +82,7 @@ def sign_by_name(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, gi
 def sign_staged(*, actor: Actor, warehouse_id: UUID, ticket: StagingTicket, given: RequestToSign) -> Signed:
     """Sign a request to files of a table that `actor` staged and has not committed yet; afterwards as `sign_by_id`.
 
-    The place must still be free, and the caller still be one who may create tables in the namespace.
+    The location must still be free, and the caller must still be allowed to create tables in the namespace.
     """
     storage, namespace_id = find_namespace(warehouse_id=warehouse_id, path_key=ticket.namespace_key)
     signer, request = _read(actor, storage, given)
@@ -95,12 +95,12 @@ def sign_staged(*, actor: Actor, warehouse_id: UUID, ticket: StagingTicket, give
         raise _no_table_there()
     require_permission(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id, missing=_no_table_there())
     signed = _signed(signer, request, given, (location,))
-    _tell(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id)
+    _audit(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id)
     return signed
 
 
-def refuse_without_warehouse() -> CatalogError:
-    """Why the route that names no warehouse never signs anything."""
+def warehouse_required() -> CatalogError:
+    """Return the error of the route without a warehouse, which never signs."""
     return WarehouseRequired(
         "Requests are signed for one warehouse: clients must use the signer.endpoint that the table's config has"
     )
@@ -133,7 +133,7 @@ def _signed_for(
     securable, action = Securable.Type(found.kind), Can.READ_DATA if is_reading else Can.WRITE_DATA
     require_permission(actor, action, securable, found.id, missing=missing)
     signed = _signed(signer, request, given, found.locations)
-    _tell(actor, action, securable, found.id)
+    _audit(actor, action, securable, found.id)
     return signed
 
 
@@ -142,7 +142,7 @@ def _signed(signer: Signer, request: SignableRequest, given: RequestToSign, loca
     return Signed(headers, is_reusable=request.may_be_repeated)
 
 
-def _tell(actor: Actor, action: Can, securable: Securable.Type, object_id: UUID) -> None:
+def _audit(actor: Actor, action: Can, securable: Securable.Type, object_id: UUID) -> None:
     event = Event.DATA_REQUEST_SIGNED
     record_read(actor=actor, event=event, action=action, object_type=securable.value, object_id=object_id)
 

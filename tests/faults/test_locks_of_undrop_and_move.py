@@ -228,7 +228,7 @@ def test_a_rename_to_the_name_that_is_restored(
     with standing(held, lambda: beside(undrop, api, dropped)) as [restored]:
         pass
     assert renamed.result(PATIENCE).status == 204
-    assert restored.result(PATIENCE).refused(409, "AlreadyExistsException", "taken by now")
+    assert restored.result(PATIENCE).refused(409, "AlreadyExistsException", "already taken")
     assert Task.objects.get().status == "scheduled", "it can still be restored, and still expires"
     assert Tabular.objects.filter(deleted_at=None).count() == 1
 

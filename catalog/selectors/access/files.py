@@ -55,9 +55,9 @@ SELECT w.status, {STORAGE}, t.id, t.kind, {LOCATIONS}
 
 @dataclass(frozen=True, slots=True)
 class TabularFiles:
-    """The folders of a tabular: its location first, then those that it holds beside that.
+    """The folders of a tabular: its location, then its other claims.
 
-    Without a slash at the end, and with the scheme that the tabular's clients use.
+    Without a final slash, and with the scheme that the tabular's clients use.
     """
 
     storage: WarehouseStorage
@@ -67,27 +67,27 @@ class TabularFiles:
 def read_storage(
     warehouse_id: UUID, version: int, profile: Any, secret_id: Any, enforced_signatures: str | None
 ) -> WarehouseStorage:
-    """Of the columns `STORAGE`."""
+    """Read the columns `STORAGE`."""
     secret = None if secret_id is None else as_uuid(secret_id)
     return WarehouseStorage(warehouse_id, version, read_stored_json(profile), secret, enforced_signatures)
 
 
 def read_locations(location: str, metadata_location: str, claims: Any) -> tuple[str, ...]:
-    """Of the columns `LOCATIONS`."""
-    held = [] if claims is None else read_stored_json(claims.encode())
-    return with_client_scheme((location, *held), metadata_location)
+    """Read the columns `LOCATIONS`."""
+    claimed = [] if claims is None else read_stored_json(claims.encode())
+    return with_client_scheme((location, *claimed), metadata_location)
 
 
-def with_client_scheme(places: tuple[str, ...], metadata_location: str) -> tuple[str, ...]:
-    """`places`, which are in compared form, with the scheme of `metadata_location`, which is as clients spell it."""
+def with_client_scheme(locations: tuple[str, ...], metadata_location: str) -> tuple[str, ...]:
+    """Return `locations`, which are in compared form, with the scheme of `metadata_location`, the clients' spelling."""
     scheme = metadata_location.partition(":")[0]
-    if not scheme or places[0].startswith(f"{scheme}:"):
-        return places
-    return tuple(f"{scheme}:{place.partition(':')[2]}" for place in places)
+    if not scheme or locations[0].startswith(f"{scheme}:"):
+        return locations
+    return tuple(f"{scheme}:{location.partition(':')[2]}" for location in locations)
 
 
 def files_of(*, warehouse_id: UUID, tabular_id: UUID) -> TabularFiles | None:
-    """Of a tabular that was written before, read where writes go; None when it was dropped, restorable or not."""
+    """Find the files of an existing tabular, on the primary database; None when it is dropped, restorable or not."""
     row = fetch_one("default", _OF_TABULAR, [warehouse_id, tabular_id])
     return None if row is None else TabularFiles(read_storage(warehouse_id, *row[:4]), read_locations(*row[4:]))
 
@@ -95,7 +95,7 @@ def files_of(*, warehouse_id: UUID, tabular_id: UUID) -> TabularFiles | None:
 def find_files_for(
     *, actor: Actor, warehouse_id: UUID, identifier: Identifier, kind: Tabular.Kind
 ) -> tuple[UUID, TabularFiles, FileAccess]:
-    """The id and the files of a tabular that `actor` may read, and what else they may do with them.
+    """Return id and files of a tabular that `actor` may read, and their access to the files.
 
     Raises `NoSuchWarehouse`, `NoSuchTable`, `Forbidden`.
     """
@@ -117,20 +117,23 @@ _ON_FILES: Final = {
     Tabular.Kind.VIEW: (Can.SELECT,),
     Tabular.Kind.GENERIC_TABLE: (Can.READ_DATA, Can.WRITE_DATA),
 }
-"""To read them, and to write; nobody writes to the folder of a view. Who may write may read, too."""
+"""The actions that read and that write files. The folder of a view is never written to. Write access includes read."""
 
 
 def require_to_load(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missing: CatalogError) -> FileAccess | None:
-    """The rights to its files of somebody who may see it, None without any; the authorizer is asked once.
+    """Check that `actor` may see a tabular, and return their access to its files, None without any.
 
-    Raises `missing` for who may not see it.
+    One call to the authorizer. Raises `missing` when the tabular is hidden from `actor`.
     """
     ref = ObjectRef(Securable.Type(kind.value), tabular_id)
     return _rights(require_permission_and_check(actor, Can.GET_METADATA, ref, _ON_FILES[kind], missing=missing))
 
 
 def require_data_rights(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missing: CatalogError) -> FileAccess:
-    """Raises `Forbidden` for who may not read the files, `missing` for who may not see the tabular either."""
+    """Return the access of `actor` to the files.
+
+    Raises `Forbidden` without read access, `missing` when the tabular is hidden from `actor`, too.
+    """
     reading, *writing = _ON_FILES[kind]
     ref = ObjectRef(Securable.Type(kind.value), tabular_id)
     may_write = require_permission_and_check(actor, reading, ref, writing, missing=missing)
@@ -138,14 +141,14 @@ def require_data_rights(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, m
 
 
 def data_rights(actor: Actor, kind: Tabular.Kind, tabular_id: UUID) -> FileAccess | None:
-    """As `require_to_load`, of a tabular that the caller was told of before."""
+    """As `require_to_load`, for a tabular that is known to be visible to the caller."""
     ref = ObjectRef(Securable.Type(kind.value), tabular_id)
     return _rights(check_permissions(actor, [(action, ref) for action in _ON_FILES[kind]]))
 
 
-def _rights(answers: list[bool]) -> FileAccess | None:
-    """Of the answers to `_ON_FILES`."""
-    may_read, may_write = answers[0], any(answers[1:])
+def _rights(allowed: list[bool]) -> FileAccess | None:
+    """Return the access that follows from the checked actions `_ON_FILES`."""
+    may_read, may_write = allowed[0], any(allowed[1:])
     return FileAccess.READ_WRITE if may_write else FileAccess.READ if may_read else None
 
 
@@ -154,7 +157,7 @@ logger = logging.getLogger("icekeeper.storage")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a caller gets at files: by what way, and to do what."""
+    """A caller's access to files, and how it is delegated."""
 
     delegation: Delegation
     rights: FileAccess
@@ -162,8 +165,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Whose rights decide about what is read, and the views through which it came to them: none for a caller who reads
-    with their own."""
+    """The actor whose permissions decide on a read, and the views through which the caller reads, if any."""
 
     actor: Actor
     views: tuple[Identifier, ...] = ()
@@ -176,11 +178,11 @@ class Reader:
 def access_for(
     *, reader: Reader, rights: FileAccess | None, kind: Tabular.Kind, files: TabularFiles | None, asked: RequestedAccess
 ) -> Access | None:
-    """None for who may see the metadata alone, for files that are gone (None), and where no help is needed with them.
+    """Return the access to delegate; None without rights, without files, and for local files, which need no delegation.
 
-    Requests to the folder of a view are not signed. Nor are those of an engine that reads with an owner's rights: the
-    signer knows only the engine's own, so that it gets credentials of the owner's where these can be had, else nothing.
-    Who came with a token that opens only what changes nothing gets at files to read them.
+    Requests to the folder of a view are not signed. Nor are those of an engine that reads with an owner's rights, as
+    the signer knows only the engine's own: it gets vended credentials where possible, otherwise nothing. Read-only
+    tokens get read access.
     """
     if rights is None or files is None or _needs_no_help(files):
         return None
@@ -201,14 +203,14 @@ def access_to_written(
     asked: RequestedAccess,
     warehouse_id: UUID,
 ) -> tuple[TabularFiles | None, Access | None]:
-    """The files of a tabular in the answer to who wrote it, and how he gets at them.
+    """Return the files of a tabular, and the caller's access to them, for the response to a write.
 
-    `files` are those of one that was made just now. Without them the answer is about one that was there before, or is
-    told again: what may be done then goes by the rights that the caller has now, and nothing may be with files of a
-    dropped table. The write is done: where nobody can tell, nothing is lent, and a load tells later.
+    `files` are given for a tabular that was created just now. Without them the tabular existed before or the response
+    is replayed: then the caller's current permissions decide, and a dropped table gives no access. As the write is
+    committed, a failed look-up or permission check means no access instead of an error; a later load vends again.
     """
     if files is not None and kind != Tabular.Kind.VIEW:
-        return files, access_of_maker(files, asked)
+        return files, access_of_creator(files, asked)
     try:
         files = files or files_of(warehouse_id=warehouse_id, tabular_id=tabular_id)
         if files is None or _needs_no_help(files):
@@ -216,24 +218,24 @@ def access_to_written(
         rights = data_rights(actor, kind, tabular_id)
         return files, access_for(reader=Reader(actor), rights=rights, kind=kind, files=files, asked=asked)
     except (Error, AuthorizationBackendError) as error:
-        logger.warning("nothing is lent for what was written", exc_info=error, extra={"tabular": str(tabular_id)})
+        logger.warning("no credentials vended after a write", exc_info=error, extra={"tabular": str(tabular_id)})
         return None, None
 
 
-def access_of_maker(files: TabularFiles, asked: RequestedAccess) -> Access | None:
-    """Of whoever made a table just now, or is about to."""
+def access_of_creator(files: TabularFiles, asked: RequestedAccess) -> Access | None:
+    """Return the access of the client that created or staged a table just now."""
     return None if _needs_no_help(files) else _access(files, FileAccess.READ_WRITE, asked, signs=True)
 
 
 def vended_credentials(files: TabularFiles, access: Access) -> list[tuple[str, Vended]]:
-    """By location: a credential for each folder of the tabular, none where none is to be given.
+    """Vend a credential for each folder of the tabular, with its location; an empty list when none is to be vended.
 
     Raises as `vend`.
     """
     if not access.delegation.vended:
         return []
-    found = ((place, vend(files.storage, location=place, rights=access.rights)) for place in files.locations)
-    return [(place, vended) for place, vended in found if vended is not None]
+    found = ((location, vend(files.storage, location=location, rights=access.rights)) for location in files.locations)
+    return [(location, vended) for location, vended in found if vended is not None]
 
 
 def _needs_no_help(files: TabularFiles) -> bool:

@@ -1,9 +1,9 @@
-"""With whose rights something is read through views.
+"""Permissions of reads through views: the actor whose permissions decide at the end of a chain of views.
 
-A trusted engine (`tenancy.trusted_engines`) names the views that it unfolded on its way, outermost first. Each must be
-one that whoever reads at that place may use; behind a view with an owner (DEFINER) it is the owner who reads, behind
-any other (INVOKER) still the same one. Who the owners are is read from the database alone, where views are written:
-neither a replica nor a file of the warehouse may say it.
+A trusted engine (`tenancy.trusted_engines`) sends the views that it expanded, outermost first. The current reader must
+be allowed to use each of them. After a view with an owner (DEFINER) the owner is the reader; any other view (INVOKER)
+does not change it. Owners are read from the primary database only, never from a replica or from a file of the
+warehouse.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _ACTIVE_USERS = "SELECT id FROM tenancy_user WHERE id = ANY(%s) AND is_active AN
 
 
 class AuthzBadRequest(Forbidden):
-    """A view does not say clearly who owns it."""
+    """The owner of a view is ambiguous, invalid or unknown."""
 
     wire_type = "AuthzBadRequest"
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A view of a chain. `owners` are what the caller's engines say of it, None where that is not known for certain."""
+    """A view of a chain. `owners` are the values of the engines' owner properties, None when they are unknown."""
 
     id: UUID
     identifier: Identifier
@@ -62,12 +62,12 @@ class _View:
 def reader_through(
     views: Sequence[Identifier], *, actor: Actor, warehouse_id: UUID, kind: Tabular.Kind, identifier: Identifier
 ) -> Reader:
-    """Who reads `identifier`, of `kind`, when `actor` does so through `views`. For others than trusted engines the
-    views count for nothing.
+    """Return the reader of `identifier`, of `kind`, when `actor` reads it through `views`.
 
-    Two statements at most, beside those of the authorizer, which is asked once for each reader. Raises the "no such" of
-    what was to be read for a view that is missing, hidden from its reader or not to be selected from by them, and for
-    an owner who is no user any more; `AuthzBadRequest` (403), `NoSuchWarehouse`.
+    Only trusted engines can send views; from other callers they are ignored. At most two statements, and one call to
+    the authorizer for each reader. Raises the "no such" error of `identifier` when a view is missing, hidden from its
+    reader or not selectable by them, and when an owner is not an active user; `AuthzBadRequest` (403),
+    `NoSuchWarehouse`.
     """
     properties = owner_properties_of(actor) if views else frozenset()
     if not properties or actor.identity is None:
@@ -87,14 +87,14 @@ def reader_through(
         owner_id = _owner_id(provider_id, view)
         reader, passed = Actor(user_id=owner_id, delegated_by=actor), []
         if owner_id not in active:
-            _tell_of(reader, view.id, reason="OwnerNotActive")
+            _audit_denial(reader, view.id, reason="OwnerNotActive")
             raise missing
     _require_usable(reader, passed, missing)
     return Reader(reader, tuple(views))
 
 
 def _read(warehouse_id: UUID, views: Sequence[Identifier], properties: Iterable[str]) -> list[_View | None]:
-    """The views in their order, None for one that there is not."""
+    """Read the views in their order, None for one that does not exist."""
     addresses = [f"{view.path_key}{LEVEL_SEPARATOR}{view.name_key}" for view in views]
     paths, names = [view.path_key for view in views], [view.name_key for view in views]
     rows = fetch_all("default", _VIEWS, [paths, names, LEVEL_SEPARATOR, addresses, warehouse_id])
@@ -109,17 +109,17 @@ def _read(warehouse_id: UUID, views: Sequence[Identifier], properties: Iterable[
         own_id, metadata_location, document = found[address]
         view_id, owners = as_uuid(own_id), None
         if document is not None:
-            said = metadata_of(Version(view_id, metadata_location), bytes(document))["properties"]
-            owners = frozenset(said[name] for name in properties if name in said)
+            stored = metadata_of(Version(view_id, metadata_location), bytes(document))["properties"]
+            owners = frozenset(stored[name] for name in properties if name in stored)
         chain.append(_View(view_id, view, owners))
     return chain
 
 
 def _active_users(provider_id: str, chain: Iterable[_View | None]) -> frozenset[str]:
-    """Which of the owners are users who may come in themselves."""
-    said = {owner for view in chain if view is not None for owner in view.owners or ()}
+    """Return the ids of the owners that are active users."""
+    owners = {owner for view in chain if view is not None for owner in view.owners or ()}
     possible = []
-    for owner in sorted(said):
+    for owner in sorted(owners):
         with suppress(BadRequest):
             possible.append(require_user_id(f"{provider_id}~{owner}"))
     rows = fetch_all("default", _ACTIVE_USERS, [possible]) if possible else []
@@ -131,7 +131,7 @@ def _owner_id(provider_id: str, view: _View) -> str:
     if view.owners is None:
         raise AuthzBadRequest(f"The owner of view {view.identifier} is not known for certain: commit to it once more")
     if len(view.owners) > 1:
-        raise AuthzBadRequest(f"View {view.identifier} names several owners: nobody can tell whose rights count")
+        raise AuthzBadRequest(f"View {view.identifier} names several owners: its owner is ambiguous")
     (owner,) = view.owners
     try:
         return require_user_id(f"{provider_id}~{owner}")
@@ -140,21 +140,21 @@ def _owner_id(provider_id: str, view: _View) -> str:
 
 
 def _require_usable(reader: Actor, view_ids: Sequence[UUID], missing: CatalogError) -> None:
-    """Who reads through a view must see it and may select from it. Raises `missing`."""
-    asked: list[tuple[Can, UUID]] = [(action, view_id) for view_id in view_ids for action in _USE]
-    answers = check_permissions(
-        reader, [(action, ObjectRef(Securable.Type.VIEW, view_id)) for action, view_id in asked]
+    """Check that `reader` may see the views and select from them. Raises `missing`."""
+    checks: list[tuple[Can, UUID]] = [(action, view_id) for view_id in view_ids for action in _USE]
+    allowed = check_permissions(
+        reader, [(action, ObjectRef(Securable.Type.VIEW, view_id)) for action, view_id in checks]
     )
-    for (action, view_id), is_allowed in zip(asked, answers, strict=True):
+    for (action, view_id), is_allowed in zip(checks, allowed, strict=True):
         if not is_allowed:
             reason = "CannotSeeResource" if action is Can.GET_METADATA else "ActionForbidden"
-            _tell_of(reader, view_id, reason=reason)
+            _audit_denial(reader, view_id, reason=reason)
             raise missing
 
 
 _USE = (Can.GET_METADATA, Can.SELECT)
 
 
-def _tell_of(reader: Actor, view_id: UUID, *, reason: str) -> None:
-    """The audit trail, of what the caller must not know."""
+def _audit_denial(reader: Actor, view_id: UUID, *, reason: str) -> None:
+    """Audit the reason of a denial, which the caller must not see."""
     record_denial(actor=reader, action=Can.SELECT, object_type="view", object_id=view_id, reason=reason)

@@ -1,4 +1,4 @@
-"""Tables, views and generic tables that are called about so."""
+"""Fuzzy search of tables, views and generic tables by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from django.conf import settings
 from catalog.identifiers import Levels
 from catalog.models import Tabular
 from catalog.selectors.sealed_page_tokens import open_page_token, seal_page_token
-from catalog.selectors.tables.similar_names import BEGINNING, EVERYWHERE, Among, Below, Place, alike, with_id
+from catalog.selectors.tables.similar_names import (
+    BEGINNING,
+    EVERYWHERE,
+    Among,
+    Below,
+    Match,
+    find_by_id,
+    find_similar,
+)
 from catalog.selectors.visibility import AT_ONCE, filter_visible
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
 from icekeeper.kernel.http.paging import Page
@@ -27,7 +35,7 @@ from tenancy.selectors.similarity import MAX_SEARCH_LENGTH
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`namespace_id`: only in that one and below it."""
+    """A search text with its filters. `namespace_id` limits the search to that namespace and those below it."""
 
     search: str
     kinds: Sequence[Tabular.Kind] = tuple(Tabular.Kind)
@@ -36,7 +44,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class FoundTabular:
-    """`uuid` is the id that clients see; `distance` from 0, the very name, to 1; None for what was found by an id."""
+    """A match. `uuid` is the id that clients see; `distance` is 0 for the exact name, up to 1, and None for an id."""
 
     kind: str
     uuid: UUID
@@ -48,25 +56,25 @@ class FoundTabular:
 def search_tabulars_for(
     *, actor: Actor, warehouse_id: UUID, wanted: Wanted, page: Page
 ) -> tuple[list[FoundTabular], str | None]:
-    """What has any trigram of its name in common with `wanted.search`, the best first, and the next page's token.
+    """List tabulars whose name shares a trigram with `wanted.search`, best match first, and the next page's token.
 
-    A page is full as long as there are any, but for who must be looked for among more than `MAX_SCANNED`.
-    A UUID finds the tabular that has it, and those right in the namespace that has it.
-    Raises `NoSuchWarehouse`, `NoSuchNamespace` when `wanted.namespace_id` is none of the warehouse's, `Forbidden`.
+    Pages are full while there are matches, except for callers whose visible tabulars are among more than
+    `MAX_SCANNED`. A UUID finds the tabular with that id, and those directly in the namespace with that id.
+    Raises `NoSuchWarehouse`, `NoSuchNamespace` when `wanted.namespace_id` is not in the warehouse, `Forbidden`.
     """
     (sees_everything,) = require_on_warehouse(actor, warehouse_id, Can.USE, [Can.LIST_EVERYTHING])
     among = Among(warehouse_id, [kind.value for kind in wanted.kinds], _below(actor, warehouse_id, wanted.namespace_id))
-    after = _behind(page)
+    after = _start_of(page)
     search = wanted.search[:MAX_SEARCH_LENGTH]
     uuid = parse_id(search)
     if uuid is not None:
-        places = with_id(uuid, among)
+        matches = find_by_id(uuid, among)
     else:
-        places = alike(name_key(search), among, after=after, limit=page.sql_limit if sees_everything else None)
+        matches = find_similar(name_key(search), among, after=after, limit=page.sql_limit if sees_everything else None)
     shown = filter_visible(
         actor=actor,
-        batches=_batches(place for place in places if place > after),
-        ref=lambda place: ObjectRef(Securable.Type(place.kind), place.id),
+        batches=_batches(match for match in matches if match > after),
+        ref=lambda match: ObjectRef(Securable.Type(match.kind), match.id),
         sees_everything=sees_everything,
         wanted=page.sql_limit,
     )
@@ -75,25 +83,26 @@ def search_tabulars_for(
     return _described(found, by_id=uuid is not None), token
 
 
-def _behind(page: Page) -> Place:
+def _start_of(page: Page) -> Match:
+    """The match after which the page starts."""
     if not page.token:
         return BEGINNING
     similarity, tabular_id = open_page_token(page.token, page.kind)
-    return Place.last_with(float(similarity), UUID(tabular_id))
+    return Match.last_of(float(similarity), UUID(tabular_id))
 
 
 def _below(actor: Actor, warehouse_id: UUID, namespace_id: UUID | None) -> Below:
     return EVERYWHERE if namespace_id is None else Below.of(namespace_key_for(actor, warehouse_id, namespace_id))
 
 
-def _batches(places: Iterator[Place]) -> Iterator[list[Place]]:
-    while batch := list(islice(places, AT_ONCE)):
+def _batches(matches: Iterator[Match]) -> Iterator[list[Match]]:
+    while batch := list(islice(matches, AT_ONCE)):
         yield batch
 
 
-def _described(places: Sequence[Place], *, by_id: bool) -> list[FoundTabular]:
-    """In the order of `places`; what is gone in between is left out."""
-    ids = [place.id for place in places]
+def _described(matches: Sequence[Match], *, by_id: bool) -> list[FoundTabular]:
+    """Read the matches in their order; those that were dropped concurrently are skipped."""
+    ids = [match.id for match in matches]
     rows = Tabular.objects.using(settings.READ_DATABASE).filter(pk__in=ids, deleted_at__isnull=True)
     found = {row.pk: row for row in rows.select_related("namespace").only("kind", "uuid", "name", "namespace__path")}
     return [
@@ -102,8 +111,8 @@ def _described(places: Sequence[Place], *, by_id: bool) -> list[FoundTabular]:
             uuid=row.uuid,
             name=row.name,
             levels=row.namespace.levels,
-            distance=None if by_id else round(1 - place.similarity, 6),
+            distance=None if by_id else round(1 - match.similarity, 6),
         )
-        for place in places
-        if (row := found.get(place.id)) is not None
+        for match in matches
+        if (row := found.get(match.id)) is not None
     ]

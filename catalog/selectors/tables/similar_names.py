@@ -1,8 +1,8 @@
-"""Tabulars in the order of how much their names are like a text.
+"""Tabulars ordered by the trigram similarity of their names to a text.
 
-What is compared is the whole name, namespace and all, in the form that names are looked up by. The names come here and
-are compared in the same way on every database: pg_trgm itself takes longer, unless it has an index of such texts, for
-which every create, rename and move would pay.
+The full name with its namespace is compared, in the form of name keys. The comparison runs in this process, in the same
+way for every database: pg_trgm is slower unless it has an index of full names, for which every create, rename and move
+would pay.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from catalog.models import Namespace, Tabular
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 
 AT_ONCE = 2_000
-"""Names that are looked at together."""
+"""Names in one batch."""
 
 _HIGHEST = "\U0010ffff"
-"""Above everything that a name begins with: it is no character."""
+"""Sorts after every kind and name: it is not a character."""
 
 _BETWEEN_WORDS = re.compile(r"(?:[^\w\n]|_)+")
 _BETWEEN_NAMES = " \n  "
-"""With what is around a word in its trigrams."""
+"""A line break with the padding around a word in its trigrams."""
 
 
 _ROUNDED = 1.000_001
-"""More than a similarity may have gained in single precision."""
+"""An upper bound of the factor by which single precision may increase a similarity."""
 
 
-class Place(NamedTuple):
-    """Of one tabular in the order: the most alike first, among equals the oldest."""
+class Match(NamedTuple):
+    """A tabular with its similarity. Matches sort by similarity, best first, then by age, oldest first."""
 
     minus_similarity: float
     number: int
@@ -51,8 +51,8 @@ class Place(NamedTuple):
         return cls(-similarity, tabular_id.int, kind)
 
     @classmethod
-    def last_with(cls, similarity: float, tabular_id: UUID) -> Self:
-        """Right behind the tabular, whatever its kind."""
+    def last_of(cls, similarity: float, tabular_id: UUID) -> Self:
+        """A cursor that sorts directly after the tabular, whatever its kind."""
         return cls.of(similarity, tabular_id, _HIGHEST)
 
     @property
@@ -65,12 +65,12 @@ class Place(NamedTuple):
         return UUID(int=self.number)
 
 
-BEGINNING = Place(-math.inf, 0, "")
+BEGINNING = Match(-math.inf, 0, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """Some of the namespaces of a warehouse: that with the path key `key`, and those with keys between two others."""
+    """A range of namespaces: that with the path key `key`, and those with keys from `first` to before `end`."""
 
     key: str
     first: str
@@ -80,7 +80,7 @@ class Below:
     def of(cls, key: str) -> Self:
         return cls(key, f"{key}{LEVEL_SEPARATOR}", f"{key}{chr(ord(LEVEL_SEPARATOR) + 1)}")
 
-    def holds(self, key: str) -> bool:
+    def contains(self, key: str) -> bool:
         return key == self.key or self.first <= key < self.end
 
 
@@ -89,20 +89,20 @@ EVERYWHERE = Below("", "", _HIGHEST)
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """Which tabulars come into question: those of these kinds there that are not dropped."""
+    """The tabulars to search: those of these kinds that are not dropped."""
 
     warehouse_id: UUID
     kinds: Sequence[str]
     below: Below
 
     def living(self) -> QuerySet[Tabular]:
-        """All of them, and those in other namespaces."""
+        """The tabulars of these kinds in all namespaces of the warehouse."""
         here = Tabular.objects.using(settings.READ_DATABASE).filter(warehouse_id=self.warehouse_id)
         return here.filter(deleted_at__isnull=True, kind__in=self.kinds)
 
 
 class _Name(NamedTuple):
-    """A row of what is compared. Ids are text here: most are thrown away, and a UUID costs as much as a comparison."""
+    """A name to compare. Ids are text: most are not needed, and to parse a UUID costs as much as a comparison."""
 
     id: str
     namespace_id: str
@@ -112,48 +112,48 @@ class _Name(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Space:
-    """What a namespace does to the comparison of each name in it: its trigrams, and those asked for that it lacks."""
+    """The trigrams of a namespace, and the trigrams of the search text that it does not have."""
 
     trigrams: set[str]
     lacking: list[str]
 
 
-def with_id(uuid: UUID, among: Among) -> Iterator[Place]:
-    """The one that clients know by this id, and those right in the namespace that has it."""
+def find_by_id(uuid: UUID, among: Among) -> Iterator[Match]:
+    """Find the tabular that clients see under this id, and those directly in the namespace with this id."""
     named = among.living().filter(Q(uuid=uuid) | Q(namespace_id=uuid)).order_by("pk")
     for tabular_id, kind, path_key in named.values_list("pk", "kind", "namespace__path_key").iterator():
-        if among.below.holds(path_key):
-            yield Place.of(1.0, tabular_id, kind)
+        if among.below.contains(path_key):
+            yield Match.of(1.0, tabular_id, kind)
 
 
-def alike(key: str, among: Among, *, after: Place, limit: int | None) -> Iterator[Place]:
-    """Those behind `after` whose names have any trigram in common with `key`, in their order.
+def find_similar(key: str, among: Among, *, after: Match, limit: int | None) -> Iterator[Match]:
+    """Iterate the matches after `after` whose names share a trigram with `key`, in their order.
 
-    With `limit` only the first ones, which is quicker: what cannot be among them is not compared to the end.
+    `limit` returns only the first ones, which is faster: names that cannot be among them are not fully compared.
     """
-    asked = trigrams_of(key)
-    if not asked:
+    wanted = trigrams_of(key)
+    if not wanted:
         return
-    spaces = _spaces(asked, among)
+    spaces = _spaces(wanted, among)
     worst = 0.0
-    places: list[Place] = []
+    matches: list[Match] = []
     for names in _names(among):
-        places += [place for place in _compare(asked, names, spaces, worst) if place > after]
-        if limit is not None and len(places) > limit:
-            places = heapq.nsmallest(limit, places)
-            worst = places[-1].similarity
-    heapq.heapify(places)
-    while places:
-        yield heapq.heappop(places)
+        matches += [match for match in _compare(wanted, names, spaces, worst) if match > after]
+        if limit is not None and len(matches) > limit:
+            matches = heapq.nsmallest(limit, matches)
+            worst = matches[-1].similarity
+    heapq.heapify(matches)
+    while matches:
+        yield heapq.heappop(matches)
 
 
-def _spaces(asked: set[str], among: Among) -> dict[str, _Space]:
+def _spaces(wanted: set[str], among: Among) -> dict[str, _Space]:
     namespaces = Namespace.objects.using(settings.READ_DATABASE).filter(warehouse_id=among.warehouse_id)
     found = {}
     for namespace_id, path_key in namespaces.values_list(Cast("pk", TextField()), "path_key").iterator():
-        if among.below.holds(path_key):
+        if among.below.contains(path_key):
             trigrams = trigrams_of(path_key)
-            found[namespace_id] = _Space(trigrams, list(asked - trigrams))
+            found[namespace_id] = _Space(trigrams, list(wanted - trigrams))
     return found
 
 
@@ -164,21 +164,21 @@ def _names(among: Among) -> Iterator[list[_Name]]:
         yield names
 
 
-def _compare(asked: set[str], names: Sequence[_Name], spaces: dict[str, _Space], worst: float) -> Iterator[Place]:
-    """Those of `names` that are at least as similar as `worst`, and at all."""
+def _compare(wanted: set[str], names: Sequence[_Name], spaces: dict[str, _Space], worst: float) -> Iterator[Match]:
+    """Iterate the matches among `names` that are at least as similar as `worst`."""
     texts = _BETWEEN_WORDS.sub("  ", f"  {_BETWEEN_NAMES.join([name.name_key for name in names])} ").split("\n")
     for name, text in zip(names, texts, strict=True):
         space = spaces.get(name.namespace_id)
         if space is None:
             continue
-        shared = len(asked) - len(space.lacking) + sum(map(text.__contains__, space.lacking))
-        # At best it has no trigrams but those of the namespace and those asked for.
+        shared = len(wanted) - len(space.lacking) + sum(map(text.__contains__, space.lacking))
+        # The upper bound: the name has no trigrams besides those of its namespace and of the search text.
         if not shared or shared * _ROUNDED < worst * (len(space.trigrams) + len(space.lacking)):
             continue
         own = trigrams_of(name.name_key)
-        similarity = in_single_precision(shared / (len(asked) + len(own | space.trigrams) - shared))
+        similarity = in_single_precision(shared / (len(wanted) + len(own | space.trigrams) - shared))
         if similarity >= worst:
-            yield Place.of(similarity, UUID(name.id), name.kind)
+            yield Match.of(similarity, UUID(name.id), name.kind)
 
 
 _WORD = re.compile(r"[^\W_]+")
@@ -186,7 +186,7 @@ _SINGLE = struct.Struct("f")
 
 
 def trigrams_of(text: str) -> set[str]:
-    """The trigrams of a text in which capitals do not count any more: see `icekeeper.kernel.names.name_key`."""
+    """Return the trigrams of a case-folded text: see `icekeeper.kernel.names.name_key`."""
     found: set[str] = set()
     for word in _WORD.findall(text):
         padded = f"  {word} "
@@ -195,7 +195,7 @@ def trigrams_of(text: str) -> set[str]:
 
 
 def in_single_precision(similarity: float) -> float:
-    """A similarity as pg_trgm gives it: shared trigrams by all that either text has."""
+    """Round a similarity (shared trigrams divided by all trigrams of both texts) as pg_trgm does."""
     rounded: float = _SINGLE.unpack(_SINGLE.pack(similarity))[0]
     return rounded
 

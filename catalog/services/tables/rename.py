@@ -1,4 +1,4 @@
-"""Tables, views and generic tables under another name."""
+"""Rename of tables, views and generic tables, also to another namespace."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def rename_tabular(
     kind: Tabular.Kind,
     idempotency_key: IdempotencyKey | None = None,
 ) -> None:
-    """Give it another name, in its namespace or in another one; its files and UUID stay as they are.
+    """Rename a tabular, in its namespace or to another one; its files and UUID do not change.
 
-    Raises `NoSuchTable` (or view, or generic table), `NoSuchNamespace` for the destination's, `AlreadyExists` when
-    anything has the name there, and `Forbidden` for who would get rights on it by where it goes, or let its owners
-    grant what managed access forbids them now.
+    Raises `NoSuchTable` (or view, or generic table), `NoSuchNamespace` for the destination, `AlreadyExists` when the
+    name is taken there, and `Forbidden` when the caller would gain rights on it through the new namespace, or would
+    allow its owners to grant what managed access forbids them now.
     """
     origin = find_target(warehouse_id=warehouse_id, identifier=source)
     tabular = origin.tabular_for(actor, Can.RENAME, kind)
@@ -54,8 +54,8 @@ def rename_tabular(
         ref = ObjectRef(Securable.Type(kind.value), tabular.id)
         step = _Step(actor, ref, tabular.namespace_id, namespace_id, no_such_tabular(kind, source))
         epoch = permission_epoch.current()
-        _require_nothing_gained(step)
-        permission_recheck.record(_look_for_gains, (step, epoch))
+        _require_no_rights_gained(step)
+        permission_recheck.record(_recheck_gained_rights, (step, epoch))
     if goal.current is not None and goal.current.id != tabular.id:
         raise _name_taken(goal.current.kind, kind, source, destination)
     try:
@@ -84,7 +84,7 @@ def rename_tabular(
 
 
 class _Step(NamedTuple):
-    """That `actor` brings a table from one namespace to another."""
+    """A move of a table by `actor` from one namespace to another."""
 
     actor: Actor
     ref: ObjectRef
@@ -93,27 +93,28 @@ class _Step(NamedTuple):
     missing: CatalogError
 
 
-def _require_nothing_gained(step: _Step) -> None:
-    """That nobody brings a table to a place where they could grant rights on it which they could not grant before.
+def _require_no_rights_gained(step: _Step) -> None:
+    """Check that the move lets `actor` grant no rights on the table which they could not grant before.
 
-    Who may rename may read and write it already, so what could be gained is what the place gives on all that lies in
-    it, and what managed access kept from the table's owners, the mover or others, if it ends with the move.
+    A caller who may rename a table can already read and write it. To be gained are only rights that the new namespace
+    gives on all its tables, and the grants that managed access of the old one forbids to the table's owners.
     """
-    place: ObjectRef = ObjectRef(Securable.Type.NAMESPACE, step.namespace_id)
+    parent: ObjectRef = ObjectRef(Securable.Type.NAMESPACE, step.namespace_id)
     gained = (Can.GRANT_MANAGE_GRANTS, Can.MANAGE_TAGS)
-    for action, is_held in zip(gained, check_permissions(step.actor, [(each, place) for each in gained]), strict=True):
-        if is_held:
+    allowed = check_permissions(step.actor, [(each, parent) for each in gained])
+    for action, is_gained in zip(gained, allowed, strict=True):
+        if is_gained:
             require_permission(step.actor, action, *step.ref, missing=step.missing)
-    if is_access_managed(ObjectRef(Securable.Type.NAMESPACE, step.origin_id)) and not is_access_managed(place):
+    if is_access_managed(ObjectRef(Securable.Type.NAMESPACE, step.origin_id)) and not is_access_managed(parent):
         require_permission(step.actor, Can.GRANT_MANAGE_GRANTS, *step.ref, missing=step.missing)
 
 
-def _look_for_gains(steps: list[tuple[_Step, int]]) -> None:
-    """Once more if rights have changed: what is gained may be more by now. What is gone is not judged."""
+def _recheck_gained_rights(steps: list[tuple[_Step, int]]) -> None:
+    """Repeat the check if rights have changed in the meantime. Deleted tables are skipped."""
     epoch = permission_epoch.current()
     for step, seen in steps:
         if seen != epoch and all(are_registered([step.ref])):
-            _require_nothing_gained(step)
+            _require_no_rights_gained(step)
     steps[:] = [(step, epoch) for step, _ in steps]
 
 

@@ -1,4 +1,4 @@
-"""Tables, views and generic tables that come back after a drop in a soft-delete warehouse."""
+"""Restore of soft-deleted tables, views and generic tables."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ Named = tuple[Tabular.Kind, UUID]
 
 
 def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named]) -> None:
-    """Restore what was dropped and has not expired, all of it or nothing: under its name, as it was.
+    """Restore soft-deleted tabulars under their former names, all of them or none.
 
-    What is not dropped (any more) is left as it is, so that a call may be repeated. Raises `NoSuchWarehouse`, the "no
-    such" of a target's kind, `AlreadyExists` when something has one of the names by now, and
-    `TabularHasRunningExpiration` (409) while one of them is just being deleted for good.
+    Targets that are not dropped are skipped, so that a call can be repeated. Raises `NoSuchWarehouse`, the "no such"
+    error of a target's kind, `AlreadyExists` when a name is taken again, and `TabularHasRunningExpiration` (409) while
+    a target is being deleted permanently.
     """
     wanted = list(dict.fromkeys(targets))
     if len(wanted) > MAX_TARGETS:
         raise BadRequest(f"targets: more than {MAX_TARGETS} at once")
-    # Asked before anything is locked, so that nobody waits for who may not.
+    # Checked before anything is locked, so that denied requests block no other client.
     require_on_warehouse(actor, warehouse_id, Can.USE)
     allowed = _require_each(actor, warehouse_id, wanted)
     try:
         with write_transaction():
-            # An expiration takes this lock first, too: it is over, or it comes later and finds nothing to do.
+            # An expiration takes this lock first, too: it has finished, or starts later and finds nothing to do.
             warehouse = lock_warehouse(warehouse_id)
             if warehouse is None:
                 raise no_such_warehouse(warehouse_id)
             found = _lock(allowed)
             permission_recheck.recheck()
-            _require_still_there(wanted, found)
+            _require_all_found(wanted, found)
             dropped = [row for row in found if row.deleted_at is not None]
             _require_free_names(dropped)
             if not cancel_expirations(warehouse_id, [row.pk for row in dropped]):
-                raise TabularHasRunningExpiration("A dropped table is just being deleted for good; look and try again")
+                raise TabularHasRunningExpiration("A dropped table is being deleted permanently; try again")
             for first in range(0, len(dropped), AT_ONCE):
                 ids = [row.pk for row in dropped[first : first + AT_ONCE]]
                 Tabular.objects.filter(pk__in=ids).update(deleted_at=None)
@@ -67,12 +67,12 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
                     Event.WAREHOUSE_TABULARS_UNDROPPED, actor=actor, subject=warehouse_id, project=warehouse.project_id,
                     uuids=[row.uuid for row in dropped],
                 )  # fmt: skip
-    except IntegrityError:  # something was renamed to one of the names in between
-        raise AlreadyExists("One of the names is taken by now") from None
+    except IntegrityError:  # a tabular was renamed to one of the names concurrently
+        raise AlreadyExists("One of the names is already taken") from None
 
 
 def _lock(ids: Sequence[UUID]) -> list[Tabular]:
-    """The rows that are still there, locked by id."""
+    """Lock the rows that still exist, in the order of their ids."""
     found: list[Tabular] = []
     for first in range(0, len(ids), AT_ONCE):
         batch = Tabular.objects.select_for_update(of=("self",)).select_related("namespace")
@@ -80,10 +80,10 @@ def _lock(ids: Sequence[UUID]) -> list[Tabular]:
     return found
 
 
-def _require_still_there(wanted: Sequence[Named], found: Sequence[Tabular]) -> None:
-    there = {(row.kind, row.uuid) for row in found}
+def _require_all_found(wanted: Sequence[Named], found: Sequence[Tabular]) -> None:
+    existing = {(row.kind, row.uuid) for row in found}
     for kind, uuid in wanted:
-        if (kind.value, uuid) not in there:  # gone in between
+        if (kind.value, uuid) not in existing:  # deleted concurrently
             raise no_such_object(kind.value, uuid)
 
 
@@ -103,24 +103,24 @@ def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> 
         if (kind.value, uuid) in own_ids
     }
     epoch = permission_epoch.current()
-    questions = [(action, ref) for ref in refs.values() for action in (Can.UNDROP, SEEN_BY[ref.type])]
-    answers = dict(zip(questions, check_permissions(actor, questions), strict=True))
+    checks = [(action, ref) for ref in refs.values() for action in (Can.UNDROP, SEEN_BY[ref.type])]
+    allowed = dict(zip(checks, check_permissions(actor, checks), strict=True))
     for kind, uuid in wanted:
         missing = no_such_object(kind.value, uuid)
         if (kind, uuid) not in refs:
             raise missing
         ref = refs[kind, uuid]
-        if not answers[SEEN_BY[ref.type], ref]:
+        if not allowed[SEEN_BY[ref.type], ref]:
             raise deny_as_missing(actor, Can.UNDROP, ref, missing)
-        if not answers[Can.UNDROP, ref]:
+        if not allowed[Can.UNDROP, ref]:
             raise action_forbidden(actor, Can.UNDROP, ref, missing)
         recheck_before_write(actor, [(Can.UNDROP, ref)], epoch, missing)
     return sorted(own_ids[kind.value, uuid] for kind, uuid in wanted)
 
 
 def _require_free_names(dropped: Sequence[Tabular]) -> None:
-    """Raises `AlreadyExists` when a name is taken, or asked for twice."""
-    asked: set[tuple[UUID, str]] = set()
+    """Raises `AlreadyExists` when a name is taken, or wanted by two of the dropped."""
+    wanted: set[tuple[UUID, str]] = set()
     for first in range(0, len(dropped), AT_ONCE):
         batch = dropped[first : first + AT_ONCE]
         living = Tabular.objects.filter(
@@ -130,12 +130,12 @@ def _require_free_names(dropped: Sequence[Tabular]) -> None:
         )
         taken = {(namespace_id, key): kind for namespace_id, key, kind in living.values_list(*_NAMED)}
         for row in batch:
-            place = (row.namespace_id, row.name_key)
-            if place in taken or place in asked:
-                by = noun(taken.get(place, row.kind)).lower()
+            name = (row.namespace_id, row.name_key)
+            if name in taken or name in wanted:
+                owner = noun(taken.get(name, row.kind)).lower()
                 identifier = Identifier(row.namespace.levels, row.name)
-                raise AlreadyExists(f"Cannot restore {identifier}: another {by} has that name")
-            asked.add(place)
+                raise AlreadyExists(f"Cannot restore {identifier}: another {owner} has that name")
+            wanted.add(name)
 
 
 _NAMED = ("namespace_id", "name_key", "kind")
