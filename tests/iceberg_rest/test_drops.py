@@ -344,7 +344,7 @@ def test_files_at_a_living_table_are_never_deleted(
         purge(leased(), lambda: None)
     assert files() == written
     assert not Task.objects.exists()
-    assert "a table or view lies there" in caplog.text
+    assert "a table or view occupies the location" in caplog.text
 
 
 @pytest.mark.parametrize("place", ["/etc", "{out}", "{base}", "{base}/../other", "s3://bucket/x", "{base}x/t", ""])

@@ -1,4 +1,4 @@
-"""Room for a new table at a location where somebody may have been before."""
+"""Availability of a location for a new table: no other owner, no files, no pending purge."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from tasks.queue.leases import Lease, LeaseLost, lease_task
 from tenancy.actor import Actor
 
 RESERVED_SECONDS = 2.0
-"""Of the request's time, for the rest of what it asks for."""
+"""The part of the request's time that is reserved for its other work."""
 
 MAX_WAIT_SECONDS = 5.0
-"""For a worker that is about to finish."""
+"""Maximum time to wait for a worker that runs the purge."""
 
 PAUSE_SECONDS = 0.05
 
 
 def require_empty_location(actor: Actor, target: Target, location: str, idempotency_key: IdempotencyKey | None) -> None:
-    """Raises `LocationAlreadyTaken` (409) when somebody lies there, `InvalidLocation` (400) when files do,
-    unless the warehouse allows that.
+    """Raises `LocationAlreadyTaken` (409) when the location has another owner, `InvalidLocation` (400) when it contains
+    files, unless the warehouse allows that.
 
-    Files of a dropped table whose purge is pending do not count (see `run_pending_purges`), nor does the metadata file
-    of an equal request that was interrupted.
+    Files of a dropped table whose purge is pending are deleted first (see `run_pending_purges`); the metadata file of
+    the same request, interrupted earlier, is ignored.
     """
     run_pending_purges(actor, target, location)
     if allows_non_empty_locations(target.storage.profile):
@@ -50,15 +50,16 @@ def require_empty_location(actor: Actor, target: Target, location: str, idempote
 
 
 def run_pending_purges(actor: Actor, target: Target, location: str) -> None:
-    """Delete what dropped tables left at or below the location and a purge is queued for, in place of the worker.
+    """Run the queued purges of dropped tables at or below the location now, instead of in the worker.
 
-    Raises `LocationAlreadyTaken` (409) when anybody else is there or around it, `Busy` (503) when there is no time for
-    it, or when the worker is at it and does not end soon.
+    Raises `LocationAlreadyTaken` (409) when the location overlaps that of another owner, `Busy` (503) when the time is
+    too short, or when a worker runs the purge and does not finish soon.
     """
     compared = location_inside(location, base=target.warehouse_location)
     budget = _TimeBudget.of_this_request(compared)
     while tasks := _queued_purges(actor, target, compared):
-        deadline.begin_write()  # from here on only `budget` ends it: a purge given up must still be given back
+        # From here on only `budget` limits the time: a purge that is given up must return its lease.
+        deadline.begin_write()
         for task_id in tasks:
             lease = lease_task(task_id)
             if lease is None:
@@ -73,9 +74,9 @@ def _is_of(idempotency_key: IdempotencyKey | None, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _TimeBudget:
-    """How long the request may go on (None: without end) and may wait, on the monotonic clock.
+    """The ends of the request's time (None: no limit) and of its waiting time, on the monotonic clock.
 
-    The request's own deadline does not tell: it ends before the first purge, which is a write.
+    The request's own deadline cannot be used: it does not apply after the first purge, which is a write.
     """
 
     location: str
@@ -84,25 +85,27 @@ class _TimeBudget:
 
     @classmethod
     def of_this_request(cls, location: str) -> _TimeBudget:
-        left, at = deadline.remaining(), time.monotonic()
-        return cls(location, None if left is None else at + left - RESERVED_SECONDS, at + MAX_WAIT_SECONDS)
+        remaining, at = deadline.remaining(), time.monotonic()
+        return cls(location, None if remaining is None else at + remaining - RESERVED_SECONDS, at + MAX_WAIT_SECONDS)
 
-    def keep(self) -> None:
+    def require_time(self) -> None:
         if self.until is not None and time.monotonic() > self.until:
-            raise self.lost()
+            raise self.exhausted()
 
     def wait_for_the_worker(self) -> None:
-        self.keep()
+        self.require_time()
         if time.monotonic() > self.wait_until:
-            raise self.lost()
+            raise self.exhausted()
         time.sleep(PAUSE_SECONDS)
 
-    def lost(self) -> Busy:
-        return Busy(f"Files of a dropped table are still being deleted at {self.location}: nothing was made, try again")
+    def exhausted(self) -> Busy:
+        return Busy(
+            f"Files of a dropped table are still being deleted at {self.location}: nothing was created, try again"
+        )
 
 
 def _queued_purges(actor: Actor, target: Target, location: str) -> list[UUID]:
-    """Tasks that hold the location or one below it. Raises `LocationAlreadyTaken` when anybody else is there."""
+    """Find the tasks with claims at or below the location. Raises `LocationAlreadyTaken` for any other claim."""
     found: list[UUID] = []
     base = target.warehouse_location
     for holder in others_at(actor=actor, warehouse_id=target.warehouse_id, base=base, location=location):
@@ -114,13 +117,13 @@ def _queued_purges(actor: Actor, target: Target, location: str) -> list[UUID]:
 
 def _purge_now(lease: Lease, budget: _TimeBudget) -> None:
     def keep_going() -> None:
-        budget.keep()
+        budget.require_time()
         lease.keep()
 
     try:
         purge(lease, keep_going)
     except LeaseLost:
-        raise budget.lost() from None
+        raise budget.exhausted() from None
     except (StoreUnavailable, StoreRefused) as error:
         lease.fail(error.message)
         raise

@@ -1,8 +1,8 @@
-"""Claims on locations: in a warehouse no tabular lies in, around or on top of what another one has or had.
+"""Claims on locations: within a warehouse the locations of different owners never overlap.
 
-A tabular holds its location; where it lay before a commit moved it; and the folder of its metadata files, where that
-is somewhere else. What a dropped one left behind is held by the task that deletes it. Where a table is staged, whoever
-staged it holds the location for a time, against everybody but themselves who make the table there.
+A tabular claims its location, its former locations, and the folder of its metadata files if that is outside of its
+location. The locations of a dropped tabular are claimed by the task that purges them. A client that stages a table
+claims its location until it creates the table, or until the claim expires.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from storage.profiles.default_locations import tabular_location
 from storage.profiles.location import location_inside, new_location_inside, parents
 from tenancy.actor import Actor
 
-# Claims come first, so that PostgreSQL knows the types of the columns that tabulars do not have. The bounds of what
-# lies below are compared byte by byte, as the indexes `tabular_below` and `location_claim_at` are sorted.
+# Claims come first, so that PostgreSQL knows the types of the columns that tabulars do not have. The bounds of
+# locations below are compared byte by byte, as the indexes `tabular_below` and `location_claim_at` are sorted.
 _HOLDERS = """
 SELECT location, tabular_id, task_id, staged_by FROM catalog_locationclaim
  WHERE warehouse_id = %s AND location = ANY(%s) AND (expires_at IS NULL OR expires_at > %s)
@@ -53,9 +53,9 @@ SELECT location FROM catalog_namespace WHERE warehouse_id = %s AND location ~>=~
 """
 
 NO_OWNER = UUID(int=0)
-"""The owner of locations that a tabular without an id asks for."""
+"""The owner to check for when the new tabular has no id yet."""
 
-# Of the caller's own claims at the very location there is one at most, so two rows tell everything.
+# The caller has at most one claim at exactly the location, so two rows are sufficient.
 _OTHERS = f"""
 SELECT staged_by IS NOT NULL AND staged_by = %s AND location = %s FROM ({_HOLDERS}) AS holders
  WHERE tabular_id IS NULL OR tabular_id <> %s LIMIT 2
@@ -64,7 +64,7 @@ SELECT staged_by IS NOT NULL AND staged_by = %s AND location = %s FROM ({_HOLDER
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a location: a tabular, or else a purge task, or whoever staged a table there."""
+    """The owner of a claimed location: a tabular, a purge task, or the client that staged a table there."""
 
     location: str
     tabular_id: UUID | None
@@ -73,12 +73,12 @@ class Holder:
 
 
 def lock_warehouse(warehouse_id: UUID) -> Warehouse | None:
-    """The row that everybody locks who claims a location; None when the warehouse is gone. Held to the commit."""
+    """Lock the warehouse until the commit, as every claim of a location must; None when it does not exist."""
     return lock_row(Warehouse, "id = %s", [warehouse_id])
 
 
 def folder_outside(metadata: dict[str, Any], *, base: str) -> str | None:
-    """The folder of a tabular's metadata files, in compared form, when it is not in the tabular's own location.
+    """Return the folder of a tabular's metadata files, in compared form, if it is outside of the tabular's location.
 
     Raises `InvalidLocation` when either is not in the warehouse at `base`.
     """
@@ -88,10 +88,10 @@ def folder_outside(metadata: dict[str, Any], *, base: str) -> str | None:
 
 
 def spelled_location(target: Target, location: object, tabular_uuid: UUID) -> str:
-    """Where a new tabular will lie: in its namespace's folder, or where the client chose, in the client's own spelling.
+    """Return the location of a new tabular: the client's choice in its own spelling, or a folder of the namespace.
 
-    Raises `InvalidLocation` for a choice outside of the warehouse, which need not be in the namespace's folder; and for
-    a name of which the warehouse's layout makes no folder.
+    The client's choice need not be in the namespace's folder. Raises `InvalidLocation` for a location outside of the
+    warehouse, and for a name that the warehouse's layout cannot turn into a folder.
     """
     if location is None:
         base = target.warehouse_location
@@ -103,25 +103,26 @@ def spelled_location(target: Target, location: object, tabular_uuid: UUID) -> st
 
 
 def require_valid_locations(target: Target, metadata: dict[str, Any], *, base: dict[str, Any] | None = None) -> None:
-    """See that the warehouse takes what `metadata` says of places, apart from what its former version, `base`, said.
+    """Validate the locations in `metadata`, except those that its former version, `base`, has, too.
 
-    Raises `InvalidLocation` when they are not in the warehouse, or spelled as it takes nothing new.
+    Raises `InvalidLocation` when one is outside of the warehouse, or in a spelling that is not allowed for new
+    locations.
     """
-    said = () if base is None else (base["location"], metadata_folder(base))
+    former = () if base is None else (base["location"], metadata_folder(base))
     for location in (metadata["location"], metadata_folder(metadata)):
-        if location not in said:
+        if location not in former:
             new_location_inside(location, base=target.warehouse_location, storage_profile=target.storage.profile)
 
 
 def is_foreseeable(location: str, fresh_uuid: UUID) -> bool:
-    """Whether somebody may have been at a location before, which is not so when an id that is new names it."""
+    """Whether a location could have been used before; not if its last part contains the new id."""
     return str(fresh_uuid) not in location.rpartition("/")[2]
 
 
 def is_in_own_folder(target: Target, location: str) -> bool:
-    """Whether nothing that others make by default could come to be in a new table's location.
+    """Whether a location overlaps no default location of other tables.
 
-    It could at or above the folder of any namespace, and in the folder of another namespace than the table's.
+    It would at or above the folder of any namespace, and in the folder of another namespace than the table's.
     """
     base = target.warehouse_location
     compared = location_inside(location, base=base)
@@ -133,20 +134,20 @@ def is_in_own_folder(target: Target, location: str) -> bool:
 
 
 def require_outside_tabulars(*, warehouse: Warehouse, location: str) -> None:
-    """Under the lock of `warehouse`: raises `LocationAlreadyTaken` when a tabular could not be put into `location`."""
+    """Under the lock of `warehouse`: raises `LocationAlreadyTaken` when `location` is at or below a claimed one."""
     at_or_above = _at_or_above(warehouse.pk, warehouse.location, location)
     if fetch_one("default", _AT_OR_ABOVE, [*at_or_above, now(), *at_or_above]) is not None:
         raise location_taken(location)
 
 
 def require_free_location(*, warehouse: Warehouse, location: str, owner: UUID) -> None:
-    """Under the lock of `warehouse`: raises `LocationAlreadyTaken` unless only `owner` lies at, above or below."""
+    """Under the lock of `warehouse`: raises `LocationAlreadyTaken` for claims of others at, above or below."""
     if _others(warehouse.pk, warehouse.location, location, owner, None):
         raise location_taken(location)
 
 
 def take_location(*, actor: Actor, warehouse: Warehouse, location: str, owner: UUID) -> None:
-    """As `require_free_location`, but a table that `actor` staged at the very location makes way: its claim ends."""
+    """As `require_free_location`, but deletes the claim of a table that `actor` staged at exactly the location."""
     others = _others(warehouse.pk, warehouse.location, location, owner, actor)
     if not all(others):
         raise location_taken(location)
@@ -155,10 +156,10 @@ def take_location(*, actor: Actor, warehouse: Warehouse, location: str, owner: U
 
 
 def require_unreserved(target: Target, locations: Sequence[str], *, owner: UUID, actor: Actor | None = None) -> None:
-    """The look before a file is put to or read at one of `locations`: as `require_free_location`, which must follow, or
-    `take_location` when there is an `actor`.
+    """Check `locations` before a file is written or read there, without a lock.
 
-    Without it a purge that is under way there would delete the file, end, and leave the location free.
+    `require_free_location` must follow, or `take_location` when there is an `actor`. Without this check a running purge
+    could delete the file and finish, which leaves the location free.
     """
     for location in locations:
         if not all(_others(target.warehouse_id, target.warehouse_location, location, owner, actor)):
@@ -166,28 +167,27 @@ def require_unreserved(target: Target, locations: Sequence[str], *, owner: UUID,
 
 
 def is_occupied(*, warehouse: Warehouse, location: str) -> bool:
-    """Under the lock of `warehouse`: whether a tabular lies or lay at, above or below, soft-deleted or staged ones
-    included; apart from purges."""
+    """Under the lock of `warehouse`: whether there are claims at, above or below, other than those of purges."""
     return any(holder.task_id is None for holder in _holders(warehouse.pk, warehouse.location, location))
 
 
 def others_at(*, actor: Actor, warehouse_id: UUID, base: str, location: str) -> list[Holder]:
-    """Who is at, above or below a location of the warehouse at `base`, apart from a table that `actor` staged at it.
+    """Find the claims at, above or below a location, except that of a table which `actor` staged at exactly this one.
 
-    Without a lock it is a first look only.
+    The result is reliable only under the lock of the warehouse. `base` is the warehouse's location.
     """
     holders = _holders(warehouse_id, base, location)
     return [each for each in holders if (each.staged_by, each.location) != (actor.name, location)]
 
 
 def claim(*, warehouse: Warehouse, owner: UUID, locations: Sequence[str]) -> None:
-    """Under the lock of `warehouse`: let the tabular `owner` hold folders beside its location."""
+    """Under the lock of `warehouse`: claim further folders for the tabular `owner`."""
     for location in locations:
         LocationClaim.objects.get_or_create(warehouse_id=warehouse.pk, tabular_id=owner, location=location)
 
 
 def _others(warehouse_id: UUID, base: str, location: str, owner: UUID, actor: Actor | None) -> list[bool]:
-    """For up to two who hold a location beside the tabular `owner`: whether it is `actor`, who staged a table at it."""
+    """For up to two claims of other owners than `owner`: whether it is that of `actor`, who staged a table there."""
     params = [actor and actor.name, location, *_around(warehouse_id, base, location), owner]
     return [bool(is_own) for (is_own,) in fetch_all("default", _OTHERS, params)]
 
@@ -211,5 +211,5 @@ def _at_or_above(warehouse_id: UUID, base: str, location: str) -> list[Any]:
 
 
 def _below(warehouse_id: UUID, location: str) -> list[Any]:
-    """What lies below begins with a slash, and "0" is the character after that."""
+    """The parameters of the range below a location: "0" is the character after the slash."""
     return [warehouse_id, f"{location}/", f"{location}0"]

@@ -1,4 +1,4 @@
-"""The end of the files that dropped tables, views and generic tables left behind."""
+"""Purge: deletion of the files of dropped tables, views and generic tables."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ logger = logging.getLogger("icekeeper.tasks")
 
 
 def purge(lease: Lease, keep_going: Callable[[], object]) -> None:
-    """Delete every file below the locations that the task holds, then end the task and let go of the locations.
+    """Delete every file below the locations that the task claims, then finish the task and release its claims.
 
-    A purge that was cut off goes on where it was. Locations in which a tabular lies all the same, or that are not in
-    the task's warehouse, are let go of and their files left. `keep_going`, called before each step, must extend the
-    lease; what it raises ends the work for now. Raises `StoreUnavailable`, `StoreRefused`, and `LeaseLost` when
-    somebody else has the task.
+    An interrupted purge can be resumed. Locations that are occupied by a tabular, or are outside of the task's
+    warehouse, are released without a deletion. `keep_going` is called before each step and must extend the lease; an
+    error that it raises interrupts the purge. Raises `StoreUnavailable`, `StoreRefused`, and `LeaseLost` when another
+    worker has the task.
     """
     warehouse, locations = _deletable(lease)
     if warehouse is not None:
@@ -34,16 +34,16 @@ def purge(lease: Lease, keep_going: Callable[[], object]) -> None:
             try:
                 store.delete_below(location, keep_going)
             except InvalidLocation as error:
-                _leave(lease, location, error.message)
+                _log_skipped(lease, location, error.message)
             else:
-                logger.info("files are deleted", extra=_about(lease, location))
+                logger.info("files are deleted", extra=_log_fields(lease, location))
     with write_transaction():
         LocationClaim.objects.filter(task_id=lease.task_id).delete()
         lease.finish()
 
 
 def _deletable(lease: Lease) -> tuple[Warehouse | None, list[str]]:
-    """The locations of the task in which certainly nobody lies: while it holds them, nobody can come to."""
+    """Return the claimed locations that no tabular occupies; while the task claims them, none can be created there."""
     locations: list[str] = []
     with transaction.atomic():
         warehouse = lock_warehouse(lease.warehouse_id)
@@ -54,18 +54,18 @@ def _deletable(lease: Lease) -> tuple[Warehouse | None, list[str]]:
             try:
                 checked = location_inside(location, base=warehouse.location)
             except InvalidLocation as error:
-                _leave(lease, location, error.message)
+                _log_skipped(lease, location, error.message)
                 continue
             if is_occupied(warehouse=warehouse, location=checked):
-                _leave(lease, location, "a table or view lies there")
+                _log_skipped(lease, location, "a table or view occupies the location")
             else:
                 locations.append(checked)
     return warehouse, locations
 
 
-def _leave(lease: Lease, location: str, reason: str) -> None:
-    logger.error("files are left: %s", reason, extra=_about(lease, location))
+def _log_skipped(lease: Lease, location: str, reason: str) -> None:
+    logger.error("files are not deleted: %s", reason, extra=_log_fields(lease, location))
 
 
-def _about(lease: Lease, location: str) -> dict[str, str]:
+def _log_fields(lease: Lease, location: str) -> dict[str, str]:
     return {"task": str(lease.task_id), "warehouse": str(lease.warehouse_id), "location": location}

@@ -1,4 +1,4 @@
-"""Namespaces: made, described, dropped."""
+"""Creation of namespaces, updates of their properties, and drops of empty ones."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tenancy.services.creator_grants import grant_creator
 RESERVED = frozenset({"system", "examples", "information_schema"})
 LOCATION = "location"
 MANAGED = frozenset({"namespace_id", "managed_access"})
-"""Properties that are the server's: what a client says of them is passed over."""
+"""Properties that the server sets: values from clients are ignored."""
 
 
 class LocationCannotBeUpdated(BadRequest):
@@ -59,7 +59,7 @@ class LocationCannotBeRemoved(BadRequest):
 
 @dataclass(frozen=True, slots=True)
 class PropertyChanges:
-    """What an update did: keys that were set, keys that were removed, keys to remove that were not there."""
+    """The result of an update: keys that were set, keys that were removed, keys to remove that did not exist."""
 
     updated: list[str]
     removed: list[str]
@@ -77,11 +77,11 @@ def create_namespace(
     properties: object,
     idempotency_key: IdempotencyKey | None = None,
 ) -> Namespace:
-    """Make a namespace below one that exists, as CreateNamespaceRequest says. The levels above keep their own spelling.
+    """Create a namespace; its parent must exist. The levels above keep their own spelling.
 
     Keys of properties may be in any case, as engines and the compatibility kit send them. The property `location` is
-    where its tabulars will lie; a choice must be in the warehouse and in no tabular's folder, default is what the
-    warehouse's layout says. Raises `AlreadyExists`, `NoSuchNamespace` for the parent, `InvalidLocation`,
+    the folder of its tabulars: it must be in the warehouse and in no tabular's folder; the default follows the
+    warehouse's layout. Raises `AlreadyExists`, `NoSuchNamespace` for the parent, `InvalidLocation`,
     `LocationAlreadyTaken`.
     """
     checked = require_levels(levels)
@@ -91,11 +91,11 @@ def create_namespace(
     above = _require_to_create_in(actor, warehouse_id, checked[:-1])
     try:
         with write_transaction():
-            # Locked, so that nobody deletes it before the namespace is there.
+            # Locked, so that it is not deleted before the namespace exists.
             warehouse = lock_warehouse(warehouse_id)
             if warehouse is None or warehouse.status != Warehouse.Status.ACTIVE:
                 raise no_such_warehouse(warehouse_id)
-            parent_id, path, above_location = _place(warehouse_id, checked, above)
+            parent_id, path, above_location = _lock_parent(warehouse_id, checked, above)
             namespace_id = new_id()
             namespace = Namespace.objects.create(
                 id=namespace_id,
@@ -122,7 +122,7 @@ def create_namespace(
 
 
 def require_not_reserved(levels: Levels) -> None:
-    """Raises `ReservedNamespace` (400) for names that are not the clients' to make, move or drop."""
+    """Raises `ReservedNamespace` (400) for names that clients must not create, move or drop."""
     reserved = RESERVED | {name_key(name) for name in settings.ICEKEEPER.reserved_namespaces}
     if path_key(levels[:1]) in reserved:
         raise ReservedNamespace(f"Namespace {levels[0]} is reserved")
@@ -136,15 +136,16 @@ def _location(warehouse: Warehouse, chosen: str | None, parent: str | None, name
             return base
     else:
         location = new_location_inside(chosen, base=base, storage_profile=profile)
-    location_inside(f"{location}/{namespace_id}", base=base)  # tabulars below it must have a place
+    location_inside(f"{location}/{namespace_id}", base=base)  # locations of tabulars below it must be valid
     require_outside_tabulars(warehouse=warehouse, location=location)
     return location
 
 
 def _require_to_create_in(actor: Actor, warehouse_id: UUID, above: Levels) -> ObjectRef:
-    """The namespace `above`, or the warehouse: asked before anything is locked, so that nobody waits for who may not.
+    """Return the parent, the namespace `above` or the warehouse, after a permission check.
 
-    Raises `NoSuchWarehouse`, `NoSuchNamespace`, `Forbidden`.
+    It runs before anything is locked, so that denied requests block no other client. Raises `NoSuchWarehouse`,
+    `NoSuchNamespace`, `Forbidden`.
     """
     if above:
         return ObjectRef(Securable.Type.NAMESPACE, find_namespace_for(actor, Can.CREATE_NAMESPACE, warehouse_id, above))
@@ -152,19 +153,19 @@ def _require_to_create_in(actor: Actor, warehouse_id: UUID, above: Levels) -> Ob
     return ObjectRef(Securable.Type.WAREHOUSE, warehouse_id)
 
 
-def _place(warehouse_id: UUID, levels: Levels, parent: ObjectRef) -> tuple[UUID | None, str, str | None]:
-    """The parent, if there is one; the new namespace's path: the levels above as they are spelled there; and the
-    parent's location, if it has one.
+def _lock_parent(warehouse_id: UUID, levels: Levels, parent: ObjectRef) -> tuple[UUID | None, str, str | None]:
+    """Lock the parent namespace; return its id, the new namespace's path with the parent's spelling, and the parent's
+    location. Id and location are None below the warehouse.
     """
     *above, name = levels
     if not above:
         return None, name, None
-    # Locked, so that nobody drops it before the child is there.
+    # Locked, so that it is not dropped before the child exists.
     parents = Namespace.objects.select_for_update(no_key=True).filter(
         warehouse_id=warehouse_id, path_key=path_key(tuple(above))
     )
     found = parents.filter(pk=str(parent.id)).values_list("pk", "path", "location").first()
-    if found is None:  # dropped or moved in between
+    if found is None:  # dropped or moved concurrently
         raise no_such_namespace(tuple(above))
     permission_recheck.recheck()
     parent_id, parent_path, parent_location = found
@@ -180,10 +181,10 @@ def update_namespace_properties(
     updates: object,
     idempotency_key: IdempotencyKey | None = None,
 ) -> PropertyChanges:
-    """Merge property changes under the row's lock, so that concurrent ones are all kept.
+    """Merge property changes under the row's lock, so that concurrent changes are not lost.
 
     Raises `NoSuchNamespace`; `UnprocessableEntity` (422) when a key is in both lists; `LocationCannotBeUpdated` and
-    `LocationCannotBeRemoved` (400), because tabulars lie there.
+    `LocationCannotBeRemoved` (400), as tabulars depend on the location.
     """
     to_set = _without_managed(read_properties(updates, "updates"))
     to_remove = _string_list(removals, "removals")
@@ -193,7 +194,7 @@ def update_namespace_properties(
     namespace_id = find_namespace_for(actor, Can.UPDATE_PROPERTIES, warehouse_id, levels)
     with write_transaction():
         namespace = _locked(warehouse_id, namespace_id, levels)
-        _require_location_kept(namespace, to_set, to_remove)
+        _require_same_location(namespace, to_set, to_remove)
         to_store = {key: value for key, value in to_set.items() if key != LOCATION}
         merged = dict(namespace.properties)
         removed = [key for key in to_remove if merged.pop(key, None) is not None]
@@ -210,7 +211,7 @@ def update_namespace_properties(
     return changes
 
 
-def _require_location_kept(namespace: Namespace, to_set: dict[str, str], to_remove: list[str]) -> None:
+def _require_same_location(namespace: Namespace, to_set: dict[str, str], to_remove: list[str]) -> None:
     if LOCATION in to_remove:
         raise LocationCannotBeRemoved("The location of a namespace cannot be removed")
     wanted = to_set.get(LOCATION)
@@ -237,7 +238,7 @@ def drop_namespace(
     force: bool = False,
     idempotency_key: IdempotencyKey | None = None,
 ) -> None:
-    """Forget an empty namespace; what was soft-deleted in it and can be restored counts.
+    """Drop an empty namespace. Soft-deleted tabulars count as its content.
 
     Raises `NoSuchNamespace`, `ReservedNamespace`, `NamespaceNotEmpty`, `NamespaceProtected` unless `force`.
     """
@@ -248,7 +249,7 @@ def drop_namespace(
             namespace = _locked(warehouse_id, namespace_id, levels)
             if namespace.protected and not force:
                 raise NamespaceProtected(f"Namespace is protected: {namespace}")
-            if Namespace.objects.filter(parent_id=namespace.pk).exists() or _holds_tabulars(namespace.pk):
+            if Namespace.objects.filter(parent_id=namespace.pk).exists() or _has_tabulars(namespace.pk):
                 raise NamespaceNotEmpty(f"Namespace {namespace} is not empty")
             ref = ObjectRef(Securable.Type.NAMESPACE, namespace.pk)
             ended, project = remove_securable(*ref), namespace.warehouse.project_id
@@ -258,20 +259,20 @@ def drop_namespace(
             )
             store_response(idempotency_key)
     except (RestrictedError, IntegrityError):
-        # Something moved in between the look and the delete: the foreign keys have the last word.
+        # Something was moved into it between check and delete: the foreign keys decide.
         raise NamespaceNotEmpty(f"Namespace {dotted(levels)} is not empty") from None
 
 
-def _holds_tabulars(namespace_id: UUID) -> bool:
+def _has_tabulars(namespace_id: UUID) -> bool:
     return Tabular.objects.filter(namespace_id=namespace_id).exists()
 
 
 def _locked(warehouse_id: UUID, namespace_id: UUID, levels: Levels) -> Namespace:
-    """The namespace that `find_namespace_for` has found, locked. The authorizer is asked before anything is, and again
-    under the lock if rights have changed meanwhile."""
+    """Lock the namespace that `find_namespace_for` found. Permissions were checked before; they are checked again under
+    the lock if rights have changed in the meantime."""
     rows = Namespace.objects.select_for_update(of=("self",)).select_related("warehouse")
     namespace = rows.filter(pk=namespace_id, path_key=path_key(levels)).first()
-    if namespace is None:  # dropped or moved in between
+    if namespace is None:  # dropped or moved concurrently
         raise no_such_namespace(levels)
     if namespace.warehouse.status != Warehouse.Status.ACTIVE:
         raise no_such_warehouse(warehouse_id)
@@ -280,7 +281,7 @@ def _locked(warehouse_id: UUID, namespace_id: UUID, levels: Levels) -> Namespace
 
 
 def find_namespace_for(actor: Actor, action: Can, warehouse_id: UUID, levels: Levels) -> UUID:
-    """The id of a namespace that `actor` may do `action` on, before anything is locked.
+    """Return the id of a namespace after a check of `action`, without a lock.
 
     Raises `NoSuchWarehouse`, `NoSuchNamespace`, `Forbidden`.
     """
@@ -314,7 +315,7 @@ MAX_PROPERTIES_BYTES = 1_048_576
 
 
 def read_properties(value: object, what: str) -> dict[str, str]:
-    """The properties in a request body; null and absent are none. Raises `BadRequest`."""
+    """Read the properties in a request body; null and absent mean none. Raises `BadRequest`."""
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
@@ -324,7 +325,7 @@ def read_properties(value: object, what: str) -> dict[str, str]:
 
 
 def require_small(properties: dict[str, str], what: str) -> None:
-    """Raises `BadRequest` for properties that are too large together, or hold what no database stores."""
+    """Raises `BadRequest` for properties that are too large together, or contain U+0000, which databases reject."""
     if sum(len(key) + len(value) for key, value in properties.items()) > MAX_PROPERTIES_BYTES:
         raise BadRequest(f"{what}: larger than {MAX_PROPERTIES_BYTES} characters together")
     if any("\x00" in key or "\x00" in value for key, value in properties.items()):

@@ -1,4 +1,4 @@
-"""Namespaces that go with everything in them."""
+"""Recursive drops of namespaces."""
 
 from __future__ import annotations
 
@@ -43,19 +43,18 @@ def drop_subtree(
     force: bool = False,
     idempotency_key: IdempotencyKey | None = None,
 ) -> None:
-    """Forget a namespace, those below it, and every table, view and generic table in them, soft-deleted ones too.
+    """Drop a namespace, those below it, and every table, view and generic table in them, including soft-deleted ones.
 
-    All at once or nothing, and for good: nothing of it can be restored. With `purge` the files of each are deleted by
-    a task. Locks are taken in the order of the house: warehouse, namespaces, tabulars, what rights hang on, and grants,
-    each by id.
+    All in one transaction; nothing can be restored. With `purge` tasks delete the files. Locks are taken in the fixed
+    order: warehouse, namespaces, tabulars, securables, grants, each by id.
 
     Raises `NoSuchNamespace`, `ReservedNamespace` (400); unless `force`, `NamespaceDeleteNotAllowed` (400) in a
     soft-delete warehouse and `NamespaceProtected`, `ChildNamespaceProtected`, `ChildTabularProtected` (409); and
-    `NamespaceHasRunningTabularExpirations` (409) while one of the soft-deleted ones is just being deleted.
+    `NamespaceHasRunningTabularExpirations` (409) while a soft-deleted tabular is being deleted permanently.
     """
     require_not_reserved(levels)
-    # Before anything is locked, so that nobody waits for who may not. Who may delete a namespace may drop whatever is
-    # in it: the right to modify goes down all the way.
+    # Checked before anything is locked, so that denied requests block no other client. The permission to delete a
+    # namespace includes that to drop everything in it, as `modify` is inherited on all levels.
     top_id = find_namespace_for(actor, Can.DELETE, warehouse_id, levels)
     with write_transaction():
         warehouse = lock_warehouse(warehouse_id)
@@ -63,7 +62,7 @@ def drop_subtree(
             raise no_such_warehouse(warehouse_id)
         namespaces = _lock_subtree(warehouse_id, levels)
         top = namespaces[0]
-        if top.pk != top_id:  # another one by now
+        if top.pk != top_id:  # replaced concurrently
             raise no_such_namespace(levels)
         if warehouse.has_soft_delete and not force:
             raise NamespaceDeleteNotAllowed(
@@ -85,33 +84,34 @@ def drop_subtree(
 
 
 def subtree_of(warehouse_id: UUID, key: str) -> QuerySet[Namespace]:
-    """The namespace with this `path_key` and those below it."""
+    """Return the namespace with this `path_key` and those below it."""
     namespaces = Namespace.objects.filter(warehouse_id=warehouse_id)
     return namespaces.filter(path_key=key) | namespaces.filter(path_key__startswith=f"{key}{LEVEL_SEPARATOR}")
 
 
 def _lock_subtree(warehouse_id: UUID, levels: Levels) -> list[Namespace]:
-    """The namespace and those below it, which nobody can change any more; the namespace itself comes first."""
+    """Lock the namespace and those below it; the namespace itself comes first in the result."""
     key = path_key(levels)
     subtree = subtree_of(warehouse_id, key).select_for_update().order_by("id")
     found = sorted(subtree, key=lambda namespace: len(namespace.levels))
-    if not found or found[0].path_key != key:  # dropped or moved in between
+    if not found or found[0].path_key != key:  # dropped or moved concurrently
         raise no_such_namespace(levels)
     return found
 
 
 def _lock_tabulars(namespaces: list[Namespace]) -> list[Tabular]:
-    """By id over all namespaces, as transactions lock them. Nobody can come to be in the namespaces any more, but one
-    may leave them by another name until it is locked."""
-    homes = [namespace.pk for namespace in namespaces]
+    """Lock all tabulars in the order of their ids. None can be added to the locked namespaces, but a rename may move
+    one out until it is locked."""
+    namespace_ids = [namespace.pk for namespace in namespaces]
     ids: list[UUID] = []
-    for first in range(0, len(homes), AT_ONCE):
-        ids += Tabular.objects.filter(namespace_id__in=homes[first : first + AT_ONCE]).values_list("id", flat=True)
+    for first in range(0, len(namespace_ids), AT_ONCE):
+        batch = namespace_ids[first : first + AT_ONCE]
+        ids += Tabular.objects.filter(namespace_id__in=batch).values_list("id", flat=True)
     ids.sort()
     found: list[Tabular] = []
     for first in range(0, len(ids), AT_ONCE):
         found += Tabular.objects.select_for_update().filter(pk__in=ids[first : first + AT_ONCE]).order_by("id")
-    inside = set(homes)
+    inside = set(namespace_ids)
     return [tabular for tabular in found if tabular.namespace_id in inside]
 
 
@@ -132,11 +132,11 @@ def _require_unprotected(namespaces: list[Namespace], tabulars: list[Tabular]) -
 def _cancel_expirations(warehouse_id: UUID, tabulars: list[Tabular]) -> None:
     hidden = [tabular.pk for tabular in tabulars if tabular.deleted_at is not None]
     if not cancel_expirations(warehouse_id, hidden):
-        raise NamespaceHasRunningTabularExpirations("A soft-deleted table is just being deleted for good; try again")
+        raise NamespaceHasRunningTabularExpirations("A soft-deleted table is being deleted permanently; try again")
 
 
 def _delete_namespaces(namespaces: list[Namespace]) -> EndedGrants:
-    """The deepest first, as each is held by those below it."""
+    """Delete the deepest first, as each is referenced by those below it."""
     ended = EndedGrants()
     for depth in sorted({len(namespace.levels) for namespace in namespaces}, reverse=True):
         ids = [namespace.pk for namespace in namespaces if len(namespace.levels) == depth]

@@ -1,4 +1,4 @@
-"""Namespaces under another name or below another parent, with everything in them."""
+"""Rename of namespaces and moves below another parent, with everything in them."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ class StorageLayoutForbidsNamespaceMove(BadRequest):
 def move_namespace(
     *, actor: Actor, warehouse_id: UUID, namespace_id: UUID, destination: object, force: bool = False
 ) -> Namespace:
-    """Give a namespace the path `destination`, all levels of it, and those below it what follows from that.
+    """Move a namespace to the path `destination`, with all namespaces below it.
 
-    Ids, properties, locations and files stay as they are, so whoever writes to a table in it is not disturbed. The
-    levels above keep their own spelling. Where it is already nothing happens.
+    Ids, properties, locations and files do not change, so writers of its tables are not interrupted. The levels above
+    keep their own spelling. A move to the current path is a no-op.
 
     Raises `NoSuchNamespace` (also for the new parent), `AlreadyExists`, `ReservedNamespace`, `NamespaceDepthExceeded`,
     `NamespaceCannotMoveIntoSelf`, `StorageLayoutForbidsNamespaceMove`; unless `force`, `NamespaceProtected` and
@@ -77,7 +77,7 @@ def move_namespace(
     _require_to_move(actor, warehouse_id, namespace_id)
     try:
         with write_transaction():
-            # Whoever makes a namespace, or moves or drops several, holds this lock: no path changes while it is held.
+            # All transactions that create, move or recursively drop namespaces take this lock: no path changes now.
             warehouse = lock_warehouse(warehouse_id)
             if warehouse is None:
                 raise no_such_warehouse(warehouse_id)
@@ -90,11 +90,11 @@ def move_namespace(
             path = levels[-1] if parent is None else f"{parent.path}{LEVEL_SEPARATOR}{levels[-1]}"
             if path == moved.path:
                 return moved
-            _require_welcome(actor, moved, parent, levels)
+            _require_accepting_parent(actor, moved, parent, levels)
             _require_layout_permits(warehouse.storage_profile, moved, parent, levels[-1])
             if not force:
                 _require_unprotected(moved, below)
-            _require_room(moved, below, levels)
+            _require_free_path(moved, below, levels)
             former = moved.levels
             _rewrite(moved, parent, path, path_key(levels))
             record(
@@ -107,7 +107,7 @@ def move_namespace(
 
 
 def _require_to_move(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> None:
-    """Asked before anything is locked, so that nobody waits for who may not."""
+    """Check the permission before anything is locked, so that denied requests block no other client."""
     row = fetch_one("default", _FIND, [namespace_id, warehouse_id])
     if row is None:
         raise no_such_warehouse(warehouse_id)
@@ -120,9 +120,9 @@ def _require_to_move(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> No
 def _lock(
     warehouse_id: UUID, namespace_id: UUID, levels: Levels
 ) -> tuple[Namespace, list[Namespace], Namespace | None]:
-    """The namespace, those below it and its new parent, which nobody can drop or change any more: locked by id."""
+    """Lock the namespace, those below it and its new parent, in the order of their ids."""
     moved = Namespace.objects.filter(warehouse_id=warehouse_id, pk=namespace_id).first()
-    if moved is None:  # dropped in between
+    if moved is None:  # dropped concurrently
         raise no_such_object("namespace", namespace_id)
     above = path_key(levels[:-1])
     wanted = subtree_of(warehouse_id, moved.path_key)
@@ -130,14 +130,14 @@ def _lock(
         wanted |= Namespace.objects.filter(warehouse_id=warehouse_id, path_key=above)
     found = {each.pk: each for each in wanted.defer("properties").select_for_update().order_by("id")}
     locked = found.get(namespace_id)
-    if locked is None:  # dropped in between
+    if locked is None:  # dropped concurrently
         raise no_such_object("namespace", namespace_id)
     prefix = f"{locked.path_key}{LEVEL_SEPARATOR}"
     below = [each for each in found.values() if each.path_key.startswith(prefix)]
     return locked, below, next((each for each in found.values() if each.path_key == above), None)
 
 
-def _require_welcome(actor: Actor, moved: Namespace, parent: Namespace | None, levels: Levels) -> None:
+def _require_accepting_parent(actor: Actor, moved: Namespace, parent: Namespace | None, levels: Levels) -> None:
     above: ObjectRef = (
         ObjectRef(Securable.Type.WAREHOUSE, moved.warehouse_id)
         if parent is None
@@ -149,7 +149,7 @@ def _require_welcome(actor: Actor, moved: Namespace, parent: Namespace | None, l
 
 
 def _require_layout_permits(profile: dict[str, Any], moved: Namespace, parent: Namespace | None, name: str) -> None:
-    """Where each level has a folder, the folders must go on saying what they say."""
+    """In a layout with a folder for each level, the folders must keep matching the hierarchy."""
     layout = profile.get("storage-layout") or {}
     if layout.get("type") != "full-hierarchy":
         return
@@ -171,11 +171,11 @@ def _require_unprotected(moved: Namespace, below: list[Namespace]) -> None:
             raise ChildNamespaceProtected(f"Namespace {moved} holds a protected namespace: {namespace}")
 
 
-def _require_room(moved: Namespace, below: list[Namespace], levels: Levels) -> None:
+def _require_free_path(moved: Namespace, below: list[Namespace], levels: Levels) -> None:
     """Under the locks: raises `AlreadyExists`, and `BadRequest` when a path below would be too deep or too long."""
     key = path_key(levels)
-    there = Namespace.objects.filter(warehouse_id=moved.warehouse_id, path_key=key).exclude(pk=moved.pk)
-    if there.exists():
+    others = Namespace.objects.filter(warehouse_id=moved.warehouse_id, path_key=key).exclude(pk=moved.pk)
+    if others.exists():
         raise _taken(levels)
     for namespace in below:
         if len(namespace.levels) - len(moved.levels) + len(levels) > MAX_DEPTH:
@@ -185,7 +185,7 @@ def _require_room(moved: Namespace, below: list[Namespace], levels: Levels) -> N
 
 
 def _rewrite(moved: Namespace, parent: Namespace | None, path: str, key: str) -> None:
-    """The paths of all of it in one statement; the rights, which hang on ids, only when it gets another parent."""
+    """Update all paths in one statement, and the securables, which refer to ids, only when the parent changes."""
     subtree_of(moved.warehouse_id, moved.path_key).update(
         path=Concat(Value(path), Substr("path", len(moved.path) + 1)),
         path_key=Concat(Value(key), Substr("path_key", len(moved.path_key) + 1)),

@@ -1,7 +1,7 @@
-"""Namespaces, tables and views of another catalog, one by one: made here where they are not here yet.
+"""Import of namespaces, tables and views of another catalog, one by one.
 
-Each step looks first and returns what it did, so that a run which was cut short is simply run again. The `check_*`
-twins answer what the step would come to: they do all of it and take the rows back.
+Each step skips what exists already, so that an interrupted run can be repeated. The `check_*` functions are dry runs:
+they execute the step and roll it back.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class ImportEntry:
 def ensure_namespace(
     *, actor: Actor, warehouse_id: UUID, levels: object, properties: object, overwrite: bool
 ) -> ImportResult:
-    """Make a namespace below one that exists; one that is there keeps its properties unless `overwrite` sets some.
+    """Create a namespace unless it exists; `overwrite` sets the properties of an existing one.
 
-    Where it lay in the other catalog, and its id there, are left behind: it gets its own. Raises what
-    `create_namespace` raises, but not that it is there.
+    Its location and id in the other catalog are ignored: it gets new ones. Raises as `create_namespace`, except
+    `AlreadyExists`.
     """
     checked = require_levels(levels)
     if isinstance(properties, dict):
@@ -67,7 +67,7 @@ def ensure_namespace(
     except NoSuchNamespace:
         try:
             create_namespace(actor=actor, warehouse_id=warehouse_id, levels=checked, properties=properties)
-        except AlreadyExists:  # a run beside this one was faster
+        except AlreadyExists:  # created by a concurrent run
             return ImportResult.UNCHANGED
         return ImportResult.NEW
     if not overwrite or _has(found.properties, properties):
@@ -81,23 +81,23 @@ def ensure_namespace(
 def check_namespace(
     *, actor: Actor, warehouse_id: UUID, levels: object, properties: object, overwrite: bool
 ) -> ImportResult:
-    """What `ensure_namespace` would come to, had the levels above been made. Changes nothing."""
+    """Dry run of `ensure_namespace`, with all levels above created."""
     checked = require_levels(levels)
-    with _taken_back():
-        _make_levels(actor, warehouse_id, checked[:-1])
+    with _rolled_back():
+        _create_levels(actor, warehouse_id, checked[:-1])
         return ensure_namespace(
             actor=actor, warehouse_id=warehouse_id, levels=checked, properties=properties, overwrite=overwrite
         )
 
 
 def register_entry(*, actor: Actor, warehouse_id: UUID, entry: ImportEntry, overwrite: bool) -> ImportResult:
-    """Register a table or view, unless it is here with that metadata file or has gone on from it.
+    """Register a table or view, unless it is already registered with that metadata file or a later version.
 
     Raises what `register_tabular` raises, `AlreadyExists` when the name is taken by something else (with `overwrite`,
     by another kind, by one that is spelled differently, or by the same one with metadata that is as new or newer).
     """
     identifier = _checked(entry)
-    result = _look(actor, warehouse_id, identifier, entry, overwrite=overwrite)[1]
+    result = _compare(actor, warehouse_id, identifier, entry, overwrite=overwrite)[1]
     if result is ImportResult.UNCHANGED:
         return result
     try:
@@ -111,25 +111,25 @@ def register_entry(*, actor: Actor, warehouse_id: UUID, entry: ImportEntry, over
             overwrite=overwrite,
         )
     except Conflict:
-        # Perhaps a run beside this one was faster: then it is here by now.
-        if _look(actor, warehouse_id, identifier, entry, overwrite=overwrite)[1] is ImportResult.UNCHANGED:
+        # A concurrent run may have registered it.
+        if _compare(actor, warehouse_id, identifier, entry, overwrite=overwrite)[1] is ImportResult.UNCHANGED:
             return ImportResult.UNCHANGED
         raise
     return result
 
 
 def check_entry(*, actor: Actor, warehouse_id: UUID, entry: ImportEntry, overwrite: bool) -> ImportResult:
-    """What `register_entry` would come to, had its namespace been made. Reads the metadata file, changes nothing."""
+    """Dry run of `register_entry`, with its namespace created. Reads the metadata file."""
     identifier = _checked(entry)
-    target, result = _look(actor, warehouse_id, identifier, entry, overwrite=overwrite)
+    target, result = _compare(actor, warehouse_id, identifier, entry, overwrite=overwrite)
     if result is ImportResult.UNCHANGED:
         return result
     metadata, stored, is_verbatim = read_registered(target, entry.kind, entry.metadata_location)
-    with _taken_back():
+    with _rolled_back():
         new = NewTabular(
             actor,
             target,
-            _make_levels(actor, warehouse_id, identifier.levels),
+            _create_levels(actor, warehouse_id, identifier.levels),
             entry.kind,
             metadata,
             str(entry.metadata_location),
@@ -145,9 +145,10 @@ def _checked(entry: ImportEntry) -> Identifier:
     return Identifier(require_levels(entry.levels), require_name(entry.name, f"{entry.kind} name"))
 
 
-def _look(
+def _compare(
     actor: Actor, warehouse_id: UUID, identifier: Identifier, entry: ImportEntry, *, overwrite: bool
 ) -> tuple[Target, ImportResult]:
+    """Compare an entry with the catalog: the current target, and what the import must do. Raises `AlreadyExists`."""
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
     location = location_inside(entry.metadata_location, base=target.warehouse_location)
     current = target.current
@@ -170,19 +171,19 @@ def _look(
 
 
 def _earlier_files(metadata: dict[str, Any], *, base: str) -> set[str]:
-    """The metadata files that a table has gone on from, as far back as it tells; a view does not tell them."""
+    """Return the earlier metadata files in a table's metadata log; a view has none."""
     found = set()
     for logged in metadata.get("metadata-log") or ():
-        # A file outside the warehouse, from where the table lay before, cannot be listed.
+        # Files outside of the warehouse, from a former location of the table, are skipped.
         with suppress(InvalidLocation):
             found.add(location_inside(logged["metadata-file"], base=base))
     return found
 
 
 def _require_newer(target: Target, entry: ImportEntry, metadata: dict[str, Any], metadata_location: str) -> None:
-    """Refuse to turn back what is here. Raises `AlreadyExists`, and what `read_registered` raises.
+    """Raises `AlreadyExists` when the entry is not newer than the registered table, and what `read_registered` raises.
 
-    A table that was made anew in the other catalog, with a UUID of its own, is another one and may be of any age.
+    A table that was created again in the other catalog has another UUID: it may be of any age.
     """
     found, _, _ = read_registered(target, entry.kind, entry.metadata_location)
     field = f"{entry.kind}-uuid"
@@ -192,7 +193,7 @@ def _require_newer(target: Target, entry: ImportEntry, metadata: dict[str, Any],
     if there > here:
         return
     if there == here:
-        # As after a commit that a view does not log: a change of its properties.
+        # A change of properties alone is a commit that a view's log does not contain.
         before, after = file_version(metadata_location), file_version(str(entry.metadata_location))
         if before is not None and after is not None and after > before:
             return
@@ -202,28 +203,28 @@ def _require_newer(target: Target, entry: ImportEntry, metadata: dict[str, Any],
 
 
 def _changed_at(kind: Tabular.Kind, metadata: dict[str, Any]) -> int:
-    """When a table was last changed, in milliseconds; of a view, when it last got another version."""
+    """Return the time of a table's last change, or of a view's last version, in milliseconds."""
     if kind == Tabular.Kind.TABLE:
         return int(metadata["last-updated-ms"])
     return max((int(entry["timestamp-ms"]) for entry in metadata["version-log"]), default=0)
 
 
 def _require_same_spelling(tabular_id: UUID, identifier: Identifier) -> None:
-    """Of `T` and `t`, which another catalog may tell apart, the second must not replace the first unasked."""
-    there = Tabular.objects.select_related("namespace").filter(pk=tabular_id).first()
-    if there is not None and (*there.namespace.levels, there.name) != (*identifier.levels, identifier.name):
-        raise AlreadyExists(f"{identifier} is here already as {Identifier(there.namespace.levels, there.name)}")
+    """Raises `AlreadyExists` when the name differs in case: other catalogs may have both `T` and `t`."""
+    existing = Tabular.objects.select_related("namespace").filter(pk=tabular_id).first()
+    if existing is not None and (*existing.namespace.levels, existing.name) != (*identifier.levels, identifier.name):
+        raise AlreadyExists(f"{identifier} is here already as {Identifier(existing.namespace.levels, existing.name)}")
 
 
-def _make_levels(actor: Actor, warehouse_id: UUID, levels: Levels) -> UUID:
-    """The id of a namespace; what is missing of it is made."""
+def _create_levels(actor: Actor, warehouse_id: UUID, levels: Levels) -> UUID:
+    """Create the missing levels of a namespace; return its id."""
     found = new_id()
     for depth in range(1, len(levels) + 1):
         above = levels[:depth]
-        there = Namespace.objects.filter(warehouse_id=warehouse_id, path_key=path_key(above)).first()
-        if there is None:
-            there = create_namespace(actor=actor, warehouse_id=warehouse_id, levels=above, properties=None)
-        found = there.pk
+        namespace = Namespace.objects.filter(warehouse_id=warehouse_id, path_key=path_key(above)).first()
+        if namespace is None:
+            namespace = create_namespace(actor=actor, warehouse_id=warehouse_id, levels=above, properties=None)
+        found = namespace.pk
     return found
 
 
@@ -232,7 +233,7 @@ def _has(properties: dict[str, str], wanted: object) -> bool:
 
 
 @contextmanager
-def _taken_back() -> Iterator[None]:
+def _rolled_back() -> Iterator[None]:
     """A transaction that leaves nothing behind."""
     with transaction.atomic():
         yield

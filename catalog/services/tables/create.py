@@ -46,10 +46,10 @@ def create_table(
     stage: bool,
     idempotency_key: IdempotencyKey | None = None,
 ) -> Loaded | StagedTable:
-    """Make a table, or with `stage` only work out what it would be; the arguments are those of CreateTableRequest.
+    """Create a table, or stage its creation; the arguments are those of CreateTableRequest.
 
-    A location that the client chooses, or that the layout makes of the name alone, must be empty. One that is staged
-    there must also be in its namespace's own folder: see `require_own_folder`. Raises `NoSuchNamespace`,
+    A location that the client chooses, or that the layout derives from the name alone, must be empty; that of a staged
+    table must also be in its namespace's own folder: see `require_own_folder`. Raises `NoSuchNamespace`,
     `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`, and `Busy` while files of a dropped table
     are deleted there.
     """
@@ -92,10 +92,10 @@ def create_table(
 def files_to_write(
     *, actor: Actor, warehouse_id: UUID, identifier: Identifier, staged: StagedTable
 ) -> TabularFiles | None:
-    """The files of a table that `actor` staged now, or before by an equal request.
+    """Return the files of a table that `actor` staged now, or earlier with the same request.
 
-    Then the place is held anew, and None comes back when that cannot be: when anybody came to be there or has the name,
-    or when `actor` may not make it any more.
+    In the latter case the location is reserved again. Returns None when that is not possible: the location or the name
+    is taken, or `actor` is no longer allowed to create the table.
     """
     if staged.files is not None:
         return staged.files
@@ -116,8 +116,9 @@ def files_to_write(
 def finish_staged_create(
     actor: Actor, target: Target, namespace_id: UUID, *, updates: list[Any], idempotency_key: IdempotencyKey | None
 ) -> Loaded:
-    """Make the table whose commit asserts that there is none, in a namespace where `actor` may create it; everything it
-    is stands in `updates`.
+    """Create the table of a commit with the requirement `assert-create`, from its `updates` alone.
+
+    The caller has checked that `actor` may create tables in the namespace.
     """
     require_name(target.identifier.name, "table name")
     table_uuid = new_id()
@@ -136,7 +137,7 @@ def finish_staged_create(
             actor, target, namespace_id, table, change.metadata, fresh_uuid=None, idempotency_key=idempotency_key
         )
     except NameTaken as error:
-        # The name was taken between the client's look and this commit: a failed requirement, unless a view has it.
+        # The name was taken after the client's check: a failed requirement, unless a view has it.
         if error.kind != "table":
             raise
         raise CommitFailed("Requirement failed: table already exists") from None

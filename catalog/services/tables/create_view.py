@@ -48,10 +48,10 @@ def create_view(
     properties: object,
     idempotency_key: IdempotencyKey | None = None,
 ) -> Loaded:
-    """Make a view; the arguments are those of CreateViewRequest.
+    """Create a view; the arguments are those of CreateViewRequest.
 
-    Raises `NoSuchNamespace`, `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`, and
-    `ProtectedPropertyModification` (403) whatever else is wrong.
+    Raises `ProtectedPropertyModification` (403) before any other error, `NoSuchNamespace`, `AlreadyExists`,
+    `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`.
     """
     require_may_name_owners(actor, properties if isinstance(properties, dict) else ())
     identifier = Identifier(levels, require_name(name, "view name"))
@@ -84,11 +84,11 @@ def replace_view(
     updates: list[Any],
     idempotency_key: IdempotencyKey | None = None,
 ) -> Loaded:
-    """Apply `updates` if all `requirements` hold on the newest metadata. No net change writes nothing.
+    """Apply `updates` if the newest metadata fulfils all `requirements`. Without a net change nothing is written.
 
-    Raises `NoSuchView`, `CommitFailed` (409, certainly not committed), `BadRequest`, or `CommitStateUnknown` (500)
-    when the database was lost in the act; `ProtectedPropertyModification` (403) whatever else is wrong, and
-    `DefinerViewModification` (403).
+    Raises `ProtectedPropertyModification` (403) before any other error, `NoSuchView`, `CommitFailed` (409, nothing was
+    committed), `BadRequest`, `DefinerViewModification` (403), and `CommitStateUnknown` (500) when the connection to the
+    database was lost during the commit.
     """
     require_may_name_owners(actor, names_in(updates))
     with reserve_commit_slots([(warehouse_id, view.path_key, view.name_key)]):
@@ -110,24 +110,24 @@ def replace_view(
 
 
 WHAT_IT_DOES: Final = ("schemas", "versions", "current-version-id")
-"""The members of a view's metadata that say what is read through it."""
+"""The members of a view's metadata that define what it reads."""
 
 
 class ProtectedPropertyModification(Forbidden):
-    """A property that names the owner of a view was set, changed or removed by somebody else than its engine."""
+    """A client other than the trusted engine set, changed or removed the owner property of a view."""
 
     wire_type = "ProtectedPropertyModification"
 
 
 class DefinerViewModification(Forbidden):
-    """What a view with an owner does was changed by somebody else than the engine that names the owner."""
+    """A client other than the trusted engine changed what a view with an owner reads."""
 
     wire_type = "DefinerViewModification"
 
 
 def require_may_name_owners(actor: Actor, names: Iterable[object]) -> None:
-    """Raises `ProtectedPropertyModification` when one of `names`, of properties of a view, is an owner property in any
-    case of its letters, and not exactly that of an engine that `actor` is."""
+    """Raises `ProtectedPropertyModification` when one of `names`, properties of a view, is an owner property in any
+    case, unless `actor` is the engine with exactly that owner property."""
     if actor.is_internal or not (protected := {name.casefold() for name in owner_properties()}):
         return
     for name in names:
@@ -139,7 +139,7 @@ def require_may_name_owners(actor: Actor, names: Iterable[object]) -> None:
 
 
 def names_in(updates: Iterable[Any]) -> Iterator[object]:
-    """Of the properties that updates of a view are about, as far as they can be read: nobody has looked at them yet."""
+    """Iterate the property names in the updates of a view; skip what is invalid, as updates are validated later."""
     for update in updates:
         if not isinstance(update, dict):
             continue
@@ -149,8 +149,8 @@ def names_in(updates: Iterable[Any]) -> Iterator[object]:
 
 
 def require_may_change(actor: Actor, view_id: UUID, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Raises `ProtectedPropertyModification`, or `DefinerViewModification` when `after` does something else than
-    `before`, a view with an owner. Who is refused is told of, with the view."""
+    """Raises `ProtectedPropertyModification`, or `DefinerViewModification` when `after` reads something else than
+    `before`, a view with an owner. Denials are audited."""
     try:
         _require_may_change(actor, before, after)
     except Forbidden as error:

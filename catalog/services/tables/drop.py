@@ -36,10 +36,10 @@ from tenancy.services.cascaded_grants import audit_revoked_grants
 def unregister_table(
     *, actor: Actor, warehouse_id: UUID, table: Identifier, idempotency_key: IdempotencyKey | None = None
 ) -> Loaded:
-    """Forget a table and leave all its files to whoever asked; what it last was is the answer.
+    """Remove a table from the catalog without its files, and return its last version.
 
-    Also in a soft-delete warehouse it goes at once. Raises `NoSuchTable`, `Protected` (409), `CommitContended` (409)
-    when it is committed to all the time.
+    It is never soft-deleted. Raises `NoSuchTable`, `Protected` (409), `CommitContended` (409) when concurrent commits
+    never stop.
     """
     for _ in attempts(table):
         target, document = find_target_of_commit(warehouse_id=warehouse_id, identifier=table)
@@ -70,15 +70,15 @@ def drop_tabular(
     force: bool = False,
     idempotency_key: IdempotencyKey | None = None,
 ) -> None:
-    """Forget it: nobody finds it any more on return.
+    """Drop a tabular.
 
-    In a soft-delete warehouse its row is kept until it expires, unless `force`. With `purge` its files are deleted by a
-    task after the row. Raises `NoSuchTable` (or view, or generic table), or `Protected` (409) unless `force`.
+    In a soft-delete warehouse it can be restored until it expires, unless `force`. With `purge` a task deletes its
+    files after the row. Raises `NoSuchTable` (or view, or generic table), or `Protected` (409) unless `force`.
     """
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
     current = target.tabular_for(actor, Can.DROP, kind)
     with write_transaction():
-        warehouse = lock_warehouse(warehouse_id)  # its rules as they are now
+        warehouse = lock_warehouse(warehouse_id)  # with its current delete profile
         if warehouse is None or warehouse.status != warehouse.Status.ACTIVE:
             raise no_such_warehouse(warehouse_id)
         row = _lock_named(current, identifier)
@@ -96,23 +96,23 @@ def drop_tabular(
 
 
 def _lock_named(current: CurrentTabular, identifier: Identifier) -> Tabular | None:
-    """By its name as well: one that was renamed in the meantime is another table to the caller."""
+    """Lock by id and name: a table that was renamed concurrently is not the one that the caller named."""
     named = [current.id, current.namespace_id, identifier.name_key]
     where = "id = %s AND namespace_id = %s AND name_key = %s AND deleted_at IS NULL"
     return lock_row(Tabular, where, named, mode="UPDATE")
 
 
 AT_ONCE = 500
-"""Rows that one statement deletes or makes."""
+"""Rows that one statement deletes or inserts."""
 
 PURGE = "purge"
-"""The `deletion_kind` of an expiration that a purge follows."""
+"""The `deletion_kind` of an expiration that is followed by a purge."""
 
 
 def hide(row: Tabular, *, warehouse: Warehouse, purge: bool) -> None:
-    """Under the locks of both: nobody sees it any more, and its name is free; location, UUID and rights stay.
+    """Under the locks of both rows, soft-delete a tabular: its name becomes free, its location, UUID and rights stay.
 
-    When the warehouse's time is over, a task deletes it for good: `catalog.services.tables.drop`.
+    Queues the task that deletes it permanently after the warehouse's expiration time: see `expire_tabular`.
     """
     dropped_at = now()
     Tabular.objects.filter(pk=row.pk).update(deleted_at=dropped_at)
@@ -126,10 +126,10 @@ def hide(row: Tabular, *, warehouse: Warehouse, purge: bool) -> None:
 
 
 def cancel_expirations(warehouse_id: UUID, ids: Sequence[UUID]) -> bool:
-    """Under the locks of these hidden tabulars and of their warehouse: they do not expire any more.
+    """Under the locks of these soft-deleted tabulars and of their warehouse, cancel their expirations.
 
-    False when one is just being deleted for good: then the caller must give up. A worker that takes up a task after
-    the look finds it gone when it comes to its end, and undoes what it did.
+    Returns False when one is being deleted permanently: then the caller must give up. A worker that starts a task after
+    the check does not find it when it finishes, and rolls back.
     """
     for first in range(0, len(ids), AT_ONCE):
         batch = ids[first : first + AT_ONCE]
@@ -140,11 +140,11 @@ def cancel_expirations(warehouse_id: UUID, ids: Sequence[UUID]) -> bool:
 
 
 def retire(rows: Sequence[Tabular], *, purge: bool) -> EndedGrants:
-    """Under the locks of the rows and, to purge them, of their warehouse: delete them; returns the grants on them, of
-    which the caller tells the audit trail.
+    """Under the locks of the rows and, to purge them, of their warehouse, delete them; return the grants on them, which
+    the caller must audit.
 
-    With `purge` a task is queued for each, which holds their locations until it has deleted the files:
-    `catalog.services.locations.purge`. Statements are bounded by the number of rows over `AT_ONCE`.
+    With `purge` a task is queued for each, which claims their locations until it has deleted the files:
+    `catalog.services.locations.purge`. A constant number of statements for each `AT_ONCE` rows.
     """
     ended = EndedGrants()
     for first in range(0, len(rows), AT_ONCE):
@@ -157,7 +157,7 @@ def retire(rows: Sequence[Tabular], *, purge: bool) -> EndedGrants:
 
 
 def audit_drop(ended: EndedGrants, row: Tabular, *, actor: Actor, project: str, **details: object) -> None:
-    """That the grants on a table, view or generic table ended with it, if there were any."""
+    """Audit the grants that were deleted with a table, view or generic table, if there were any."""
     audit_revoked_grants(
         ended,
         actor=actor,
@@ -197,8 +197,8 @@ def _queue_purges(rows: Sequence[Tabular]) -> None:
 def expire_tabular(*, actor: Actor, lease: Lease) -> None:
     """Delete the row of a soft-deleted tabular for good, and queue the purge of its files if its drop asked for it.
 
-    One that is not soft-deleted any more is left as it is. The task ends in the same transaction. Raises `LeaseLost`
-    when somebody else has it: then nothing is changed.
+    A restored tabular is not changed. The task finishes in the same transaction. Raises `LeaseLost` when another worker
+    has the task: then nothing is changed.
     """
     with write_transaction():
         warehouse = lock_warehouse(lease.warehouse_id)

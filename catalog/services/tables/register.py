@@ -1,4 +1,4 @@
-"""Registers tables and views from a metadata file that exists in the warehouse."""
+"""Registration of tables and views from a metadata file in the warehouse."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def register_tabular(
     overwrite: bool = False,
     idempotency_key: IdempotencyKey | None = None,
 ) -> Loaded:
-    """Make a table or view of its metadata file. Keeps its UUID; copies nothing.
+    """Register a table or view with its metadata file. Keeps its UUID; copies no files.
 
-    With `overwrite` one of that name and kind makes way for it, in the same transaction; its files stay. When it is the
-    same one, or has files of it, that takes the right to grant on it. Raises
-    `NoSuchNamespace`, `AlreadyExists`, `LocationAlreadyTaken`, `Protected`, what `read_registered` raises, and
-    `ProtectedPropertyModification` (403) for the file of a view that names its owner.
+    `overwrite` replaces one of that name and kind in the same transaction; the files of the replaced one stay. When
+    both are of the same lineage, this needs the permission to manage grants on it. Raises `NoSuchNamespace`,
+    `AlreadyExists`, `LocationAlreadyTaken`, `Protected`, what `read_registered` raises, and
+    `ProtectedPropertyModification` (403) for a view with an owner property.
     """
     identifier = Identifier(levels, require_name(name, f"{kind} name"))
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
@@ -65,7 +65,7 @@ def register_tabular(
     if replaced is not None and is_same_table_lineage(
         replaced, metadata, str(metadata_location), base=target.warehouse_location
     ):
-        # Whoever registers it owns it, and what was granted on the former one goes: that is giving and taking rights.
+        # The caller becomes the owner and the grants on the replaced one are deleted: that changes grants.
         missing = no_such_tabular(kind, identifier)
         require_permission(actor, Can.GRANT_MANAGE_GRANTS, Securable.Type(kind.value), replaced.id, missing=missing)
     if kind == Tabular.Kind.VIEW:
@@ -87,11 +87,11 @@ def register_tabular(
 def read_registered(
     target: Target, kind: Tabular.Kind, metadata_location: object
 ) -> tuple[dict[str, Any], bytes, bool]:
-    """What a metadata file of the warehouse says, the bytes to keep of it, and whether these are the file's own.
+    """Read a metadata file of the warehouse: the metadata, the bytes to store, and whether these are the file's own.
 
-    Raises `InvalidLocation`, `ObjectNotFound`, `BadRequest` for what is none, `FormatVersionNotAllowed`, and
-    `LocationAlreadyTaken` where anybody but what has the name now holds its place, before it is known whether there is
-    such a file: who may not see what lies there learns nothing of its files.
+    Raises `InvalidLocation`, `ObjectNotFound`, `BadRequest` for an invalid file, `FormatVersionNotAllowed`, and
+    `LocationAlreadyTaken` when its location belongs to another owner than the tabular of that name. The latter is
+    checked before the file is read, so that the error does not reveal whether files of hidden tables exist.
     """
     base = target.warehouse_location
     file = new_location_inside(metadata_location, base=base, storage_profile=target.storage.profile)
@@ -102,7 +102,7 @@ def read_registered(
     metadata = read_view_metadata(document) if kind == Tabular.Kind.VIEW else _read_table(target, document)
     check_times(metadata, now_ms())
     require_valid_locations(target, metadata)
-    # A file of the old form is served in the modern one, which means the same; any other exactly as it lies there.
+    # A file in the old form is served in the equivalent modern one; any other byte by byte.
     is_verbatim = metadata == document
     return metadata, found if is_verbatim else write_json(metadata), is_verbatim
 
@@ -110,7 +110,7 @@ def read_registered(
 def _read_table(target: Target, document: object) -> dict[str, Any]:
     metadata = read_table_metadata(document)
     require_format_version(target, metadata["format-version"])
-    if metadata.get("table-uuid") is None:  # the first version of the format does without, clients do not
+    if metadata.get("table-uuid") is None:  # optional in version 1 of the format, but clients need it
         return metadata | {"table-uuid": str(new_id())}
     return metadata
 
@@ -118,21 +118,23 @@ def _read_table(target: Target, document: object) -> dict[str, Any]:
 def is_same_table_lineage(
     replaced: CurrentTabular, metadata: dict[str, Any], metadata_location: str, *, base: str
 ) -> bool:
-    """Whether the metadata has the UUID of `replaced`, or names what lies where that lies or lay; in the warehouse at
-    `base`. What only manifests name is not looked at: no credentials are lent for it.
+    """Whether the metadata has the UUID of `replaced`, or refers to files in its present or former locations.
+
+    Files that only manifests refer to are ignored: no credentials are vended for them. `base` is the warehouse's
+    location.
     """
     row = Tabular.objects.filter(pk=replaced.id).values_list("uuid", "location").first()
-    if row is None:  # dropped in between: it does not make way any more
+    if row is None:  # dropped concurrently: nothing is replaced
         return False
     own_uuid, location = row
     if parse_id(str(metadata.get(f"{replaced.kind}-uuid"))) == own_uuid:
         return True
     claims = LocationClaim.objects.filter(tabular_id=replaced.id).values_list("location", flat=True)
-    places = [location, *claims]
+    locations = [location, *claims]
     for named in _files_named(metadata, metadata_location):
-        with suppress(InvalidLocation):  # what lies outside the warehouse is none of it
+        with suppress(InvalidLocation):  # files outside of the warehouse do not belong to it
             file = location_inside(named, base=base)
-            if any(_overlap(file, place) for place in places):
+            if any(_overlap(file, each) for each in locations):
                 return True
     return False
 
