@@ -14,7 +14,7 @@ from management.api.serializers import IdText
 from tenancy.authz.access_review import Rights, Source, instance_admins, standing_actions
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable
-from tenancy.selectors.access_reviews import Held, Names, Reached, Reviewed
+from tenancy.selectors.access_reviews import Names, ObjectReviewChunk, ReachableChunk, SourceChunk
 from tenancy.selectors.object_names import NamedObject
 from tenancy.selectors.object_reviews import Principal
 
@@ -114,7 +114,7 @@ class ReachedObjectsResponse(KebabSerializer):
     next_page_token = Text(required=False, help_text="Absent on the last page")
 
 
-def object_review_json(part: Reviewed, own_id: str, token: str | None) -> dict[str, Any]:
+def object_review_json(part: ObjectReviewChunk, own_id: str, token: str | None) -> dict[str, Any]:
     kind = T(own_id.partition(":")[0])
     admins = {"users": list(instance_admins()), "actions": [each.value for each in standing_actions(kind)]}
     principals = [{"principal": _principal(who), **_rights(rights, part.names)} for who, rights in part.entries]
@@ -122,7 +122,7 @@ def object_review_json(part: Reviewed, own_id: str, token: str | None) -> dict[s
     return _paged(told, token)
 
 
-def principal_review_json(part: Held, *, is_instance_admin: bool, token: str | None) -> dict[str, Any]:
+def principal_review_json(part: SourceChunk, *, is_instance_admin: bool, token: str | None) -> dict[str, Any]:
     places = [
         {
             "grant": _grant(each.source, part.names),
@@ -137,7 +137,7 @@ def principal_review_json(part: Held, *, is_instance_admin: bool, token: str | N
     return _paged({"is-instance-admin": is_instance_admin, "places": places}, token)
 
 
-def reached_objects_json(part: Reached, *, is_instance_admin: bool, token: str | None) -> dict[str, Any]:
+def reached_objects_json(part: ReachableChunk, *, is_instance_admin: bool, token: str | None) -> dict[str, Any]:
     objects = [
         {"object": _object(own_id, part.names), **_rights(rights, part.names)} for own_id, rights in part.entries
     ]
@@ -198,7 +198,7 @@ GRANT, FROM_BELOW, STANDING = "grant", "shown-from-below", "instance-admin"
 """`basis` of a row: what the rights come from."""
 
 
-def object_review_rows(parts: Iterable[Reviewed], own_id: str) -> Iterator[Iterator[Sequence[object]]]:
+def object_review_rows(parts: Iterable[ObjectReviewChunk], own_id: str) -> Iterator[Iterator[Sequence[object]]]:
     """A row for each principal and each grant of theirs; at the end one for each instance admin."""
     names = Names({}, {})
     for part in parts:
@@ -210,7 +210,7 @@ def object_review_rows(parts: Iterable[Reviewed], own_id: str) -> Iterator[Itera
     yield iter([(*here, STANDING, "user", each, "", "", "", "", actions, *blank) for each in instance_admins()])
 
 
-def _principal_rows(part: Reviewed, own_id: str) -> Iterator[Sequence[object]]:
+def _principal_rows(part: ObjectReviewChunk, own_id: str) -> Iterator[Sequence[object]]:
     here = _object_cells(own_id, part.names)
     for who, rights in part.entries:
         is_user = who.role_id is None
@@ -222,7 +222,7 @@ def _principal_rows(part: Reviewed, own_id: str) -> Iterator[Sequence[object]]:
             yield (*here, basis, *cells, *source)
 
 
-def places_rows(parts: Iterable[Held]) -> Iterator[Iterator[Sequence[object]]]:
+def places_rows(parts: Iterable[SourceChunk]) -> Iterator[Iterator[Sequence[object]]]:
     """A row for each grant."""
     for part in parts:
         yield iter(
@@ -239,7 +239,7 @@ def places_rows(parts: Iterable[Held]) -> Iterator[Iterator[Sequence[object]]]:
         )
 
 
-def reached_rows(parts: Iterable[Reached]) -> Iterator[Iterator[Sequence[object]]]:
+def reached_rows(parts: Iterable[ReachableChunk]) -> Iterator[Iterator[Sequence[object]]]:
     """A row for each object and each grant of which something follows there."""
     for part in parts:
         yield iter(

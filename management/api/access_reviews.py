@@ -47,11 +47,11 @@ from tenancy.grantee import Grantee
 from tenancy.models import Project, Securable
 from tenancy.refs import securable_id
 from tenancy.selectors.access_reviews import (
-    all_from,
-    page_from,
+    read_all,
+    read_page,
     review_object_for,
     review_objects_for,
-    review_places_for,
+    review_sources_for,
 )
 from tenancy.selectors.rights_targets import RightsTarget, find_role_target
 from tenancy.selectors.roles import role_not_found
@@ -106,8 +106,8 @@ class ObjectReviewView(GrantedView):
             actor=self.actor, target=target, project=project, is_export=is_csv, name_objects=name_objects
         )
         if is_csv:
-            return csv_answer("access-review", OBJECT_HEADER, object_review_rows(all_from(chunk), own_id))
-        found, token = page_from(chunk, page, page.after_key())
+            return csv_answer("access-review", OBJECT_HEADER, object_review_rows(read_all(chunk), own_id))
+        found, token = read_page(chunk, page, page.after_key())
         return Response(object_review_json(found, own_id, token))
 
 
@@ -134,13 +134,13 @@ class PrincipalReviewView(ManagementView):
         is_csv = _asks_for_csv(request, PRINCIPAL_NAMES)
         grantee, project = required_principal(request, "Access of which principal?"), self.project()
         page = self.page(listing_key("access-review-of", project.pk, grantee))
-        chunk = review_places_for(
+        chunk = review_sources_for(
             actor=self.actor, project=project, grantee=grantee, is_export=is_csv, name_objects=name_objects
         )
         if is_csv:
-            return csv_answer("access-review", PLACES_HEADER, places_rows(all_from(chunk)))
+            return csv_answer("access-review", PLACES_HEADER, places_rows(read_all(chunk)))
         after = page.after_id()
-        found, token = page_from(chunk, page, "" if after == FIRST else str(after))
+        found, token = read_page(chunk, page, "" if after == FIRST else str(after))
         return Response(principal_review_json(found, is_instance_admin=_is_admin(grantee), token=token))
 
 
@@ -178,8 +178,8 @@ class ReachedObjectsView(RightsView):
             name_objects=name_objects,
         )
         if is_csv:
-            return csv_answer("reached-objects", REACHED_HEADER, reached_rows(all_from(chunk)))
-        found, token = page_from(chunk, page, page.after_key())
+            return csv_answer("reached-objects", REACHED_HEADER, reached_rows(read_all(chunk)))
+        found, token = read_page(chunk, page, page.after_key())
         return Response(reached_objects_json(found, is_instance_admin=_is_admin(grantee), token=token))
 
 

@@ -22,7 +22,7 @@ from management.api.users.serializers import SEEN
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import Securable
 from tenancy.selectors.grants import GrantFilter, HeldGrant, list_grants_for
-from tenancy.services.grant_differences import make_difference
+from tenancy.services.grant_differences import build_difference
 from tenancy.services.grants import MAX_CHANGES, GrantSpec, assign
 
 T = Securable.Type
@@ -91,7 +91,7 @@ class AssignmentsView(PermissionView):
     def post(self, request: Request, **names: str) -> Response:
         change, _ = _SHAPES[self.kind]
         body = self.body(change)
-        difference = make_difference(
+        difference = build_difference(
             writes=[_spec(each, f"writes[{index}]") for index, each in enumerate(body.get("writes", []))],
             deletes=[_spec(each, f"deletes[{index}]") for index, each in enumerate(body.get("deletes", []))],
         )

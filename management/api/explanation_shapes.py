@@ -14,7 +14,7 @@ from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.permissions import Standing
 from tenancy.authz.vocabulary import ALL_WORDS
 from tenancy.models import Securable
-from tenancy.selectors.explanations import Explained, ToldGrant, ToldStep
+from tenancy.selectors.explanations import Explained, VisibleGrant, VisibleStep
 from tenancy.selectors.object_names import NamedObject
 
 T = Securable.Type
@@ -108,12 +108,12 @@ def explanation_json(explained: Explained) -> dict[str, Any]:
     }
 
 
-def _step_json(step: ToldStep) -> dict[str, Any]:
+def _step_json(step: VisibleStep) -> dict[str, Any]:
     told = {"withheld": False, "relation": step.relation, "object": _object_json(step.object)}
     return told if step.grant is None else told | {"grant": _grant_json(step.grant)}
 
 
-def _grant_json(grant: ToldGrant) -> dict[str, Any]:
+def _grant_json(grant: VisibleGrant) -> dict[str, Any]:
     grantee = grant.grantee
     told: dict[str, Any] = {
         "privilege": grant.privilege,

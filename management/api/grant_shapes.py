@@ -17,7 +17,7 @@ from management.api.users.serializers import SEEN
 from tenancy.authz.privileges import Privilege, is_privilege
 from tenancy.models import Securable
 from tenancy.selectors.grants import HeldGrant
-from tenancy.services.grant_differences import MAX_PRIVILEGE_LENGTH, GrantDiffTooLarge, make_difference
+from tenancy.services.grant_differences import MAX_PRIVILEGE_LENGTH, GrantDiffTooLarge, build_difference
 from tenancy.services.grants import MAX_CHANGES, Difference, GrantSpec
 
 T = Securable.Type
@@ -155,14 +155,14 @@ def require_few(body: Any) -> None:
 
 
 def read_difference(body: dict[str, Any]) -> Difference:
-    """Of a checked `ApplyGrantsRequest`. Raises `EmptyGrantDiff`, and what `make_difference` raises (400)."""
+    """Of a checked `ApplyGrantsRequest`. Raises `EmptyGrantDiff`, and what `build_difference` raises (400)."""
     writes, deletes = (
         [_spec(entry, f"{name}[{place}].principal") for place, entry in enumerate(body.get(name, []))]
         for name in ("writes", "deletes")
     )
     if not writes and not deletes:
         raise EmptyGrantDiff("There must be something in writes or deletes")
-    return make_difference(writes=writes, deletes=deletes)
+    return build_difference(writes=writes, deletes=deletes)
 
 
 def _spec(entry: dict[str, Any], where: str) -> GrantSpec:

@@ -7,12 +7,12 @@ from typing import Any
 from django.conf import settings
 
 from icekeeper.kernel.http.paging import Page, listing_key
-from tenancy.selectors.similarity import HITS
+from tenancy.selectors.similarity import DEFAULT_HITS
 
 
 def search_page(kind: str, body: dict[str, Any], *bounds: object) -> Page:
     """Return the page that a `SearchRequest` asks for; its token is bound to the text and to `bounds`."""
-    size = min(body.get("page_size") or HITS, settings.ICEKEEPER.pagination_size_max)
+    size = min(body.get("page_size") or DEFAULT_HITS, settings.ICEKEEPER.pagination_size_max)
     return Page(listing_key(kind, body["search"], *bounds), body.get("page_token"), size)
 
 

@@ -12,7 +12,7 @@ from rest_framework import serializers
 
 from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
-from tenancy.selectors.similarity import HITS, MAX_SEARCH_LENGTH
+from tenancy.selectors.similarity import DEFAULT_HITS, MAX_SEARCH_LENGTH
 
 ONLY_WITH_PAGES = "Only with `page-size` or `page-token`; absent on the last page"
 LAST_PAGE = "Absent on the last page"
@@ -108,7 +108,7 @@ class SearchRequest(KebabSerializer):
         allow_null=True,
         min_value=1,
         max_value=MAX_PAGE_SIZE,
-        help_text=f"Maximum number of hits; default: {HITS}",
+        help_text=f"Maximum number of hits; default: {DEFAULT_HITS}",
     )
     page_token = Text(
         required=False, allow_null=True, allow_blank=True, help_text="`next-page-token` of the previous page"

@@ -1,7 +1,7 @@
-"""Access reviews for who may ask: who has rights on an object, and what somebody can reach in a project.
+"""Access reviews of an object (who has rights on it) and of a principal (what they have rights on in a project).
 
-What may not be known to who asks is left out of what somebody reaches, and goes without its name and its id where it is
-the place of a grant. Whoever asks is recorded.
+Objects that are hidden from the caller are left out of the review of a principal, and appear without name and id where
+they carry a grant. Each review is recorded in the audit trail.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from tenancy.refs import ObjectRef
 from tenancy.selectors.allowed_actions import actor_of
 from tenancy.selectors.object_names import NamedObject, NameObjects
 from tenancy.selectors.object_reviews import ObjectReview, Principal
-from tenancy.selectors.principal_reviews import HeldPlace, PrincipalReview
+from tenancy.selectors.principal_reviews import AccessSource, PrincipalReview
 from tenancy.selectors.rights_targets import RightsTarget, target_project
 from tenancy.selectors.visible_grants import require_to_read
 
-LARGEST_REVIEW_PAGE: Final = 1_000
+MAX_REVIEW_PAGE_SIZE: Final = 1_000
 CHUNK: Final = 500
-"""Entries that are read at once where all of them are wanted."""
+"""Entries that a complete export reads per step."""
 
 P = TypeVar("P")
 
 
 class ReviewNotFinished(CatalogError):
-    """The time of a request was over: what was sent is not all, and the answer breaks off."""
+    """The request reached its time limit: the response is incomplete and ends here."""
 
     status, wire_type = 503, "ReviewNotFinished"
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Of what a page speaks of: objects by securable id, without those that are hidden, and roles."""
+    """Names of the objects of a page, by securable id and without hidden ones, and of its roles."""
 
     objects: Mapping[str, NamedObject]
     roles: Mapping[UUID, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class ObjectReviewChunk:
     """A part of the review of an object."""
 
     entries: Sequence[tuple[Principal, Rights]]
@@ -65,64 +65,64 @@ class Reviewed:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A part of the places where a principal holds something."""
+class SourceChunk:
+    """A part of the grants and memberships of a principal."""
 
-    entries: Sequence[HeldPlace]
+    entries: Sequence[AccessSource]
     names: Names
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """A part of the objects that a principal reaches."""
+class ReachableChunk:
+    """A part of the objects on which a principal has rights."""
 
     entries: Sequence[tuple[str, Rights]]
     names: Names
 
 
 Chunk = Callable[[str, int], tuple[P, str | None]]
-"""A part behind a key, with as many entries at most, and the key that the next one starts behind."""
+"""Reads a part after a cursor, with at most that many entries; returns it and the next cursor."""
 
 
 def review_object_for(
     *, actor: Actor, target: RightsTarget, project: Project | None, is_export: bool, name_objects: NameObjects
-) -> Chunk[Reviewed]:
-    """Who has rights on an object, from which grants.
+) -> Chunk[ObjectReviewChunk]:
+    """Review who has rights on an object, and from which grants.
 
-    Raises the target's `missing` (404) for who may not know of it, the type's refusal (403) for who does and may not
-    read the grants on it.
+    Raises the target's `missing` (404) if the object is hidden from the caller, the type's error (403) if the caller
+    may not read the grants on it.
     """
     require_permission(actor, reads_grants(target.ref), *target.ref, missing=target.missing)
-    _tell(actor, target.ref, project, {"export": is_export})
+    _audit(actor, target.ref, project, {"export": is_export})
     review = ObjectReview(target.ref)
     objects: dict[str, NamedObject] = {}
 
-    def chunk(after: str, limit: int) -> tuple[Reviewed, str | None]:
+    def chunk(after: str, limit: int) -> tuple[ObjectReviewChunk, str | None]:
         entries, end = review.page(after=after, limit=limit)
-        if not objects:  # those on the way are the same in each chunk
+        if not objects:  # the ancestors are the same in each chunk
             objects.update(_named_path(actor, [node.id for node in review.path], name_objects))
-        return Reviewed(entries, Names(objects, _roles(rights.sources for _, rights in entries))), end
+        return ObjectReviewChunk(entries, Names(objects, _roles(rights.sources for _, rights in entries))), end
 
     return chunk
 
 
-def review_places_for(
+def review_sources_for(
     *, actor: Actor, project: Project, grantee: Grantee, is_export: bool, name_objects: NameObjects
-) -> Chunk[Held]:
-    """Where a principal holds something in a project or on the server, themselves or through roles.
+) -> Chunk[SourceChunk]:
+    """Review the grants and memberships of a principal in a project and on the server, directly or through roles.
 
-    Objects that the caller may not know of are left out. Raises `GrantActionForbidden` (403) and what
-    `actor_of` raises.
+    Objects that are hidden from the caller are left out. Raises `GrantActionForbidden` (403) and the errors of
+    `actor_of`.
     """
-    review = _of_principal(actor, project, grantee, {"export": is_export})
+    review = _review_principal(actor, project, grantee, {"export": is_export})
 
-    def chunk(after: str, limit: int) -> tuple[Held, str | None]:
-        found = review.places(project, after=UUID(after) if after else FIRST, limit=limit + 1)
+    def chunk(after: str, limit: int) -> tuple[SourceChunk, str | None]:
+        found = review.sources(project, after=UUID(after) if after else FIRST, limit=limit + 1)
         shown = found[:limit]
         objects = name_objects(_visible(actor, [each.source.securable_id for _, each in shown]))
         entries = [each for _, each in shown if each.source.securable_id in objects]
         names = Names(objects, _roles((each.source,) for each in entries))
-        return Held(entries, names), str(shown[-1][0]) if len(found) > limit else None
+        return SourceChunk(entries, names), str(shown[-1][0]) if len(found) > limit else None
 
     return chunk
 
@@ -135,67 +135,67 @@ def review_objects_for(
     warehouse: RightsTarget,
     is_export: bool,
     name_objects: NameObjects,
-) -> Chunk[Reached]:
-    """The warehouse and the objects in it on which a principal has any right.
+) -> Chunk[ReachableChunk]:
+    """Review the warehouse and the objects in it on which a principal has any right.
 
-    Those that the caller may not know of are left out. Raises the target's `missing` (404), `GrantActionForbidden`
-    (403) and what `actor_of` raises.
+    Objects that are hidden from the caller are left out. Raises the target's `missing` (404), `GrantActionForbidden`
+    (403) and the errors of `actor_of`.
     """
-    told = {"warehouse": str(warehouse.ref.id), "export": is_export}
+    details = {"warehouse": str(warehouse.ref.id), "export": is_export}
     if not check_permissions(actor, [(SEEN_BY[Securable.Type.WAREHOUSE], warehouse.ref)])[0]:
         raise deny_as_missing(actor, SEEN_BY[Securable.Type.WAREHOUSE], warehouse.ref, warehouse.missing)
-    review = _of_principal(actor, project, grantee, told)
+    review = _review_principal(actor, project, grantee, details)
 
-    def chunk(after: str, limit: int) -> tuple[Reached, str | None]:
+    def chunk(after: str, limit: int) -> tuple[ReachableChunk, str | None]:
         found, end = review.objects(warehouse.ref, after=after, limit=limit)
         on_paths = {source.securable_id for _, rights in found for source in rights.sources}
         visible = _visible(actor, list(dict.fromkeys([*(own_id for own_id, _ in found), *sorted(on_paths)])))
         objects = name_objects(visible)
         entries = [(own_id, rights) for own_id, rights in found if own_id in objects]
-        return Reached(entries, Names(objects, _roles(rights.sources for _, rights in entries))), end
+        return ReachableChunk(entries, Names(objects, _roles(rights.sources for _, rights in entries))), end
 
     return chunk
 
 
-def page_from(chunk: Chunk[P], page: Page, after: str) -> tuple[P, str | None]:
-    """One page, and the next one's token."""
-    found, end = chunk(after, min(page.size or LARGEST_REVIEW_PAGE, LARGEST_REVIEW_PAGE))
+def read_page(chunk: Chunk[P], page: Page, after: str) -> tuple[P, str | None]:
+    """Return one page and the next page token."""
+    found, end = chunk(after, min(page.size or MAX_REVIEW_PAGE_SIZE, MAX_REVIEW_PAGE_SIZE))
     return found, None if end is None else write_page_token(page.kind, end)
 
 
-def all_from(chunk: Chunk[P]) -> Iterator[P]:
-    """All of it, part by part; the first is read at once, so that what fails then is answered.
+def read_all(chunk: Chunk[P]) -> Iterator[P]:
+    """Return all parts. The first is read immediately, so that its errors become an error response.
 
-    Raises `ReviewNotFinished` when the time of a request is over before the end is come to.
+    Raises `ReviewNotFinished` when the request reaches its time limit before the end.
     """
     ends = monotonic() + settings.ICEKEEPER.max_request_time
-    return _rest(chunk, *chunk("", CHUNK), ends)
+    return _read_rest(chunk, *chunk("", CHUNK), ends)
 
 
-def _rest(chunk: Chunk[P], found: P, end: str | None, ends: float) -> Iterator[P]:
+def _read_rest(chunk: Chunk[P], found: P, end: str | None, ends: float) -> Iterator[P]:
     yield found
     while end is not None:
         if monotonic() >= ends:
-            raise ReviewNotFinished("The review takes longer than a request may")
+            raise ReviewNotFinished("The review exceeds the time limit of a request")
         found, end = chunk(end, CHUNK)
         yield found
 
 
-def _of_principal(actor: Actor, project: Project, grantee: Grantee, told: dict[str, object]) -> PrincipalReview:
+def _review_principal(actor: Actor, project: Project, grantee: Grantee, details: dict[str, object]) -> PrincipalReview:
     target = target_project(project)
     require_to_read(actor, target, grantee)
-    asked = actor if grantee == acting_as(actor) else actor_of(grantee)
-    _tell(actor, target.ref, project, {"principal": str(grantee), **told})
-    return PrincipalReview(Subject.of(asked))
+    reviewed = actor if grantee == acting_as(actor) else actor_of(grantee)
+    _audit(actor, target.ref, project, {"principal": str(grantee), **details})
+    return PrincipalReview(Subject.of(reviewed))
 
 
-def _tell(actor: Actor, ref: ObjectRef, project: Project | None, told: Mapping[str, object]) -> None:
+def _audit(actor: Actor, ref: ObjectRef, project: Project | None, details: Mapping[str, object]) -> None:
     own_project = None if project is None else project.pk
-    record_access_review(actor=actor, ref=(ref.type.value, ref.id), project=own_project, details=told)
+    record_access_review(actor=actor, ref=(ref.type.value, ref.id), project=own_project, details=details)
 
 
 def _named_path(actor: Actor, own_ids: Sequence[str], name_objects: NameObjects) -> dict[str, NamedObject]:
-    """What `actor` sees on the way to the last of the ids, and that one: without its name where they do not see it."""
+    """Name the visible ancestors and the last of the ids, the latter without its name if `actor` may not see it."""
     visible, last = _visible(actor, own_ids), own_ids[-1]
     found = dict(name_objects([*visible, *([] if last in visible else [last])]))
     if last in found and last not in visible:
@@ -204,11 +204,11 @@ def _named_path(actor: Actor, own_ids: Sequence[str], name_objects: NameObjects)
 
 
 def _visible(actor: Actor, own_ids: Collection[str]) -> list[str]:
-    """Those of which `actor` may know; the backend is asked once."""
-    open_ids = [each for each in own_ids if _kind(each) in SEEN_BY]
-    questions = [(SEEN_BY[_kind(each)], ObjectRef(_kind(each), each.partition(":")[2])) for each in open_ids]
-    answers = check_permissions(actor, questions) if questions else []
-    hidden = {each for each, answer in zip(open_ids, answers, strict=True) if not answer}
+    """Return the ids of objects that `actor` may see. One request to the authorization backend."""
+    hideable = [each for each in own_ids if _kind(each) in SEEN_BY]
+    checks = [(SEEN_BY[_kind(each)], ObjectRef(_kind(each), each.partition(":")[2])) for each in hideable]
+    verdicts = check_permissions(actor, checks) if checks else []
+    hidden = {each for each, is_seen in zip(hideable, verdicts, strict=True) if not is_seen}
     return [each for each in own_ids if each not in hidden]
 
 
@@ -217,6 +217,6 @@ def _kind(own_id: str) -> Securable.Type:
 
 
 def _roles(sources: Iterable[Sequence[Source]]) -> dict[UUID, str]:
-    """What the roles on the ways are called: everybody who meets a role's id may know."""
+    """Return the names of the roles in the sources: the name of a role is visible to every caller who sees its id."""
     ids = {role_id for each in sources for source in each for role_id in source.through}
     return dict(Role.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}

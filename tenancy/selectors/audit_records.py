@@ -1,4 +1,4 @@
-"""Reads of the audit trail. Each leaves a row of its own."""
+"""Reads of the audit trail. Each read is itself recorded."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ CHUNK: Final = 200
 
 
 class AuditRecordsDeleted(CatalogError):
-    """Retention has passed the position that an export was to go on from."""
+    """Retention has deleted rows after the position from which an export was to continue."""
 
     status, wire_type = 410, "AuditRecordsDeleted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilters:
-    """Only what is equal to all that are given; `start` up to and without `end`. `project` also says whose right
-    counts."""
+    """Rows that equal all given values, from `start` inclusive to `end` exclusive.
+
+    With `project`, the permission on that project is sufficient.
+    """
 
     project: str | None = None
     actor: str | None = None
@@ -52,14 +54,14 @@ class AuditFilters:
     request_id: UUID | None = None
     start: datetime | None = None
     end: datetime | None = None
-    made_at: datetime | None = None
-    """Of the project, for who may see its rows alone, which those of an older one with its id are not."""
+    created_at: datetime | None = None
+    """Creation of the project, for callers who may read its rows only: an older project may have had the same id."""
     own_ids: tuple[str, ...] = ()
-    """What rows have in place of `object_id`, where that is an id that clients know an object by: both are found."""
+    """Internal ids that rows may contain instead of the public `object_id`: rows with either are found."""
 
     def given(self) -> dict[str, Any]:
-        unasked = {"made_at", "own_ids"}
-        return {name: value for name, value in asdict(self).items() if value is not None and name not in unasked}
+        internal = {"created_at", "own_ids"}
+        return {name: value for name, value in asdict(self).items() if value is not None and name not in internal}
 
     def found(self) -> QuerySet[AuditRecord]:
         wanted = self.given()
@@ -73,13 +75,13 @@ class AuditFilters:
         if kind is not None:
             is_alone = not wanted and project is None
             rows = rows.filter(object_type=kind) if is_alone else _of_type(rows, kind)
-        # In the words of the indexes' conditions, without which SQLite does not take them.
+        # As in the conditions of the partial indexes, which SQLite does not use otherwise.
         if self.action is not None:
             rows = rows.exclude(action="")
         if self.outcome not in {None, AuditRecord.Outcome.ALLOWED}:
             rows = rows.exclude(outcome=AuditRecord.Outcome.ALLOWED)
-        if self.made_at is not None:
-            rows = rows.filter(at__gte=self.made_at)
+        if self.created_at is not None:
+            rows = rows.filter(at__gte=self.created_at)
         if start is not None:
             rows = rows.filter(at__gte=start)
         if end is not None:
@@ -88,19 +90,19 @@ class AuditFilters:
 
 
 def _of_type(rows: QuerySet[AuditRecord], kind: str) -> QuerySet[AuditRecord]:
-    """Beside another filter. SQLite, which counts no values, would take the index of types before that of an object's
-    id, so there it has none."""
+    """Filter by type together with another filter. On SQLite without an index, since it would prefer the index of types
+    to the more selective one of object ids."""
     if connections[rows.db].vendor != "sqlite":
         return rows.filter(object_type=kind)
     return rows.alias(type_text=Coalesce("object_type", Value(""))).filter(type_text=kind)
 
 
 def list_audit_records_for(*, actor: Actor, filters: AuditFilters, page: Page) -> tuple[list[AuditRecord], str | None]:
-    """The newest first, sealed or not, and the next page's token. Raises `Forbidden`, `InvalidPageToken`."""
-    filters = _permitted(actor, filters, is_export=False, told={} if not page.token else {"page": "next"})
+    """Return rows, newest first, sealed or not, and the next page token. Raises `Forbidden`, `InvalidPageToken`."""
+    filters = _authorize(actor, filters, is_export=False, details={} if not page.token else {"page": "next"})
     rows = filters.found().order_by("-at", "-id")
     if page.token:
-        at, record_id = _place(page.after_key())
+        at, record_id = _parse_cursor(page.after_key())
         rows = rows.filter(at__lte=at).filter(Q(at__lt=at) | Q(id__lt=record_id))
     return build_page([(f"{row.at.isoformat()} {row.id}", row) for row in rows[: page.sql_limit]], page)
 
@@ -108,91 +110,91 @@ def list_audit_records_for(*, actor: Actor, filters: AuditFilters, page: Page) -
 def export_audit_records_for(
     *, actor: Actor, filters: AuditFilters, after: int, limit: int
 ) -> Iterator[list[AuditRecord]]:
-    """Sealed rows behind the position `after`, in the order of the chain, `limit` at most, in chunks.
+    """Return sealed rows after the position `after`, in the order of the chain, at most `limit`, in chunks.
 
-    It ends, too, at the first chunk for which the time of a request is over, or which retention has overtaken. Whoever
-    goes on behind the last row that came misses none. Raises `Forbidden`, and `AuditRecordsDeleted` (410) when rows
-    behind `after` were deleted for their age before they were asked for; 0 begins with what there is.
+    The export also ends when the request reaches its time limit or when retention deletes rows ahead of it. Clients
+    that continue after the last row that they received miss none. Raises `Forbidden`, and `AuditRecordsDeleted` (410)
+    if retention has deleted rows after `after`; 0 starts with the oldest row that exists.
     """
-    filters = _permitted(actor, filters, is_export=True, told={"after": after, "limit": limit})
+    filters = _authorize(actor, filters, is_export=True, details={"after": after, "limit": limit})
     ends = monotonic() + settings.ICEKEEPER.max_request_time
-    places = _places(filters, after, limit)
-    first = _read(places[:CHUNK])
+    positions = _find_positions(filters, after, limit)
+    first = _read(positions[:CHUNK])
     require_no_gap(after)
-    return _chunks(first, places, ends)
+    return _chunks(first, positions, ends)
 
 
 def read_chunk(filters: AuditFilters, *, after: int, limit: int) -> list[AuditRecord]:
     return list(filters.found().filter(position__gt=after).order_by("position")[:limit])
 
 
-def _places(filters: AuditFilters, after: int, limit: int) -> list[int]:
-    """Where the rows of an export are: looked for once and not for each chunk, as the database may have to sort all
-    that the filters find."""
+def _find_positions(filters: AuditFilters, after: int, limit: int) -> list[int]:
+    """Return the positions of the rows of an export, found once and not per chunk, since the database may have to sort
+    all rows that match the filters."""
     found = filters.found().filter(position__gt=after).order_by("position").values_list("position", flat=True)
-    return [place for place in found[:limit] if place is not None]
+    return [position for position in found[:limit] if position is not None]
 
 
-def _read(places: Sequence[int]) -> list[AuditRecord]:
-    if not places:
+def _read(positions: Sequence[int]) -> list[AuditRecord]:
+    if not positions:
         return []
-    rows = AuditRecord.objects.using(settings.READ_DATABASE).filter(position__in=places)
+    rows = AuditRecord.objects.using(settings.READ_DATABASE).filter(position__in=positions)
     return list(rows.order_by("position"))
 
 
-def _chunks(rows: list[AuditRecord], places: Sequence[int], ends: float) -> Iterator[list[AuditRecord]]:
-    """It ends, too, behind a chunk that lacks rows: a replica may have fewer than the one that told the places."""
-    for start in range(CHUNK, len(places) + CHUNK, CHUNK):
+def _chunks(rows: list[AuditRecord], positions: Sequence[int], ends: float) -> Iterator[list[AuditRecord]]:
+    """Yield chunks; end also after an incomplete one: a replica may lag behind the one that returned the positions."""
+    for start in range(CHUNK, len(positions) + CHUNK, CHUNK):
         yield rows
-        if len(rows) < CHUNK or start >= len(places) or monotonic() >= ends:
+        if len(rows) < CHUNK or start >= len(positions) or monotonic() >= ends:
             return
-        rows = _read(places[start : start + CHUNK])
-        if _gap_behind(places[start - 1]) is not None:
+        rows = _read(positions[start : start + CHUNK])
+        if _gap_after(positions[start - 1]) is not None:
             return
 
 
-def _permitted(actor: Actor, filters: AuditFilters, *, is_export: bool, told: dict[str, Any]) -> AuditFilters:
-    """`filters`, with what the actor's right leaves of them. Raises `Forbidden`.
+def _authorize(actor: Actor, filters: AuditFilters, *, is_export: bool, details: dict[str, Any]) -> AuditFilters:
+    """Require the permission to read the filtered rows, record the read, and return the filters to apply.
 
-    For one project its own right counts, for what has happened since that was made: clients choose ids of projects, and
-    another one may have had the same. For one that is not there, as it was deleted, only that on the server counts.
+    The permission on a project covers rows since its creation: clients choose ids of projects, and an earlier project
+    may have had the same. Rows of a deleted project need the permission on the server. Raises `Forbidden`.
     """
     server: ObjectRef = ObjectRef(Securable.Type.SERVER, get_server().server_id)
-    securable, made_at = server, None
+    securable, created_at = server, None
     if filters.project is not None:
-        made_at = Project.objects.filter(pk=filters.project).values_list("created_at", flat=True).first()
-        if made_at is not None:
+        created_at = Project.objects.filter(pk=filters.project).values_list("created_at", flat=True).first()
+        if created_at is not None:
             securable = ObjectRef(Securable.Type.PROJECT, filters.project)
     require_permission(actor, Can.READ_AUDIT, *securable)
-    if made_at is not None and is_allowed(actor, Can.READ_AUDIT, *server):
-        made_at = None
+    if created_at is not None and is_allowed(actor, Can.READ_AUDIT, *server):
+        created_at = None
     record_audit_read(
         actor=actor,
         is_export=is_export,
         object_type=securable.type.value,
         object_id=securable.id,
         project=filters.project,
-        filters=filters.given() | told,
+        filters=filters.given() | details,
     )
-    return replace(filters, made_at=made_at)
+    return replace(filters, created_at=created_at)
 
 
 def require_no_gap(after: int) -> None:
-    """To be asked when what comes behind `after` has been read. Raises `AuditRecordsDeleted`."""
-    end = _gap_behind(after)
+    """Raise `AuditRecordsDeleted` if retention deleted rows after `after`. Call it after the read of those rows."""
+    end = _gap_after(after)
     if end is not None:
         raise AuditRecordsDeleted(
-            f"Rows {after + 1} to {end} were deleted for their age: go on with {end}, which leaves them out"
+            f"Rows {after + 1} to {end} were deleted by retention: continue after {end} to skip them"
         )
 
 
-def _gap_behind(after: int) -> int | None:
-    """The last of the rows behind `after` that are not there any more; there is no gap before the first row of all."""
+def _gap_after(after: int) -> int | None:
+    """Return the last deleted position after `after`, None if there is none or `after` is 0."""
     chain = AuditChain.objects.using(settings.READ_DATABASE).first() if after else None
     return chain.anchor_position if chain is not None and after < chain.anchor_position else None
 
 
-def _place(key: str) -> tuple[datetime, UUID]:
+def _parse_cursor(key: str) -> tuple[datetime, UUID]:
     text, _, last = key.partition(" ")
     record_id = parse_id(last)
     try:

@@ -1,4 +1,4 @@
-"""Who has rights on an object: every role and every user, worked out of the relation rows, not asked one by one."""
+"""Access review of an object: all roles and users with rights on it, computed from the relation rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ROLE, _USER = "role:", "user:"
 class Principal:
     """A user or a role: exactly one of the ids is set.
 
-    `has_members_of_tokens`: tokens of an identity provider bring people into the role whom nobody can list.
+    `has_members_of_tokens`: tokens of an identity provider may add members to the role, which cannot be listed.
     """
 
     name: str
@@ -46,17 +46,17 @@ class Principal:
 
 
 class ObjectReview:
-    """Of one object, as its roles are at the moment at which this is made; users are read page by page."""
+    """Review of one object. Its roles are read once, by the constructor, users page by page."""
 
     def __init__(self, ref: ObjectRef) -> None:
-        """The object must be there. At most five statements."""
+        """Read the path and the roles of an existing object. At most five statements."""
         self.path = read_path(securable_id(*ref))
-        self._places = {node.id: place for place, node in enumerate(self.path)}
+        self._depths = {node.id: depth for depth, node in enumerate(self.path)}
         self._below = looked_below(self.path)
         self._role_id = UUID(str(ref.id)) if ref.type is Securable.Type.ROLE else None
         self._counting: dict[tuple[str, str], bool] = {}
         self._granted: dict[UUID, list[GrantedRow]] = {}
-        for row in read_granted(self._places, Q(role__isnull=False)):
+        for row in read_granted(self._depths, Q(role__isnull=False)):
             if isinstance(row.holder, UUID) and self._counts(row):
                 self._granted.setdefault(row.holder, []).append(row)
         self._seeing = read_roles_seeing(self._below)
@@ -65,27 +65,27 @@ class ObjectReview:
         self._roles = sorted(seeds | self._graph.inner_roles, key=str)
 
     def page(self, *, after: str, limit: int) -> tuple[list[tuple[Principal, Rights]], str | None]:
-        """Roles, then users, by their ids; and what the next page starts behind, None at the end.
+        """Return roles, then users, by their ids, and the cursor of the next page, None at the end.
 
-        `after` is what an earlier page ended with, or empty. A page may hold fewer than `limit` though there are more.
+        `after` is the cursor of an earlier page, or empty. A page may be shorter than `limit` before the end.
         At most six statements.
         """
         found: list[tuple[Principal, Rights]] = []
         if not after.startswith(_USER):
             chosen = [each for each in self._roles if f"{_ROLE}{each}" > after]
-            shown, left = chosen[:limit], chosen[limit:]
+            shown, remaining = chosen[:limit], chosen[limit:]
             found = self._of_roles(shown)
-            if left:
+            if remaining:
                 return found, f"{_ROLE}{shown[-1]}"
             after = _USER
-        room = limit - len(found)
-        if room <= 0:
+        available = limit - len(found)
+        if available <= 0:
             return found, _USER
         users = read_users(
-            list(self._places), self._roles, self._below, after=after.removeprefix(_USER), limit=room + 1
+            list(self._depths), self._roles, self._below, after=after.removeprefix(_USER), limit=available + 1
         )
-        found += self._of_users(users[:room])
-        return found, f"{_USER}{users[room - 1]}" if len(users) > room else None
+        found += self._of_users(users[:available])
+        return found, f"{_USER}{users[available - 1]}" if len(users) > available else None
 
     def _of_roles(self, role_ids: Sequence[UUID]) -> list[tuple[Principal, Rights]]:
         known = {row.pk: row for row in Role.objects.filter(pk__in=role_ids)} if role_ids else {}
@@ -105,7 +105,7 @@ class ObjectReview:
         known = {row.pk: row for row in User.objects.filter(pk__in=user_ids, deleted_at__isnull=True)}
         first = read_memberships_in(user_ids, self._roles)
         granted: dict[str, list[GrantedRow]] = {}
-        for row in read_granted(self._places, Q(user_id__in=user_ids)):
+        for row in read_granted(self._depths, Q(user_id__in=user_ids)):
             if isinstance(row.holder, str) and self._counts(row):
                 granted.setdefault(row.holder, []).append(row)
         seeing = read_users_seeing(self._below, user_ids)
@@ -124,7 +124,7 @@ class ObjectReview:
             for row in self._granted.get(role_id, ()):
                 ends_at = earliest(way.expires_at, row.expires_at)
                 sources.append(Source(row.privilege, row.securable_id, way.through, ends_at))
-        if self._role_id is not None and self._role_id in ways:  # who is in the role itself is its assignee
+        if self._role_id is not None and self._role_id in ways:  # members of the role itself are its assignees
             way = ways[self._role_id]
             sources.append(Source(ASSIGNEE, self.path[-1].id, way.through, way.expires_at))
         held: dict[str, set[str]] = {}
@@ -133,11 +133,11 @@ class ObjectReview:
         path = [node._replace(held=node.held | held.get(node.id, set())) for node in self.path]
         shows = merged_shows(ways, self._seeing, own_shows)
         of_grants, in_all = effective(path), effective(path, shows)
-        sources.sort(key=lambda each: (self._places[each.securable_id], each.privilege, each.through))
+        sources.sort(key=lambda each: (self._depths[each.securable_id], each.privilege, each.through))
         return Rights(in_all, tuple(sources), is_shown_from_below=of_grants != in_all)
 
     def _counts(self, row: GrantedRow) -> bool:
         key = (row.securable_id, row.privilege)
         if key not in self._counting:
-            self._counting[key] = counts_for(self.path, self._places[row.securable_id], row.privilege)
+            self._counting[key] = counts_for(self.path, self._depths[row.securable_id], row.privilege)
         return self._counting[key]

@@ -1,8 +1,8 @@
-"""Many questions about rights at once: whether the caller, or whoever else is named, may do something somewhere.
+"""Batch permission checks, of the caller or of other principals.
 
-Whoever asks about themselves learns nothing but yes and no: what there is not, what is hidden and what is refused are
-the same no. Whoever asks about others must be allowed to read the grants on the object, and who may not gets the same
-answer whether there is one or not.
+A check of oneself returns only whether the action is allowed: unknown objects, hidden objects and denied actions give
+the same result. A check of others requires the right to read the grants on the object; without it the error is the same
+whether the object exists or not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tenancy.selectors.server import get_server
 from tenancy.selectors.users import blocked_among
 
 THE_SERVER: Final[ObjectRef] = ObjectRef(Securable.Type.SERVER, "")
-"""The one that is asked: it needs no id."""
+"""This server, which needs no id."""
 
 
 class CannotInspectPermissions(Forbidden):
@@ -53,9 +53,9 @@ ResolveTargets = Callable[[Sequence[Any]], list[ObjectRef | None]]
 
 @dataclass(frozen=True, slots=True)
 class ActionCheck:
-    """Whether `identity`, or the caller when that is None, may do `action` on `target`.
+    """A check whether `identity`, by default the caller, may do `action` on `target`.
 
-    The target is `THE_SERVER`, the ref of a project, or the address of what is in one.
+    The target is `THE_SERVER`, the ref of a project, or the name of an object in a project.
     """
 
     action: Can
@@ -69,7 +69,7 @@ class ActionCheck:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """With an `error` the question was not answered."""
+    """Result of a check, which was not evaluated if `error` is set."""
 
     is_allowed: bool
     error: CatalogError | None = None
@@ -78,34 +78,34 @@ class Verdict:
 def check_actions_for(
     *, actor: Actor, checks: Sequence[ActionCheck], must_exist: bool, resolve: ResolveTargets
 ) -> list[Verdict]:
-    """A verdict for each of the checks, in their order: some statements for all of them, and some for each identity.
+    """Return a verdict for each check, in their order. A constant number of statements per identity.
 
-    The errors are `RoleIdNotFound` (404) for a role that there is not, and `CannotInspectPermissions` (403). With
-    `must_exist` it raises what is said of an object that there is not for the first one that the caller does not see.
+    The errors of verdicts are `RoleIdNotFound` (404) and `CannotInspectPermissions` (403). With `must_exist`, raises
+    the not-found error of the first object that does not exist or is hidden from the caller.
     """
     found = _find(checks, resolve)
-    refused = _unknown_roles(checks) | _not_to_inspect(actor, checks, found)
-    askers: dict[Grantee | None, list[ActionCheck]] = {}
+    errors = _unknown_roles(checks) | _not_to_inspect(actor, checks, found)
+    by_identity: dict[Grantee | None, list[ActionCheck]] = {}
     for check in checks:
-        if check not in refused:
-            askers.setdefault(None if _is_oneself(actor, check) else check.identity, []).append(check)
-    blocked = blocked_among({each.user_id for each in askers if each is not None and each.user_id is not None})
+        if check not in errors:
+            by_identity.setdefault(None if _is_oneself(actor, check) else check.identity, []).append(check)
+    blocked = blocked_among({each.user_id for each in by_identity if each is not None and each.user_id is not None})
     allowed: dict[ActionCheck, bool] = {}
-    for identity, own in askers.items():
-        asker = actor if identity is None else _asked_about(identity, blocked)
-        answers = check_permissions(asker, [(check.action, _place(check, found)) for check in own])
-        allowed |= {check: answer and check in found for check, answer in zip(own, answers, strict=True)}
+    for identity, own in by_identity.items():
+        checked = actor if identity is None else _identity_actor(identity, blocked)
+        results = check_permissions(checked, [(check.action, _checked_object(check, found)) for check in own])
+        allowed |= {check: result and check in found for check, result in zip(own, results, strict=True)}
     if must_exist:
         _require_known(actor, [check for check in checks if check in allowed and not allowed[check]], found)
-    return [Verdict(allowed.get(check, False), refused.get(check)) for check in checks]
+    return [Verdict(allowed.get(check, False), errors.get(check)) for check in checks]
 
 
 def _is_oneself(actor: Actor, check: ActionCheck) -> bool:
     return check.identity is None or check.identity == acting_as(actor)
 
 
-def _asked_about(identity: Grantee, blocked: Collection[str]) -> Actor:
-    """Somebody who need not be registered: many a gateway asks before anybody has come here."""
+def _identity_actor(identity: Grantee, blocked: Collection[str]) -> Actor:
+    """Return a principal as an actor. It need not be registered: gateways check users before their first call."""
     return Actor(
         user_id=identity.user_id,
         assumed_role=identity.role_id,
@@ -115,7 +115,7 @@ def _asked_about(identity: Grantee, blocked: Collection[str]) -> Actor:
 
 
 def _find(checks: Sequence[ActionCheck], resolve: ResolveTargets) -> dict[ActionCheck, ObjectRef]:
-    """What there is of what is asked about."""
+    """Resolve the targets that exist."""
     named_targets = [check.target for check in checks if not isinstance(check.target, ObjectRef)]
     resolved = dict(zip(named_targets, resolve(named_targets), strict=True)) if named_targets else {}
     refs = {check.target for check in checks if isinstance(check.target, ObjectRef)}
@@ -135,8 +135,8 @@ def _find(checks: Sequence[ActionCheck], resolve: ResolveTargets) -> dict[Action
     return found
 
 
-def _place(check: ActionCheck, found: Mapping[ActionCheck, ObjectRef]) -> ObjectRef:
-    """The object that the authorizer is asked about; `NO_OBJECT` of its type where there is none."""
+def _checked_object(check: ActionCheck, found: Mapping[ActionCheck, ObjectRef]) -> ObjectRef:
+    """Return the object to check; `NO_OBJECT` of its type if it does not exist."""
     if check in found:
         return found[check]
     return check.target if isinstance(check.target, ObjectRef) else ObjectRef(check.securable_type, NO_OBJECT)
@@ -157,35 +157,35 @@ def _unknown_roles(checks: Sequence[ActionCheck]) -> dict[ActionCheck, CatalogEr
 def _not_to_inspect(
     actor: Actor, checks: Sequence[ActionCheck], found: Mapping[ActionCheck, ObjectRef]
 ) -> dict[ActionCheck, CatalogError]:
-    """Those about others, on objects on which the caller may not read grants.
+    """Return the checks of others on objects whose grants the caller may not read, with their errors.
 
-    Where there is nothing, it takes the right to read the grants of whatever may be in the warehouse: to manage grants
-    there, which comes down to everything in it.
+    If the object does not exist, the caller needs the right to manage grants on the warehouse, which covers every
+    object in it.
     """
     wanted = {check: _reading_grants(check, found) for check in checks if not _is_oneself(actor, check)}
-    questions = list(dict.fromkeys(question for each in wanted.values() for question in each))
-    answers = dict(zip(questions, check_permissions(actor, questions), strict=True))
-    refused = [check for check, enough in wanted.items() if not any(answers[question] for question in enough)]
-    for securable_type, object_id in dict.fromkeys(_place(check, found) for check in refused):
+    needed = list(dict.fromkeys(need for each in wanted.values() for need in each))
+    results = dict(zip(needed, check_permissions(actor, needed), strict=True))
+    errors = [check for check, enough in wanted.items() if not any(results[need] for need in enough)]
+    for securable_type, object_id in dict.fromkeys(_checked_object(check, found) for check in errors):
         record_denial(actor=actor, action=Can.READ_GRANTS, object_type=securable_type.value, object_id=object_id)
     return {
         check: CannotInspectPermissions(
-            f"{actor.name} may not ask what {check.identity} may do on this {check.securable_type.value}"
+            f"{actor.name} may not check what {check.identity} may do on this {check.securable_type.value}"
         )
-        for check in refused
+        for check in errors
     }
 
 
 def _reading_grants(check: ActionCheck, found: Mapping[ActionCheck, ObjectRef]) -> list[PermissionCheck]:
-    """What each is enough to inspect what others may do."""
-    here: PermissionCheck = (Can.READ_GRANTS, _place(check, found))
+    """Return the permissions of which one is sufficient to check others."""
+    here: PermissionCheck = (Can.READ_GRANTS, _checked_object(check, found))
     if isinstance(check.target, ObjectRef):
         return [here]
     return [here, (Can.GRANT_MANAGE_GRANTS, ObjectRef(Securable.Type.WAREHOUSE, check.target.warehouse_id))]
 
 
 def _require_known(actor: Actor, denied: Sequence[ActionCheck], found: Mapping[ActionCheck, ObjectRef]) -> None:
-    """Raises what is said of a missing object, for the first of `denied` that is missing or hidden from the caller."""
+    """Raise the not-found error of the first of `denied` that does not exist or is hidden from the caller."""
     hiding = [check for check in denied if check in found and check.securable_type in SEEN_BY]
     seen = check_permissions(actor, [(SEEN_BY[check.securable_type], found[check]) for check in hiding])
     unseen = {check for check, is_seen in zip(hiding, seen, strict=True) if not is_seen}

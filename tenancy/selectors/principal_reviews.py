@@ -1,4 +1,4 @@
-"""What somebody can reach: the places where they hold something, and the objects below a warehouse, one by one."""
+"""Access review of a principal: the grants and memberships that apply to it, and the objects in a warehouse."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _BRANCHES: Final = frozenset({Securable.Type.WAREHOUSE.value, Securable.Type.NAM
 
 
 @dataclass(frozen=True, slots=True)
-class HeldPlace:
-    """One grant, or membership of a role, with what follows from it alone: on the object, and on what lies below."""
+class AccessSource:
+    """A grant or a role membership with its effect alone, on the object and on the objects below it."""
 
     source: Source
     effective: Effective
@@ -51,7 +51,7 @@ class HeldPlace:
 
 
 class PrincipalReview:
-    """Of one principal, as their roles are at the moment at which this is made."""
+    """Review of one principal. Their roles are read once, by the constructor."""
 
     def __init__(self, asker: Subject) -> None:
         """At most three statements."""
@@ -59,9 +59,9 @@ class PrincipalReview:
         first = read_memberships_of(asker)
         self._ways = read_graph_out_of([each.role_id for each in first]).longest_lasting_ways(first)
 
-    def places(self, project: Project, *, after: UUID, limit: int) -> list[tuple[UUID, HeldPlace]]:
-        """The grants and memberships behind the row `after`, in the order in which they were made: those in a project,
-        and those on the server, which reach into it. Four statements."""
+    def sources(self, project: Project, *, after: UUID, limit: int) -> list[tuple[UUID, AccessSource]]:
+        """Return the grants and memberships after the row `after`, in order of creation: those in a project, and those
+        on the server, which apply to it as well. Four statements."""
         rows = self._rows(project, after=after, limit=limit)
         paths = {row.securable_id: path for _, row, path in rows}
         nodes = read_nodes(set(paths.values()))
@@ -71,11 +71,11 @@ class PrincipalReview:
             last = here[-1]
             alone = (*here[:-1], last._replace(held=last.held | {source.privilege}))
             below = reached_below(last.type, source.privilege)
-            found.append((row_id, HeldPlace(source, effective(alone), tuple(below.items()))))
+            found.append((row_id, AccessSource(source, effective(alone), tuple(below.items()))))
         return found
 
     def _rows(self, project: Project, *, after: UUID, limit: int) -> list[tuple[UUID, Source, str]]:
-        """With the path of each object."""
+        """Return id, source and path of the object, by id of the row."""
         top = Securable.objects.values_list("path", flat=True).get(pk=securable_id(Securable.Type.PROJECT, project.pk))
         server = f"{top.partition('/')[0]}/"
         grants = (
@@ -106,19 +106,21 @@ class PrincipalReview:
         return Source(privilege, own_id, way.through, earliest(way.expires_at, ends_at))  # type: ignore[arg-type]
 
     def objects(self, warehouse: ObjectRef, *, after: str, limit: int) -> tuple[list[tuple[str, Rights]], str | None]:
-        """The warehouse and what is in it, as far as anything is allowed there: rights by securable id, what lies
-        around before what lies in it; and the path that the next page starts behind, None at the end.
+        """Return the warehouse and the objects in it on which any action is allowed: rights by securable id, parents
+        first, and the path after which the next page starts, None at the end.
 
-        `after` is such a path, or empty. There may be fewer than `limit` though there are more. Nine statements.
+        `after` is such a path, or empty. A page may be shorter than `limit` before the end. Nine statements.
         """
         nodes = read_path(securable_id(*warehouse))
         top = "".join(f"{node.id}/" for node in nodes)
-        paths, token = self._reached(nodes, top, after=after, limit=limit)
+        paths, token = self._reachable_paths(nodes, top, after=after, limit=limit)
         own_ids = [_last(path) for path in paths]
-        return self._judged(own_ids), token
+        return self._rights_on(own_ids), token
 
-    def _reached(self, nodes: Sequence[Node], top: str, *, after: str, limit: int) -> tuple[list[str], str | None]:
-        """Paths of objects on which the principal may have something."""
+    def _reachable_paths(
+        self, nodes: Sequence[Node], top: str, *, after: str, limit: int
+    ) -> tuple[list[str], str | None]:
+        """Return the paths of objects on which the principal may have rights, and the cursor."""
         above = read_granted([node.id for node in nodes], is_granted_to(self._asker, self._ways))
         kinds = [(row.securable_id.partition(":")[0], [row.privilege]) for row in above]
         if reaches_below(kinds):
@@ -139,12 +141,12 @@ class PrincipalReview:
                 branches.append(path)
             found |= set(_leading(top, path))
         found |= set(walk(branches, after=after, limit=limit + 1))
-        behind = sorted(path for path in found if path > after and (end is None or path < end))
-        if len(behind) > limit:
-            return behind[:limit], behind[limit - 1]
-        return behind, None if end is None else behind[-1]
+        remaining = sorted(path for path in found if path > after and (end is None or path < end))
+        if len(remaining) > limit:
+            return remaining[:limit], remaining[limit - 1]
+        return remaining, None if end is None else remaining[-1]
 
-    def _judged(self, own_ids: Sequence[str]) -> list[tuple[str, Rights]]:
+    def _rights_on(self, own_ids: Sequence[str]) -> list[tuple[str, Rights]]:
         if not own_ids:
             return []
         roles = list(self._ways)
@@ -170,14 +172,14 @@ class PrincipalReview:
 def _counting(path: Sequence[Node], granted: dict[str, list[Source]]) -> list[Source]:
     return [
         source
-        for place, node in enumerate(path)
+        for index, node in enumerate(path)
         for source in granted.get(node.id, ())
-        if counts_for(path, place, source.privilege)
+        if counts_for(path, index, source.privilege)
     ]
 
 
 def _leading(top: str, path: str) -> Collection[str]:
-    """The path, and those of what lies between it and `top`."""
+    """Return the path and those of its ancestors below `top`."""
     parts = path.removeprefix(top).strip("/").split("/")
     return [top + "".join(f"{each}/" for each in parts[: number + 1]) for number in range(len(parts))]
 

@@ -1,7 +1,7 @@
-"""Searching by what somebody typed: equal names first, then those that begin with it, hold it, or are spelled alike.
+"""Fuzzy search by name: exact matches first, then prefixes, substrings and similar spellings.
 
-The work is done by expressions that both databases know: an index would not find what is spelled alike, and the
-extension of PostgreSQL that could may not be there.
+It uses expressions of both databases: an index does not find similar spellings, and the PostgreSQL extension that does
+may not be installed.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from icekeeper.kernel.names import name_key
 M = TypeVar("M", bound=Model)
 
 MAX_SEARCH_LENGTH: Final = 64
-"""Characters; what is typed beyond them is not looked at."""
-HITS: Final = 10
-"""Of a search that asks for no other number."""
+"""Characters; the rest of a search text is ignored."""
+DEFAULT_HITS: Final = 10
+"""Results of a search without a page size."""
 
 _EXACT, _PREFIX, _SUBSTRING = 3000, 2000, 1000
-_PLACE = re.compile(r"(\d{1,5}) (.+)", re.DOTALL)
+_CURSOR = re.compile(r"(\d{1,5}) (.+)", re.DOTALL)
 
 
 def search(
     rows: QuerySet[M], typed: str, *, texts: Sequence[Combinable], page: Page, is_named: Q | None = None
 ) -> tuple[list[M], str | None]:
-    """The best of `rows` whose `texts`, in their look-up form, match what was typed, and the next page's token.
+    """Return the best of `rows` whose normalized `texts` match the search text `typed`, and the next page token.
 
-    Only the first text may be spelled otherwise: mails of one company would all be alike. Nothing typed matches
-    everything. `is_named` finds rows that are meant exactly, by another name than those.
+    Similar spellings count for the first text only: email addresses of one company are all similar. An empty search
+    text matches everything. `is_named` matches rows exactly by another attribute.
     """
     needle = needle_of(typed)
     named = {f"text_{number}": text for number, text in enumerate(texts)}
@@ -46,19 +46,19 @@ def search(
     if needle:
         ranked = ranked.filter(rank__gt=0)
     if page.token:
-        rank, key = _place(page, rows.model)
+        rank, key = _parse_cursor(page, rows.model)
         ranked = ranked.filter(Q(rank__lt=rank) | Q(rank=rank, pk__gt=key))
     found: list[Any] = list(ranked.order_by("-rank", "pk")[: page.sql_limit])
     return build_page([(f"{row.rank} {row.pk}", row) for row in found], page)
 
 
 def needle_of(typed: str) -> str:
-    """What is looked for: empty when nothing was typed that could be."""
+    """Normalize a search text; empty if nothing searchable remains."""
     return name_key(typed[:MAX_SEARCH_LENGTH]).strip()[:MAX_SEARCH_LENGTH]
 
 
 def _rank(needle: str, names: Sequence[str], is_named: Q | None) -> Case:
-    """An integer, 0 for what does not match. Spelled alike is what shares a third of the runs of three letters."""
+    """Return the rank, 0 without a match. A similar spelling shares at least a third of the trigrams."""
     if not needle:
         return Case(default=0, output_field=IntegerField())
     exact, prefix, substring = is_named or Q(), Q(), Q()
@@ -66,11 +66,11 @@ def _rank(needle: str, names: Sequence[str], is_named: Q | None) -> Case:
         exact |= Q(**{name: needle})
         prefix |= Q(**{f"{name}__startswith": needle})
         substring |= Q(**{f"{name}__contains": needle})
-    runs = sorted({f" {needle} "[at : at + 3] for at in range(len(needle))})
+    trigrams = sorted({f" {needle} "[at : at + 3] for at in range(len(needle))})
     shared: Any = Value(0)
-    for run in runs:
-        shared += Case(When(spaced__contains=run, then=1), default=0, output_field=IntegerField())
-    enough = max(2, -(-len(runs) // 3))
+    for trigram in trigrams:
+        shared += Case(When(spaced__contains=trigram, then=1), default=0, output_field=IntegerField())
+    enough = max(2, -(-len(trigrams) // 3))
     return Case(
         When(exact, then=_EXACT),
         When(prefix, then=_PREFIX),
@@ -81,10 +81,10 @@ def _rank(needle: str, names: Sequence[str], is_named: Q | None) -> Case:
     )
 
 
-def _place(page: Page, model: type[Model]) -> tuple[int, Any]:
-    """The rank and the primary key of the last hit that was sent."""
-    place = _PLACE.fullmatch(page.after_key())
+def _parse_cursor(page: Page, model: type[Model]) -> tuple[int, Any]:
+    """Parse a page token into the rank and the primary key of the last result of the previous page."""
+    match = _CURSOR.fullmatch(page.after_key())
     try:
-        return int(place[1]), model._meta.pk.to_python(place[2])  # type: ignore[index]  # noqa: SLF001
+        return int(match[1]), model._meta.pk.to_python(match[2])  # type: ignore[index]  # noqa: SLF001
     except (TypeError, ValidationError):
         raise InvalidPageToken("Invalid page token") from None

@@ -20,7 +20,7 @@ from tenancy.authz.port import PermissionCheck
 from tenancy.models import Securable, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors.server import get_server
-from tenancy.selectors.similarity import HITS, needle_of, search
+from tenancy.selectors.similarity import DEFAULT_HITS, needle_of, search
 
 _RIGHTS_ON_SERVER = {
     Can.UPDATE: Can.UPDATE_USERS,
@@ -129,7 +129,7 @@ def search_users(*, actor: Actor, typed: str, user_type: str | None, page: Page)
     """Those whose name, mail or id matches what somebody typed, best first, and the next page's token.
 
     Whoever may call at all may look for whom to share with, but not read the whole list: without the right to list
-    users nothing typed finds nobody, and there are `HITS` at most. Raises `Forbidden` (403) for further pages.
+    users nothing typed finds nobody, and there are `DEFAULT_HITS` at most. Raises `Forbidden` (403) for further pages.
     """
     server_id = get_server().server_id
     if page.token:
@@ -139,7 +139,9 @@ def search_users(*, actor: Actor, typed: str, user_type: str | None, page: Page)
         return _search(typed, user_type, page)
     if not needle_of(typed):
         return [], None
-    found, _ = _search(typed, user_type, replace(page, limit=HITS if page.size is None else min(page.size, HITS)))
+    found, _ = _search(
+        typed, user_type, replace(page, limit=DEFAULT_HITS if page.size is None else min(page.size, DEFAULT_HITS))
+    )
     return found, None
 
 

@@ -1,5 +1,7 @@
-"""Access tokens are made, renewed and ended here. The token itself leaves this file once, in what `create_token` and
-`rotate_token` return."""
+"""Services that create, rotate, revoke and purge access tokens.
+
+Only `create_token` and `rotate_token` return the text of a token, which is not stored.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,8 @@ from tenancy.models.service_account import USER_ID_PREFIX
 from tenancy.selectors.access_tokens import (
     AccessTokenNotFound,
     get_access_token_for,
+    require_identity,
     require_on_server,
-    require_somebody,
 )
 from tenancy.selectors.users import user_not_found
 from tenancy.services.administrators import lock_roles
@@ -48,13 +50,13 @@ from tenancy.services.appointments import require_to_act_as
 from tenancy.services.registration import register_principal
 
 MAX_LIVE_TOKENS: Final = 100
-"""Tokens of one user that have not ended."""
+"""Unexpired and unrevoked tokens of one user."""
 
-USUAL_OVERLAP_SECONDS: Final = 3600
+DEFAULT_OVERLAP_SECONDS: Final = 3600
 MAX_OVERLAP_SECONDS: Final = 7 * 86_400
-"""For so long after a rotation both tokens work."""
+"""How long both tokens are valid after a rotation."""
 
-KEPT_AFTER_THEIR_END: Final = timedelta(days=90)
+RETENTION: Final = timedelta(days=90)
 
 
 class TooManyAccessTokens(Conflict):
@@ -66,30 +68,30 @@ class AccessTokenEnded(Conflict):
 
 
 class AccessTokensNotAccepted(CatalogError):
-    """This server would refuse the token, until the day when somebody turns them on and has forgotten it."""
+    """This server does not accept own tokens; one created now would become valid when the setting changes."""
 
     status, wire_type = 412, "AccessTokensNotAccepted"
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """`text` is the token, which nobody can be told again."""
+    """`text` is the token, which cannot be shown again."""
 
     row: AccessToken
     text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class _Bounds:
-    """What the token that an actor came with hands on at most; nothing is bounded for one that came otherwise."""
+class _Limits:
+    """Scopes and expiry that a new token may have at most, by the actor's own token; None where there is no limit."""
 
     scopes: frozenset[str] | None
     expires_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Life:
-    """Of a new token. What replaces it ends at `latest` at the latest; None: whenever."""
+class _Lifetime:
+    """Lifetime of a new token. Its replacements expire at `latest` at the latest; None: no limit."""
 
     start: datetime
     end: datetime
@@ -105,42 +107,41 @@ def create_token(
     expires_in: float | None = None,
     expires_at: datetime | None = None,
 ) -> IssuedToken:
-    """A new token of the actor, or of the service account `user_id`. `expires_in` is in seconds.
+    """Create a token of the actor, or of the service account `user_id`. `expires_in` is in seconds.
 
-    Nobody makes a token for another person, but the server's own commands do. What is made with a token has no more
-    scopes than that one, and if it is for the same user neither it nor what replaces it outlives that one: else a token
-    that was stolen would live for ever. For the same reason a short-lived one makes none (403). That of a service
-    account is not bound so: an account is meant to outlive who set it up. Of an account that administrates something
-    only who may appoint such administrators makes one. Raises `UserNotFound` (404), `TooManyAccessTokens` (409),
+    Only the server's own commands create tokens of other users. A token that is created with a token has at most its
+    scopes; for the same user neither it nor its replacements outlive that token, or a stolen token could be renewed for
+    ever. For the same reason a short-lived token cannot create one (403). The expiry of a service account's token is
+    not limited so: an account is meant to outlive its creator. For an account that is an administrator, the actor must
+    be allowed to appoint such administrators. Raises `UserNotFound` (404), `TooManyAccessTokens` (409),
     `InsufficientScope`, `Forbidden`, `GrantActionForbidden`, `InstanceAdminRequired` (403), `AuthenticationRequired`
-    (401), `BadRequest` for a wrong name, scope or end, `AccessTokensNotAccepted` (412) where the settings refuse them.
+    (401), `BadRequest` for an invalid name, scope or expiry, `AccessTokensNotAccepted` (412) where they are disabled.
     """
     owner = _owner(actor, user_id)
     checked_name = require_name(name, "token name")
     if expires_in is not None and expires_at is not None:
-        raise BadRequest("expires-at: must not be given beside expires-in-seconds", field="expires-at")
+        raise BadRequest("expires-at: must not be given together with expires-in-seconds", field="expires-at")
     with write_transaction():
         if owner == actor.user_id:
             register_principal(actor=actor)
         _lock_owner(actor, owner)
-        bounds = _bounds(actor, owner, _lock_tokens(actor))
-        granted = _granted(scopes, bounds)
+        limits = _limits(actor, owner, _lock_tokens(actor))
+        granted = _granted(scopes, limits)
         at = now()
-        latest = bounds.expires_at
-        life = _Life(at, _end(at, expires_in=expires_in, expires_at=expires_at, latest=latest), latest)
-        issued = _issue(actor, owner, checked_name, granted, life)
+        latest = limits.expires_at
+        lifetime = _Lifetime(at, _end(at, expires_in=expires_in, expires_at=expires_at, latest=latest), latest)
+        issued = _issue(actor, owner, checked_name, granted, lifetime)
         record(Event.ACCESS_TOKEN_CREATED, actor=actor, subject=issued.row.pk, **_details(issued.row))
     return issued
 
 
-def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_OVERLAP_SECONDS) -> IssuedToken:
-    """A new token in place of another, which ends in `overlap_seconds`: it has the same user, name and scopes, and
-    lives for as long as the other was made for.
+def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = DEFAULT_OVERLAP_SECONDS) -> IssuedToken:
+    """Replace a token, which expires in `overlap_seconds`, by one with the same user, name, scopes and lifetime.
 
-    A token may so renew itself, but for a short-lived one, which rotates nothing (403); with another token of the same
-    user a new one ends with that one at the latest. One that was bound to another when it was made stays so. Raises
-    `AccessTokenEnded` (409) for one that has ended or was rotated already, else as `create_token` and
-    `AccessTokenNotFound` (404).
+    A token may rotate itself, except for a short-lived one, which rotates none (403). With another token of the same
+    user, the new one expires with that one at the latest. A limit from the creation of the old token stays. Raises
+    `AccessTokenEnded` (409) for one that expired, was revoked or was rotated already, `AccessTokenNotFound` (404), and
+    the errors of `create_token`.
     """
     if not 0 <= overlap_seconds <= MAX_OVERLAP_SECONDS:
         raise BadRequest(f"overlap-seconds: must be a number from 0 to {MAX_OVERLAP_SECONDS}", field="overlap-seconds")
@@ -149,20 +150,20 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
     with revocation_transaction():
         _lock_owner(actor, owner)
         locked = _lock_tokens(actor, token_id)
-        bounds = _bounds(actor, owner, locked)
+        limits = _limits(actor, owner, locked)
         old = locked.get(token_id)
         if old is None:
             raise AccessTokenNotFound(f"Access token does not exist: {token_id}")
         at = now()
         if old.revoked_at is not None or old.expires_at <= at or old.replaced_by_id is not None:
-            raise AccessTokenEnded("An access token that has ended or was rotated already is not rotated")
-        granted = _granted(old.scopes.split(), bounds)
-        is_renewing_itself = actor.identity is not None and actor.identity.access_token_id == token_id
-        lifetime = min((old.expires_at - old.created_at).total_seconds(), _longest())
-        latest = _earlier(old.not_after, None if is_renewing_itself else bounds.expires_at)
-        end = at + timedelta(seconds=lifetime)
-        life = _Life(at, end if latest is None else min(end, latest), latest)
-        issued = _issue(actor, owner, old.name, granted, life, instead_of=old)
+            raise AccessTokenEnded("An access token that expired, was revoked or was rotated already cannot be rotated")
+        granted = _granted(old.scopes.split(), limits)
+        is_own_rotation = actor.identity is not None and actor.identity.access_token_id == token_id
+        seconds = min((old.expires_at - old.created_at).total_seconds(), _max_lifetime())
+        latest = _earlier(old.not_after, None if is_own_rotation else limits.expires_at)
+        end = at + timedelta(seconds=seconds)
+        lifetime = _Lifetime(at, end if latest is None else min(end, latest), latest)
+        issued = _issue(actor, owner, old.name, granted, lifetime, replaces=old)
         old.replaced_by = issued.row
         old.expires_at = min(old.expires_at, at + timedelta(seconds=overlap_seconds))
         old.save(update_fields=["replaced_by", "expires_at"])
@@ -177,7 +178,7 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
 
 
 def revoke_token(*, actor: Actor, token_id: UUID) -> None:
-    """The token is dead: at once for this server, in five seconds for others. Doing it twice is fine.
+    """Revoke a token: immediately in this process, within five seconds in others. Idempotent.
 
     Raises `AccessTokenNotFound` (404), `AuthenticationRequired` (401), `Forbidden` (403).
     """
@@ -189,9 +190,9 @@ def revoke_token(*, actor: Actor, token_id: UUID) -> None:
 
 
 def revoke_tokens_of(*, user_id: str) -> int:
-    """End all tokens of a user in the caller's transaction, which deletes them; how many were live.
+    """Revoke all tokens of a user who is deleted in the caller's transaction; return how many were live.
 
-    The name of a service account is free again.
+    Releases the name of a service account.
     """
     at = now()
     found = AccessToken.objects.of_user(user_id).live(at)
@@ -203,31 +204,31 @@ def revoke_tokens_of(*, user_id: str) -> int:
 
 
 def delete_old_tokens(*, actor: Actor, batch: int = BATCH) -> int:
-    """Delete the rows of tokens that ended long ago; how many there were."""
-    latest = now() - KEPT_AFTER_THEIR_END
+    """Delete the rows of tokens that expired or were revoked before the retention time; return their number."""
+    latest = now() - RETENTION
     return delete_in_batches(
         AccessToken.objects.filter(Q(expires_at__lt=latest) | Q(revoked_at__lt=latest)), batch=batch
     )
 
 
 def _details(token: AccessToken) -> dict[str, Any]:
-    """What the log tells of a new token."""
+    """Return the audit details of a new token."""
     return {"user": token.user_id, "named": token.name, "scopes": token.scopes, "expires_at": token.expires_at}
 
 
 def _owner(actor: Actor, user_id: str | None) -> str:
-    """Whose token it will be, if `actor` may make one for them."""
-    require_somebody(actor)
+    """Return the user id that owns the new token; require that `actor` may create tokens of that user."""
+    require_identity(actor)
     if settings.ICEKEEPER.access_tokens is False and not actor.is_internal:
-        raise AccessTokensNotAccepted("This server takes no tokens of its own: ICEKEEPER__ACCESS_TOKENS is false")
+        raise AccessTokensNotAccepted("Access tokens of this server are disabled: ICEKEEPER__ACCESS_TOKENS is false")
     if actor.identity is not None and actor.identity.is_short_lived:
-        raise Forbidden("A short-lived token makes and rotates no tokens: come with the token that it was made from")
+        raise Forbidden("A short-lived token cannot create or rotate tokens: use the token that it was issued for")
     if user_id is None or user_id == actor.user_id:
         if actor.user_id is None:
             raise BadRequest("user-id: must be given", field="user-id")
         return actor.user_id
     if not actor.is_internal and kind_of(user_id) is not Kind.SERVICE:
-        raise Forbidden("A token of another person is theirs to make; user-id takes a service account")
+        raise Forbidden("Users create their own tokens; user-id must be a service account")
     require_on_server(actor, Can.PROVISION_USERS)
     return user_id
 
@@ -237,9 +238,9 @@ def kind_of(user_id: str) -> Kind:
 
 
 def _lock_tokens(actor: Actor, *others: UUID) -> dict[UUID, AccessToken]:
-    """The token that the actor came with, and `others`, as far as they are there, locked in one statement.
+    """Lock the actor's own token and `others`, as far as they exist, in one statement.
 
-    What is made with a token is there when somebody else revokes that one.
+    This serializes the creation of a token with the revocation of the token that it is created with.
     """
     own = actor.identity.access_token_id if actor.identity is not None else None
     wanted = others if own is None else (own, *others)
@@ -247,48 +248,48 @@ def _lock_tokens(actor: Actor, *others: UUID) -> dict[UUID, AccessToken]:
 
 
 def _in_order(tokens: QuerySet[AccessToken]) -> QuerySet[AccessToken]:
-    """Locked in the order of their ids, as `record_uses` does: nobody waits for each other in a circle."""
+    """Lock in the order of ids, as `record_uses` does, which avoids deadlocks."""
     return tokens.select_for_update(no_key=True).order_by("pk")
 
 
-def _bounds(actor: Actor, owner: str, locked: Mapping[UUID, AccessToken]) -> _Bounds:
+def _limits(actor: Actor, owner: str, locked: Mapping[UUID, AccessToken]) -> _Limits:
     identity = actor.identity
     if identity is None or identity.access_token_id is None:
-        return _Bounds(None, None)
+        return _Limits(None, None)
     own = locked.get(identity.access_token_id)
     if own is None or own.revoked_at is not None or own.expires_at <= now():
         raise AuthenticationFailed("The token has ended")
-    return _Bounds(identity.scopes, own.expires_at if owner == actor.user_id else None)
+    return _Limits(identity.scopes, own.expires_at if owner == actor.user_id else None)
 
 
-def _granted(wanted: Iterable[str] | None, bounds: _Bounds) -> frozenset[str]:
-    """The scopes of the new token; without a wish the usual ones, as far as the actor has them."""
+def _granted(wanted: Iterable[str] | None, limits: _Limits) -> frozenset[str]:
+    """Return the scopes of the new token, by default the default scopes that the actor has."""
     if wanted is None:
-        return DEFAULT_SCOPES if bounds.scopes is None else narrow_scopes(DEFAULT_SCOPES, bounds.scopes)
+        return DEFAULT_SCOPES if limits.scopes is None else narrow_scopes(DEFAULT_SCOPES, limits.scopes)
     scopes = validate_scopes(wanted)
-    if bounds.scopes is not None and not expand_scopes(scopes) <= expand_scopes(bounds.scopes):
-        raise InsufficientScope(f"This token has the scopes {join_scopes(bounds.scopes)}, and cannot hand on others")
+    if limits.scopes is not None and not expand_scopes(scopes) <= expand_scopes(limits.scopes):
+        raise InsufficientScope(f"This token has the scopes {join_scopes(limits.scopes)} and cannot grant others")
     return scopes
 
 
-def _longest() -> float:
+def _max_lifetime() -> float:
     return settings.ICEKEEPER.access_token_max_lifetime
 
 
 def _end(at: datetime, *, expires_in: float | None, expires_at: datetime | None, latest: datetime | None) -> datetime:
-    """When the new token ends. Without a wish at the usual time, or with the token `latest` that bounds it."""
-    longest = _longest()
+    """Return the expiry of the new token: by default after the default lifetime, but not after `latest`."""
+    max_seconds = _max_lifetime()
     if expires_at is None and expires_in is None:
-        usual = at + timedelta(seconds=min(settings.ICEKEEPER.access_token_default_lifetime, longest))
-        return usual if latest is None else min(usual, latest)
+        default = at + timedelta(seconds=min(settings.ICEKEEPER.access_token_default_lifetime, max_seconds))
+        return default if latest is None else min(default, latest)
     lifetime = expires_in if expires_at is None else (expires_at - at).total_seconds()
-    if lifetime is None or not 1 <= lifetime <= longest:
+    if lifetime is None or not 1 <= lifetime <= max_seconds:
         raise BadRequest(
-            f"A token lives for 1 second at least and {int(longest)} at most (ICEKEEPER__ACCESS_TOKEN_MAX_LIFETIME)"
+            f"The lifetime of a token is 1 to {int(max_seconds)} seconds (ICEKEEPER__ACCESS_TOKEN_MAX_LIFETIME)"
         )
     end = at + timedelta(seconds=lifetime)
     if latest is not None and end > latest:
-        raise BadRequest(f"A token does not outlive the one that it is made with, which ends at {latest.isoformat()}")
+        raise BadRequest(f"A token must not outlive the token that creates it, which expires at {latest.isoformat()}")
     return end
 
 
@@ -297,7 +298,7 @@ def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
 
 
 def _lock_owner(actor: Actor, owner: str) -> None:
-    """As `_lock_user`; of another's account also the roles that it is in, and whether `actor` may act as it."""
+    """Lock the owner; for another account also lock its roles and require that `actor` may act as it."""
     _lock_user(owner)
     if owner != actor.user_id:
         lock_roles(user_id=owner)
@@ -305,13 +306,13 @@ def _lock_owner(actor: Actor, owner: str) -> None:
 
 
 def _lock_user(user_id: str) -> None:
-    """Tokens of one user are made one after the other, and not while the user is being deleted.
+    """Lock a user, which serializes the creation of their tokens and the deletion of the user.
 
-    A user whose id is a service account's without being one has none.
+    Raises `UserNotFound` (404) also for an id of a service account that does not exist.
     """
     user = lock_row(User, "id = %s", [user_id])
-    is_somebody = kind_of(user_id) is Kind.PERSONAL or ServiceAccount.objects.filter(user_id=user_id).exists()
-    if user is None or user.deleted_at is not None or not is_somebody:
+    exists = kind_of(user_id) is Kind.PERSONAL or ServiceAccount.objects.filter(user_id=user_id).exists()
+    if user is None or user.deleted_at is not None or not exists:
         raise user_not_found(user_id)
     if not user.is_active:
         raise Forbidden(f"User is not active: {user_id}")
@@ -322,15 +323,15 @@ def _issue(
     owner: str,
     name: str,
     scopes: frozenset[str],
-    life: _Life,
+    lifetime: _Lifetime,
     *,
-    instead_of: AccessToken | None = None,
+    replaces: AccessToken | None = None,
 ) -> IssuedToken:
-    others = AccessToken.objects.of_user(owner).live(life.start)
-    if instead_of is not None:
-        others = others.exclude(pk=instead_of.pk)
+    others = AccessToken.objects.of_user(owner).live(lifetime.start)
+    if replaces is not None:
+        others = others.exclude(pk=replaces.pk)
     if others.count() >= MAX_LIVE_TOKENS:
-        raise TooManyAccessTokens(f"{owner} has {MAX_LIVE_TOKENS} tokens that have not ended: revoke one")
+        raise TooManyAccessTokens(f"{owner} has {MAX_LIVE_TOKENS} live tokens: revoke one")
     token_id, kind = new_id(), kind_of(owner)
     text = create_token_text(kind, token_id)
     row = AccessToken.objects.create(
@@ -340,10 +341,10 @@ def _issue(
         prefix=token_prefix(kind, token_id),
         digest=token_digest(text),
         scopes=join_scopes(scopes),
-        created_at=life.start,
+        created_at=lifetime.start,
         created_by=actor.user_id or actor.name,
         created_with=actor.identity.access_token_id if actor.identity is not None else None,
-        expires_at=life.end,
-        not_after=life.latest,
+        expires_at=lifetime.end,
+        not_after=lifetime.latest,
     )
     return IssuedToken(row, text)

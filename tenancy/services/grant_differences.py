@@ -30,7 +30,7 @@ class InvalidGrantPrivilegeLength(BadRequest):
     wire_type = "InvalidGrantPrivilegeLength"
 
 
-def make_difference(*, writes: Sequence[GrantSpec], deletes: Sequence[GrantSpec]) -> Difference:
+def build_difference(*, writes: Sequence[GrantSpec], deletes: Sequence[GrantSpec]) -> Difference:
     """A change that can be made, whoever may make it.
 
     Raises `GrantDiffTooLarge`, `InvalidGrantPrivilegeLength`, `DuplicateGrantEntry` or `ContradictoryGrantDiff` (400).

@@ -28,7 +28,7 @@ from tenancy.authz.subject import is_unexpired
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.refs import ObjectRef, securable_id
-from tenancy.selectors.allowed_actions import require_known, ways_to_know
+from tenancy.selectors.allowed_actions import checks_to_know, require_known
 from tenancy.selectors.roles import require_visible_roles
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.appointments import require_to_appoint
@@ -127,7 +127,7 @@ def _require_to_grant(actor: Actor, ref: ObjectRef, difference: Difference, miss
     """
     changed, stamp = (*difference.writes, *difference.deletes), permission_epoch.current()
     names = list(dict.fromkeys(_judged_as(ref.type, each.privilege) for each in changed))
-    questions, knowing = [(grant_action(name), ref) for name in names], ways_to_know(ref)
+    questions, knowing = [(grant_action(name), ref) for name in names], checks_to_know(ref)
     can_be_passed = bool(difference.writes) and is_privilege(ref.type, PASS_GRANTS)
     managing = [(Can.GRANT_MANAGE_GRANTS, ref)] if can_be_passed else []
     answers = check_permissions(actor, [*questions, *knowing, *managing])

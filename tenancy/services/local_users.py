@@ -1,4 +1,4 @@
-"""People whom no identity provider knows: they sign in with access tokens of this server alone."""
+"""Local users: they have no identity provider and sign in with access tokens of this server."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ USER_ID_PREFIX: Final = "local~"
 
 
 def create_local_user(*, actor: Actor, user_id: str) -> bool:
-    """The user `local~<name>` is there on return; whether it was not before. One that was deleted is there again,
-    without the rights and tokens that it had. Raises `InvalidUserId` (400).
+    """Create the user `local~<name>` unless it exists; return whether it was created or restored.
+
+    A deleted user is restored without its earlier grants and tokens. Raises `InvalidUserId` (400).
     """
     require_on_server(actor, Can.PROVISION_USERS)
     require_local_user_id(user_id)

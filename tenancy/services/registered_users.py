@@ -1,4 +1,4 @@
-"""Who is known to be registered, so that a call that everybody makes first costs its statements once."""
+"""Cache of registered user ids, which saves the statements of registration on most calls."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ MAX_CACHED: Final = 10_000
 
 
 class RegisteredUsers:
-    """Ids of users of this process. A deletion here forgets its user; one on another node shows after a minute."""
+    """Ids of registered users, per process. A deletion here evicts the user; one on another node takes effect after
+    `CACHE_SECONDS`."""
 
     def __init__(self) -> None:
         self._ids: TTLCache[str, None] = TTLCache(MAX_CACHED, CACHE_SECONDS)
         self._lock = Lock()
 
-    def holds(self, user_id: str) -> bool:
+    def contains(self, user_id: str) -> bool:
         with self._lock:
             return user_id in self._ids
 
@@ -26,7 +27,7 @@ class RegisteredUsers:
         with self._lock:
             self._ids[user_id] = None
 
-    def forget(self, user_id: str) -> None:
+    def evict(self, user_id: str) -> None:
         with self._lock:
             self._ids.pop(user_id, None)
 

@@ -1,4 +1,4 @@
-"""Registration of users: callers are registered by their first call, and users who were deleted begin anew."""
+"""Registration of users: callers on their first call, and deleted users when they return."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EmptyName(BadRequest):
 
 
 class ServiceAccountIsNamed(BadRequest):
-    """A program must not pass for a person, nor for another program."""
+    """The name and type of a service account cannot change: it must not impersonate another user."""
 
     wire_type = "ServiceAccountIsNamed"
 
@@ -47,11 +47,11 @@ class UserExists(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
-    """What is to be known of a user. An empty `email` is none. `origin` is who says name and mail.
+class UserProfile:
+    """Stored attributes of a user. An empty `email` means none; `origin` is the source of name and email.
 
-    `own_token` is what the server's token that speaks for this very user says. Such a token is of a user who is there:
-    it registers nobody.
+    `own_token` is the identity in the server's own token of this user. Such a token requires an existing user and
+    never registers one.
     """
 
     user_id: str
@@ -65,75 +65,76 @@ class Person:
 def register_principal(
     *, actor: Actor, name: str | None = None, email: str | None = None, user_type: str | None = None
 ) -> User:
-    """The row of the user who acts, whatever role is assumed. What is given counts, then what is known, then the token.
+    """Register the acting user, whatever role is assumed, and return their row.
 
-    Raises `EmptyName`, `BadRequest` (400) for what cannot be stored, `AuthenticationFailed` (401) for an access token
-    that has ended.
+    Arguments take precedence over stored values, and stored values over the token. Raises `EmptyName`, `BadRequest`
+    (400) for values that cannot be stored, `AuthenticationFailed` (401) for an expired or revoked access token.
     """
-    person = own_person(actor, name=name, email=email, user_type=user_type)
-    user, is_new = put_user(person, by=CREATED, if_there="keep")
-    wanted = Person(
+    profile = own_profile(actor, name=name, email=email, user_type=user_type)
+    user, is_new = put_user(profile, by=CREATED, if_exists="keep")
+    wanted = UserProfile(
         user.pk,
-        user.name if name is None else person.name,
-        user.email if email is None else person.email,
-        user.user_type if user_type is None else person.user_type,
+        user.name if name is None else profile.name,
+        user.email if email is None else profile.email,
+        user.user_type if user_type is None else profile.user_type,
         User.Origin(user.origin) if name is None and email is None else User.Origin.ADMINISTRATOR,
     )
     if not is_new and (wanted.name, wanted.email, wanted.user_type) != (user.name, user.email, user.user_type):
-        write_person(user, wanted, by=CREATED)
+        write_profile(user, wanted, by=CREATED)
     return user
 
 
 def register_caller(*, actor: Actor) -> None:
-    """Make sure that whoever calls is registered; costs nothing for one who was seen here within the last minute.
+    """Register the caller if they have no row; no statement for callers that this process saw within the last minute.
 
-    A row without a name takes name and mail from the token, and so does that of a user of an identity provider who is
-    not known to have them from the token or an administrator. Nothing is done for callers that no token speaks for, and
-    in maintenance mode. Raises `AuthenticationFailed` (401) for an access token that has ended.
+    Name and email come from the token if the row has no name, or if an identity provider issued the token and the
+    stored values were claimed by the user. Does nothing for callers without a token and in maintenance mode. Raises
+    `AuthenticationFailed` (401) for an expired or revoked access token.
     """
     identity = actor.identity
-    if identity is None or registered_users.holds(identity.user_id):
+    if identity is None or registered_users.contains(identity.user_id):
         return
     if maintenance.is_read_only():
         return
     require_user_id(identity.user_id)
     known = User.objects.filter(pk=identity.user_id).values_list("name", "deleted_at", "origin").first()
     if known is None or known[1] is not None or not known[0]:
-        put_user(own_person(actor), by=User.Provenance.CONFIG_CALL_CREATION, if_there="keep")
+        put_user(own_profile(actor), by=User.Provenance.CONFIG_CALL_CREATION, if_exists="keep")
     elif known[2] == User.Origin.USER and is_named_by_provider(identity):
-        _replace_unproven_name(own_person(actor))
+        _replace_unproven_name(own_profile(actor))
     registered_users.add(identity.user_id)
 
 
 def is_named_by_provider(identity: Identity) -> bool:
-    """Whether an identity provider names the user in this token. Tokens of the server repeat the stored name."""
+    """Return whether the name in this token comes from an identity provider; own tokens repeat the stored name."""
     is_of_provider = identity.access_token_id is None and identity.user_id.partition("~")[0] not in OWN_PROVIDERS
     return is_of_provider and bool(_storable(identity.name, MAX_NAME_LENGTH))
 
 
-def _replace_unproven_name(person: Person) -> None:
-    """Replace name and mail, the latter also by none: users may have claimed them before names came from tokens."""
+def _replace_unproven_name(profile: UserProfile) -> None:
+    """Replace name and email, also by no email: users may have claimed them before tokens provided names."""
     with write_transaction():
-        user = lock_user(person.user_id)
+        user = lock_user(profile.user_id)
         if user is not None and user.deleted_at is None and user.origin == User.Origin.USER:
-            proven = replace(person, user_type=user.user_type)
-            write_person(user, proven, by=User.Provenance.CONFIG_CALL_CREATION)
+            proven = replace(profile, user_type=user.user_type)
+            write_profile(user, proven, by=User.Provenance.CONFIG_CALL_CREATION)
 
 
-def own_person(
+def own_profile(
     actor: Actor, *, name: str | None = None, email: str | None = None, user_type: str | None = None
-) -> Person:
-    """Who acts; what is not given comes from the token.
+) -> UserProfile:
+    """Return the profile of the acting user; attributes that are not given come from the token.
 
-    Raises `MissingUserId` (400) for nobody, `EmptyName`, `BadRequest` and what `require_user_id` raises (400).
+    Raises `MissingUserId` (400) for anonymous callers, `EmptyName`, `BadRequest` and the errors of
+    `require_user_id` (400).
     """
     if actor.user_id is None:
-        raise MissingUserId("Nobody is known who asks, so the id of the user must be given")
+        raise MissingUserId("The caller is anonymous, so the id of the user must be given")
     user_id, own = require_user_id(actor.user_id), actor.identity
     known_name = own and _storable(own.name, MAX_NAME_LENGTH)
     known_email = own and _storable(own.email, MAX_EMAIL_LENGTH)
     known_type = own.user_type if own else User.Type.HUMAN.value
-    return Person(
+    return UserProfile(
         user_id,
         (known_name or _nameless(user_id)) if name is None else checked_name(name),
         (known_email or "") if email is None else checked_email(email),
@@ -144,76 +145,78 @@ def own_person(
 
 
 def put_user(
-    person: Person,
+    profile: UserProfile,
     *,
     by: User.Provenance,
-    if_there: Literal["refuse", "update", "keep"],
-    told_of: Actor | None = None,
+    if_exists: Literal["refuse", "update", "keep"],
+    audited_actor: Actor | None = None,
 ) -> tuple[User, bool]:
-    """Write the row of a user: a new one, one that was deleted, or, as told, one that is there; whether it is new.
+    """Create or restore a user, or handle an existing one as `if_exists` says; return it and whether it is new.
 
-    With `told_of`, who did it, it is a change of the administration and is told of as one.
+    With `audited_actor`, the change is recorded in the audit trail as an administrative action of that actor.
 
-    Raises `UserExists` (409) if told to refuse, `AuthenticationFailed` (401) for an access token that has ended,
-    `InvalidUserId` (400) for a new user who is not to be made so.
+    Raises `UserExists` (409) for an existing user with `if_exists="refuse"`, `AuthenticationFailed` (401) for an
+    expired or revoked access token, `InvalidUserId` (400) for a new user with an id that cannot be registered.
     """
     try:
-        return _put_in_transaction(person, by, if_there, told_of)
-    except IntegrityError:  # another request made the row in between
-        return _put_in_transaction(person, by, if_there, told_of)
+        return _put_in_transaction(profile, by, if_exists, audited_actor)
+    except IntegrityError:  # another request created the row in between
+        return _put_in_transaction(profile, by, if_exists, audited_actor)
 
 
-def _put_in_transaction(person: Person, by: User.Provenance, if_there: str, told_of: Actor | None) -> tuple[User, bool]:
+def _put_in_transaction(
+    profile: UserProfile, by: User.Provenance, if_exists: str, audited_actor: Actor | None
+) -> tuple[User, bool]:
     with write_transaction():
-        user, is_new = _put_once(person, by, if_there)
-        if told_of is not None:
-            record(Event.USER_CREATED if is_new else Event.USER_UPDATED, actor=told_of, subject=user.pk)
+        user, is_new = _put_once(profile, by, if_exists)
+        if audited_actor is not None:
+            record(Event.USER_CREATED if is_new else Event.USER_UPDATED, actor=audited_actor, subject=user.pk)
     return user, is_new
 
 
-def _put_once(person: Person, by: User.Provenance, if_there: str) -> tuple[User, bool]:
-    user = lock_user(person.user_id)
-    if person.own_token is not None:
-        _require_live(person.own_token, user)
+def _put_once(profile: UserProfile, by: User.Provenance, if_exists: str) -> tuple[User, bool]:
+    user = lock_user(profile.user_id)
+    if profile.own_token is not None:
+        _require_live(profile.own_token, user)
     is_registered = user is not None and user.deleted_at is None and user.has_called
     if not is_registered:
-        require_new_user_id(person.user_id)
+        require_new_user_id(profile.user_id)
     if user is None:
-        user = User(id=person.user_id, name=person.name, email=person.email, user_type=person.user_type)
-        user.last_updated_with, user.origin = by, person.origin
+        user = User(id=profile.user_id, name=profile.name, email=profile.email, user_type=profile.user_type)
+        user.last_updated_with, user.origin = by, profile.origin
         user.set_unusable_password()
         user.save(force_insert=True)
         return user, True
     if not is_registered:
         user.deleted_at = user.last_login = None
         user.created_at = now()
-        write_person(user, person, by=by)
+        write_profile(user, profile, by=by)
         return user, True
-    if if_there == "refuse":
-        raise UserExists(f"User exists already: {person.user_id}")
-    if if_there == "update":
-        write_person(user, person, by=by)
+    if if_exists == "refuse":
+        raise UserExists(f"User exists already: {profile.user_id}")
+    if if_exists == "update":
+        write_profile(user, profile, by=by)
     return user, False
 
 
 def _require_live(token: Identity, user: User | None) -> None:
-    """The verification of a token is remembered for some seconds, in which it and its user may come to their end.
+    """Recheck a token, which may have been revoked or expired since its verification was cached.
 
-    Locks the token's row, behind that of the user: who deletes the user comes before this or after it.
+    Locks the token's row after that of the user, which serializes this with the deletion of the user.
     """
     row = lock_row(AccessToken, "id = %s", [token.access_token_id])
     is_live = row is not None and row.revoked_at is None and row.expires_at > now()
     if not is_live or user is None or user.deleted_at is not None:
-        raise AuthenticationFailed("The token has ended")
+        raise AuthenticationFailed("The token has expired or was revoked")
 
 
-def write_person(user: User, person: Person, *, by: User.Provenance) -> None:
-    """Replace what is known of a user whose row is locked. Raises `ServiceAccountIsNamed` (400)."""
-    is_renamed = (person.name, person.user_type) != (user.name, user.user_type)
+def write_profile(user: User, profile: UserProfile, *, by: User.Provenance) -> None:
+    """Replace the attributes of a user whose row is locked. Raises `ServiceAccountIsNamed` (400)."""
+    is_renamed = (profile.name, profile.user_type) != (user.name, user.user_type)
     if is_renamed and user.pk.startswith(SERVICE_ACCOUNT_PREFIX):
         raise ServiceAccountIsNamed(f"{user.pk} is a service account, whose name and type do not change")
-    user.name, user.email, user.user_type = person.name, person.email, person.user_type
-    user.last_updated_with, user.origin = by, person.origin
+    user.name, user.email, user.user_type = profile.name, profile.email, profile.user_type
+    user.last_updated_with, user.origin = by, profile.origin
     user.save()
 
 
@@ -243,9 +246,9 @@ def checked_email(email: str | None) -> str:
     return email
 
 
-def _storable(text: str | None, longest: int) -> str:
-    """Whatever a token says, it must not keep its user out: what cannot be stored is left out of it."""
-    return "".join(character for character in text or "" if hidden_character(character) is None)[:longest].strip()
+def _storable(text: str | None, max_length: int) -> str:
+    """Remove what cannot be stored from a value of a token: such a value must not lock its user out."""
+    return "".join(character for character in text or "" if hidden_character(character) is None)[:max_length].strip()
 
 
 def _nameless(user_id: str) -> str:

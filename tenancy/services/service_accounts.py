@@ -1,4 +1,4 @@
-"""Service accounts: users of type application who are known by nobody but this server."""
+"""Service accounts: users of type application that exist on this server only."""
 
 from __future__ import annotations
 
@@ -39,12 +39,15 @@ class ServiceAccountNotFound(NotFound):
 
 
 def service_account_id(text: str) -> UUID | None:
-    """Of `icekeeper~<uuid>`, or of the bare UUID; None for anything else."""
+    """Parse `icekeeper~<uuid>` or a bare UUID; None for anything else."""
     return parse_id(text.removeprefix(USER_ID_PREFIX))
 
 
 def create_service_account(*, actor: Actor, name: object, description: str = "") -> ServiceAccount:
-    """Raises `ServiceAccountExists` (409) for a taken name, `BadRequest` for a wrong one or too long a description."""
+    """Create a service account.
+
+    Raises `ServiceAccountExists` (409), `BadRequest` (400) for an invalid name or too long a description.
+    """
     require_on_server(actor, Can.PROVISION_USERS)
     checked = require_trimmed_name(name, "service account name")
     require_description(description, max_length=MAX_DESCRIPTION_LENGTH)
@@ -72,23 +75,23 @@ def create_service_account(*, actor: Actor, name: object, description: str = "")
 
 
 def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
-    """Its tokens end, its grants and its membership in roles are gone; as a user it is kept as deleted.
+    """Delete a service account with its grants and memberships, and revoke its tokens; its user row stays as deleted.
 
     Raises `ServiceAccountNotFound` (404), `LastAdministrator` (409).
     """
     require_on_server(actor, Can.DELETE_USERS)
     user_id = f"{USER_ID_PREFIX}{account_id}"
     with revocation_transaction():
-        lock_user(user_id)  # before any securable, as whoever grants to them
+        lock_user(user_id)  # before any securable, in the lock order of grants
         if not live_service_accounts().filter(pk=account_id).exists():
             raise ServiceAccountNotFound(f"Service account does not exist: {account_id}")
         lock_roles(user_id=user_id)
         with keeping_administrators(administrated_by(user_id=user_id)):
             User.objects.filter(pk=user_id).update(deleted_at=now())
-            ended = revoke_tokens_of(user_id=user_id)
-            gone = rights_of_user(user_id)
+            revoked_tokens = revoke_tokens_of(user_id=user_id)
+            revoked = rights_of_user(user_id)
             enqueue_user_deletion(user_id)
             RoleMember.objects.filter(user_id=user_id).delete()
             delete_grants_of_user(user_id)
-        record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=ended, **gone)
+        record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=revoked_tokens, **revoked)
         bump_permission_epoch()

@@ -1,4 +1,4 @@
-"""Users who are named in grants and roles before their first call."""
+"""Users that grants and roles name before their first call."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def lock_users(user_ids: Iterable[str]) -> set[str]:
 
 
 def lock_or_add_users(user_ids: Collection[str], not_found: type[CatalogError]) -> None:
-    """Lock the rows of users, so that none of them is deleted meanwhile, and add those who never called.
+    """Lock the rows of users against deletion, and add rows for users who have not called yet.
 
-    A user who was deleted begins anew. Rows that are added are written after all others are locked, in the order of
-    their ids. Raises `not_found` for a user who is not there and whom no configured identity provider can know, and
-    `InvalidUserId` (400) for an id that nobody can have.
+    A deleted user is restored without attributes. New rows are written after all others are locked, in the order of
+    their ids. Raises `not_found` for an unknown user whose id belongs to no configured identity provider, and
+    `InvalidUserId` (400) for an invalid id.
     """
     rows = _lock(user_ids)
     unseen = sorted(user_id for user_id in user_ids if rows.get(user_id, True))
@@ -45,7 +45,7 @@ def lock_or_add_users(user_ids: Collection[str], not_found: type[CatalogError]) 
 
 
 def _lock(user_ids: Iterable[str]) -> dict[str, bool]:
-    """Those who have a row, with whether they were deleted."""
+    """Lock existing rows and return, by user id, whether the user is deleted."""
     rows = User.objects.filter(pk__in=list(user_ids)).order_by("pk").select_for_update(no_key=True)
     return {user_id: deleted_at is not None for user_id, deleted_at in rows.values_list("pk", "deleted_at")}
 
@@ -58,7 +58,7 @@ def _require_of_provider(user_id: str, not_found: type[CatalogError]) -> None:
             "with that of a configured identity provider"
         )
     require_new_user_id(user_id)
-    if user_id != user_id.strip():  # a provider may have such users; who types one has mistyped it
+    if user_id != user_id.strip():  # possible at a provider, but here most likely a typing error
         raise InvalidUserId("The id of a user who never called must not end with a space")
 
 

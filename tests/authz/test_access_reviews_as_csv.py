@@ -16,7 +16,7 @@ from management.api.csv_answers import cell, wants_csv
 from tenancy.models import Role, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors import access_reviews
-from tenancy.selectors.access_reviews import ReviewNotFinished, all_from
+from tenancy.selectors.access_reviews import ReviewNotFinished, read_all
 from tests.authz.conftest import person
 from tests.authz.grant_change_fixtures import Refs
 from tests.authz.object_path_fixtures import path_of
@@ -119,7 +119,7 @@ def test_it_is_whole(refs: Refs, manage: Manage, builtin: object, monkeypatch: p
 
 def test_what_takes_too_long_does_not_look_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     use_settings(monkeypatch, max_request_time=0)
-    parts = all_from(lambda after, limit: (after, "more"))
+    parts = read_all(lambda after, limit: (after, "more"))
     assert next(parts) == ""
     with pytest.raises(ReviewNotFinished):
         next(parts)

@@ -155,7 +155,7 @@ def test_lists_of_what_somebody_holds_go_by_the_paths_of_the_grants(tree: dict[s
     page = Page("grants", token=None, limit=5)
     with CaptureQueriesContext(connection) as sent:
         held, _ = list_grants_of_for(actor=INTERNAL, project=project, grantee=grantee, page=page)
-        places = PrincipalReview(WHO).places(project, after=FIRST, limit=5)
+        places = PrincipalReview(WHO).sources(project, after=FIRST, limit=5)
     assert (len(held), len(places)) == (0, 5)
     of_grants = [each["sql"] for each in sent.captured_queries if 'FROM "tenancy_grant"' in each["sql"]]
     assert len(of_grants) == 2

@@ -79,7 +79,7 @@ def test_a_token_of_a_service_account_as_json(access_tokens: None) -> None:
         (["--user", "local~a", "--service-account", "s"], "not allowed with"),
         (["--user", "local~a", "--create-user", "--scope", "admin"], "invalid choice"),
         (["--user", "local~a", "--create-user", "--expires-in", "soon"], "a duration such as"),
-        (["--user", "local~a", "--create-user", "--expires-in", "366d"], "31536000 at most"),
+        (["--user", "local~a", "--create-user", "--expires-in", "366d"], "1 to 31536000 seconds"),
         (["--user", "local~a", "--create-user", "--name", ""], "Invalid token name"),
     ],
 )

@@ -9,7 +9,7 @@ from icekeeper.kernel.http.serializers import KebabSerializer, Number, Text
 from management.api.serializers import LAST_PAGE, ResponseSerializer
 from tenancy.authn.own_tokens.scopes import ALL
 from tenancy.models import AccessToken
-from tenancy.services.access_tokens import MAX_OVERLAP_SECONDS, USUAL_OVERLAP_SECONDS
+from tenancy.services.access_tokens import DEFAULT_OVERLAP_SECONDS, MAX_OVERLAP_SECONDS
 
 _CREATED_BY = "A user's id, or `internal` for commands of the server"
 
@@ -45,7 +45,7 @@ class RotateTokenRequest(KebabSerializer):
         allow_null=True,
         min_value=0,
         max_value=MAX_OVERLAP_SECONDS,
-        help_text=f"How long the old token stays valid; default: {USUAL_OVERLAP_SECONDS}",
+        help_text=f"How long the old token stays valid; default: {DEFAULT_OVERLAP_SECONDS}",
     )
 
 

@@ -31,7 +31,7 @@ from tenancy.selectors.access_tokens import (
     list_service_accounts_for,
 )
 from tenancy.services.access_tokens import (
-    USUAL_OVERLAP_SECONDS,
+    DEFAULT_OVERLAP_SECONDS,
     IssuedToken,
     create_token,
     revoke_token,
@@ -82,7 +82,7 @@ class TokenViewSet(ManagementViewSet):
 
     def rotate(self, request: Request, **path: str) -> Response:
         overlap = self.body(RotateTokenRequest).get("overlap_seconds")
-        overlap = USUAL_OVERLAP_SECONDS if overlap is None else overlap
+        overlap = DEFAULT_OVERLAP_SECONDS if overlap is None else overlap
         return self._respond_issued(rotate_token(actor=self.actor, token_id=self.token_id, overlap_seconds=overlap))
 
     def _respond_issued(self, issued: IssuedToken) -> Response:

@@ -31,7 +31,7 @@ from management.api.users.serializers import (
     UserResponse,
     WhoamiResponse,
 )
-from tenancy.selectors.similarity import HITS
+from tenancy.selectors.similarity import DEFAULT_HITS
 
 TAGS = ["user"]
 _NAMED = "`ServiceAccountIsNamed`: name and type of a service account do not change"
@@ -109,7 +109,7 @@ describe_users = describe(
         tags=TAGS,
         summary="List users by similarity of name or email",
         description="The best match first. Callers without the permission to list users get at most "
-        f"{HITS} hits, none for an empty text, and no further pages.",
+        f"{DEFAULT_HITS} hits, none for an empty text, and no further pages.",
         parameters=[EXTENSIONS_HEADER],
         request=SearchUserRequest,
         responses=operation_responses({200: SearchUserResponse}, {400: BAD_PAGE, 403: "A further page is not allowed"}),

@@ -28,7 +28,7 @@ from tenancy.authz.vocabulary import ALL_WORDS
 from tenancy.grantee import Grantee
 from tenancy.models import Securable
 from tenancy.refs import securable_id
-from tenancy.selectors.explanations import Explained, ToldMembership, ToldStep, explain_to_operator
+from tenancy.selectors.explanations import Explained, VisibleMembership, VisibleStep, explain_to_operator
 from tenancy.selectors.object_names import NamedObject
 
 OWN_PROVIDERS: Final = ("local", "icekeeper")
@@ -124,7 +124,7 @@ def _decision(explained: Explained, who: str, what: str) -> str:
     return f"{may}."
 
 
-def _step(step: ToldStep, who: str) -> Iterator[str]:
+def _step(step: VisibleStep, who: str) -> Iterator[str]:
     name = _display_name(step.object)
     if step.grant is None:
         action = step.relation.removeprefix("can_")
@@ -141,7 +141,7 @@ def _step(step: ToldStep, who: str) -> Iterator[str]:
         yield f"{holder} is in {name}{_until(step.grant.expires_at)}"
 
 
-def _membership(membership: ToldMembership, holder: str) -> str:
+def _membership(membership: VisibleMembership, holder: str) -> str:
     verb = "owns" if membership.entry is Entry.OWNER else "is in"
     return f"{holder} {verb} role {membership.role_name}{_until(membership.expires_at)}"
 
