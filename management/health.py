@@ -1,6 +1,9 @@
 """What load balancers and orchestrators ask: /health and /health/ready about the databases, /health/live about nothing.
 
 None of them needs authentication, and none says more than what to do about it.
+
+django-health-check (4.8) is not used: it runs its checks again for each request, responds with 500 on failure, and its
+JSON has none of Lakekeeper's members.
 """
 
 from __future__ import annotations

@@ -1,9 +1,14 @@
 """A bucket of Google Cloud Storage.
 
-Lists, deletions and reads go through the JSON API by hand and not through google-cloud-storage: with the same number of
-calls, through the same session, that library needs 1.3 times the CPU for a list and 1.7 to 1.8 times for a deletion or
-a check of one object (measured with version 3.17 against a local server), brings nine more packages, protobuf and
-OpenTelemetry among them, and leaves the translation of errors and the limits to us.
+Lists, deletions and reads use the JSON API directly and not google-cloud-storage. Measured with version 3.17.1 on
+fake-gcs-server: both need the same number of requests (one for each page, look-up and deletion) and about the same CPU
+for lists. The library needs 1.0 to 1.5 times the CPU for a look-up, 1.1 to 1.2 times for a deletion, and six to seven
+times the CPU of obstore for a conditional upload. It installs nine packages, itself and protobuf among them, and its
+timeouts apply to each wait for the socket, not to a whole response.
+
+Known cost: each deletion is a request, up to `calls_at_once` of them at the same time. `client.batch()` of the library
+sends many deletions in one request. That was not measured: the library cannot parse the batch responses of
+fake-gcs-server.
 """
 
 from __future__ import annotations

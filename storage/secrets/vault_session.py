@@ -122,11 +122,11 @@ class VaultSession:
         Raises hvac's `InvalidPath` for what is not there, `SecretStoreUnavailable` (503), and
         `SecretStoreNotConfigured` (412) when Vault refuses.
         """
-        return self._patiently(lambda: self._asked(lambda client: _require_no_redirect(ask(client))), retries)
+        return self._retry(lambda: self._asked(lambda client: _require_no_redirect(ask(client))), retries)
 
     def sign_in(self) -> None:
         """Raises as `call`."""
-        self._patiently(self._signed_in, None)
+        self._retry(self._signed_in, None)
 
     def _asked(self, ask: Callable[[Any], R]) -> R:
         used = self._signed_in()
@@ -144,11 +144,11 @@ class VaultSession:
         except vault_errors.Forbidden:
             raise SecretStoreNotConfigured("Vault refuses this server right after it has signed in") from None
 
-    def _patiently(self, act: Callable[[], R], retries: int | None) -> R:
+    def _retry(self, action: Callable[[], R], retries: int | None) -> R:
         pause = FIRST_PAUSE
         for left in range(self._access.retries if retries is None else retries, -1, -1):
             try:
-                return act()
+                return action()
             except requests.exceptions.SSLError:
                 raise SecretStoreUnavailable(
                     "The certificate of Vault is not trusted (ICEKEEPER__VAULT__CA_BUNDLE)"
@@ -166,7 +166,7 @@ class VaultSession:
                 ) from None
             time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - not a secret
             pause = min(2 * pause, MAX_PAUSE)
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     def _signed_in(self) -> _SignIn:
         """With a token that is good; one thread at a time signs in, and one renews while the others go on."""
