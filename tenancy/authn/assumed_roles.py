@@ -1,4 +1,4 @@
-"""`x-assume-role`: a caller who acts with the rights of one role instead of all of their own."""
+"""Assumed roles (`x-assume-role`): the caller acts with the rights of one role instead of their own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tenancy.models import Securable
 CACHE_SECONDS: Final = 5.0
 MAX_CACHED: Final = 10_000
 
-_IS_THERE: Final = "SELECT 1 FROM tenancy_role WHERE id = %s"
+_ROLE_EXISTS: Final = "SELECT 1 FROM tenancy_role WHERE id = %s"
 
 
 class InvalidRoleId(BadRequest):
@@ -37,7 +37,7 @@ class AssumeRoleForbidden(Forbidden):
 
 
 class KnownRoles:
-    """Roles that were there a moment ago. One that was deleted meanwhile has no rights that could be used."""
+    """Cache of existing role ids. A role that was deleted meanwhile has no rights left to use."""
 
     def __init__(self) -> None:
         self._ids: TTLCache[UUID, None] = TTLCache(MAX_CACHED, CACHE_SECONDS)
@@ -47,7 +47,7 @@ class KnownRoles:
         with self._lock:
             if role_id in self._ids:
                 return True
-        if fetch_one(settings.READ_DATABASE, _IS_THERE, [role_id]) is None:
+        if fetch_one(settings.READ_DATABASE, _ROLE_EXISTS, [role_id]) is None:
             return False
         with self._lock:
             self._ids[role_id] = None
@@ -67,11 +67,11 @@ known_roles: Final = KnownRoles()
 
 
 def unknown_assumed_role(role_id: UUID) -> UnknownAssumedRole:
-    return UnknownAssumedRole(f"There is no role {role_id} to assume (x-assume-role)")
+    return UnknownAssumedRole(f"Role {role_id} of x-assume-role does not exist")
 
 
 def assume_role(actor: Actor, wanted: str) -> Actor:
-    """`actor` in the role whose id is `wanted`, of any project.
+    """Return `actor` with the role `wanted`, of any project, assumed.
 
     Raises `InvalidRoleId` or `UnknownAssumedRole` (400), or `AssumeRoleForbidden` (403).
     """
@@ -82,6 +82,6 @@ def assume_role(actor: Actor, wanted: str) -> Actor:
         raise unknown_assumed_role(role_id)
     try:
         require_permission(actor, Can.ASSUME, Securable.Type.ROLE, role_id)
-    except Forbidden as refusal:
-        raise AssumeRoleForbidden(f"{actor.name} may not assume the role {role_id}") from refusal
+    except Forbidden as error:
+        raise AssumeRoleForbidden(f"{actor.name} may not assume the role {role_id}") from error
     return replace(actor, assumed_role=role_id)

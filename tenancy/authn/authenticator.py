@@ -12,7 +12,7 @@ from tenancy.identity import Identity
 class ProviderUnavailable(CatalogError):
     """The keys of the provider that a token names cannot be fetched, so the token is neither valid nor invalid.
 
-    `reason` is only logged, where the fetch failed: any client can send tokens that lead here.
+    `reason` is only logged, where the fetch failed: any client can send tokens that cause it.
     """
 
     status, wire_type, retry_after, is_on_purpose = 503, "IdentityProviderUnavailable", 5, True

@@ -1,4 +1,4 @@
-"""Tokens of Kubernetes service accounts: reviewed by the API server, or verified with the cluster's public keys."""
+"""Authenticates Kubernetes service accounts with TokenReview or with the public keys of the cluster."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
 from tenancy.authn.oidc.claims import texts, user_id
 from tenancy.authn.oidc.jwks_authenticator import (
-    KEYS_LIFETIME,
-    LOOKS_PAUSE,
+    KEYS_LIFETIME_SECONDS,
+    REFRESH_PAUSE_SECONDS,
     JwksAuthenticator,
     Published,
     has_published_key,
 )
 from tenancy.authn.oidc.jwt import Expected, NotAJwt, read_jwt
 from tenancy.authn.oidc.keys import ALGORITHMS_OF, UnusableKey, read_key_set, signing_key_id, verify_signature
-from tenancy.authn.provider_documents import Fetcher, FetchFailed, Refreshed
+from tenancy.authn.provider_documents import Fetcher, FetchFailed, RefreshingCache
 from tenancy.identity import Identity
 
 logger = logging.getLogger("icekeeper.authn")
@@ -44,14 +44,14 @@ SubjectSource = Literal["uid", "username"]
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The API server; `token_file` holds the token that this server shows there, and changes from time to time."""
+    """The API server; `token_file` contains the token for it, which Kubernetes rotates."""
 
     address: str
     fetcher: Fetcher
     token_file: Path
 
     def authorized(self) -> Fetcher:
-        """With the token as it is now. Raises `FetchFailed`."""
+        """Return a fetcher with the current token. Raises `FetchFailed`."""
         try:
             token = self.token_file.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
@@ -60,10 +60,11 @@ class Cluster:
 
 
 class TokenReviewAuthenticator(Authenticator):
-    """Asks the API server about each token (TokenReview), so it also knows which accounts have been deleted.
+    """Verifies each token with the API server (TokenReview), which also rejects tokens of deleted accounts.
 
-    `audiences` empty: it is asked about every token, of `issuers` only when there are any. Tokens that a key of the
-    cluster has signed come first: others, which anybody can make, have few reviews and hold up only each other.
+    With empty `audiences` every token is reviewed, restricted to `issuers` if there are any. Tokens signed by a key of
+    the cluster have their own slots; other tokens, which any client can forge, share few slots and delay only each
+    other.
     """
 
     def __init__(
@@ -82,16 +83,16 @@ class TokenReviewAuthenticator(Authenticator):
         self._proven = ReviewSlots(name, MAX_REVIEWS, WaiterLimit())
         self._unproven = ReviewSlots(name, MAX_UNPROVEN_REVIEWS, WaiterLimit(max_short_waiters=MAX_UNPROVEN_WAITING))
         self._rejections = RecentRejections()
-        self._published = Refreshed(
+        self._published = RefreshingCache(
             name,
-            lambda _: _published_by(cluster, _EVERY_ALGORITHM, name),
-            lifetime=KEYS_LIFETIME,
-            pause=LOOKS_PAUSE,
-            patience=2 * cluster.fetcher.timeout,
+            lambda _: _fetch_published(cluster, _EVERY_ALGORITHM, name),
+            lifetime=KEYS_LIFETIME_SECONDS,
+            pause=REFRESH_PAUSE_SECONDS,
+            timeout=2 * cluster.fetcher.timeout,
         )
 
     def connect(self) -> None:
-        """The API server itself is asked with the first token only: what may be wrong by settings is the files."""
+        """Read the configured files; the API server itself is contacted with the first token."""
         try:
             self._cluster.authorized()
             if self._cluster.fetcher.ca_file is not None:
@@ -110,20 +111,20 @@ class TokenReviewAuthenticator(Authenticator):
 
     @property
     def is_exclusive(self) -> bool:
-        """Without issuers it takes what may be anybody's."""
+        """False without issuers: the token may be of any provider."""
         return bool(self._issuers)
 
     def has_key_of(self, token: str) -> bool:
         return has_published_key(token, self._published.known, _EVERY_ALGORITHM)
 
     def refresh_briefly(self) -> None:
-        self._published.look_briefly()
+        self._published.refresh_briefly()
 
     def verify(self, token: str) -> VerifiedToken:
         expires_at = self._expiry(token)
         is_proven = self._is_proven(token)
         if not is_proven and self._rejections.is_over_limit:
-            raise ProviderUnavailable(f"{self.name}: too many tokens were refused")
+            raise ProviderUnavailable(f"{self.name}: too many tokens were rejected")
         status = self._review(token, self._proven if is_proven else self._unproven).get("status")
         if not isinstance(status, dict) or status.get("authenticated") is not True or status.get("error"):
             if not is_proven:
@@ -138,7 +139,7 @@ class TokenReviewAuthenticator(Authenticator):
         return VerifiedToken(identity, expires_at)
 
     def _expiry(self, token: str) -> float:
-        """When what the API server says has lapsed at the latest; it need not be asked about what has expired."""
+        """Return the expiry of the token, infinite without `exp`. Raises `AuthenticationFailed` if it has passed."""
         try:
             claims = read_jwt(token).claims
         except NotAJwt as reason:
@@ -151,9 +152,9 @@ class TokenReviewAuthenticator(Authenticator):
         return float(expiry)
 
     def _is_proven(self, token: str) -> bool:
-        """Whether a key of the cluster has signed it; not known where it names none that can be had.
+        """Return whether a key of the cluster signed the token; false if it names no key that is available.
 
-        Raises `AuthenticationFailed` when the key that it names has not.
+        Raises `AuthenticationFailed` if the key that it names did not sign it.
         """
         try:
             key_id, algorithm = signing_key_id(read_jwt(token), _EVERY_ALGORITHM)
@@ -166,23 +167,23 @@ class TokenReviewAuthenticator(Authenticator):
         return True
 
     def _review(self, token: str, slots: ReviewSlots) -> dict[str, Any]:
-        """The answer echoes the token, so nothing of it is ever logged."""
+        """Return the TokenReview. It contains the token, so it is never logged."""
         spec: dict[str, Any] = {"token": token}
         if self._audiences:
             spec["audiences"] = sorted(self._audiences)
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
-        patience, left = self._cluster.fetcher.timeout, deadline.remaining()
-        with slots.acquire(patience=patience if left is None else min(patience, left)), release_thread_slot():
+        timeout, remaining = self._cluster.fetcher.timeout, deadline.remaining()
+        with slots.acquire(timeout=timeout if remaining is None else min(timeout, remaining)), release_thread_slot():
             try:
                 address = f"{self._cluster.address}/apis/authentication.k8s.io/v1/tokenreviews"
                 return self._cluster.authorized().post(address, review)
             except FetchFailed as reason:
-                logger.warning("%s cannot be asked about a token: %s", self.name, reason)
+                logger.warning("%s: the token review failed: %s", self.name, reason)
                 raise ProviderUnavailable(f"{self.name}: {reason}") from None
 
 
 class KubernetesJwksAuthenticator(JwksAuthenticator):
-    """Verifies tokens with the cluster's public keys: quicker, but it knows no deleted accounts before `exp`."""
+    """Verifies tokens with the public keys of the cluster: faster, but a deleted account remains valid until `exp`."""
 
     def __init__(
         self, name: str, cluster: Cluster, *, expected: Expected, source: SubjectSource, algorithms: frozenset[str]
@@ -192,7 +193,7 @@ class KubernetesJwksAuthenticator(JwksAuthenticator):
             expected=expected,
             issuers=frozenset(),
             algorithms=algorithms,
-            patience=2 * cluster.fetcher.timeout,
+            timeout=2 * cluster.fetcher.timeout,
         )
         self._cluster, self._source = cluster, source
 
@@ -201,11 +202,11 @@ class KubernetesJwksAuthenticator(JwksAuthenticator):
         return _identity(_account(claims).get("uid"), claims.get("sub"), audiences, self._source, self.name)
 
     def fetch(self, before: Published | None) -> Published:
-        """The keys at the API server itself, wherever its discovery document says that others find them."""
-        return _published_by(self._cluster, self._algorithms, self.name)
+        """Fetch the keys from the API server itself, whatever URL its discovery document names."""
+        return _fetch_published(self._cluster, self._algorithms, self.name)
 
 
-def _published_by(cluster: Cluster, algorithms: frozenset[str], name: str) -> Published:
+def _fetch_published(cluster: Cluster, algorithms: frozenset[str], name: str) -> Published:
     """Raises `FetchFailed`."""
     fetcher, address = cluster.authorized(), f"{cluster.address}/openid/v1/jwks"
     issuer = fetcher.get(f"{cluster.address}/.well-known/openid-configuration").get("issuer")
@@ -218,7 +219,7 @@ def _published_by(cluster: Cluster, algorithms: frozenset[str], name: str) -> Pu
 
 
 def _account(claims: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The service account in the private claim `kubernetes.io`, whose name holds a dot."""
+    """Return the service account of the private claim `kubernetes.io` (a claim name with a dot, not a path)."""
     private = claims.get("kubernetes.io")
     account = private.get("serviceaccount") if isinstance(private, dict) else None
     return account if isinstance(account, dict) else {}
@@ -227,7 +228,7 @@ def _account(claims: Mapping[str, Any]) -> Mapping[str, Any]:
 def _identity(uid: Any, username: Any, audiences: tuple[str, ...], source: SubjectSource, name: str) -> Identity:
     subject = uid if source == "uid" else username
     if not isinstance(subject, str) or not subject:
-        raise AuthenticationFailed(f"{name}: it says no {source}")
+        raise AuthenticationFailed(f"{name}: it has no {source}")
     shown = username[:MAX_NAME_LENGTH] if isinstance(username, str) and username.isprintable() else None
     return Identity(
         user_id=user_id(PROVIDER_ID, subject),
@@ -239,25 +240,25 @@ def _identity(uid: Any, username: Any, audiences: tuple[str, ...], source: Subje
 
 
 MAX_REVIEWS: Final = 8
-"""Reviews that one process asks for at once; of the others some wait."""
+"""Maximum of concurrent reviews of one process; further ones wait."""
 MAX_UNPROVEN_REVIEWS: Final = 2
-"""As `MAX_REVIEWS`, of tokens that no known key of the cluster has signed."""
+"""As `MAX_REVIEWS`, for tokens that no known key of the cluster signed."""
 MAX_UNPROVEN_WAITING: Final = 8
-"""Of such tokens, those that wait briefly: anybody can send new ones all the time."""
+"""Maximum of such tokens that wait; any client can forge new ones continuously."""
 MAX_REJECTED, REJECTED_SECONDS = 20, 10.0
-"""Refused reviews of such tokens in so many seconds, after which no more of them are asked about for a while."""
+"""Number of rejected reviews of such tokens within these seconds after which no more of them are reviewed."""
 
 
 class ReviewSlots:
-    """Reviews take slots: `at_once` are under way, and of the other tokens some wait in `room`."""
+    """Limits reviews: `max_running` run at the same time, and `waiters` limits those that wait for them."""
 
-    def __init__(self, name: str, at_once: int, room: WaiterLimit) -> None:
-        self._name, self._slots, self._room = name, BoundedSemaphore(at_once), room
+    def __init__(self, name: str, max_running: int, waiters: WaiterLimit) -> None:
+        self._name, self._slots, self._waiters = name, BoundedSemaphore(max_running), waiters
 
     @contextmanager
-    def acquire(self, *, patience: float) -> Iterator[None]:
-        """Raises `ProviderUnavailable` when the turn does not come within `patience` seconds."""
-        if not self._room.wait(lambda seconds: self._slots.acquire(timeout=seconds), seconds=patience):
+    def acquire(self, *, timeout: float) -> Iterator[None]:
+        """Hold a slot. Raises `ProviderUnavailable` if none is free within `timeout` seconds."""
+        if not self._waiters.wait(lambda seconds: self._slots.acquire(timeout=seconds), seconds=timeout):
             raise ProviderUnavailable(f"{self._name}: too many tokens wait for the API server")
         try:
             yield
@@ -266,7 +267,7 @@ class ReviewSlots:
 
 
 class RecentRejections:
-    """The last reviews that were refused, of tokens that anybody could have made."""
+    """Times of the last rejected reviews of tokens that no known key signed."""
 
     def __init__(self) -> None:
         self._at: deque[float] = deque(maxlen=MAX_REJECTED)

@@ -1,4 +1,4 @@
-"""A document of somebody else's that is kept and looked at anew from time to time, whoever goes away meanwhile."""
+"""Fetches JSON documents of identity providers and of Kubernetes over HTTP, and caches and refreshes them."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from icekeeper.kernel.request.waiter_limit import SHORT_WAIT_SECONDS, WaiterLimi
 from icekeeper.version import VERSION
 from tenancy.authn.authenticator import ProviderUnavailable
 
-LARGEST_DOCUMENT: Final = 1024 * 1024
+MAX_DOCUMENT_BYTES: Final = 1024 * 1024
 _BOUND: Final = JsonBound(containers=10_000, values=100_000)
 
 
 class FetchFailed(Exception):
-    """Why a document could not be had, for the log."""
+    """A document could not be fetched; the message is for the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetcher:
-    """`timeout` is in seconds, for the answer as a whole once it comes and for each wait before that.
+    """HTTP client for JSON documents of limited size.
 
-    `ca_file` replaces the usual certificates; `through_proxy` is whether HTTPS_PROXY and its like count; `bearer` is
-    sent as a token and never shown.
+    `timeout` limits, in seconds, the connection, each wait for data and the response as a whole. `ca_file` replaces the
+    default certificates; `through_proxy` enables HTTPS_PROXY and similar variables; `bearer` is a token that is never
+    logged.
     """
 
     timeout: float
@@ -55,11 +56,11 @@ class Fetcher:
     def _fetch(self, method: str, address: str, **more: Any) -> dict[str, Any]:
         deadline = time.monotonic() + self.timeout
         if urlsplit(address).scheme not in {"http", "https"}:
-            raise FetchFailed("its address is neither http nor https")
+            raise FetchFailed("its URL is neither http nor https")
         try:
             with NoRedirectSession() as session:
                 session.trust_env = self.through_proxy
-                answer = session.request(
+                response = session.request(
                     method,
                     address,
                     timeout=self.timeout,
@@ -74,14 +75,14 @@ class Fetcher:
                     },
                     **more,
                 )
-                with answer:  # also when nobody wants to read what is left of it
-                    return _document(answer, deadline)
+                with response:  # closes the connection, also with unread data
+                    return _read_document(response, deadline)
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             raise FetchFailed(f"{address} cannot be reached: {_reason(error)}") from None
 
 
 class _Bearer(AuthBase):
-    """Also keeps requests from looking for a password of its own in ~/.netrc."""
+    """Sends the bearer token; also without one, it keeps requests from sending a password of ~/.netrc."""
 
     def __init__(self, token: str | None) -> None:
         self._token = token
@@ -92,27 +93,27 @@ class _Bearer(AuthBase):
         return request
 
 
-def _document(answer: requests.Response, deadline: float) -> dict[str, Any]:
-    address = answer.url
-    if answer.is_redirect or 300 <= answer.status_code < 400:  # noqa: PLR2004
+def _read_document(response: requests.Response, deadline: float) -> dict[str, Any]:
+    address = response.url
+    if response.is_redirect or 300 <= response.status_code < 400:  # noqa: PLR2004
         raise FetchFailed(f"{address} redirects elsewhere, which is not followed")
-    if answer.status_code // 100 != 2:  # noqa: PLR2004
-        raise FetchFailed(f"{address} answered {answer.status_code}")
-    if answer.headers.get("Content-Encoding", "identity") != "identity":
-        raise FetchFailed(f"{address} sent something compressed, which was not asked for")
+    if response.status_code // 100 != 2:  # noqa: PLR2004
+        raise FetchFailed(f"{address} responded with status {response.status_code}")
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise FetchFailed(f"{address} sent a compressed response, which was not requested")
     try:
-        document = read_json(read_response(answer.raw, limit=LARGEST_DOCUMENT, until=deadline), bound=_BOUND)
-    except UnusableResponse as complaint:
-        raise FetchFailed(f"{address} {complaint}") from None
-    except BadRequest as refusal:
-        raise FetchFailed(f"{address} sent no JSON document: {refusal.message}") from None
+        document = read_json(read_response(response.raw, limit=MAX_DOCUMENT_BYTES, until=deadline), bound=_BOUND)
+    except UnusableResponse as error:
+        raise FetchFailed(f"{address} {error}") from None
+    except BadRequest as error:
+        raise FetchFailed(f"{address} sent no valid JSON document: {error.message}") from None
     if not isinstance(document, dict):
-        raise FetchFailed(f"{address} sent JSON that is no object")
+        raise FetchFailed(f"{address} sent JSON that is not an object")
     return document
 
 
 def _reason(error: Exception) -> str:
-    """The kind of failure and its innermost text, cut; requests wraps them several times."""
+    """Return the error type and its innermost message, truncated; requests wraps errors several times."""
     inner: BaseException = error
     while (deeper := inner.__cause__ or inner.__context__) is not None:
         inner = deeper
@@ -123,126 +124,129 @@ logger = logging.getLogger("icekeeper.authn")
 
 T = TypeVar("T")
 
-MOST_HANGING: Final = 2
-"""Fetches that were given up and have not ended yet, beyond which no other is begun."""
+MAX_OVERDUE_FETCHES: Final = 2
+"""Maximum of fetches that are still running after their timeout; no other fetch starts until one of them ends."""
 
 
-class _InFlight:
-    """One fetch in a thread of its own: what hangs in the network holds up no request longer than it waits."""
+class _FetchAttempt:
+    """A fetch in its own thread, so that a request waits for a hanging connection only up to a timeout."""
 
-    def __init__(self, name: str, fly: Callable[[_InFlight], None], *, patience: float) -> None:
-        self._began_at = time.monotonic()
-        self.ends_at = self._began_at + patience
-        self.landed = threading.Event()
-        self._room = WaiterLimit()
-        self._thread = threading.Thread(target=fly, args=(self,), name=f"keys of {name}", daemon=True)
+    def __init__(self, name: str, run: Callable[[_FetchAttempt], None], *, timeout: float) -> None:
+        self._started_at = time.monotonic()
+        self.ends_at = self._started_at + timeout
+        self.has_ended = threading.Event()
+        self._waiters = WaiterLimit()
+        self._thread = threading.Thread(target=run, args=(self,), name=f"keys of {name}", daemon=True)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         self._thread.start()
 
     @property
-    def hangs(self) -> bool:
-        """Whether it is still under way; in a process that was forked meanwhile it is not."""
+    def is_running(self) -> bool:
+        """Whether the thread is alive; in a process that was forked meanwhile it is not."""
         return self._thread.is_alive()
 
     def wait(self, *, is_brief: bool = False) -> bool:
-        """Whether it has landed: many wait for that at its beginning, a few up to its end, none if `is_brief`."""
+        """Wait for the end and return whether it was reached.
+
+        All requests may wait briefly; only a few wait up to the timeout, and none with `is_brief`.
+        """
         now, request = time.monotonic(), deadline.remaining()
-        briefly = self._began_at + SHORT_WAIT_SECONDS - now
-        left = briefly if is_brief else self.ends_at - now
-        return self._room.wait(
-            self.landed.wait,
-            seconds=left if request is None else min(left, request),
+        briefly = self._started_at + SHORT_WAIT_SECONDS - now
+        seconds = briefly if is_brief else self.ends_at - now
+        return self._waiters.wait(
+            self.has_ended.wait,
+            seconds=seconds if request is None else min(seconds, request),
             short_wait=briefly,
         )
 
 
-class Refreshed(Generic[T]):
-    """The newest outcome of `fetch`, which is given the one before and raises `FetchFailed`.
+class RefreshingCache(Generic[T]):
+    """The latest result of `fetch`, which gets the previous result and raises `FetchFailed`.
 
-    It is fetched when somebody asks: the first time, when it is older than `lifetime`, and when it does not suffice
-    the asker (an unknown key); by one thread at a time, waited for `patience` at most, and again `pause` after the end
-    of the last look at the earliest. What is there is used on while a newer one cannot be had. All times in seconds.
+    A call of `get` starts a fetch if there is no result, if it is older than `lifetime`, or if it does not satisfy the
+    caller (an unknown key). One fetch runs at a time, for at most `timeout`, and not before `pause` has passed since
+    the end of the last one. The cached result stays in use while fetches fail. All times are in seconds.
     """
 
     def __init__(
-        self, name: str, fetch: Callable[[T | None], T], *, lifetime: float, pause: float, patience: float
+        self, name: str, fetch: Callable[[T | None], T], *, lifetime: float, pause: float, timeout: float
     ) -> None:
         self.name = name
-        self._fetch, self._lifetime, self._pause, self._patience = fetch, lifetime, pause, patience
+        self._fetch, self._lifetime, self._pause, self._timeout = fetch, lifetime, pause, timeout
         self._lock = threading.Lock()
         self._known: T | None = None
         self._known_at = self._ended_at = float("-inf")
         self._failure: str | None = None
-        self._flight: _InFlight | None = None
-        self._hanging: list[_InFlight] = []
+        self._attempt: _FetchAttempt | None = None
+        self._overdue: list[_FetchAttempt] = []
 
     @property
     def known(self) -> T | None:
-        """What is there, whatever its age, without looking anywhere."""
+        """The cached result of any age; nothing is fetched."""
         return self._known
 
     def get(self, suffices: Callable[[T], bool] = lambda _: True) -> T:
-        """The newest that can be had; it may not suffice all the same.
+        """Return the latest result, which may not satisfy the caller if a fetch has just confirmed it.
 
-        Raises `ProviderUnavailable` when there is none, or none that suffices and nobody knows whether there is one.
+        Raises `ProviderUnavailable` if there is none, or if it does not satisfy the caller and could not be refreshed.
         """
         with self._lock:
             known, age = self._known, time.monotonic() - self._known_at
             serves = known is not None and suffices(known)
             if known is not None and serves and age < self._lifetime:
                 return known
-            flight = self._current_flight()
+            attempt = self._current_attempt()
         if known is not None and serves and age < 2 * self._lifetime:
-            return known  # whoever asks next finds the newer one
-        has_landed = flight is not None and flight.wait()
+            return known  # the refresh runs in the background
+        has_result = attempt is not None and attempt.wait()
         with self._lock:
             known, failure = self._known, self._failure
-        if known is not None and (suffices(known) or (has_landed and failure is None)):
+        if known is not None and (suffices(known) or (has_result and failure is None)):
             return known
-        reason = "it was asked a moment ago" if flight is None else "it did not answer in time"
+        reason = "it was tried a moment ago" if attempt is None else "it did not respond in time"
         raise ProviderUnavailable(f"{self.name}: {failure or reason}")
 
-    def look_briefly(self) -> None:
-        """Begin a fetch unless one is under way or the last one ended too short ago; wait for its first second."""
+    def refresh_briefly(self) -> None:
+        """Start a fetch unless one is running or the last one ended within `pause`; wait for at most a second."""
         with self._lock:
-            flight = self._current_flight()
-        if flight is not None:
-            flight.wait(is_brief=True)
+            attempt = self._current_attempt()
+        if attempt is not None:
+            attempt.wait(is_brief=True)
 
-    def _current_flight(self) -> _InFlight | None:
-        """The fetch that is under way, begun now if one may be; None when the last one was too short ago."""
+    def _current_attempt(self) -> _FetchAttempt | None:
+        """Return the running fetch, started now if allowed; None within `pause` of the last one."""
         now = time.monotonic()
-        if self._flight is not None and now >= self._flight.ends_at:
-            self._hanging.append(self._flight)
-            self._fail("it did not answer in time", at=self._flight.ends_at)
-            self._flight = None
-        if self._flight is None and now - self._ended_at >= self._pause:
-            self._hanging = [flight for flight in self._hanging if flight.hangs]
-            if len(self._hanging) >= MOST_HANGING:
-                self._fail("earlier attempts to reach it still hang", at=now)
+        if self._attempt is not None and now >= self._attempt.ends_at:
+            self._overdue.append(self._attempt)
+            self._fail("it did not respond in time", at=self._attempt.ends_at)
+            self._attempt = None
+        if self._attempt is None and now - self._ended_at >= self._pause:
+            self._overdue = [attempt for attempt in self._overdue if attempt.is_running]
+            if len(self._overdue) >= MAX_OVERDUE_FETCHES:
+                self._fail("earlier requests to it are still waiting", at=now)
                 return None
-            self._flight = _InFlight(self.name, self._fly, patience=self._patience)
-            self._flight.begin()
-        return self._flight
+            self._attempt = _FetchAttempt(self.name, self._run_attempt, timeout=self._timeout)
+            self._attempt.start()
+        return self._attempt
 
-    def _fly(self, flight: _InFlight) -> None:
+    def _run_attempt(self, attempt: _FetchAttempt) -> None:
         found: T | None = None
         failure: str | None = None
         try:
             found = self._fetch(self._known)
-        except FetchFailed as refusal:
-            failure = str(refusal)
+        except FetchFailed as error:
+            failure = str(error)
         except Exception as error:
-            logger.exception("%s: its answer could not be read", self.name)
+            logger.exception("%s: its response could not be read", self.name)
             failure = type(error).__name__
         with self._lock:
-            flight.landed.set()
-            if self._flight is not flight:
-                return  # it was given up
-            self._flight = None
+            attempt.has_ended.set()
+            if self._attempt is not attempt:
+                return  # its timeout has passed
+            self._attempt = None
             if found is None:
-                self._fail(failure or "it sent nothing", at=time.monotonic())
+                self._fail(failure or "it returned nothing", at=time.monotonic())
             else:
                 self._known, self._failure = found, None
                 self._known_at = self._ended_at = time.monotonic()
@@ -250,6 +254,6 @@ class Refreshed(Generic[T]):
     def _fail(self, reason: str, *, at: float) -> None:
         self._failure, self._ended_at = reason, at
         logger.warning(
-            "%s cannot be asked for its keys%s: %s",
-            self.name, "; those that are known go on" if self._known is not None else "", reason,
+            "%s: keys cannot be fetched%s: %s",
+            self.name, "; cached keys stay in use" if self._known is not None else "", reason,
         )  # fmt: skip

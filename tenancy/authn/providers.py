@@ -1,4 +1,4 @@
-"""Who verifies tokens in this deployment."""
+"""Builds the authenticators that the settings configure."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ logger = logging.getLogger("icekeeper.authn")
 
 
 class ProvidersUnreachable(Exception):
-    """The server may not start without them; says which and why."""
+    """Required providers cannot be reached at the start; the message says which and why."""
 
 
 @cache
 def authenticators() -> tuple[Authenticator, ...]:
-    """In the order in which they are asked. Empty: authentication is off, and everybody is anonymous."""
-    providers: tuple[Authenticator, ...] = (*_openid_providers(), *_kubernetes())
-    takes_own = settings.ICEKEEPER.access_tokens
-    if takes_own or (takes_own is None and providers):
+    """Return the authenticators in the order in which they are tried; empty if authentication is off."""
+    providers: tuple[Authenticator, ...] = (*_oidc_authenticators(), *_kubernetes_authenticators())
+    accepts_own = settings.ICEKEEPER.access_tokens
+    if accepts_own or (accepts_own is None and providers):
         providers = (*providers, AccessTokenAuthenticator())
     return providers
 
@@ -48,7 +48,7 @@ def is_identity_provider(provider_id: str) -> bool:
 
 
 def connect_providers() -> None:
-    """Look at every provider before the server serves. Raises `ProvidersUnreachable`."""
+    """Fetch the metadata of every provider before the server starts. Raises `ProvidersUnreachable`."""
     missing = []
     for authenticator in authenticators():
         try:
@@ -57,12 +57,12 @@ def connect_providers() -> None:
             if authenticator.is_required:
                 missing.append(failure.reason)
             else:
-                logger.warning("%s; it is asked again when its tokens come", failure.reason)
+                logger.warning("%s; it is tried again with its next token", failure.reason)
     if missing:
         raise ProvidersUnreachable("; ".join(missing))
 
 
-def _openid_providers() -> Iterator[Authenticator]:
+def _oidc_authenticators() -> Iterator[Authenticator]:
     own = settings.ICEKEEPER
     rules = own.authentication
     for provider_id, provider in own.identity_providers.items():
@@ -85,8 +85,8 @@ def _openid_providers() -> Iterator[Authenticator]:
         )
 
 
-def _kubernetes() -> Iterator[Authenticator]:
-    """Tokens for our audience, then those of old that have none; the latter only the API server can judge."""
+def _kubernetes_authenticators() -> Iterator[Authenticator]:
+    """Yield one authenticator for tokens with our audience and one for legacy tokens, if they are accepted."""
     own = settings.ICEKEEPER
     if not own.enable_kubernetes_authentication:
         return

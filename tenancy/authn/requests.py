@@ -1,4 +1,4 @@
-"""Who a request comes from, and whether it may come at all."""
+"""Authenticates API requests, and rejects changes in maintenance mode and from pages of other origins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tenancy.authn.token_verification import identify
 
 
 class UnderMaintenance(CatalogError):
-    """Nothing may change: see `tenancy.maintenance`."""
+    """A change was rejected in maintenance mode (`tenancy.maintenance`)."""
 
     status, wire_type, retry_after, is_on_purpose = 503, "MaintenanceModeError", 60, True
 
@@ -33,18 +33,18 @@ class MissingAuthorizationHeader(Unauthorized):
 
 
 def authenticate_request(request: HttpRequest | Request, *, is_reading: bool) -> Actor:
-    """The caller of an API, for the view that serves the request; `is_reading` when it changes nothing.
+    """Return the caller of an API request; `is_reading` marks requests that change nothing.
 
-    Raises `UnderMaintenance` (503) for a change in maintenance mode, `ForeignOrigin` (403) for one that a page of
-    another site sends where authentication is off. Where it is on, it raises
-    `MissingAuthorizationHeader` or `AuthenticationFailed` (401), `InsufficientScope` (403), `ProviderUnavailable`
-    (503), `BadRequest` for a user id that is none, and what `assume_role` raises for the header `x-assume-role`.
+    Raises `UnderMaintenance` (503) for a change in maintenance mode. Without authentication, raises `ForeignOrigin`
+    (403) for a change sent by a page of another origin. With authentication, raises `MissingAuthorizationHeader` or
+    `AuthenticationFailed` (401), `InsufficientScope` (403), `ProviderUnavailable` (503), `BadRequest` for an invalid
+    user id, and the errors of `assume_role` for the header `x-assume-role`.
     """
     if not is_reading and maintenance.is_read_only():
-        raise UnderMaintenance("The server is in maintenance mode: it answers reads only")
+        raise UnderMaintenance("The server is in maintenance mode: it serves reads only")
     if not authenticators():
         if not is_reading:
-            require_own_page(request.META)
+            require_own_origin(request.META)
         return ANONYMOUS
     meta = request.META
     identity = identify(_bearer_token(meta.get("HTTP_AUTHORIZATION")))
@@ -59,12 +59,12 @@ def authenticate_request(request: HttpRequest | Request, *, is_reading: bool) ->
             actor = assume_role(actor, wanted_role)
             meta["icekeeper.user"] = actor.name
     finally:
-        _tell_of_use(meta, actor)
+        _record_use(meta, actor)
     return actor
 
 
-def _tell_of_use(meta: dict[str, Any], actor: Actor) -> None:
-    """Once a request, however often it is asked who sends it; the end of the request wants to know it, too."""
+def _record_use(meta: dict[str, Any], actor: Actor) -> None:
+    """Record the token use once per request and keep the actor for the response hooks."""
     if "icekeeper.actor" not in meta:
         record_token_use(actor)
     meta["icekeeper.actor"] = actor
@@ -74,7 +74,7 @@ def _bearer_token(header: str | None) -> str:
     scheme, _, token = (header or "").strip().partition(" ")
     token = token.strip()
     if not token or scheme.lower() != "bearer":
-        raise MissingAuthorizationHeader("This server wants a token: Authorization: Bearer ...")
+        raise MissingAuthorizationHeader("This server requires a token: Authorization: Bearer ...")
     return token
 
 
@@ -82,32 +82,33 @@ class ForeignOrigin(Forbidden):
     wire_type = "ForeignOrigin"
 
 
-def require_own_page(meta: Mapping[str, object]) -> None:
-    """Browsers say by `Origin` which page sends a change; programs say nothing. Raises `ForeignOrigin` (403).
+def require_own_origin(meta: Mapping[str, object]) -> None:
+    """Require that the header `Origin`, if there is one, names this server. Raises `ForeignOrigin` (403).
 
-    Own pages are those of the host that was called, or of the address that clients are told; others need
-    LAKEKEEPER__ALLOW_ORIGIN. Where tokens are asked for, a page without one can do nothing anyway.
+    Without authentication, any page in a browser that reaches the server could change it; other programs send no
+    `Origin`. Allowed are the requested host, the base URL of the server, and LAKEKEEPER__ALLOW_ORIGIN. With
+    authentication the check is unnecessary, as a page has no token.
     """
     origin = meta.get("HTTP_ORIGIN")
     if origin is None or settings.CORS_ALLOW_ALL_ORIGINS or origin in settings.CORS_ALLOWED_ORIGINS:
         return
-    if _host_of(str(origin)) not in _own_hosts(meta):
+    if _host_in(str(origin)) not in _own_hosts(meta):
         raise ForeignOrigin(
-            f"Authentication is off, so pages of {str(origin)[:200]!r} may change nothing here: "
-            "LAKEKEEPER__ALLOW_ORIGIN names those that may"
+            f"Authentication is off, so pages of {str(origin)[:200]!r} are not allowed to send changes: "
+            "LAKEKEEPER__ALLOW_ORIGIN lists allowed origins"
         )
 
 
 def _own_hosts(meta: Mapping[str, object]) -> set[str]:
     hosts = {str(meta.get("HTTP_HOST", "")).lower()}
     with suppress(CatalogError):  # the request names no host
-        hosts.add(_host_of(base_url(meta, settings.ICEKEEPER)))
+        hosts.add(_host_in(base_url(meta, settings.ICEKEEPER)))
     return hosts - {""}
 
 
-def _host_of(address: str) -> str:
-    """Host and port, empty when `address` has none, as the origin `null` of a page in a sandbox."""
+def _host_in(url: str) -> str:
+    """Return host and port; empty for a URL without host, such as the origin `null` of a sandboxed page."""
     try:
-        return urlsplit(address).netloc.lower()
+        return urlsplit(url).netloc.lower()
     except ValueError:
         return ""

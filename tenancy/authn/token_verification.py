@@ -1,4 +1,4 @@
-"""From the text of a token to whom it speaks for. What was verified is remembered for up to a minute."""
+"""Verifies bearer tokens with the configured authenticators, and caches results for up to a minute."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
 class VerifiedTokens:
-    """What was verified lately, by the hash of the token; the token itself is not kept.
+    """Cache of verified tokens by the hash of the token; the token itself is not stored.
 
-    A token of this server is verified anew when any of them was revoked.
+    Tokens of this server are verified again after any of them was revoked.
     """
 
     def __init__(self) -> None:
@@ -66,28 +66,27 @@ verified_tokens = VerifiedTokens()
 
 
 def identify(token: str) -> Identity:
-    """Whom `token` speaks for.
+    """Return the identity that `token` stands for.
 
-    Every provider that the token claims to be from is asked until one accepts it; those that know the key that it names
-    are asked first and those that have not been reached yet last, so that they hold up nobody else's tokens. Once a
-    provider has verified the signature and refused the token, others are asked only if they know that key, after a
-    second at most in which they are looked at. For a token that is surely none of theirs, providers are looked at
-    anew: one may have changed its issuer. Raises
-    `AuthenticationFailed` (401) when none does, `ProviderUnavailable` (503) when that may only be for want of a
-    provider's keys: none of those that were asked has verified its signature.
+    Every provider that the token claims to be from is tried until one accepts it: first those that know the key that it
+    names, last those that have not been reached yet, so that they do not delay tokens of others. After a provider has
+    verified the signature and rejected the token, others are tried only if they know that key, after a refresh of at
+    most a second. For a token that none of them claims, metadata is refreshed, as a provider may have changed its
+    issuer. Raises `AuthenticationFailed` (401) if no provider accepts the token, and `ProviderUnavailable` (503) if its
+    signature could not be verified because the keys of a provider are missing.
     """
     if len(token) > MAX_TOKEN_LENGTH:
-        raise _refusal(f"it is longer than {MAX_TOKEN_LENGTH} characters")
+        raise _rejection(f"it is longer than {MAX_TOKEN_LENGTH} characters")
     digest = sha256(token.encode(errors="surrogatepass")).digest()
     known = verified_tokens.get(digest)
     if known is not None:
         return known
     if not _BEARER.fullmatch(token):
-        raise _refusal("it holds characters that no token has; was the Authorization header sent twice?")
+        raise _rejection("it contains characters that no token has; was the Authorization header sent twice?")
     unavailable: ProviderUnavailable | None = None
     failures: list[AuthenticationFailed] = []
     is_signed = False
-    for authenticator in _takers(token):
+    for authenticator in _candidates(token):
         if is_signed and not authenticator.has_key_of(token):
             authenticator.refresh_briefly()
             if not authenticator.has_key_of(token):
@@ -109,41 +108,43 @@ def identify(token: str) -> Identity:
         raise unavailable
     reasons = "; ".join(each.message for each in failures)
     genuine = next((each for each in failures if isinstance(each, GenuineTokenRejected)), None)
-    raise _refusal(reasons or f"no provider of this server takes it ({_described(token)})", genuine)
+    raise _rejection(reasons or f"no provider of this server accepts it ({_describe(token)})", genuine)
 
 
-def _takers(token: str) -> Iterator[Authenticator]:
-    """Those to ask, in this order; who comes last is looked for only when nobody before has accepted the token."""
-    everybody = authenticators()
-    takers = [authenticator for authenticator in everybody if authenticator.may_accept(token)]
-    if any(taker.has_key_of(token) for taker in takers):
-        for taker in takers:  # keys of one provider may be newer in another of its entries, which must not decide
-            if taker.is_ready and not taker.has_key_of(token):
-                taker.refresh_briefly()
-    yield from sorted(takers, key=lambda taker: (not taker.has_key_of(token), not taker.is_ready))
-    if not any(taker.is_exclusive for taker in takers):
-        yield from (other for other in everybody if other not in takers and other.may_accept_after_refresh(token))
+def _candidates(token: str) -> Iterator[Authenticator]:
+    """Yield the authenticators to try in order; those that need a refresh only if no other accepts the token."""
+    configured = authenticators()
+    candidates = [authenticator for authenticator in configured if authenticator.may_accept(token)]
+    if any(candidate.has_key_of(token) for candidate in candidates):
+        for candidate in candidates:  # several authenticators of one provider may have keys of different age
+            if candidate.is_ready and not candidate.has_key_of(token):
+                candidate.refresh_briefly()
+    yield from sorted(candidates, key=lambda candidate: (not candidate.has_key_of(token), not candidate.is_ready))
+    if not any(candidate.is_exclusive for candidate in candidates):
+        yield from (other for other in configured if other not in candidates and other.may_accept_after_refresh(token))
 
 
 def _require_active(identity: Identity) -> None:
-    """A user who is blocked here is let in by no provider; one without a row yet may come. The tokens of this server
-    were looked up together with their users."""
+    """Reject blocked users of identity providers; users without a row are accepted.
+
+    The tokens of this server are looked up together with their users.
+    """
     if identity.access_token_id is None:
         row = fetch_one(settings.READ_DATABASE, _IS_ACTIVE, [identity.user_id])
         if row is not None and not row[0]:
             raise GenuineTokenRejected(f"{identity.user_id} is not active", identity, "UserBlocked")
 
 
-def _refusal(reason: str, genuine: GenuineTokenRejected | None = None) -> AuthenticationFailed:
-    """The caller learns nothing that the log and the audit trail do not keep for themselves."""
-    logger.info("a token was refused: %s", reason)
+def _rejection(reason: str, genuine: GenuineTokenRejected | None = None) -> AuthenticationFailed:
+    """Log the reason and return an error without it; the caller learns only that the token is not accepted."""
+    logger.info("a token was rejected: %s", reason)
     message = "The token was not accepted"
     if genuine is None or genuine.claimant.identity is None:
         return AuthenticationFailed(message)
     return GenuineTokenRejected(message, genuine.claimant.identity, genuine.reason)
 
 
-def _described(token: str) -> str:
+def _describe(token: str) -> str:
     try:
         return str(read_jwt(token))
     except NotAJwt as reason:

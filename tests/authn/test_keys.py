@@ -20,7 +20,7 @@ from icekeeper.kernel.request.waiter_limit import SHORT_WAIT_SECONDS
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable
 from tenancy.authn.oidc import jwks_authenticator as keyed
-from tenancy.authn.provider_documents import MOST_HANGING, Fetcher
+from tenancy.authn.provider_documents import MAX_OVERDUE_FETCHES, Fetcher
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
 from tenancy.authn.token_verification import identify, verified_tokens
 from tenancy.identity import Identity
@@ -46,13 +46,13 @@ On = tuple[Authenticator, ...]
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Providers may be looked at again at once; to be asked for before `on`."""
-    monkeypatch.setattr(keyed, "LOOKS_PAUSE", 0.0)
+    monkeypatch.setattr(keyed, "REFRESH_PAUSE_SECONDS", 0.0)
 
 
 @pytest.fixture
 def ages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys are too old as soon as they are there."""
-    monkeypatch.setattr(keyed, "KEYS_LIFETIME", 0.0)
+    monkeypatch.setattr(keyed, "KEYS_LIFETIME_SECONDS", 0.0)
 
 
 def anew(provider: IdentityProvider, **claims: Any) -> str:
@@ -231,7 +231,7 @@ def test_known_keys_go_on_when_the_provider_is_away(
     provider.is_down = True
     assert ask(anew(provider)).status == 200
     said = [record.getMessage() for record in caplog.records]
-    assert any("cannot be asked for its keys; those that are known go on" in line for line in said)
+    assert any("keys cannot be fetched; cached keys stay in use" in line for line in said)
     unknown = provider.sign({"kid": "new"}, provider.claims())
     assert ask(unknown).refused(503, "IdentityProviderUnavailable")  # nobody knows whether there is such a key
     provider.is_down = False
@@ -401,9 +401,9 @@ def test_a_provider_that_hangs_again_and_again_is_left_alone(
     provider.misbehave[DISCOVERY] = trickles_head(provider)
     for _ in range(6):
         assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
-    assert provider.asked[DISCOVERY] == MOST_HANGING
+    assert provider.asked[DISCOVERY] == MAX_OVERDUE_FETCHES
     hanging = [thread for thread in threading.enumerate() if thread.name.startswith("keys of")]
-    assert len(hanging) <= MOST_HANGING
+    assert len(hanging) <= MAX_OVERDUE_FETCHES
 
 
 # --- keys that are not taken --------------------------------------------------------------------------------------

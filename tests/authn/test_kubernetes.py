@@ -250,7 +250,7 @@ def test_an_api_that_does_not_answer_so(
     token = api.token()
     assert ask(token).refused(503, "IdentityProviderUnavailable")
     said = "\n".join(str(record.__dict__) for record in caplog.records)
-    assert "Kubernetes cannot be asked about a token" in said
+    assert "Kubernetes: the token review failed" in said
     for secret in (*token.split("."), "pod-token-1"):
         assert secret not in said
     api.http_status = 201
@@ -351,7 +351,7 @@ def test_the_start_fails_without_the_files_of_a_pod(
 
 @pytest.fixture
 def keys(switch_on: SwitchOn, api: FakeKubernetesApi, monkeypatch: pytest.MonkeyPatch) -> tuple[Authenticator, ...]:
-    monkeypatch.setattr(keyed, "LOOKS_PAUSE", 0.0)
+    monkeypatch.setattr(keyed, "REFRESH_PAUSE_SECONDS", 0.0)
     return switch_on(**api.variables(ICEKEEPER__KUBERNETES__METHOD="jwks"))
 
 

@@ -1,4 +1,4 @@
-"""From the claims of a verified token to whom it speaks for. Pure functions."""
+"""Maps the claims of a verified token to an identity: pure functions, and templates of display names."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tenancy.identity import Identity
 from tenancy.user_ids import require_user_id
 
 
-def claim_at(claims: Mapping[str, Any], path: str) -> Any:
-    """The claim of just that name, else the one at the dotted path (`realm_access.roles`); None when there is none."""
+def claim_value(claims: Mapping[str, Any], path: str) -> Any:
+    """Return the claim with that name, else the one at the dotted path (`realm_access.roles`), else None."""
     if path in claims:
         return claims[path]
     value: Any = claims
@@ -26,7 +26,7 @@ def claim_at(claims: Mapping[str, Any], path: str) -> Any:
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """The text, or the list of texts, that a claim holds; empty when it holds anything else."""
+    """Return the text, or the list of texts, of a claim; empty for any other value."""
     values = value if isinstance(value, list) else [value]
     return tuple(values) if all(isinstance(each, str) for each in values) else ()
 
@@ -36,15 +36,15 @@ _PIECE = re.compile(r"(?P<brace>\{\{|\}\})|\{(?P<claim>[^{}]*)\}|(?P<text>[^{}]+
 
 @dataclass(frozen=True, slots=True)
 class NameTemplate:
-    """Pieces in their order: (text, None) or ("", path of a claim)."""
+    """A display name with claims, such as `{given} {ext.team}`: pieces `(text, None)` or `("", path of a claim)`."""
 
     pieces: tuple[tuple[str, str | None], ...]
 
     def fill(self, claims: Mapping[str, Any]) -> str | None:
-        """None when a claim is missing or is neither text nor a whole number."""
+        """Return the name; None if a claim is missing or is neither text nor an integer."""
         filled = []
         for text, path in self.pieces:
-            value = text if path is None else claim_at(claims, path)
+            value = text if path is None else claim_value(claims, path)
             if isinstance(value, bool) or not isinstance(value, str | int):
                 return None
             filled.append(str(value))
@@ -52,7 +52,10 @@ class NameTemplate:
 
 
 def parse_template(text: str) -> NameTemplate:
-    """`{{` and `}}` stand for braces. Raises ValueError for a brace without its other half, or without a claim."""
+    """Parse a template, in which `{{` and `}}` are literal braces.
+
+    Raises `ValueError` for an unmatched brace, for braces without a claim, and for a template without any claim.
+    """
     pieces: list[tuple[str, str | None]] = []
     for piece in _PIECE.finditer(text):
         path = piece["claim"]
@@ -78,7 +81,7 @@ MAX_ROLE_LENGTH: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class ClaimRules:
-    """Where a provider's tokens hold what; names are those of claims, or dotted paths."""
+    """Names or dotted paths of the claims from which the identity is read."""
 
     provider_id: str
     subject: tuple[str, ...] = ("oid", "sub")
@@ -89,8 +92,8 @@ class ClaimRules:
 
 
 def identity_of(claims: Mapping[str, Any], rules: ClaimRules) -> Identity:
-    """Raises `AuthenticationFailed` for a token without subject, `BadRequest` for a subject that is no user id."""
-    subject = next((value for path in rules.subject if isinstance(value := claim_at(claims, path), str)), None)
+    """Return the identity. Raises `AuthenticationFailed` without a subject, `BadRequest` for an invalid subject."""
+    subject = next((value for path in rules.subject if isinstance(value := claim_value(claims, path), str)), None)
     if subject is None:
         raise AuthenticationFailed(f"none of the claims {', '.join(rules.subject)} names a subject")
     return Identity(
@@ -105,25 +108,25 @@ def identity_of(claims: Mapping[str, Any], rules: ClaimRules) -> Identity:
 
 
 def user_id(provider_id: str, subject: str) -> str:
-    """`<provider id>~<subject>`. Raises what `require_user_id` raises (400)."""
+    """Return `<provider id>~<subject>`. Raises the errors of `require_user_id` (400)."""
     return require_user_id(f"{provider_id}~{subject}")
 
 
-def _own_name(claims: Mapping[str, Any], rules: ClaimRules) -> str | None:
-    """The name of a person: whole, or made of given and family name."""
-    whole = _first_text(claims, (*rules.name, "name"), MAX_NAME_LENGTH)
-    if whole is not None:
-        return whole
+def _full_name(claims: Mapping[str, Any], rules: ClaimRules) -> str | None:
+    """Return the full name of a human user, or given and family name joined."""
+    full = _first_text(claims, (*rules.name, "name"), MAX_NAME_LENGTH)
+    if full is not None:
+        return full
     given = _first_text(claims, ("given_name", "first_name"), MAX_NAME_LENGTH)
     family = _first_text(claims, ("family_name", "last_name"), MAX_NAME_LENGTH)
     return " ".join(part for part in (given, family) if part)[:MAX_NAME_LENGTH] or None
 
 
 def _name(claims: Mapping[str, Any], rules: ClaimRules) -> str | None:
-    name = _own_name(claims, rules) or _first_text(claims, ("app_displayname", "preferred_username"), MAX_NAME_LENGTH)
+    name = _full_name(claims, rules) or _first_text(claims, ("app_displayname", "preferred_username"), MAX_NAME_LENGTH)
     if name is None and rules.template is not None:
         filled = rules.template.fill(claims)
-        name = filled and _shown(filled, MAX_NAME_LENGTH)
+        name = filled and _clean(filled, MAX_NAME_LENGTH)
     return name or None
 
 
@@ -136,19 +139,19 @@ def _email(claims: Mapping[str, Any], rules: ClaimRules) -> str | None:
 
 
 def _user_type(claims: Mapping[str, Any], rules: ClaimRules) -> Literal["human", "application"]:
-    """`idtyp` says it (Entra); else who has the name of a person is one."""
+    """Return the user type from `idtyp` (Entra); without it, a user with a full name is human."""
     match claims.get("idtyp"):
         case "user":
             return "human"
         case "app" | "device":
             return "application"
         case _:
-            return "human" if _own_name(claims, rules) else "application"
+            return "human" if _full_name(claims, rules) else "application"
 
 
 def _roles(claims: Mapping[str, Any], path: str | None) -> tuple[str, ...]:
-    """Each once. What cannot be the name of a role is left out."""
-    value = claim_at(claims, path) if path is not None else None
+    """Return the role names without duplicates and without values that are no valid role name."""
+    value = claim_value(claims, path) if path is not None else None
     names = value if isinstance(value, list) else [value]
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and _can_be_role(name)))
 
@@ -158,16 +161,16 @@ def _can_be_role(name: str) -> bool:
     return 0 < len(name) <= MAX_ROLE_LENGTH and not has_control
 
 
-def _first_text(claims: Mapping[str, Any], paths: Iterable[str], longest: int) -> str | None:
+def _first_text(claims: Mapping[str, Any], paths: Iterable[str], max_length: int) -> str | None:
     for path in paths:
-        value = claim_at(claims, path)
-        text = _shown(value, longest) if isinstance(value, str) else ""
+        value = claim_value(claims, path)
+        text = _clean(value, max_length) if isinstance(value, str) else ""
         if text:
             return text
     return None
 
 
-def _shown(text: str, longest: int) -> str:
-    """On one line, without control characters, cut."""
+def _clean(text: str, max_length: int) -> str:
+    """Return the text on one line, without control characters, truncated."""
     visible = "".join(" " if unicodedata.category(each) in {"Cc", "Zl", "Zp"} else each for each in text)
-    return " ".join(visible.split())[:longest]
+    return " ".join(visible.split())[:max_length]

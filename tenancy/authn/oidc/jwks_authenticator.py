@@ -1,4 +1,4 @@
-"""Providers whose tokens are verified here, with the public keys that they publish."""
+"""Base class of authenticators that verify JWTs with the published keys (JWKS) of a provider."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tenancy.authentication_errors import AuthenticationFailed, SignedTokenRejec
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
 from tenancy.authn.oidc.jwt import Expected, NotAJwt, read_jwt
 from tenancy.authn.oidc.keys import Keys, signing_key_id, verify_signature
-from tenancy.authn.provider_documents import Refreshed
+from tenancy.authn.provider_documents import RefreshingCache
 from tenancy.identity import Identity
 
 logger = logging.getLogger("icekeeper.authn")
 
-KEYS_LIFETIME: Final = 3600.0
-"""Seconds after which a provider's keys are looked at anew."""
-LOOKS_PAUSE: Final = 10.0
-"""Seconds between two looks at a provider, however many tokens name keys that nobody knows."""
+KEYS_LIFETIME_SECONDS: Final = 3600.0
+"""Seconds after which the keys of a provider are fetched again."""
+REFRESH_PAUSE_SECONDS: Final = 10.0
+"""Minimum seconds between two fetches from a provider, however many tokens name unknown keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a provider says of itself: the issuer that its tokens name, and its keys and where they are."""
+    """Metadata of a provider: the issuer of its tokens, its keys and their URL."""
 
     issuer: str
     keys_address: str
@@ -34,7 +34,7 @@ class Published:
 
 
 def has_published_key(token: str, published: Published | None, algorithms: frozenset[str]) -> bool:
-    """Whether the key that the header of `token` names is one of those that are `published`."""
+    """Return whether the key that the header of `token` names is among the published ones."""
     try:
         key_id, _ = signing_key_id(read_jwt(token), algorithms)
     except (NotAJwt, AuthenticationFailed):
@@ -43,36 +43,38 @@ def has_published_key(token: str, published: Published | None, algorithms: froze
 
 
 class JwksAuthenticator(Authenticator):
-    """`expected` is what a token must be like; `issuers` are accepted beside the one that the provider names."""
+    """`expected` are the requirements for claims; `issuers` are accepted in addition to the published one."""
 
     def __init__(
-        self, name: str, *, expected: Expected, issuers: frozenset[str], algorithms: frozenset[str], patience: float
+        self, name: str, *, expected: Expected, issuers: frozenset[str], algorithms: frozenset[str], timeout: float
     ) -> None:
         self.name = name
         self._expected, self._issuers, self._algorithms = expected, issuers, algorithms
-        self._published = Refreshed(name, self.fetch, lifetime=KEYS_LIFETIME, pause=LOOKS_PAUSE, patience=patience)
+        self._published = RefreshingCache(
+            name, self.fetch, lifetime=KEYS_LIFETIME_SECONDS, pause=REFRESH_PAUSE_SECONDS, timeout=timeout
+        )
 
     @abstractmethod
     def fetch(self, before: Published | None) -> Published:
-        """What the provider publishes now; `before` is what it did last. Raises `FetchFailed`."""
+        """Fetch the current metadata; `before` is the previous one, if any. Raises `FetchFailed`."""
 
     @abstractmethod
     def identity(self, claims: Mapping[str, Any]) -> Identity:
-        """Whom verified claims speak for. Raises `AuthenticationFailed`, or `BadRequest` for an impossible user id."""
+        """Map verified claims to an identity. Raises `AuthenticationFailed`, `BadRequest` for an invalid user id."""
 
     def may_accept(self, token: str) -> bool:
         issuers, published = self._issuers_in(token), self._published.known
         return bool(issuers) and (published is None or not self._issuers_of(published).isdisjoint(issuers))
 
     def may_accept_after_refresh(self, token: str) -> bool:
-        """A provider may have another issuer than when it was looked at."""
+        """Accept a token of a provider that has changed its issuer since the last fetch."""
         issuers = self._issuers_in(token)
         if not issuers:
             return False
         try:
             self._published.get(lambda newest: not self._issuers_of(newest).isdisjoint(issuers))
         except ProviderUnavailable as failure:
-            logger.info("%s could not be asked whether it has another issuer: %s", self.name, failure.reason)
+            logger.info("%s: a possible change of its issuer could not be checked: %s", self.name, failure.reason)
         return self.is_ready and self.may_accept(token)
 
     @property
@@ -87,7 +89,7 @@ class JwksAuthenticator(Authenticator):
         return has_published_key(token, self._published.known, self._algorithms)
 
     def refresh_briefly(self) -> None:
-        self._published.look_briefly()
+        self._published.refresh_briefly()
 
     def connect(self) -> None:
         self._published.get()
@@ -105,7 +107,7 @@ class JwksAuthenticator(Authenticator):
         key_id, algorithm = signing_key_id(unverified, self._algorithms)
         published = self._published.get(lambda newest: key_id in newest.keys)
         verify_signature(token, published.keys.get(key_id, ()), algorithm)
-        claims = unverified.claims  # from here on they are the provider's word
+        claims = unverified.claims  # verified from here on
         try:
             expires_at = self._expected.check(claims, issuers=self._issuers_of(published), now=time.time())
             return VerifiedToken(self.identity(claims), expires_at)
@@ -113,7 +115,7 @@ class JwksAuthenticator(Authenticator):
             raise SignedTokenRejected(failure.message) from None
 
     def _issuers_in(self, token: str) -> tuple[str, ...]:
-        """Those that a token for one of our audiences names; none for any other text."""
+        """Return the issuers that a token for one of our audiences names; empty for any other text."""
         try:
             unverified = read_jwt(token)
         except NotAJwt:

@@ -1,4 +1,4 @@
-"""JSON Web Tokens: parsing them, and checking issuer, audience, scope and times of verified claims."""
+"""Parses JSON Web Tokens, and checks issuer, audience, scope and times of verified claims."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 """JWS compact serialization with a payload and a signature: no JWE, nothing detached, nothing unsigned."""
 
 _BOUND: Final = JsonBound(containers=1_000, values=5_000)
-_SHOWN: Final = 100
+_MAX_LOGGED_LENGTH: Final = 100
 
 
 class NotAJwt(ValueError):
-    """The text is no JWT; why is for the log."""
+    """The text is not a signed JWT; the message is for the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,15 @@ class UnverifiedToken:
         return texts(self.claims.get("aud"))
 
     def __str__(self) -> str:
-        """Issuer and audience as the log shows them."""
-        said = (str(self.claims.get(claim))[:_SHOWN] for claim in ("iss", "aud"))
-        return "iss {!r}, aud {!r}".format(*said)
+        """Return issuer and audience for the log."""
+        logged = (str(self.claims.get(claim))[:_MAX_LOGGED_LENGTH] for claim in ("iss", "aud"))
+        return "iss {!r}, aud {!r}".format(*logged)
 
 
 def read_jwt(token: str) -> UnverifiedToken:
-    """Raises `NotAJwt` for what is not exactly a signed JWT whose header and claims are objects in strict JSON."""
+    """Parse a signed JWT, unverified. Raises `NotAJwt`, also unless header and claims are strict JSON objects."""
     if not _COMPACT.fullmatch(token):
-        raise NotAJwt("it is not made of three parts in base64url")
+        raise NotAJwt("it is not three parts in base64url")
     header, claims, _ = token.encode().split(b".")
     return UnverifiedToken(_read_part("header", header), _read_part("claims", claims))
 
@@ -57,27 +57,27 @@ def _read_part(name: str, part: bytes) -> dict[str, Any]:
         value = read_json(urlsafe_b64decode(part), bound=_BOUND)
     except ValueError:
         raise NotAJwt(f"its {name} is not base64url") from None
-    except BadRequest as refusal:
-        raise NotAJwt(f"its {name}: {refusal.message}") from None
+    except BadRequest as error:
+        raise NotAJwt(f"its {name}: {error.message}") from None
     if not isinstance(value, dict):
         raise NotAJwt(f"its {name} is not an object")
     return value
 
 
 LAST_DATE: Final = 253_402_300_799
-"""The end of the year 9999, in seconds since the epoch: what lies after it is no date."""
+"""The end of the year 9999, in seconds since the epoch; later times are rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """`audiences` empty: a token may be for anybody. `leeway` in seconds."""
+    """Requirements for verified claims; empty `audiences` accept any audience, `leeway` is in seconds."""
 
     audiences: frozenset[str] = frozenset()
     scope: str | None = None
     leeway: float = 60.0
 
     def check(self, claims: Mapping[str, Any], *, issuers: frozenset[str], now: float) -> float:
-        """When the token ends to be accepted, in seconds since the epoch. Raises `AuthenticationFailed`."""
+        """Return until when the token is accepted, in seconds since the epoch. Raises `AuthenticationFailed`."""
         named = texts(claims.get("iss"))
         if not named or not issuers.issuperset(named):
             raise AuthenticationFailed("its issuer is not one of the provider")
@@ -102,7 +102,7 @@ class Expected:
 
 
 def scopes(claims: Mapping[str, Any]) -> frozenset[str]:
-    """The words of `scope` (RFC 9068), and of `scp`, as Entra and Okta call it."""
+    """Return the scopes of `scope` (RFC 9068) and of `scp` (Entra, Okta)."""
     words: set[str] = set()
     for claim in ("scope", "scp"):
         for text in texts(claims.get(claim)):
@@ -111,7 +111,7 @@ def scopes(claims: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _date(claims: Mapping[str, Any], name: str) -> float | None:
-    """Seconds since the epoch; None when there is no such claim."""
+    """Return a time claim in seconds since the epoch; None without the claim."""
     if name not in claims:
         return None
     value = claims[name]

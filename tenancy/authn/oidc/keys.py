@@ -1,4 +1,4 @@
-"""Public keys of a provider (RFC 7517), and verification of signatures with them."""
+"""Reads the public keys of a provider (JWK sets, RFC 7517) and verifies signatures with them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ PublicKey = RSAKey | ECKey | OKPKey
 
 
 class UnusableKey(ValueError):
-    """Why is for the log."""
+    """A key or key set cannot be used; the message is for the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyingKey:
-    """`algorithms` are those that a token may have which it verifies."""
+    """A public key and the algorithms of the tokens that it may verify."""
 
     key: PublicKey
     algorithms: frozenset[str]
@@ -53,18 +53,18 @@ Keys = Mapping[str, tuple[VerifyingKey, ...]]
 
 
 def read_key_set(document: Mapping[str, Any], algorithms: frozenset[str], owner: str) -> Keys:
-    """The usable keys of a JWK set; the log names those that are not. Raises `UnusableKey` for what is no set."""
+    """Return the usable keys of a JWK set and log the others. Raises `UnusableKey` for an invalid set."""
     listed = document.get("keys")
     if not isinstance(listed, list):
-        raise UnusableKey("there is no list of keys in it")
+        raise UnusableKey("it has no list of keys")
     if len(listed) > MAX_KEYS:
-        raise UnusableKey(f"there are more than {MAX_KEYS} keys in it")
+        raise UnusableKey(f"it has more than {MAX_KEYS} keys")
     found: dict[str, tuple[VerifyingKey, ...]] = {}
     for position, jwk in enumerate(listed):
         try:
             key_id, key = _read_key(jwk, algorithms)
         except UnusableKey as reason:
-            logger.info("%s: its key %d is left out: %s", owner, position, reason)
+            logger.info("%s: its key %d is ignored: %s", owner, position, reason)
             continue
         found[key_id] = (*found.get(key_id, ()), key)
     return found
@@ -79,7 +79,7 @@ def _read_key(jwk: Any, algorithms: frozenset[str]) -> tuple[str, VerifyingKey]:
     if not isinstance(kind, str) or kind not in _READERS:
         raise UnusableKey("its kty is not RSA, EC or OKP")
     if "d" in jwk:
-        raise UnusableKey("it is a private key, which is nobody's to publish")
+        raise UnusableKey("it is a private key, which must not be published")
     if jwk.get("use", "sig") != "sig":
         raise UnusableKey("it is not for signatures")
     operations = jwk.get("key_ops", ["verify"])
@@ -89,7 +89,7 @@ def _read_key(jwk: Any, algorithms: frozenset[str]) -> tuple[str, VerifyingKey]:
         key, fitting = _READERS[kind](jwk)
     except UnusableKey:
         raise
-    except Exception as error:  # noqa: BLE001 - what a library makes of hostile numbers is not ours to list
+    except Exception as error:  # noqa: BLE001 - the library raises various errors for hostile numbers
         raise UnusableKey(f"it cannot be read ({type(error).__name__})") from None
     allowed = algorithms & fitting
     if "alg" in jwk:
@@ -139,7 +139,7 @@ _MAX_PART_LENGTH: Final = 16_384
 
 
 class _Registry(jws.JWSRegistry):
-    """joserfc's, with bounds that real tokens keep, and without its warning for each use of EdDSA."""
+    """The registry of joserfc with higher length limits and without its warning for each use of EdDSA."""
 
     max_header_length = max_payload_length = max_signature_length = _MAX_PART_LENGTH
 
@@ -150,9 +150,9 @@ class _Registry(jws.JWSRegistry):
 
 
 def signing_key_id(token: UnverifiedToken, algorithms: frozenset[str]) -> tuple[str, str]:
-    """The key id and the algorithm that the header names. Raises `AuthenticationFailed`.
+    """Return key id and algorithm of the header. Raises `AuthenticationFailed`.
 
-    Nothing else in the header says anything about keys: `jku`, `jwk`, `x5u` and `x5c` are the sender's word.
+    Other members about keys (`jku`, `jwk`, `x5u`, `x5c`) are ignored: the sender controls them.
     """
     header = token.header
     key_id, algorithm = header.get("kid"), header.get("alg")

@@ -1,4 +1,4 @@
-"""Identity providers that speak OpenID Connect."""
+"""Authenticator for OpenID Connect providers: discovery and claims."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DISCOVERY: Final = "/.well-known/openid-configuration"
 
 
 class OidcAuthenticator(JwksAuthenticator):
-    """`address` is the provider's, below which its discovery document lies (OpenID Connect Discovery 1.0, §4)."""
+    """`address` is the URL of the provider, with or without the path of its discovery document (Discovery 1.0, §4)."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class OidcAuthenticator(JwksAuthenticator):
             expected=expected,
             issuers=issuers,
             algorithms=algorithms,
-            patience=2 * fetcher.timeout,
+            timeout=2 * fetcher.timeout,
         )
         self.is_required = is_required
         self.address = f"{address.rstrip('/').removesuffix(DISCOVERY)}{DISCOVERY}"
@@ -51,13 +51,13 @@ class OidcAuthenticator(JwksAuthenticator):
         return identity_of(claims, self._rules)
 
     def fetch(self, before: Published | None) -> Published:
-        """Where the keys are may change as well as the keys, so both are looked at."""
+        """Fetch the discovery document, which may name another URL of keys than before, and the keys."""
         try:
             issuer, keys_address = self._discover()
         except FetchFailed as reason:
             if before is None:
                 raise
-            logger.warning("%s: %s; its keys are looked for where they were", self.name, reason)
+            logger.warning("%s: %s; its keys are fetched from the previous URL", self.name, reason)
             issuer, keys_address = before.issuer, before.keys_address
         document = self._fetcher.get(keys_address)
         try:
@@ -76,24 +76,22 @@ class OidcAuthenticator(JwksAuthenticator):
                 "is right, name it in the provider's ADDITIONAL_ISSUERS"
             )
         if not isinstance(keys_address, str):
-            raise FetchFailed(f"{self.address} names no address of keys (jwks_uri)")
+            raise FetchFailed(f"{self.address} names no URL of keys (jwks_uri)")
         try:
             self._require_permitted(keys_address)
-        except UnusableAddress as complaint:
-            raise FetchFailed(
-                f"{self.address} names an address of keys (jwks_uri) that is not used: {complaint}"
-            ) from None
+        except UnusableAddress as error:
+            raise FetchFailed(f"{self.address} names a URL of keys (jwks_uri) that is not allowed: {error}") from None
         return issuer, keys_address
 
     def _require_permitted(self, keys_address: str) -> None:
-        """The host that the operator configured is trusted; any other one must be where a store could be, too.
+        """Validate the URL of the keys: the configured host is trusted, other hosts need an allowed IP address.
 
-        Raises `UnusableAddress`, also for keys that come over HTTP from a provider over TLS, and for a name that
-        cannot be resolved now: a later look-up, which the connection makes, could lead anywhere.
+        Raises `UnusableAddress`, also for an http URL if the provider has an https one, and for a host that cannot be
+        resolved: a later look-up by the connection could return any address.
         """
         keys, configured = parse_endpoint(keys_address), urlsplit(self.address)
         if keys.scheme == "http" and configured.scheme == "https":
-            raise UnusableAddress("must be an https address, as the provider's is")
+            raise UnusableAddress("must be an https URL, as that of the provider is")
         if urlsplit(keys_address).hostname == configured.hostname:
             return
         addresses = resolve(keys, self._fetcher.timeout)

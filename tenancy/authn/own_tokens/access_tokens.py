@@ -1,5 +1,5 @@
-"""The tokens of this server: a person's own (`ikp_`), secrets of service accounts (`iks_`), and the short-lived ones
-that are made from both (`ika_`)."""
+"""Authenticates tokens of this server: personal access tokens (`ikp_`), secrets of service accounts (`iks_`), and
+short-lived session tokens issued for both (`ika_`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tenancy.authn.own_tokens.scopes import narrow_scopes
 from tenancy.authn.own_tokens.session_tokens import PREFIX as SESSION_PREFIX
 from tenancy.authn.own_tokens.session_tokens import SessionClaims, read_session_token
 from tenancy.authn.own_tokens.stored_tokens import (
-    SECONDS_WITHOUT_A_LOOK,
+    MAX_REVOCATION_LAG_SECONDS,
     StoredToken,
     find_live_token,
     find_token,
@@ -30,13 +30,13 @@ PREFIXES: Final = (*(f"{kind}_" for kind in Kind), SESSION_PREFIX)
 
 @dataclass(frozen=True, slots=True)
 class AcceptedToken:
-    """A token that is good: the row that it stands on, what it may do, and its end in seconds since the epoch."""
+    """A valid token: its row, its scopes, and its expiry in seconds since the epoch."""
 
     stored: StoredToken
     scopes: frozenset[str]
     expires_at: float
     session: SessionClaims | None = None
-    """What a short-lived token says."""
+    """Set for a session token."""
 
     def identity(self) -> Identity:
         return self.stored.identity(self.scopes, is_short_lived=self.session is not None)
@@ -49,23 +49,23 @@ class AccessTokenAuthenticator(Authenticator):
         return token.startswith(PREFIXES)
 
     def verify(self, token: str) -> VerifiedToken:
-        seen = revocations.read()  # before the row: what ends while it is read is looked at again
+        epoch = revocations.read()  # before the row: a concurrent revocation invalidates the result
         accepted = accept(token)
-        until = min(accepted.expires_at, time.time() + SECONDS_WITHOUT_A_LOOK)
-        return VerifiedToken(accepted.identity(), until, revocations=seen)
+        until = min(accepted.expires_at, time.time() + MAX_REVOCATION_LAG_SECONDS)
+        return VerifiedToken(accepted.identity(), until, revocations=epoch)
 
 
 def accept(token: str) -> AcceptedToken:
-    """Raises `AuthenticationFailed` for a token that is malformed, forged or has ended."""
+    """Verify a token of this server. Raises `AuthenticationFailed` if it is malformed, forged, expired or revoked."""
     return accept_session_token(token) if token.startswith(SESSION_PREFIX) else accept_access_token(token)
 
 
 def accept_access_token(token: str) -> AcceptedToken:
-    """As `accept`, for a token that has a row of its own."""
+    """As `accept`, for a token with its own row."""
     text = read_token(token)
     if text is None:
         raise AuthenticationFailed("a malformed access token")
-    digest = token_digest(token)  # before the row is there or not: both take as long
+    digest = token_digest(token)  # before the look-up, so that unknown tokens take as long as known ones
     stored = find_token(text.token_id)
     if not compare_digest(digest, stored.digest):
         raise AuthenticationFailed(f"a forged access token {text.token_id}")
@@ -75,7 +75,7 @@ def accept_access_token(token: str) -> AcceptedToken:
 
 
 def accept_session_token(token: str, *, may_have_expired: bool = False) -> AcceptedToken:
-    """As `accept`, for a short-lived token. It has no more scopes than its parent, which must not have ended."""
+    """As `accept`, for a session token: its parent must be valid, and limits its scopes and expiry."""
     session = read_session_token(token, may_have_expired=may_have_expired)
     parent = find_live_token(session.token_id)
     if parent.user_id != session.user_id:

@@ -1,8 +1,8 @@
-"""Short-lived tokens for one that is stored: what `/catalog/v1/oauth/tokens` gives out.
+"""Session tokens: short-lived tokens for a stored one, issued by `/catalog/v1/oauth/tokens`.
 
-`ika_` and a JSON Web Token, signed with a key that only the servers of this deployment have. Nothing of it is stored:
-it names the row of the token that it was made from, ends with that at the latest, and is refused with it. It keeps
-through all renewals when that token was last shown, and ends `ICEKEEPER__OAUTH_SESSION_LIFETIME` later at the latest.
+A session token is `ika_` and a JSON Web Token, signed with a key that only the servers of this deployment have. It is
+not stored: it names its parent, the stored token, and becomes invalid with it. Renewals keep the time at which the
+parent was last presented; `ICEKEEPER__OAUTH_SESSION_LIFETIME` limits a session from then on.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ from tenancy.derived_keys import derived_keys
 PREFIX: Final = "ika_"
 ALGORITHM: Final = "HS256"
 TYPE: Final = "icekeeper-access+jwt"
-"""Of the token's header: a token of this kind is no other one, whatever else this server may sign some day."""
+"""`typ` of the header, which distinguishes session tokens from other tokens signed with the same key."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionClaims:
-    """What a token says, after its signature was verified. Times are in seconds since the epoch; `shown_at` is when
-    the token behind it was last shown."""
+    """Verified claims of a session token; times are in seconds since the epoch.
+
+    `shown_at` is when the parent token was last presented.
+    """
 
     token_id: UUID
     user_id: str
@@ -47,11 +49,11 @@ class SessionClaims:
 def create_session_token(
     parent: StoredToken, scopes: frozenset[str], *, shown_at: int | None = None
 ) -> tuple[str, int]:
-    """A token with `scopes` on the grounds of `parent`, and for how many seconds it works: 0 if that is over.
+    """Return a session token of `parent` and its lifetime in seconds, 0 if the session has ended.
 
-    `shown_at` is when `parent` was last shown, None for now.
+    `shown_at` is when `parent` was last presented; None means now.
     """
-    at = ceil(time.time())  # not earlier: clients count on every second that they are told
+    at = ceil(time.time())  # rounded up: the token must be valid for the returned lifetime
     shown_at = at if shown_at is None else shown_at
     latest = min(int(parent.expires_at), shown_at + int(settings.ICEKEEPER.oauth_session_lifetime))
     lifetime = min(int(settings.ICEKEEPER.oauth_token_lifetime), max(0, latest - at))
@@ -68,14 +70,14 @@ def create_session_token(
 
 
 def read_session_token(text: str, *, may_have_expired: bool = False) -> SessionClaims:
-    """Raises `AuthenticationFailed` for a token that this deployment did not sign, or that has expired."""
-    token = _verified(text.removeprefix(PREFIX))
+    """Verify a session token. Raises `AuthenticationFailed` if this deployment did not sign it or it has expired."""
+    token = _verify(text.removeprefix(PREFIX))
     claims = token.claims
     if token.header.get("typ") != TYPE or claims.get("iss") != _issuer():
         raise AuthenticationFailed("a session token of another type or issuer")
     parent, expires_at, shown_at = parse_id(str(claims.get("parent"))), claims.get("exp"), claims.get("auth_time")
     if parent is None or not isinstance(expires_at, int) or not isinstance(shown_at, int):
-        raise AuthenticationFailed("a session token without a parent, a beginning or an end")
+        raise AuthenticationFailed("a session token without parent, exp or auth_time")
     if expires_at <= time.time() and not may_have_expired:
         raise AuthenticationFailed(f"a session token of access token {parent} has expired")
     scopes = frozenset(str(claims.get("scope", "")).split())
@@ -92,8 +94,8 @@ def _issuer() -> str:
     return f"icekeeper:{as_uuid(row[0])}"
 
 
-def _verified(text: str) -> jwt.Token:
-    """Raises `AuthenticationFailed` for what none of the keys has signed."""
+def _verify(text: str) -> jwt.Token:
+    """Verify the signature. Raises `AuthenticationFailed` if none of the keys signed the token."""
     problem = ""
     for key in _keys():
         try:
@@ -105,5 +107,5 @@ def _verified(text: str) -> jwt.Token:
 
 @cache
 def _keys() -> list[OctKey]:
-    """The first signs, all verify."""
+    """Return the signing keys: the first one signs, all verify."""
     return [OctKey.import_key(key) for key in derived_keys("icekeeper session tokens 1")]

@@ -1,4 +1,4 @@
-"""Access tokens as the database knows them: the row of one and its user, in one statement."""
+"""Reads access tokens and their users from the database, and announces revocations to all processes of a server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ End = Literal["TokenRevoked", "TokenExpired", "UserBlocked"]
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """A token and its user. `expires_at` is in seconds since the epoch; `ended_by` says why it is no longer good."""
+    """A token and its user. `expires_at` is in seconds since the epoch; `ended_by` is why it is no longer valid."""
 
     token_id: UUID
     user_id: str
@@ -42,7 +42,7 @@ class StoredToken:
     ended_by: End | None = None
 
     def identity(self, scopes: frozenset[str], *, is_short_lived: bool) -> Identity:
-        """Whom the token speaks for, bounded by `scopes`. Roles of the user's provider are not known here."""
+        """Return the identity of the token's user, limited to `scopes`, without roles of an identity provider."""
         return Identity(
             user_id=self.user_id,
             provider_id=self.user_id.partition("~")[0],
@@ -66,7 +66,10 @@ def find_live_token(token_id: UUID) -> StoredToken:
 
 
 def find_token(token_id: UUID) -> StoredToken:
-    """As `find_live_token`, also one that has ended: of that nothing may be told before it is known to be genuine."""
+    """As `find_live_token`, but also for tokens that have ended.
+
+    The caller must verify that the token is genuine before it reports why it has ended.
+    """
     row = fetch_one("default", _FIND, [token_id])
     if row is None:
         raise AuthenticationFailed(f"access token {token_id} does not exist")
@@ -81,27 +84,27 @@ def find_token(token_id: UUID) -> StoredToken:
         name=name,
         email=email,
         user_type=user_type,
-        ended_by=_end(revoked_at, expiry, is_user_there=deleted_at is None and bool(is_active)),
+        ended_by=_end(revoked_at, expiry, is_user_active=deleted_at is None and bool(is_active)),
     )
 
 
-def _end(revoked_at: datetime | None, expiry: datetime, *, is_user_there: bool) -> End | None:
+def _end(revoked_at: datetime | None, expiry: datetime, *, is_user_active: bool) -> End | None:
     if revoked_at is not None:
         return "TokenRevoked"
     if expiry <= now():
         return "TokenExpired"
-    return None if is_user_there else "UserBlocked"
+    return None if is_user_active else "UserBlocked"
 
 
 def require_live(stored: StoredToken) -> None:
     """Raises `GenuineTokenRejected`."""
     if stored.ended_by is None:
         return
-    message = f"access token {stored.token_id} of {stored.user_id}: {_SAID[stored.ended_by]}"
+    message = f"access token {stored.token_id} of {stored.user_id}: {_REASONS[stored.ended_by]}"
     raise GenuineTokenRejected(message, stored.identity(stored.scopes, is_short_lived=False), stored.ended_by)
 
 
-_SAID: Final = {
+_REASONS: Final = {
     "TokenRevoked": "it is revoked",
     "TokenExpired": "it has expired",
     "UserBlocked": "its user is deleted or not active",
@@ -109,20 +112,22 @@ _SAID: Final = {
 
 
 def _utc(at: datetime) -> datetime:
-    """SQLite keeps no time zone; what Django writes there is UTC."""
+    """Add the time zone UTC, which SQLite does not store."""
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
-SECONDS_WITHOUT_A_LOOK: Final = 5.0
+MAX_REVOCATION_LAG_SECONDS: Final = 5.0
 
 revocations: Final = SharedEpoch()
-"""Made when the application is loaded, which is before the server forks."""
+"""Epoch of revocations, created at import and thereby shared by all processes that the server forks.
+
+A cache of verified tokens stores the epoch that it read before the look-up, and verifies again when it has changed.
+Other servers and commands have another epoch: there, cached results expire after `MAX_REVOCATION_LAG_SECONDS`."""
 
 
 @contextmanager
 def revocation_transaction() -> Iterator[None]:
-    """The transaction of a write that ends tokens. Whatever becomes of it, they are looked at again: it may be in
-    doubt whether it was committed."""
+    """Transaction that revokes tokens; invalidates cached tokens even if the result of the commit is unknown."""
     try:
         with write_transaction():
             yield

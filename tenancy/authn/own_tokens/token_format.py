@@ -1,10 +1,10 @@
-"""What the tokens of this server look like: `ikp_` or `iks_`, the id of their row, `_`, a secret, a checksum.
+"""Format of access tokens: `ikp_` or `iks_`, the id of their row, `_`, a secret, a checksum.
 
     ikp_ + id of the row (22 characters) + _ + 256 random bits (43) + CRC-32 of all before it (6)
 
-All in base 62, so that a double click selects the whole; always 76 characters, so that scanners for secrets find them:
-`ik[ps]_[0-9A-Za-z]{22}_[0-9A-Za-z]{49}`, with a checksum that they can verify. The checksum protects nothing: it lets
-typos and made-up tokens be rejected without a look into the database.
+Base 62, so that a double click selects all of it; always 76 characters, so that secret scanners find it:
+`ik[ps]_[0-9A-Za-z]{22}_[0-9A-Za-z]{49}`, with a checksum that they can verify. The checksum is no protection: it
+rejects typos and invented tokens without a database query.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHAPE = re.compile(r"(ikp|iks)_([0-9A-Za-z]{22})_[0-9A-Za-z]{43}([0-9A-Za-z]{6}
 
 
 class Kind(StrEnum):
-    """What a token begins with: a person's own, or a secret of a service account."""
+    """Prefix of a token: a personal access token, or a secret of a service account."""
 
     PERSONAL = "ikp"
     SERVICE = "iks"
@@ -33,25 +33,25 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TokenText:
-    """A well-formed token, which may well be nobody's."""
+    """A well-formed token, which may not exist."""
 
     kind: Kind
     token_id: UUID
 
 
 def create_token_text(kind: Kind, token_id: UUID) -> str:
-    """A fresh token for the row `token_id`."""
+    """Return a new random token for the row `token_id`."""
     body = f"{token_prefix(kind, token_id)}_{_write(secrets.randbits(SECRET_BITS), _SECRET_LENGTH)}"
     return body + _checksum(body)
 
 
 def token_prefix(kind: Kind, token_id: UUID) -> str:
-    """The beginning of a token, which tells which one it is and holds nothing secret."""
+    """Return the beginning of a token, which identifies it and contains nothing secret."""
     return f"{kind}_{_write(token_id.int, _ID_LENGTH)}"
 
 
 def read_token(text: str) -> TokenText | None:
-    """None for anything that `create_token_text` cannot have made."""
+    """Parse a token; None for a text that `create_token_text` cannot have returned."""
     shape = _SHAPE.fullmatch(text)
     if shape is None or shape[3] != _checksum(text[:-_CHECKSUM_LENGTH]):
         return None
@@ -60,17 +60,16 @@ def read_token(text: str) -> TokenText | None:
 
 
 def read_prefix(text: str) -> UUID | None:
-    """The row of a token that begins so."""
+    """Return the id of the token with this prefix; None for an invalid prefix."""
     kind, _, number = text.partition("_")
     is_one = kind in set(Kind) and len(number) == _ID_LENGTH and set(number) <= set(ALPHABET)
     return UUID(int=_read(number)) if is_one and _read(number) < 2**128 else None
 
 
 def token_digest(text: str) -> str:
-    """What is stored of a token: SHA-256 in hex.
+    """Return what is stored of a token: its SHA-256 in hex.
 
-    A slow hash protects secrets that people choose, of which few bits must be guessed. Here there are 256 random ones,
-    which nobody finds however fast the hash is, so a fast one is right.
+    Slow hashes protect passwords, which have little entropy. A token has 256 random bits, so a fast hash is sufficient.
     """
     return sha256(text.encode("ascii")).hexdigest()
 

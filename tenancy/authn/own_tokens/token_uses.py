@@ -1,7 +1,6 @@
-"""When access tokens were last used: kept in memory, written down by a thread of each server process.
+"""Records when access tokens were last used, in memory and periodically in the database.
 
-A request writes nothing. What was not written yet is lost with a process that is killed: `last_used_at` then lags by
-up to `EVERY_SECONDS`.
+Requests write nothing. If a process is killed, up to `EVERY_SECONDS` of uses are lost.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ logger = logging.getLogger("icekeeper.authn")
 
 EVERY_SECONDS: Final = 30.0
 MAX_CACHED: Final = 10_000
-"""Tokens between two writes; of more, the time of use is not noted."""
+"""Maximum of tokens between two writes; uses of further tokens are not recorded."""
 
 _WRITE: Final = """
 UPDATE tenancy_accesstoken SET last_used_at = %s WHERE id = %s AND (last_used_at IS NULL OR last_used_at < %s)
@@ -33,7 +32,7 @@ UPDATE tenancy_accesstoken SET last_used_at = %s WHERE id = %s AND (last_used_at
 
 
 class TokenUses:
-    """By token, when it was used last, in seconds since the epoch."""
+    """Time of the last use by token, in seconds since the epoch."""
 
     def __init__(self) -> None:
         self._used: dict[UUID, float] = {}
@@ -54,7 +53,7 @@ class TokenUses:
             self._used = {**taken, **self._used}
 
     def flush(self) -> None:
-        """When that fails, or nothing may change now, the uses are kept for the next time."""
+        """Write the uses; keep them for the next time if that fails or in maintenance mode."""
         if is_read_only():
             return
         taken = self.take()
@@ -62,16 +61,16 @@ class TokenUses:
             return
         try:
             record_uses(taken)
-        except Exception as error:  # noqa: BLE001 - a thread that ends at the first error would write nothing any more
+        except Exception as error:  # noqa: BLE001 - an exception would end the thread
             self.give_back(taken)
-            logger.warning("the last uses of access tokens could not be written, they are kept: %s", error)
+            logger.warning("last uses of access tokens could not be written, retrying: %s", error)
 
 
 token_uses: Final = TokenUses()
 
 
 def record_uses(used: Mapping[UUID, float]) -> None:
-    """Rows are locked in one order, so that processes which write at once wait for each other and never in a circle."""
+    """Write the times of use; rows are locked in the order of their ids, which prevents deadlocks."""
     with write_transaction():
         for token_id in sorted(used):
             at = datetime.fromtimestamp(used[token_id], UTC)
@@ -79,12 +78,12 @@ def record_uses(used: Mapping[UUID, float]) -> None:
 
 
 def start_recording() -> Callable[[], None]:
-    """Begin, in a process that serves requests (`BACKGROUND_JOBS`); what is returned ends it, after a last write.
+    """Start the thread in a process that serves requests (`BACKGROUND_JOBS`); return a function that stops it.
 
-    In maintenance mode nothing is written.
+    Stopping writes what is pending. Where the settings turn on maintenance mode, no thread is started.
     """
     if settings.ICEKEEPER.maintenance_mode != "off":
         return lambda: None
-    attendant = PeriodicThread("token-uses", token_uses.flush, interval=EVERY_SECONDS)
-    attendant.start()
-    return attendant.stop
+    thread = PeriodicThread("token-uses", token_uses.flush, interval=EVERY_SECONDS)
+    thread.start()
+    return thread.stop

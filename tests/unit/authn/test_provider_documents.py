@@ -9,7 +9,7 @@ import pytest
 
 from tenancy.authn import provider_documents as module
 from tenancy.authn.authenticator import ProviderUnavailable
-from tenancy.authn.provider_documents import FetchFailed, Refreshed
+from tenancy.authn.provider_documents import FetchFailed, RefreshingCache
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -55,22 +55,22 @@ def source() -> Iterator[Source]:
 
 
 @pytest.fixture
-def kept(source: Source, clock: Clock) -> Refreshed[int]:
-    return Refreshed("it", source.fetch, lifetime=100, pause=10, patience=20)
+def kept(source: Source, clock: Clock) -> RefreshingCache[int]:
+    return RefreshingCache("it", source.fetch, lifetime=100, pause=10, timeout=20)
 
 
-def landed(source: Source, kept: Refreshed[int]) -> None:
+def wait_for_end(source: Source, kept: RefreshingCache[int]) -> None:
     """Wait for the fetch that is under way."""
-    flight = kept._flight
+    flight = kept._attempt
     source.gate.set()
-    assert flight is None or flight.landed.wait(30)
+    assert flight is None or flight.has_ended.wait(30)
 
 
 def more_than(number: int) -> Callable[[int], bool]:
     return lambda known: known > number
 
 
-def test_it_is_fetched_once_and_kept(kept: Refreshed[int], source: Source, clock: Clock) -> None:
+def test_it_is_fetched_once_and_kept(kept: RefreshingCache[int], source: Source, clock: Clock) -> None:
     assert kept.known is None
     for _ in range(5):
         assert kept.get() == 1
@@ -79,25 +79,25 @@ def test_it_is_fetched_once_and_kept(kept: Refreshed[int], source: Source, clock
     assert (source.asked, source.before, kept.known) == (1, [None], 1)
 
 
-def test_what_is_old_serves_while_a_newer_one_comes(kept: Refreshed[int], source: Source, clock: Clock) -> None:
+def test_what_is_old_serves_while_a_newer_one_comes(kept: RefreshingCache[int], source: Source, clock: Clock) -> None:
     assert kept.get() == 1
     clock.now += 100
     source.gate.clear()
     for _ in range(5):
         assert kept.get() == 1  # nobody waits
-    landed(source, kept)
+    wait_for_end(source, kept)
     assert kept.get() == 2
     assert source.before == [None, 1]
 
 
-def test_what_is_very_old_is_waited_for(kept: Refreshed[int], clock: Clock) -> None:
+def test_what_is_very_old_is_waited_for(kept: RefreshingCache[int], clock: Clock) -> None:
     assert kept.get() == 1
     clock.now += 200
     assert kept.get() == 2
 
 
 def test_what_is_very_old_serves_when_there_is_nothing_newer(
-    kept: Refreshed[int], source: Source, clock: Clock
+    kept: RefreshingCache[int], source: Source, clock: Clock
 ) -> None:
     assert kept.get() == 1
     clock.now += 100_000
@@ -110,7 +110,7 @@ def test_what_is_very_old_serves_when_there_is_nothing_newer(
 
 
 def test_what_does_not_suffice_is_looked_for_once_in_a_pause(
-    kept: Refreshed[int], source: Source, clock: Clock
+    kept: RefreshingCache[int], source: Source, clock: Clock
 ) -> None:
     assert kept.get() == 1
     for _ in range(5):
@@ -126,7 +126,7 @@ def test_what_does_not_suffice_is_looked_for_once_in_a_pause(
     assert source.asked == 3
 
 
-def test_nobody_knows_what_a_failure_hides(kept: Refreshed[int], source: Source, clock: Clock) -> None:
+def test_nobody_knows_what_a_failure_hides(kept: RefreshingCache[int], source: Source, clock: Clock) -> None:
     assert kept.get() == 1
     clock.now += 10
     source.fails = True
@@ -138,7 +138,7 @@ def test_nobody_knows_what_a_failure_hides(kept: Refreshed[int], source: Source,
     assert source.asked == 2
 
 
-def test_a_first_failure_is_not_tried_again_at_once(kept: Refreshed[int], source: Source, clock: Clock) -> None:
+def test_a_first_failure_is_not_tried_again_at_once(kept: RefreshingCache[int], source: Source, clock: Clock) -> None:
     source.fails = True
     for _ in range(3):
         with pytest.raises(ProviderUnavailable):
@@ -153,32 +153,32 @@ def test_a_fetch_that_breaks_is_a_failure(clock: Clock) -> None:
     def broken(_: int | None) -> int:
         raise KeyError("jwks")
 
-    kept: Refreshed[int] = Refreshed("it", broken, lifetime=100, pause=10, patience=20)
+    kept: RefreshingCache[int] = RefreshingCache("it", broken, lifetime=100, pause=10, timeout=20)
     with pytest.raises(ProviderUnavailable) as refused:
         kept.get()
     assert refused.value.reason == "it: KeyError"
 
 
 def test_one_that_was_given_up_changes_nothing_when_it_comes_back(
-    kept: Refreshed[int], source: Source, clock: Clock
+    kept: RefreshingCache[int], source: Source, clock: Clock
 ) -> None:
     assert kept.get() == 1
     clock.now += 150
     source.gate.clear()
     assert kept.get() == 1
-    given_up = kept._flight
+    given_up = kept._attempt
     clock.now += 20 + 10  # its patience, and the pause after that
     assert kept.get() == 1
-    latest = kept._flight
+    latest = kept._attempt
     assert given_up is not None
     assert latest not in {None, given_up}
     source.gate.set()
-    assert given_up.landed.wait(30)
-    assert latest is None or latest.landed.wait(30)
+    assert given_up.has_ended.wait(30)
+    assert latest is None or latest.has_ended.wait(30)
     assert kept.get() == 3
 
 
-def test_the_pause_begins_when_a_failure_ends(kept: Refreshed[int], source: Source, clock: Clock) -> None:
+def test_the_pause_begins_when_a_failure_ends(kept: RefreshingCache[int], source: Source, clock: Clock) -> None:
     assert kept.get() == 1
     clock.now += 150
     source.gate.clear()
@@ -187,20 +187,20 @@ def test_the_pause_begins_when_a_failure_ends(kept: Refreshed[int], source: Sour
         clock.now += seconds
         with pytest.raises(ProviderUnavailable) as refused:
             kept.get(more_than(1))
-        assert (refused.value.reason, source.asked) == ("it: it did not answer in time", 2)
+        assert (refused.value.reason, source.asked) == ("it: it did not respond in time", 2)
     source.gate.set()
     clock.now += 0.1
     assert kept.get(more_than(1)) == 3
 
 
-def test_the_pause_begins_when_a_failure_lands(kept: Refreshed[int], source: Source, clock: Clock) -> None:
+def test_the_pause_begins_when_a_failure_lands(kept: RefreshingCache[int], source: Source, clock: Clock) -> None:
     assert kept.get() == 1
     clock.now += 150
     source.gate.clear()
     source.fails = True
     assert kept.get() == 1
     clock.now += 15
-    landed(source, kept)
+    wait_for_end(source, kept)
     source.fails = False
     with pytest.raises(ProviderUnavailable):
         kept.get(more_than(1))
