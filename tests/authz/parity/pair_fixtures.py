@@ -36,7 +36,7 @@ class Pair:
         deliver_as_recorded(openfga_store())
         self.openfga.clear_caches()
         self.builtin.clear_caches()
-        assert self.openfga._undelivered.is_none()
+        assert self.openfga._pending.is_none()
 
     def agreed(self, actor: Actor, refs: Sequence[ObjectRef]) -> dict[PermissionCheck, bool]:
         """What both say to every question about these objects."""
