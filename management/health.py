@@ -33,7 +33,7 @@ from tenancy import maintenance
 from tenancy.authn.providers import authenticators
 from tenancy.authz.openfga.client import OpenFgaUnavailable
 from tenancy.authz.openfga.delivery import is_openfga
-from tenancy.authz.openfga.store import Check, openfga_store
+from tenancy.authz.openfga.store import TupleCheck, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey
 
 logger = logging.getLogger("icekeeper.health")
@@ -121,12 +121,12 @@ class OpenFgaHealth(Watched):
         status = "error"
         try:
             with deadline(time.monotonic() + CHECK_SECONDS):
-                openfga_store().check([Check(NOBODYS)], at=now())
+                openfga_store().check([TupleCheck(NOBODYS)], at=now())
             status = "ok"
         except OpenFgaUnavailable as failure:
             logger.warning("OpenFGA does not answer: %s", failure.reason)
         except Exception:
-            logger.exception("OpenFGA cannot be asked")
+            logger.exception("OpenFGA is unavailable")
         outcome.set_result(ServiceHealth(self._name, status, now_ms()))
 
 

@@ -14,7 +14,7 @@ from tenancy.authz import port
 from tenancy.authz.openfga import store as stores
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.installation import install
-from tenancy.authz.openfga.store import PAGE, OpenFgaStore, openfga_store
+from tenancy.authz.openfga.store import PAGE_SIZE, OpenFgaStore, openfga_store
 from tenancy.authz.openfga.tuples import desired_tuples_on, end_of
 from tenancy.models import Securable, UndeliveredTuple
 from tests.parts.openfga import OpenFga
@@ -51,11 +51,11 @@ def deliver_as_recorded(store: OpenFgaStore) -> None:
     there = dict(all_tuples(store))
     ends = {key: end_of(condition) for key, condition in wanted.items()}
     stale = [key for key, end in there.items() if key not in wanted or ends[key] != end]
-    for first in range(0, len(stale), PAGE):
-        store.write({}, stale[first : first + PAGE])
+    for first in range(0, len(stale), PAGE_SIZE):
+        store.write({}, stale[first : first + PAGE_SIZE])
     missing = [key for key in wanted if key not in there or ends[key] != there[key]]
-    for first in range(0, len(missing), PAGE):
-        store.write({key: wanted[key] for key in missing[first : first + PAGE]}, [])
+    for first in range(0, len(missing), PAGE_SIZE):
+        store.write({key: wanted[key] for key in missing[first : first + PAGE_SIZE]}, [])
     UndeliveredTuple.objects.all().delete()
 
 

@@ -17,7 +17,7 @@ from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.evaluation import Evaluation, Node
 from tenancy.authz.builtin.queries import IS_BELOW, SHOWS
-from tenancy.authz.builtin.role_paths import Way
+from tenancy.authz.builtin.role_paths import RolePath
 from tenancy.authz.model import MANAGED_ACCESS, UP, rights_model
 from tenancy.authz.permissions import NOT_BY_OVERRIDE
 from tenancy.authz.securables import end_of
@@ -25,7 +25,7 @@ from tenancy.authz.subject import Subject, is_unexpired
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Grant, Securable
 
-EVERYBODYS: Final = frozenset({(Securable.Type.ROLE, Can.READ_METADATA)})
+ACTIONS_OF_ALL_USERS: Final = frozenset({(Securable.Type.ROLE, Can.READ_METADATA)})
 """What everybody may who is known to the server: no review tells of it."""
 
 
@@ -50,7 +50,7 @@ def effective(path: Sequence[Node], shows_below: Collection[str] = ()) -> Effect
     return _effective(tuple((node.type, node.held) for node in path), shown)
 
 
-def looked_below(path: Sequence[Node]) -> tuple[str, ...]:
+def ids_checked_below(path: Sequence[Node]) -> tuple[str, ...]:
     """Those on `path` of which it matters for the last whether something visible lies below them."""
     evaluation = Evaluation([node._replace(held=frozenset()) for node in path])
     for relation in _relations(path[-1].type):
@@ -58,7 +58,7 @@ def looked_below(path: Sequence[Node]) -> tuple[str, ...]:
     return tuple(node.id for node in path if node.id in evaluation.wanted)
 
 
-def counts_for(path: Sequence[Node], place: int, privilege: str) -> bool:
+def is_effective(path: Sequence[Node], place: int, privilege: str) -> bool:
     """Whether a privilege that is held at `place` of the path gives anything on its last."""
     alone = [node._replace(held=frozenset({privilege} if each == place else ())) for each, node in enumerate(path)]
     return bool(effective(alone))
@@ -97,7 +97,7 @@ def _effective(shape: Shape, shown: frozenset[int]) -> Effective:
         tuple(
             each
             for each in ACTIONS_ON[kind]
-            if (kind, each) not in EVERYBODYS and evaluation.holds(f"can_{each.value}")
+            if (kind, each) not in ACTIONS_OF_ALL_USERS and evaluation.holds(f"can_{each.value}")
         ),
     )
 
@@ -139,7 +139,7 @@ def standing_actions(securable_type: Securable.Type) -> tuple[Can, ...]:
     return tuple(
         each
         for each in ACTIONS_ON[securable_type]
-        if each not in NOT_BY_OVERRIDE and (securable_type, each) not in EVERYBODYS
+        if each not in NOT_BY_OVERRIDE and (securable_type, each) not in ACTIONS_OF_ALL_USERS
     )
 
 
@@ -287,6 +287,8 @@ def walk(tops: Sequence[str], *, after: str, limit: int) -> list[str]:
     return sorted(row[0] for row in rows)
 
 
-def merged_shows(ways: Mapping[UUID, Way], by_role: Mapping[UUID, set[str]], own: Collection[str] = ()) -> set[str]:
-    """What somebody sees something below of, by themselves or through the roles of `ways`."""
-    return set(own).union(*(by_role.get(role_id, ()) for role_id in ways))
+def ids_shown_below(
+    role_paths: Mapping[UUID, RolePath], by_role: Mapping[UUID, set[str]], own: Collection[str] = ()
+) -> set[str]:
+    """Return the objects below which something is visible to a subject, directly or through its roles."""
+    return set(own).union(*(by_role.get(role_id, ()) for role_id in role_paths))

@@ -22,9 +22,9 @@ from tenancy.authz.builtin.queries import SHOWS, read_held
 from tenancy.authz.builtin.role_paths import (
     Entry,
     Membership,
-    Way,
-    earliest,
-    moment,
+    RolePath,
+    earliest_expiry,
+    expiry_timestamp,
     read_graph_out_of,
     read_memberships_of,
 )
@@ -67,7 +67,7 @@ class Rows:
 
     subject: Subject
     path: tuple[Node, ...]
-    ways: Mapping[UUID, Way]
+    ways: Mapping[UUID, RolePath]
     grants: Mapping[tuple[str, str], GrantRow]
 
     def grant(self, privilege: str, place: int) -> GrantRow | None:
@@ -77,12 +77,12 @@ class Rows:
     def shown_below(self, place: int) -> GrantRow | None:
         """A grant on something below the object at `place` of the path that makes it visible."""
         top = "".join(f"{node.id}/" for node in self.path[: place + 1])
-        shown = [top, end_of(top), MOST_LOOKED_AT]
-        params = [self.subject.user_id, now(), *shown, list(self.ways), now(), *shown, MOST_LOOKED_AT]
-        return min(_told(fetch_all("default", _SHOWN_BELOW, params), self.ways), key=_distance, default=None)
+        shown = [top, end_of(top), MAX_GRANTS_READ]
+        params = [self.subject.user_id, now(), *shown, list(self.ways), now(), *shown, MAX_GRANTS_READ]
+        return min(_grant_rows(fetch_all("default", _SHOWN_BELOW, params), self.ways), key=_distance, default=None)
 
 
-MOST_LOOKED_AT: Final = 1_000
+MAX_GRANTS_READ: Final = 1_000
 """Grants below an object; the nearest of them is as good an explanation as another."""
 
 
@@ -105,19 +105,19 @@ SELECT privilege, securable_id, role_id, expires_at FROM (
 def read_rows(subject: Subject, own_id: str) -> Rows:
     """What `read_held` reads of the securable `own_id`, with whom it is granted to and the ways into their roles."""
     first = read_memberships_of(subject)
-    ways = read_graph_out_of([each.role_id for each in first]).shortest_ways(first)
+    ways = read_graph_out_of([each.role_id for each in first]).shortest_paths(first)
     path = read_held(subject, list(ways), [own_id]).paths[own_id]
     granted = Grant.objects.filter(
         is_unexpired(now()), is_granted_to(subject, ways), securable_id__in=[node.id for node in path]
     )
     grants: dict[tuple[str, str], GrantRow] = {}
     columns = granted.order_by("pk").values_list("privilege", "securable_id", "role_id", "expires_at")
-    for row in sorted([*_told(columns[:MOST_LOOKED_AT], ways), *_assigned(path, ways)], key=_distance):
+    for row in sorted([*_grant_rows(columns[:MAX_GRANTS_READ], ways), *_assigned(path, ways)], key=_distance):
         grants.setdefault((row.securable_id, row.privilege), row)
     return Rows(subject, path, ways, grants)
 
 
-def _told(rows: Iterable[Sequence[Any]], ways: Mapping[UUID, Way]) -> list[GrantRow]:
+def _grant_rows(rows: Iterable[Sequence[Any]], ways: Mapping[UUID, RolePath]) -> list[GrantRow]:
     """Of a privilege, a securable, a role, if it is to one, and an end, as either database has them."""
     return [
         GrantRow(
@@ -130,7 +130,7 @@ def _told(rows: Iterable[Sequence[Any]], ways: Mapping[UUID, Way]) -> list[Grant
     ]
 
 
-def _assigned(path: Iterable[Node], ways: Mapping[UUID, Way]) -> list[GrantRow]:
+def _assigned(path: Iterable[Node], ways: Mapping[UUID, RolePath]) -> list[GrantRow]:
     """That the subject is in a role on the path: granted to whoever is a member.
 
     Who owns it has a grant that says so. A role that is assumed, or named by a token, is in itself alone.
@@ -149,10 +149,12 @@ def _assigned(path: Iterable[Node], ways: Mapping[UUID, Way]) -> list[GrantRow]:
 
 def _distance(row: GrantRow) -> tuple[int, float]:
     """Of two that came by ways of one length, the one that lasts longer is the nearer, with the way to it."""
-    return len(row.through), -moment(earliest(row.expires_at, *(each.expires_at for each in row.through)))
+    return len(row.through), -expiry_timestamp(
+        earliest_expiry(row.expires_at, *(each.expires_at for each in row.through))
+    )
 
 
-MOST_CURES: Final = 50
+MAX_CURES: Final = 50
 
 
 ALLOWALL: Final = "allowall"
@@ -210,7 +212,7 @@ def explain(actor: Actor, action: Can, ref: ObjectRef) -> Explanation:
     chain = _Prover(rows).prove(relation)
     if chain is not None:
         return Explanation(chain, standing)
-    return Explanation(standing=standing, cures=_cures(rows.path, relation)[:MOST_CURES])
+    return Explanation(standing=standing, cures=_cures(rows.path, relation)[:MAX_CURES])
 
 
 class _Prover:
@@ -252,7 +254,9 @@ class _Prover:
                 return min(found, key=len, default=None)
             case Intersection(parts):
                 return _all_of([self._of(part, relation, place) for part in parts])
-        is_excluded = isinstance(expression.minus, Linked) and self._evaluation.above(expression.minus.relation, place)
+        is_excluded = isinstance(expression.minus, Linked) and self._evaluation.holds_on_parent(
+            expression.minus.relation, place
+        )
         return None if is_excluded else self._of(expression.base, relation, place)
 
 

@@ -118,7 +118,7 @@ def read_model(text: str) -> Model:
         name, colon, expression = line.removeprefix("define ").partition(":")
         if relations is None or not colon or not line.startswith("define ") or name in relations:
             raise MalformedModel(f"line {number}: {line}")
-        relations[name] = _Parser(expression, f"line {number}").whole()
+        relations[name] = _ExpressionParser(expression, f"line {number}").whole()
     model = Model(types)
     _require_defined(model)
     return model
@@ -138,19 +138,19 @@ def parts_of(expression: Expression) -> Iterator[Expression]:
 _TOKEN = re.compile(r"\s*(\[[^\]]*\]|[()]|\w+)")
 
 
-class _Parser:
+class _ExpressionParser:
     """Of one expression. `and`, `or` and `but not` stand side by side only in parentheses, as in OpenFGA."""
 
-    def __init__(self, text: str, place: str) -> None:
-        self._place = place
+    def __init__(self, text: str, position: str) -> None:
+        self._position = position
         self._words: list[str] = _TOKEN.findall(text)
         if "".join(self._words).replace(" ", "") != text.replace(" ", ""):
-            raise MalformedModel(f"{place}: {text}")
+            raise MalformedModel(f"{position}: {text}")
 
     def whole(self) -> Expression:
         found = self._expression()
         if self._words:
-            raise MalformedModel(f"{self._place}: unexpected {self._words[0]!r}")
+            raise MalformedModel(f"{self._position}: unexpected {self._words[0]!r}")
         return found
 
     def _expression(self) -> Expression:
@@ -158,9 +158,9 @@ class _Parser:
         while self._words and self._words[0] in {"or", "and", "but"}:
             word = self._words.pop(0)
             if operator not in {None, word} or (operator == "but"):
-                raise MalformedModel(f"{self._place}: {operator!r} beside {word!r} without parentheses")
+                raise MalformedModel(f"{self._position}: {operator!r} beside {word!r} without parentheses")
             if word == "but" and self._take() != "not":
-                raise MalformedModel(f"{self._place}: `but` without `not`")
+                raise MalformedModel(f"{self._position}: `but` without `not`")
             operator = word
             parts.append(self._part())
         if operator is None:
@@ -174,7 +174,7 @@ class _Parser:
         if word == "(":
             inner = self._expression()
             if self._take() != ")":
-                raise MalformedModel(f"{self._place}: a parenthesis is not closed")
+                raise MalformedModel(f"{self._position}: a parenthesis is not closed")
             return inner
         if word.startswith("["):
             return Direct(tuple(each.strip() for each in word[1:-1].split(",")))
@@ -185,7 +185,7 @@ class _Parser:
 
     def _take(self) -> str:
         if not self._words:
-            raise MalformedModel(f"{self._place}: something is missing at the end")
+            raise MalformedModel(f"{self._position}: something is missing at the end")
         return self._words.pop(0)
 
 

@@ -12,17 +12,24 @@ from tenancy.authz.access_review import (
     GrantedRow,
     Rights,
     Source,
-    counts_for,
     effective,
-    looked_below,
-    merged_shows,
+    ids_checked_below,
+    ids_shown_below,
+    is_effective,
     read_granted,
     read_path,
     read_roles_seeing,
     read_users,
     read_users_seeing,
 )
-from tenancy.authz.builtin.role_paths import Entry, Membership, Way, earliest, read_graph_into, read_memberships_in
+from tenancy.authz.builtin.role_paths import (
+    Entry,
+    Membership,
+    RolePath,
+    earliest_expiry,
+    read_graph_into,
+    read_memberships_in,
+)
 from tenancy.authz.privileges import ASSIGNEE
 from tenancy.models import Role, Securable, User
 from tenancy.models.role import OWN_PROVIDER
@@ -52,7 +59,7 @@ class ObjectReview:
         """Read the path and the roles of an existing object. At most five statements."""
         self.path = read_path(securable_id(*ref))
         self._depths = {node.id: depth for depth, node in enumerate(self.path)}
-        self._below = looked_below(self.path)
+        self._below = ids_checked_below(self.path)
         self._role_id = UUID(str(ref.id)) if ref.type is Securable.Type.ROLE else None
         self._counting: dict[tuple[str, str], bool] = {}
         self._granted: dict[UUID, list[GrantedRow]] = {}
@@ -92,7 +99,7 @@ class ObjectReview:
         found = []
         for role_id in role_ids:
             row = known.get(role_id)
-            ways = self._graph.longest_lasting_ways([Membership(role_id, Entry.ASSUMED)])
+            ways = self._graph.longest_lasting_paths([Membership(role_id, Entry.ASSUMED)])
             rights = self._rights(ways, (), ())
             if row is not None and rights.effective:
                 from_tokens = row.provider_id != OWN_PROVIDER
@@ -112,17 +119,17 @@ class ObjectReview:
         found = []
         for user_id in user_ids:
             user = known.get(user_id)
-            ways = self._graph.longest_lasting_ways(first.get(user_id, ()))
+            ways = self._graph.longest_lasting_paths(first.get(user_id, ()))
             rights = self._rights(ways, granted.get(user_id, ()), seeing.get(user_id, ()))
             if user is not None and rights.effective:
                 found.append((Principal(user.name, user_id=user.pk, is_blocked=not user.is_active), rights))
         return found
 
-    def _rights(self, ways: Mapping[UUID, Way], own: Iterable[GrantedRow], own_shows: Collection[str]) -> Rights:
+    def _rights(self, ways: Mapping[UUID, RolePath], own: Iterable[GrantedRow], own_shows: Collection[str]) -> Rights:
         sources = [Source(row.privilege, row.securable_id, (), row.expires_at) for row in own]
         for role_id, way in ways.items():
             for row in self._granted.get(role_id, ()):
-                ends_at = earliest(way.expires_at, row.expires_at)
+                ends_at = earliest_expiry(way.expires_at, row.expires_at)
                 sources.append(Source(row.privilege, row.securable_id, way.through, ends_at))
         if self._role_id is not None and self._role_id in ways:  # members of the role itself are its assignees
             way = ways[self._role_id]
@@ -131,7 +138,7 @@ class ObjectReview:
         for source in sources:
             held.setdefault(source.securable_id, set()).add(source.privilege)
         path = [node._replace(held=node.held | held.get(node.id, set())) for node in self.path]
-        shows = merged_shows(ways, self._seeing, own_shows)
+        shows = ids_shown_below(ways, self._seeing, own_shows)
         of_grants, in_all = effective(path), effective(path, shows)
         sources.sort(key=lambda each: (self._depths[each.securable_id], each.privilege, each.through))
         return Rights(in_all, tuple(sources), is_shown_from_below=of_grants != in_all)
@@ -139,5 +146,5 @@ class ObjectReview:
     def _counts(self, row: GrantedRow) -> bool:
         key = (row.securable_id, row.privilege)
         if key not in self._counting:
-            self._counting[key] = counts_for(self.path, self._depths[row.securable_id], row.privilege)
+            self._counting[key] = is_effective(self.path, self._depths[row.securable_id], row.privilege)
         return self._counting[key]

@@ -15,9 +15,9 @@ from tenancy.authz.access_review import (
     Effective,
     Rights,
     Source,
-    counts_for,
     effective,
-    looked_below,
+    ids_checked_below,
+    is_effective,
     reached_below,
     reaches_below,
     read_granted,
@@ -28,7 +28,7 @@ from tenancy.authz.access_review import (
 )
 from tenancy.authz.builtin.evaluation import Node
 from tenancy.authz.builtin.queries import read_held
-from tenancy.authz.builtin.role_paths import Way, earliest, read_graph_out_of, read_memberships_of
+from tenancy.authz.builtin.role_paths import RolePath, earliest_expiry, read_graph_out_of, read_memberships_of
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.privileges import ASSIGNEE
 from tenancy.authz.subject import Subject, is_granted_to, is_unexpired
@@ -57,7 +57,7 @@ class PrincipalReview:
         """At most three statements."""
         self._asker = asker
         first = read_memberships_of(asker)
-        self._ways = read_graph_out_of([each.role_id for each in first]).longest_lasting_ways(first)
+        self._ways = read_graph_out_of([each.role_id for each in first]).longest_lasting_paths(first)
 
     def sources(self, project: Project, *, after: UUID, limit: int) -> list[tuple[UUID, AccessSource]]:
         """Return the grants and memberships after the row `after`, in order of creation: those in a project, and those
@@ -102,8 +102,8 @@ class PrincipalReview:
         return sorted(found, key=lambda each: each[0])[:limit]
 
     def _source(self, privilege: str, own_id: str, role_id: UUID | None, ends_at: object) -> Source:
-        way = Way() if role_id is None else self._ways[role_id]
-        return Source(privilege, own_id, way.through, earliest(way.expires_at, ends_at))  # type: ignore[arg-type]
+        way = RolePath() if role_id is None else self._ways[role_id]
+        return Source(privilege, own_id, way.through, earliest_expiry(way.expires_at, ends_at))  # type: ignore[arg-type]
 
     def objects(self, warehouse: ObjectRef, *, after: str, limit: int) -> tuple[list[tuple[str, Rights]], str | None]:
         """Return the warehouse and the objects in it on which any action is allowed: rights by securable id, parents
@@ -161,7 +161,7 @@ class PrincipalReview:
         found = []
         for own_id in own_ids:
             path = held.paths[own_id]
-            shows = {each for each in looked_below(path) if held.shows_below.get(each)}
+            shows = {each for each in ids_checked_below(path) if held.shows_below.get(each)}
             of_grants, in_all = effective(path), effective(path, shows)
             if in_all:
                 sources = tuple(_counting(path, granted))
@@ -174,7 +174,7 @@ def _counting(path: Sequence[Node], granted: dict[str, list[Source]]) -> list[So
         source
         for index, node in enumerate(path)
         for source in granted.get(node.id, ())
-        if counts_for(path, index, source.privilege)
+        if is_effective(path, index, source.privilege)
     ]
 
 

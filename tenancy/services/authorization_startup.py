@@ -9,7 +9,7 @@ from django.conf import settings
 
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.authz.openfga.client import OpenFgaEndpointIsGrpc, OpenFgaUnavailable
-from tenancy.authz.openfga.http_interface import ask_at_start
+from tenancy.authz.openfga.http_interface import retry_during_startup
 from tenancy.authz.openfga.outbox import require_reconciliation
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.port import Authorizer, authorizer
@@ -103,7 +103,7 @@ def _require_authorizer(chosen: str) -> None:
 def _require_http_interface() -> None:
     """An OpenFGA that is away, or not set up yet, does not stop the server; one that will never answer does."""
     try:
-        ask_at_start(openfga_store().find)
+        retry_during_startup(openfga_store().resolve)
     except OpenFgaEndpointIsGrpc as failure:
         raise AuthorizationNotChosen(failure.reason) from None
     except OpenFgaUnavailable as failure:

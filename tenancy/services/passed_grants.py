@@ -9,7 +9,7 @@ from typing import Final
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
-from tenancy.authz.builtin.role_paths import NEVER, moment
+from tenancy.authz.builtin.role_paths import NEVER, expiry_timestamp
 from tenancy.authz.errors import GrantActionForbidden, display_name
 from tenancy.authz.permissions import check_permissions_at
 from tenancy.authz.privileges import grant_action
@@ -29,7 +29,7 @@ def require_to_outlast(
     """
     latest: dict[str, datetime | None] = {}
     for privilege, end in given:
-        latest[privilege] = max(latest.get(privilege, end), end, key=moment)
+        latest[privilege] = max(latest.get(privilege, end), end, key=expiry_timestamp)
     for privilege, end in latest.items():
         action = grant_action(privilege)
         if not check_permissions_at(actor, [(action, ref)], NEVER if end is None else end - _LAST_MOMENT)[0]:

@@ -12,7 +12,7 @@ import pytest
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.authz import permissions
-from tenancy.authz.access_review import EVERYBODYS
+from tenancy.authz.access_review import ACTIONS_OF_ALL_USERS
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.model import rights_model
@@ -41,7 +41,7 @@ def asked(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, ObjectRef
     actors |= {f"role:{each}": Actor(assumed_role=each, is_asked_about=True) for each in roles}
     found: Told = {}
     for ref in tree.values():
-        actions = [each for each in ACTIONS_ON[ref[0]] if (ref[0], each) not in EVERYBODYS]
+        actions = [each for each in ACTIONS_ON[ref[0]] if (ref[0], each) not in ACTIONS_OF_ALL_USERS]
         # `assume` is in no list of actions: it is what the privilege `assignee` lets one do.
         for name, actor in actors.items():
             answers = permissions.check_permissions(actor, [(each, ref) for each in actions])

@@ -20,7 +20,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz import explanation
 from tenancy.authz.access_review import read_path
 from tenancy.authz.builtin import queries
-from tenancy.authz.builtin.role_paths import Entry, Membership, Way
+from tenancy.authz.builtin.role_paths import Entry, Membership, RolePath
 from tenancy.authz.explanation import Rows
 from tenancy.authz.subject import Subject
 from tenancy.grantee import Grantee
@@ -120,7 +120,7 @@ def first_namespaces(tree: dict[str, ObjectRef]) -> object:
 
 def shown_below(roles: list[UUID], ref: ObjectRef) -> object:
     path = read_path(securable_id(*ref))
-    ways = {each: Way((Membership(each, Entry.MEMBER),)) for each in roles}
+    ways = {each: RolePath((Membership(each, Entry.MEMBER),)) for each in roles}
     return Rows(WHO, path, ways, {}).shown_below(len(path) - 1)
 
 

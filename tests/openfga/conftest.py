@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tenancy.authz.openfga.client import Connection, Reply
+from tenancy.authz.openfga.client import OpenFgaConnection, OpenFgaResponse
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.refs import ObjectRef
 from tests.authz.conftest import person
@@ -25,13 +25,15 @@ SECONDS = 15
 def requests_sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What OpenFGA is asked from now on: the last word of each path."""
     sent: list[str] = []
-    original = Connection.request
+    original = OpenFgaConnection.request
 
-    def request(self: Connection, method: str, url: str, *, body: bytes | None, headers: Mapping[str, str]) -> Reply:
+    def request(
+        self: OpenFgaConnection, method: str, url: str, *, body: bytes | None, headers: Mapping[str, str]
+    ) -> OpenFgaResponse:
         sent.append(urlsplit(url).path.rpartition("/")[2])
         return original(self, method, url, body=body, headers=headers)
 
-    monkeypatch.setattr(Connection, "request", request)
+    monkeypatch.setattr(OpenFgaConnection, "request", request)
     return sent
 
 

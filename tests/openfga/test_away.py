@@ -176,7 +176,7 @@ def test_who_is_slow_is_waited_for_no_longer_than_promised(
     place: Place, openfga: OpenFga, everything: Everything, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some requests wait, the ones after them do not, and each is answered as when nobody listens."""
-    monkeypatch.setattr(client, "PAUSE", 60.0)
+    monkeypatch.setattr(client, "RETRY_PAUSE_SECONDS", 60.0)
     before = everything()
     with openfga.relay.silent():
         began = time.monotonic()

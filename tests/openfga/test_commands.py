@@ -168,8 +168,8 @@ def share_the_store() -> dict[str, list[TupleKey]]:
     types = [{"type": each, **direct, **metadata} for each in ("their_table", "table", "warehouse")]
     model = {"schema_version": "1.1", "type_definitions": [{"type": "user"}, {"type": "collaboration-v4_9"}, *types]}
     store = openfga_store()
-    place = store.find()
-    theirs = store.make_model(place.store_id, model)
+    place = store.resolve()
+    theirs = store.create_model(place.store_id, model)
     own_id = "0198e0f4-3f6e-7c31-8c7d-000000000001"
     warehouse = Securable.objects.filter(pk__startswith="warehouse:").values_list("pk", flat=True)[0]
     foreign = [
@@ -212,10 +212,10 @@ def test_nothing_of_others_in_a_shared_store_is_deleted(tree: dict[str, ObjectRe
 
 def test_models_of_other_releases_are_ours(tree: dict[str, ObjectRef]) -> None:
     store = openfga_store()
-    store.make_model(store.find().store_id, authorization_model(unfolded_model(), "collaboration-0.9"))
+    store.create_model(store.resolve().store_id, authorization_model(unfolded_model(), "collaboration-0.9"))
     _, drifted = disturb(tree)
     assert run("openfga_reconcile", "--mode", "add-and-delete-drift")["drifted"] == len(drifted)
-    store.make_model(store.find().store_id, authorization_model(unfolded_model(), "another-1"))
+    store.create_model(store.resolve().store_id, authorization_model(unfolded_model(), "another-1"))
     with pytest.raises(CommandError, match="models that are not of this server"):
         run("openfga_reconcile", "--mode", "add-and-delete-drift")
 

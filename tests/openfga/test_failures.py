@@ -19,9 +19,9 @@ from management import health
 from tenancy.authz import permissions
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga import client as openfga_client
-from tenancy.authz.openfga.client import Connection, Limits, OpenFgaUnavailable
+from tenancy.authz.openfga.client import ConnectionLimits, OpenFgaConnection, OpenFgaUnavailable
 from tenancy.authz.openfga.installation import install
-from tenancy.authz.openfga.store import Place, openfga_store
+from tenancy.authz.openfga.store import StoreAndModel, openfga_store
 from tenancy.authz.permissions import is_allowed
 from tenancy.refs import ObjectRef
 from tests.authz.conftest import person
@@ -45,7 +45,7 @@ def require_closed(ask: Callable[[], object]) -> str:
         ask()
     assert time.monotonic() - began < SECONDS
     assert (refused.value.status, refused.value.retry_after) == (503, 5)
-    assert refused.value.message == "Nobody can tell at the moment who may do what: nothing was changed, try again"
+    assert refused.value.message == "Permissions cannot be checked at the moment: nothing was changed, try again"
     return refused.value.reason
 
 
@@ -72,9 +72,9 @@ def test_when_nobody_listens(tree: dict[str, ObjectRef], openfga: OpenFga) -> No
 def test_when_it_hangs_the_first_wait_and_the_others_do_not(
     tree: dict[str, ObjectRef], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch, requests_sent: list[str]
 ) -> None:
-    monkeypatch.setattr(openfga_client, "PAUSE", 60.0)
+    monkeypatch.setattr(openfga_client, "RETRY_PAUSE_SECONDS", 60.0)
     with openfga.relay.silent():
-        for _ in range(openfga_client.FAILURES):
+        for _ in range(openfga_client.FAILURES_TO_OPEN):
             require_closed(lambda: may(tree))
         requests_sent.clear()
         for _ in range(20):
@@ -97,10 +97,10 @@ def test_a_timeout_has_one_reason(begun: bytes) -> None:
                     pass
 
         threading.Thread(target=answer, daemon=True).start()
-        connection = Connection(Limits(connect=1.0, whole=0.3))
+        connection = OpenFgaConnection(ConnectionLimits(connect=1.0, whole=0.3))
         with pytest.raises(OpenFgaUnavailable) as failure:
             connection.request("GET", f"http://127.0.0.1:{listener.getsockname()[1]}/stores", body=None, headers={})
-    assert failure.value.reason in {"ReadTimeoutError: no answer in time", "TimeoutError: no answer in time"}
+    assert failure.value.reason in {"ReadTimeoutError: no response in time", "TimeoutError: no response in time"}
 
 
 NONSENSE = [
@@ -159,10 +159,10 @@ def talking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Talker]]:
     started: list[Talker] = []
 
     def talk(said: bytes, pause: float = 0.0) -> Talker:
-        place = openfga_store().find()
+        place = openfga_store().resolve()
         started.append(Talker(said, pause))
         choose_openfga(monkeypatch, endpoint=started[-1].url)
-        openfga_store()._place, openfga_store()._has_answered = place, True
+        openfga_store()._target, openfga_store()._has_responded = place, True
         return started[-1]
 
     yield talk
@@ -209,9 +209,9 @@ def test_when_its_store_is_made_anew(tree: dict[str, ObjectRef]) -> None:
     """What this process knew of the old one is forgotten without it beginning anew."""
     assert may(tree)
     store = openfga_store()
-    store._place = Place("01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    store._target = StoreAndModel("01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
     assert may(tree)
-    assert store._place == store.find()
+    assert store._target == store.resolve()
 
 
 def test_where_nothing_was_installed_it_says_what_to_do(
@@ -225,10 +225,10 @@ def test_where_nothing_was_installed_it_says_what_to_do(
 
 
 def test_a_token_with_too_many_roles_is_refused(tree: dict[str, ObjectRef]) -> None:
-    from tenancy.authz.openfga.backend import MOST_TOLD, TooManyTokenRoles
+    from tenancy.authz.openfga.backend import MAX_CONTEXTUAL_TUPLES, TooManyTokenRoles
     from tests.authz.tree_fixtures import role
 
-    names = [f"r{number}" for number in range(MOST_TOLD)]
+    names = [f"r{number}" for number in range(MAX_CONTEXTUAL_TUPLES)]
     for name in names:
         role(name, source=name)
     grant(tree["table"], "select", user_id=somebody("oidc~many"))
@@ -312,7 +312,7 @@ def test_with_client_credentials(tree: dict[str, ObjectRef], tmp_path: Path, mon
         endpoint.shutdown()
         endpoint.server_close()
         assert may(tree)  # the token is known
-        openfga_store()._credential.forget()
+        openfga_store()._credential.renew()
         assert "refused" in require_closed(lambda: may(tree))
 
 

@@ -22,7 +22,7 @@ from django.conf import settings
 
 from management.management.commands import migrate
 from tenancy.authz.openfga import http_interface
-from tenancy.authz.openfga.client import NoHttpAnswer, OpenFgaEndpointIsGrpc, OpenFgaUnavailable
+from tenancy.authz.openfga.client import NoHttpResponse, OpenFgaEndpointIsGrpc, OpenFgaUnavailable
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.models import Server
@@ -89,11 +89,11 @@ def test_http_is_spoken_with_the_port_beside_it(
     choose(GRPC)
     with caplog.at_level(logging.WARNING, "icekeeper.authz"):
         place, _ = install(openfga_store())
-        assert openfga_store().find() == place
+        assert openfga_store().resolve() == place
     stores = requests.get(f"{HTTP}/stores", timeout=10).json()["stores"]
     assert place.store_id in {each["id"] for each in stores}
     assert [record.getMessage() for record in caplog.records] == [
-        f"LAKEKEEPER__OPENFGA__ENDPOINT is a gRPC interface; HTTP is spoken with {HTTP} instead"
+        f"LAKEKEEPER__OPENFGA__ENDPOINT is a gRPC interface; the HTTP interface {HTTP} is used instead"
     ]
 
 
@@ -115,9 +115,9 @@ def test_over_tls(
         assert install(openfga_store())[0].store_id
         use_settings(monkeypatch, openfga_connection=_connection(ca_bundle=None))
         choose(f"https://127.0.0.1:{grpc}")
-        with pytest.raises(NoHttpAnswer) as refusal:
+        with pytest.raises(NoHttpResponse) as rejection:
             install(openfga_store())
-        assert "certificate verify failed" in refusal.value.reason
+        assert "certificate verify failed" in rejection.value.reason
 
 
 def _connection(**changed: Any) -> Any:
@@ -141,7 +141,7 @@ def no_http_beside_it(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_interface, "STARTING_SECONDS", 0.0)
+    monkeypatch.setattr(http_interface, "STARTUP_TIMEOUT_SECONDS", 0.0)
 
 
 class _SomebodyElse(BaseHTTPRequestHandler):
@@ -168,11 +168,11 @@ def test_without_one_the_server_does_not_start_and_says_what_to_do(
     use_settings(monkeypatch, openid_provider_uri="https://idp.example.com")
     choose(f"http://127.0.0.1:{openfga.grpc_port}")
     before = list(Server.objects.values())
-    with pytest.raises(AuthorizationNotChosen) as refusal:
+    with pytest.raises(AuthorizationNotChosen) as rejection:
         require_chosen_backend()
-    assert refusal.value.message == (
+    assert rejection.value.message == (
         f"LAKEKEEPER__OPENFGA__ENDPOINT, http://127.0.0.1:{openfga.grpc_port}, is a gRPC interface, which this server "
-        f"does not speak, and no OpenFGA answers at http://127.0.0.1:{no_http_beside_it}. Set it to the address of "
+        f"does not support, and no OpenFGA responds at http://127.0.0.1:{no_http_beside_it}. Set it to the address of "
         "OpenFGA's HTTP interface (its OPENFGA_HTTP_ADDR)"
     )
     assert list(Server.objects.values()) == before
@@ -221,11 +221,11 @@ def test_the_key_goes_to_the_other_port_only_after_openfga_has_answered_there(
         monkeypatch.setattr(http_interface, "HTTP_PORT", server.server_port)
         choose_openfga(monkeypatch, endpoint=f"http://127.0.0.1:{openfga.grpc_port}", api_key="not for everybody")
         with pytest.raises(OpenFgaEndpointIsGrpc):
-            openfga_store().store_id()
+            openfga_store().find_store_id()
         assert asked == [("/healthz", None)]
         Recording.status = "SERVING"
         with pytest.raises(OpenFgaUnavailable) as failure:
-            openfga_store().store_id()
+            openfga_store().find_store_id()
         assert failure.value.reason == "it sent no list of stores"
         assert asked[1:] == [("/healthz", None), ("/stores", "Bearer not for everybody")]
         server.shutdown()
@@ -280,7 +280,7 @@ def test_what_is_neither_http_nor_grpc_is_left_alone(chart: None, choose: Callab
     """Also where an OpenFGA answers at port 8080 of the same host: it need not be the one that was meant."""
     with answering(HOST, answer, answer) as (address, taken):
         choose(address)
-        with pytest.raises(NoHttpAnswer):
+        with pytest.raises(NoHttpResponse):
             install(openfga_store())
     assert [text[:6] for text in taken] == [b"GET /s", b"PRI * "]
 
@@ -291,10 +291,10 @@ def test_what_has_answered_http_is_not_looked_at_again(choose: Callable[[str], N
     with answering("127.0.0.1", head + body, b"", head + body) as (address, taken):
         choose(address)
         store = openfga_store()
-        assert store.store_id() is None
-        with pytest.raises(NoHttpAnswer):
-            store.store_id()
-        assert store.store_id() is None
+        assert store.find_store_id() is None
+        with pytest.raises(NoHttpResponse):
+            store.find_store_id()
+        assert store.find_store_id() is None
     assert [text[:6] for text in taken] == [b"GET /s"] * 3
 
 

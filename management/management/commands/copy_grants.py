@@ -9,7 +9,7 @@ from icekeeper.kernel.json.strict import write_json
 from tenancy import maintenance
 from tenancy.authz.openfga.client import OpenFgaUnavailable
 from tenancy.authz.openfga.installation import install
-from tenancy.authz.openfga.reconciliation import Outcome, reconcile
+from tenancy.authz.openfga.reconciliation import ReconciliationResult, reconcile
 from tenancy.authz.openfga.store import OpenFgaStore, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey
 from tenancy.services.openfga_import import Imported, import_grants
@@ -49,7 +49,7 @@ class Command(BaseCommand):
             self.stdout.write(", ".join(f"{count} {name}" for name, count in copied.items()))
 
     def _to_openfga(self, store: OpenFgaStore) -> dict[str, int]:
-        def report(so_far: Outcome, last: str) -> None:
+        def report(so_far: ReconciliationResult, last: str) -> None:
             self.stderr.write(f"{so_far.objects} objects, last: {last}")
 
         install(store)

@@ -15,7 +15,7 @@ from icekeeper.server.database_checks import describe_database
 from icekeeper.server.writable_folders import UnwritableFolder, check_data_folder
 from tenancy.authz.openfga.client import OpenFgaUnavailable
 from tenancy.authz.openfga.delivery import is_openfga
-from tenancy.authz.openfga.http_interface import ask_at_start
+from tenancy.authz.openfga.http_interface import retry_during_startup
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import openfga_store
 
@@ -45,7 +45,7 @@ class Command(migrate.Command):
 
     def _install_model(self) -> None:
         try:
-            model, is_new = ask_at_start(partial(install, openfga_store()))
+            model, is_new = retry_during_startup(partial(install, openfga_store()))
         except OpenFgaUnavailable as error:
             raise CommandError(f"OpenFGA: {error.reason}") from None
         if is_new:

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from icekeeper.kernel.json.strict import write_json
 from tenancy import maintenance
 from tenancy.authz.openfga.client import OpenFgaUnavailable
-from tenancy.authz.openfga.reconciliation import Outcome, StoreIsShared, reconcile
+from tenancy.authz.openfga.reconciliation import ReconciliationResult, StoreIsShared, reconcile
 from tenancy.authz.openfga.store import openfga_store
 
 
@@ -42,7 +42,7 @@ class Command(BaseCommand):
         if maintenance.is_read_only() and not options["dry_run"]:
             raise CommandError("Maintenance mode is read-only: only --dry-run is allowed")
 
-        def report(so_far: Outcome, last: str) -> None:
+        def report(so_far: ReconciliationResult, last: str) -> None:
             if not options["json"]:
                 self.stderr.write(f"{so_far.objects} objects, last: {last}")
 

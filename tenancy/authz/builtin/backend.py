@@ -64,7 +64,7 @@ class BuiltinAuthorizer(Authorizer):
             below = [own_id for own_id, relation in asked if own_id not in found and looks_below(own_id, relation)]
             read, shows = self._read(subject, unknown, list(dict.fromkeys(below)))
             found |= read
-        informed = {own_id: found[own_id].informed(shows) for own_id in shows}
+        informed = {own_id: found[own_id].with_shows_below(shows) for own_id in shows}
         answers = [informed.get(own_id, found[own_id]).holds(relation) for own_id, relation in asked]
         return self._looking_below(subject, asked, answers, {**found, **informed})
 
@@ -78,7 +78,7 @@ class BuiltinAuthorizer(Authorizer):
         if not wanted:
             return answers
         shows = read_shows_below(subject, self.roles_of(subject).ids, wanted)
-        informed = {own_id: found[own_id].informed(shows) for own_id in open_ids}
+        informed = {own_id: found[own_id].with_shows_below(shows) for own_id in open_ids}
         return [
             answer or (own_id in informed and informed[own_id].holds(relation)) for (own_id, relation), answer in pairs
         ]

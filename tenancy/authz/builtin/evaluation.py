@@ -50,30 +50,30 @@ class Evaluation:
         self._known: dict[tuple[str, int], bool] = {}
         self.wanted: set[str] = set()
 
-    def informed(self, shows_below: Mapping[str, bool]) -> Evaluation:
+    def with_shows_below(self, shows_below: Mapping[str, bool]) -> Evaluation:
         """The same with more knowledge of what lies below."""
         return Evaluation(self._path, {**self._shows_below, **shows_below})
 
     def holds(self, relation: str) -> bool:
         """Whether the subject has `relation` to the object; False for one that its type does not have."""
-        return bool(self._path) and self.at(relation, len(self._path) - 1)
+        return bool(self._path) and self.holds_at(relation, len(self._path) - 1)
 
-    def at(self, relation: str, place: int) -> bool:
-        key = (relation, place)
+    def holds_at(self, relation: str, index: int) -> bool:
+        key = (relation, index)
         known = self._known.get(key)
         if known is None:
-            rule = _rules().get((self._path[place].type, relation))
-            known = self._known[key] = rule is not None and rule(self, place)
+            rule = _rules().get((self._path[index].type, relation))
+            known = self._known[key] = rule is not None and rule(self, index)
         return known
 
-    def above(self, relation: str, place: int) -> bool:
-        return place > 0 and self.at(relation, place - 1)
+    def holds_on_parent(self, relation: str, index: int) -> bool:
+        return index > 0 and self.holds_at(relation, index - 1)
 
-    def has(self, relation: str, place: int) -> bool:
-        return relation in self._path[place].held
+    def is_granted(self, relation: str, index: int) -> bool:
+        return relation in self._path[index].held
 
-    def shows_below(self, place: int) -> bool:
-        node_id = self._path[place].id
+    def shows_below(self, index: int) -> bool:
+        node_id = self._path[index].id
         known = self._shows_below.get(node_id)
         if known is None:
             self.wanted.add(node_id)
@@ -98,22 +98,22 @@ def _rule(expression: Expression, relation: str) -> Rule:  # noqa: PLR0911 - one
     """`expression` as a part of what defines `relation`."""
     match expression:
         case Direct():
-            return lambda evaluation, place: evaluation.has(relation, place)
+            return lambda evaluation, index: evaluation.is_granted(relation, index)
         case Computed(other):
-            return lambda evaluation, place: evaluation.at(other, place)
+            return lambda evaluation, index: evaluation.holds_at(other, index)
         case Linked(other, link) if link == UP:
-            return lambda evaluation, place: evaluation.above(other, place)
+            return lambda evaluation, index: evaluation.holds_on_parent(other, index)
         case Linked(other, link) if link == DOWN and other == VISIBLE:
-            return lambda evaluation, place: evaluation.shows_below(place)
+            return lambda evaluation, index: evaluation.shows_below(index)
         case Union(parts):
             some = [_rule(part, relation) for part in parts]
-            return lambda evaluation, place: any(rule(evaluation, place) for rule in some)
+            return lambda evaluation, index: any(rule(evaluation, index) for rule in some)
         case Intersection(parts):
             each = [_rule(part, relation) for part in parts]
-            return lambda evaluation, place: all(rule(evaluation, place) for rule in each)
+            return lambda evaluation, index: all(rule(evaluation, index) for rule in each)
         case Exclusion(base, minus):
             wanted, unwanted = _rule(base, relation), _rule(minus, relation)
-            return lambda evaluation, place: wanted(evaluation, place) and not unwanted(evaluation, place)
+            return lambda evaluation, index: wanted(evaluation, index) and not unwanted(evaluation, index)
         case _:
             raise MalformedModel(f"{relation}: not evaluated here: {expression}")
 

@@ -41,7 +41,7 @@ class Membership:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RolePath:
     """Memberships each of which leads to the next, and when the first of them ends."""
 
     memberships: tuple[Membership, ...] = ()
@@ -52,8 +52,8 @@ class Way:
         """The roles, each of which is in the next."""
         return tuple(each.role_id for each in self.memberships)
 
-    def with_next(self, membership: Membership) -> Way:
-        return Way((*self.memberships, membership), earliest(self.expires_at, membership.expires_at))
+    def with_next(self, membership: Membership) -> RolePath:
+        return RolePath((*self.memberships, membership), earliest_expiry(self.expires_at, membership.expires_at))
 
 
 class Edge(NamedTuple):
@@ -63,7 +63,7 @@ class Edge(NamedTuple):
     membership: Membership
 
 
-Order = Callable[[Way], tuple[float, float]]
+Order = Callable[[RolePath], tuple[float, float]]
 """Of ways into one role the least is told. No way may become less by going on: it would be found too late."""
 
 
@@ -75,7 +75,7 @@ class RoleGraph:
 
     def __init__(self, edges: Iterable[Edge]) -> None:
         self._outwards: dict[UUID, list[Membership]] = {}
-        for inner, membership in sorted(edges, key=lambda each: (each.inner, *_place(each.membership))):
+        for inner, membership in sorted(edges, key=lambda each: (each.inner, *_sort_key(each.membership))):
             self._outwards.setdefault(inner, []).append(membership)
 
     @property
@@ -83,27 +83,27 @@ class RoleGraph:
         """Those that are in another."""
         return frozenset(self._outwards)
 
-    def shortest_ways(self, first: Iterable[Membership]) -> dict[UUID, Way]:
+    def shortest_paths(self, first: Iterable[Membership]) -> dict[UUID, RolePath]:
         """Into each role that can be come to through one of `first`: the way of the fewest memberships, of several the
         one that lasts longest."""
-        return self._ways(first, lambda way: (len(way.memberships), -moment(way.expires_at)))
+        return self._search(first, lambda way: (len(way.memberships), -expiry_timestamp(way.expires_at)))
 
-    def longest_lasting_ways(self, first: Iterable[Membership]) -> dict[UUID, Way]:
+    def longest_lasting_paths(self, first: Iterable[Membership]) -> dict[UUID, RolePath]:
         """Into each role that can be come to through one of `first`: the way that lasts longest. Of such the shortest
         of those that go on from what is told of the roles before."""
-        return self._ways(first, lambda way: (-moment(way.expires_at), len(way.memberships)))
+        return self._search(first, lambda way: (-expiry_timestamp(way.expires_at), len(way.memberships)))
 
-    def _ways(self, first: Iterable[Membership], order: Order) -> dict[UUID, Way]:
+    def _search(self, first: Iterable[Membership], order: Order) -> dict[UUID, RolePath]:
         """The least ways first, so that the first into a role is its least."""
         number = count()  # equal ones in the order in which they were come to
-        waiting: list[tuple[tuple[float, float], int, Way]] = []
+        waiting: list[tuple[tuple[float, float], int, RolePath]] = []
 
-        def wait(way: Way) -> None:
+        def wait(way: RolePath) -> None:
             heappush(waiting, (order(way), next(number), way))
 
-        for membership in sorted(first, key=_place):
-            wait(Way().with_next(membership))
-        found: dict[UUID, Way] = {}
+        for membership in sorted(first, key=_sort_key):
+            wait(RolePath().with_next(membership))
+        found: dict[UUID, RolePath] = {}
         while waiting:
             _, _, way = heappop(waiting)
             role_id = way.memberships[-1].role_id
@@ -116,17 +116,17 @@ class RoleGraph:
         return found
 
 
-def earliest(*ends: datetime | None) -> datetime | None:
+def earliest_expiry(*ends: datetime | None) -> datetime | None:
     """The first of some ends; None where nothing ends."""
     return min((each for each in ends if each is not None), default=None)
 
 
-def moment(end: datetime | None) -> float:
+def expiry_timestamp(end: datetime | None) -> float:
     """For comparisons: what does not end is behind all that does."""
     return (NEVER if end is None else end).timestamp()
 
 
-def _place(membership: Membership) -> tuple[UUID, str]:
+def _sort_key(membership: Membership) -> tuple[UUID, str]:
     """In no order of meaning, but the same each time."""
     return membership.role_id, membership.entry.value
 

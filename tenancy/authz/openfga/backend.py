@@ -29,7 +29,7 @@ from tenancy.authz.model import DOWN, UP, Computed, Linked, MalformedModel, part
 from tenancy.authz.openfga.authorization_model import unfolded_model
 from tenancy.authz.openfga.client import OpenFgaUnavailable
 from tenancy.authz.openfga.outbox import PendingTuples
-from tenancy.authz.openfga.store import Check, openfga_store
+from tenancy.authz.openfga.store import TupleCheck, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey, assumed_subject, member_key, user_subject
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.port import Authorizer, PermissionCheck
@@ -44,10 +44,10 @@ _ABOVE: Final = 1
 
 
 @cache
-def asked_relation(object_type: str, action: str) -> str | None:
-    """The relation that `can_<action>` is another name of; None for what cannot be done with such objects.
+def underlying_relation(object_type: str, action: str) -> str | None:
+    """Return the relation that `can_<action>` is an alias of; None if objects of the type do not have the action.
 
-    Most actions are a few relations by other names, each of which need be asked but once.
+    Many actions are aliases of the same relation, which is then checked only once.
     """
     relations = unfolded_model().types.get(object_type, {})
     relation = f"can_{action}"
@@ -60,13 +60,13 @@ def asked_relation(object_type: str, action: str) -> str | None:
 
 @cache
 def looks_below(object_type: str, relation: str) -> bool:
-    """Whether the answer may depend on what lies below the object, or below its parent (`types_below_parent`)."""
+    """Return whether the decision may depend on objects below the object or its parent (`types_below_parent`)."""
     return bool(_levels(object_type, relation))
 
 
 @cache
 def types_below_parent() -> tuple[str, ...]:
-    """The types of objects about which something depends on what else lies below their parent, as roles and tags."""
+    """Return the types of objects, such as roles and tags, with relations that depend on others below their parent."""
     return tuple(
         object_type
         for object_type, relations in unfolded_model().types.items()
@@ -76,7 +76,7 @@ def types_below_parent() -> tuple[str, ...]:
 
 @cache
 def _levels(object_type: str, relation: str) -> frozenset[int]:
-    """How far above the object it is whose `child` links count. Raises `MalformedModel` above its parent."""
+    """Return how many levels above the object `child` links are followed. Raises `MalformedModel` above the parent."""
     found: set[int] = set()
     seen: set[tuple[str, str]] = set()
     waiting = [(object_type, relation, 0)]
@@ -100,22 +100,22 @@ def _levels(object_type: str, relation: str) -> frozenset[int]:
 
 
 def links_down(path: str, below: str) -> Sequence[TupleKey]:
-    """The `child` links from the object at `path` to the one at `below`, each path as `Securable.path` has it."""
+    """Return the `child` links from the object at `path` to the one at `below`, both given by `Securable.path`."""
     top = path.rstrip("/").rpartition("/")[2]
     steps = [top, *below.removeprefix(path).rstrip("/").split("/")]
     return [TupleKey(above, DOWN, child) for above, child in pairwise(steps)]
 
 
-MOST_TOLD: Final = 100
-"""Tuples that OpenFGA lets be told with a question."""
+MAX_CONTEXTUAL_TUPLES: Final = 100
+"""Contextual tuples that OpenFGA accepts with a check."""
 
 
-LONGEST_WAY_DOWN: Final = 10
-"""Of them, those that are kept free for the way down: project, warehouse, five namespaces, table at most."""
+MAX_LINKS_DOWN: Final = 10
+"""Contextual tuples reserved for `child` links: project, warehouse, five namespaces, table at most."""
 
 
-LONGEST_ANSWER: Final = 10.0
-"""Seconds that all requests for one decision may take together."""
+MAX_DECISION_SECONDS: Final = 10.0
+"""The timeout for all requests of one decision together."""
 
 
 MAX_CACHED_TOKEN_ROLES: Final = 10_000
@@ -126,17 +126,17 @@ _OBJECT_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 class TooManyTokenRoles(Forbidden):
-    """A token names more roles of ours than OpenFGA can be told."""
+    """A token names more roles of this server than OpenFGA accepts as contextual tuples."""
 
     wire_type = "TooManyTokenRoles"
 
 
 @dataclass(frozen=True, slots=True)
 class _TupleUser:
-    """Who asks: as what, and by which tuples that are told with each question."""
+    """The user of the checks in OpenFGA, and the contextual tuples of each of its checks."""
 
     name: str
-    told: tuple[TupleKey, ...]
+    contextual_tuples: tuple[TupleKey, ...]
 
 
 class OpenFgaAuthorizer(Authorizer):
@@ -147,41 +147,42 @@ class OpenFgaAuthorizer(Authorizer):
         self._pending = PendingTuples()
         self._token_roles: DecisionCache[tuple[UUID, ...]] = DecisionCache(MAX_CACHED_TOKEN_ROLES)
 
-    def decide(self, actor: Actor, questions: Sequence[PermissionCheck]) -> list[bool]:
-        """One request for up to MAX_BATCH_CHECK_SIZE different ones; a statement more where what lies below counts.
+    def decide(self, actor: Actor, checks: Sequence[PermissionCheck]) -> list[bool]:
+        """Send one request for up to MAX_BATCH_CHECK_SIZE different checks; one more statement if objects below count.
 
         Also raises `TooManyTokenRoles` (403).
         """
         tuple_user = self._tuple_user(actor)
         if tuple_user is None:
-            return [False] * len(questions)
-        # Before OpenFGA is asked: what is committed after that may count or not.
-        is_everything_there = self._pending.is_none()
-        asked = [_relation(question) for question in questions]
+            return [False] * len(checks)
+        # Before the request to OpenFGA: later commits may or may not count.
+        is_everything_delivered = self._pending.is_none()
+        asked = [_relation(check) for check in checks]
         distinct = list(dict.fromkeys(each for each in asked if each is not None))
-        found = dict(zip(distinct, self._ask(actor, tuple_user, distinct), strict=True))
-        answers = [each is not None and found[each] for each in asked]
-        if is_everything_there or not any(answers):
-            return answers
-        return self._confirmed(actor, questions, answers)
+        found = dict(zip(distinct, self._check(actor, tuple_user, distinct), strict=True))
+        decisions = [each is not None and found[each] for each in asked]
+        if is_everything_delivered or not any(decisions):
+            return decisions
+        return self._confirmed(actor, checks, decisions)
 
-    def decide_at(self, actor: Actor, questions: Sequence[PermissionCheck], at: datetime) -> list[bool]:
-        """By our rows, which have all the ends that OpenFGA is told."""
-        return self._record.decide_at(actor, questions, at)
+    def decide_at(self, actor: Actor, checks: Sequence[PermissionCheck], at: datetime) -> list[bool]:
+        """Decide by our rows, which have all expiry times that OpenFGA has."""
+        return self._record.decide_at(actor, checks, at)
 
-    def decide_in_turn(self, actor: Actor, questions: Sequence[PermissionCheck]) -> Iterator[bool]:
-        """What our rows deny is no, without a question; OpenFGA is asked about MAX_BATCH_CHECK_SIZE of the others at
-        once, as soon as the first of them is come to.
+    def decide_in_turn(self, actor: Actor, checks: Sequence[PermissionCheck]) -> Iterator[bool]:
+        """Deny without a request what our rows deny; send the others in batches of MAX_BATCH_CHECK_SIZE.
+
+        A batch is sent when the first of its decisions is consumed.
         """
-        recorded = self._record.decide(actor, questions)
-        candidates = [question for question, answer in zip(questions, recorded, strict=True) if answer]
-        answers = self._in_turn(actor, candidates)
-        yield from (is_recorded and next(answers) for is_recorded in recorded)
+        recorded = self._record.decide(actor, checks)
+        candidates = [check for check, decision in zip(checks, recorded, strict=True) if decision]
+        decisions = self._in_batches(actor, candidates)
+        yield from (is_recorded and next(decisions) for is_recorded in recorded)
 
-    def _in_turn(self, actor: Actor, questions: Sequence[PermissionCheck]) -> Iterator[bool]:
+    def _in_batches(self, actor: Actor, checks: Sequence[PermissionCheck]) -> Iterator[bool]:
         size = settings.ICEKEEPER.openfga.max_batch_check_size
-        for first in range(0, len(questions), size):
-            yield from self.decide(actor, questions[first : first + size])
+        for first in range(0, len(checks), size):
+            yield from self.decide(actor, checks[first : first + size])
 
     def visible_ids(
         self,
@@ -192,7 +193,7 @@ class OpenFgaAuthorizer(Authorizer):
         after: UUID,
         limit: int,
     ) -> list[UUID]:
-        """Of what is visible by our rows, what OpenFGA shows: a request for up to MAX_BATCH_CHECK_SIZE of them."""
+        """Filter what is visible by our rows through OpenFGA, in requests of up to MAX_BATCH_CHECK_SIZE checks."""
         found: list[UUID] = []
         while len(found) < limit:
             wanted = limit - len(found)
@@ -205,7 +206,7 @@ class OpenFgaAuthorizer(Authorizer):
         return found
 
     def all_visible_of(self, actor: Actor, *, parents: Sequence[ObjectRef], child_type: Securable.Type) -> set[int]:
-        """Of what is visible by our rows, what OpenFGA shows: a request for up to MAX_BATCH_CHECK_SIZE of them."""
+        """Filter what is visible by our rows through OpenFGA, in requests of up to MAX_BATCH_CHECK_SIZE checks."""
         recorded = sorted(self._record.all_visible_of(actor, parents=parents, child_type=child_type))
         refs = [ObjectRef(child_type, UUID(int=each)) for each in recorded]
         shown = self.decide(actor, [(Can.INCLUDE_IN_LIST, ref) for ref in refs])
@@ -216,27 +217,27 @@ class OpenFgaAuthorizer(Authorizer):
         self._pending.invalidate()
         self._token_roles.clear()
 
-    def _ask(self, actor: Actor, tuple_user: _TupleUser, asked: Sequence[tuple[str, str]]) -> list[bool]:
+    def _check(self, actor: Actor, tuple_user: _TupleUser, asked: Sequence[tuple[str, str]]) -> list[bool]:
         if not asked:
             return []
-        ways = self._ways_down(actor, asked)
+        links = self._links_to_visible(actor, asked)
         checks = [
-            Check(
+            TupleCheck(
                 TupleKey(own_id, relation, tuple_user.name),
-                tuple_user.told + (ways.get(own_id, ()) if looks_below(_type(own_id), relation) else ()),
+                tuple_user.contextual_tuples + (links.get(own_id, ()) if looks_below(_type(own_id), relation) else ()),
             )
             for own_id, relation in asked
         ]
-        store, at, answers = openfga_store(), now(), list[bool]()
-        until = time.monotonic() + LONGEST_ANSWER
+        store, at, decisions = openfga_store(), now(), list[bool]()
+        until = time.monotonic() + MAX_DECISION_SECONDS
         for batch in _batches(checks, settings.ICEKEEPER.openfga.max_batch_check_size):
-            if answers and time.monotonic() > until:
-                raise OpenFgaUnavailable("it takes too long over many questions")
-            answers += store.check(batch, at=at)
-        return answers
+            if decisions and time.monotonic() > until:
+                raise OpenFgaUnavailable("it takes too long over many checks")
+            decisions += store.check(batch, at=at)
+        return decisions
 
-    def _ways_down(self, actor: Actor, asked: Sequence[tuple[str, str]]) -> dict[str, tuple[TupleKey, ...]]:
-        """To what may be visible below the objects; OpenFGA finds its way up by itself, and judges the rest."""
+    def _links_to_visible(self, actor: Actor, asked: Sequence[tuple[str, str]]) -> dict[str, tuple[TupleKey, ...]]:
+        """Return the links down to an object that may be visible; OpenFGA resolves the links up itself and decides."""
         ids = list(dict.fromkeys(own_id for own_id, relation in asked if looks_below(_type(own_id), relation)))
         if not ids:
             return {}
@@ -245,14 +246,14 @@ class OpenFgaAuthorizer(Authorizer):
         found = read_shown_paths(subject, roles, ids, by_parent=types_below_parent())
         return {own_id: tuple(links_down(*paths)) for own_id, paths in found.items()}
 
-    def _confirmed(self, actor: Actor, questions: Sequence[PermissionCheck], answers: Sequence[bool]) -> list[bool]:
-        """The answers, less those that our rows do not bear out."""
-        open_questions = [question for question, answer in zip(questions, answers, strict=True) if answer]
-        recorded = iter(self._record.decide(actor, open_questions))
-        return [answer and next(recorded) for answer in answers]
+    def _confirmed(self, actor: Actor, checks: Sequence[PermissionCheck], decisions: Sequence[bool]) -> list[bool]:
+        """Deny what OpenFGA allows and our rows deny."""
+        allowed_checks = [check for check, decision in zip(checks, decisions, strict=True) if decision]
+        recorded = iter(self._record.decide(actor, allowed_checks))
+        return [decision and next(recorded) for decision in decisions]
 
     def _tuple_user(self, actor: Actor) -> _TupleUser | None:
-        """None for who has no rights whatever is granted. Raises `TooManyTokenRoles`."""
+        """Return None for an actor to which nothing can be granted. Raises `TooManyTokenRoles`."""
         subject = Subject.of(actor)
         if subject.assumed_role is not None:
             name = assumed_subject(subject.assumed_role)
@@ -260,29 +261,29 @@ class OpenFgaAuthorizer(Authorizer):
         if subject.user_id is None:
             return None
         roles = self._roles_of_token(subject) if subject.token_roles else ()
-        if len(roles) > MOST_TOLD - LONGEST_WAY_DOWN:
+        if len(roles) > MAX_CONTEXTUAL_TUPLES - MAX_LINKS_DOWN:
             raise TooManyTokenRoles(
-                f"The token names {len(roles)} roles of this server; with OpenFGA it may be "
-                f"{MOST_TOLD - LONGEST_WAY_DOWN} at most"
+                f"The token names {len(roles)} roles of this server; the maximum with OpenFGA is "
+                f"{MAX_CONTEXTUAL_TUPLES - MAX_LINKS_DOWN}"
             )
-        told = tuple(member_key(each, user_id=subject.user_id, member_role_id=None) for each in roles)
-        return _TupleUser(user_subject(subject.user_id), told)
+        contextual = tuple(member_key(each, user_id=subject.user_id, member_role_id=None) for each in roles)
+        return _TupleUser(user_subject(subject.user_id), contextual)
 
     def _roles_of_token(self, subject: Subject) -> tuple[UUID, ...]:
         key = (subject.provider_id, subject.token_roles)
         known = self._token_roles.get(key)
         if known is not None:
             return known.value
-        stamp = permission_epoch.current()
+        epoch = permission_epoch.current()
         roles = tuple(read_token_roles(subject))
-        self._token_roles.put(key, roles, epoch=stamp, ends_at=NO_EXPIRY)
+        self._token_roles.put(key, roles, epoch=epoch, ends_at=NO_EXPIRY)
         return roles
 
 
-def _relation(question: PermissionCheck) -> tuple[str, str] | None:
-    """The object and the relation that are asked about; None for what is no object of OpenFGA's."""
-    action, (object_type, object_id) = question
-    relation = asked_relation(object_type.value, action.value)
+def _relation(check: PermissionCheck) -> tuple[str, str] | None:
+    """Return the object and the relation to check; None for an object that OpenFGA cannot have."""
+    action, (object_type, object_id) = check
+    relation = underlying_relation(object_type.value, action.value)
     if relation is None or not _OBJECT_ID.fullmatch(str(object_id)):
         return None
     return securable_id(object_type, object_id), relation
@@ -292,6 +293,6 @@ def _type(own_id: str) -> str:
     return own_id.partition(":")[0]
 
 
-def _batches(checks: Sequence[Check], size: int) -> Iterator[Sequence[Check]]:
+def _batches(checks: Sequence[TupleCheck], size: int) -> Iterator[Sequence[TupleCheck]]:
     for first in range(0, len(checks), size):
         yield checks[first : first + size]

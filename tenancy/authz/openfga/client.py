@@ -41,14 +41,14 @@ from icekeeper.kernel.request.thread_slots import release_thread_slot
 from icekeeper.version import VERSION
 from tenancy.authz.errors import AuthorizationBackendError
 
-_MESSAGE: Final = "Nobody can tell at the moment who may do what: nothing was changed, try again"
+_MESSAGE: Final = "Permissions cannot be checked at the moment: nothing was changed, try again"
 
 
 class OpenFgaUnavailable(AuthorizationBackendError):
-    """OpenFGA cannot be asked, or does not answer as it should.
+    """OpenFGA cannot be reached, or its response is not usable.
 
-    Callers are told no more than that; `reason` is for the log. `is_in_doubt` is whether what was sent may still come
-    about.
+    The response to the caller does not include `reason`, which is for the log. `is_in_doubt`: what was sent may still
+    take effect.
     """
 
     is_on_purpose = True
@@ -58,38 +58,38 @@ class OpenFgaUnavailable(AuthorizationBackendError):
         self.reason, self.is_in_doubt = reason, is_in_doubt
 
 
-class NoHttpAnswer(OpenFgaUnavailable):
-    """The other side took the connection, and ended it without an answer in HTTP/1.1."""
+class NoHttpResponse(OpenFgaUnavailable):
+    """The server accepted the connection and closed it without an HTTP/1.1 response."""
 
 
 class OpenFgaEndpointIsGrpc(OpenFgaUnavailable):
-    """The address is that of a gRPC interface. The reason names the cure."""
+    """The configured address is a gRPC interface; the reason names the setting to correct."""
 
 
-class OpenFgaRefused(OpenFgaUnavailable):
-    """OpenFGA understood, and does not do it: `answered` (its status) and `code` are its own.
+class OpenFgaRequestRejected(OpenFgaUnavailable):
+    """OpenFGA returned an error response with the status `openfga_status` and the error code `code`.
 
-    In doubt is a copy that was sent before this one.
+    `is_in_doubt`: an earlier copy of the request may still take effect.
     """
 
     def __init__(self, status: int, code: str, text: str, *, is_in_doubt: bool = False) -> None:
-        super().__init__(f"OpenFGA answered {status} {code}: {text}", is_in_doubt=is_in_doubt)
-        self.answered, self.code = status, code
+        super().__init__(f"OpenFGA responded {status} {code}: {text}", is_in_doubt=is_in_doubt)
+        self.openfga_status, self.code = status, code
 
 
-FAILURES: Final = 3
-"""In a row, after which nobody else is let through."""
+FAILURES_TO_OPEN: Final = 3
+"""Consecutive failures after which the circuit breaker opens."""
 
 
-PAUSE: Final = 1.0
-"""Seconds until the next one is let through."""
+RETRY_PAUSE_SECONDS: Final = 1.0
+"""The pause before an open circuit breaker allows the next request."""
 
 
 logger = logging.getLogger("icekeeper.authz")
 
 
-class Breaker:
-    """Of one process: after some failures in a row one request at a time tries, a pause after the last one began."""
+class CircuitBreaker:
+    """The circuit breaker of one process: after consecutive failures it allows one request per pause."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -98,49 +98,49 @@ class Breaker:
         self._reason = ""
 
     def enter(self) -> None:
-        """Raises `OpenFgaUnavailable` for who is not to try."""
+        """Raises `OpenFgaUnavailable` while the breaker is open and the pause has not passed."""
         with self._lock:
-            if self._failures < FAILURES:
+            if self._failures < FAILURES_TO_OPEN:
                 return
             at = time.monotonic()
             if at < self._next_at:
-                raise OpenFgaUnavailable(f"it was asked a moment ago: {self._reason}")
-            self._next_at = at + PAUSE
+                raise OpenFgaUnavailable(f"the last request failed a moment ago: {self._reason}")
+            self._next_at = at + RETRY_PAUSE_SECONDS
 
     def succeeded(self) -> None:
         with self._lock:
-            was_open, self._failures = self._failures >= FAILURES, 0
+            was_open, self._failures = self._failures >= FAILURES_TO_OPEN, 0
         if was_open:
-            logger.warning("OpenFGA answers again")
+            logger.warning("OpenFGA responds again")
 
     def failed(self, reason: str) -> None:
         with self._lock:
             self._failures += 1
-            self._next_at = time.monotonic() + PAUSE
+            self._next_at = time.monotonic() + RETRY_PAUSE_SECONDS
             self._reason = reason
-        logger.warning("OpenFGA cannot be asked: %s", reason)
+        logger.warning("OpenFGA is unavailable: %s", reason)
 
 
-LARGEST_ANSWER: Final = 8 * 1024 * 1024
+MAX_RESPONSE_BYTES: Final = 8 * 1024 * 1024
 
 
 _BOUND: Final = JsonBound(containers=200_000, values=1_000_000)
 
 
-CONNECTIONS: Final = 64
-"""Kept open to each of the two servers."""
+MAX_IDLE_CONNECTIONS: Final = 64
+"""Connections kept open to each of the two servers."""
 
 
-LONGEST_UNSENT: Final = 5
-"""Seconds after which the machine gives up what the other side has not taken: nothing of ours comes much later."""
+UNSENT_TIMEOUT_SECONDS: Final = 5
+"""The TCP timeout for unacknowledged data: nothing that was sent arrives much later."""
 
 
 _NOT_SENT: Final = (NewConnectionError, ConnectTimeoutError, LocationParseError)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Seconds; `ca_file` replaces the usual certificates."""
+class ConnectionLimits:
+    """Timeouts in seconds, of connecting and of the whole request; `ca_file` replaces the default certificates."""
 
     connect: float
     whole: float
@@ -148,11 +148,11 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """Of any status; `document` is None where the body is no JSON object.
+class OpenFgaResponse:
+    """A response of any status; `document` is None if the body is not a JSON object.
 
-    `was_resent` is whether it answers the second copy of the request: the other side may have taken the first one, too,
-    and may do what it says later.
+    `was_resent`: it is the response to the second copy of the request. The server may have received the first copy,
+    too, and may process it later.
     """
 
     status: int
@@ -160,17 +160,17 @@ class Reply:
     was_resent: bool = False
 
 
-class Connection:
-    """Keeps connections, and nothing else. For the threads of one process. Redirects are answers.
+class OpenFgaConnection:
+    """A pool of connections for the threads of one process. Redirects are returned, not followed.
 
-    No request takes longer than `limits.whole`, however the answer comes, nor than the request at hand may take.
+    No request takes longer than `limits.whole`, nor than the deadline of the current request.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
         self._pools = PoolManager(
             num_pools=4,
-            maxsize=CONNECTIONS,
+            maxsize=MAX_IDLE_CONNECTIONS,
             retries=False,
             socket_options=_socket_options(),
             cert_reqs="CERT_REQUIRED",
@@ -178,10 +178,10 @@ class Connection:
         )
         self._pools.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
 
-    def request(self, method: str, url: str, *, body: bytes | None, headers: Mapping[str, str]) -> Reply:
-        """Sent a second time when a kept connection turns out to be closed; the answer says so.
+    def request(self, method: str, url: str, *, body: bytes | None, headers: Mapping[str, str]) -> OpenFgaResponse:
+        """Send a request, a second time if a reused connection was closed (`OpenFgaResponse.was_resent`).
 
-        Raises `OpenFgaUnavailable`, `RequestTimeout` (408); `NoHttpAnswer` where a new connection brought none.
+        Raises `OpenFgaUnavailable`, `RequestTimeout` (408); `NoHttpResponse` if a new connection brought no response.
         """
         left = deadline.remaining()
         until = time.monotonic() + (self._limits.whole if left is None else min(left, self._limits.whole))
@@ -191,48 +191,50 @@ class Connection:
                 return self._send(method, url, body, sent, until)
             except ProtocolError as error:
                 failure = error
-            if not _was_kept(failure):
-                raise NoHttpAnswer(_reason(failure), is_in_doubt=True) from None
+            if not _was_reused(failure):
+                raise NoHttpResponse(_reason(failure), is_in_doubt=True) from None
             try:
                 return replace(self._send(method, url, body, sent, until), was_resent=True)
             except ProtocolError as error:
                 raise OpenFgaUnavailable(_reason(error), is_in_doubt=True) from None
-            except OpenFgaUnavailable as unsent:  # that is so of the second copy alone
+            except OpenFgaUnavailable as unsent:  # only the second copy was not sent
                 raise OpenFgaUnavailable(unsent.reason, is_in_doubt=True) from None
 
-    def _send(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], until: float) -> Reply:
-        """Raises `ProtocolError` when the connection ended before an answer."""
+    def _send(
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], until: float
+    ) -> OpenFgaResponse:
+        """Raises `ProtocolError` if the connection was closed before a response."""
         left = until - time.monotonic()
         if left <= 0:
             raise OpenFgaUnavailable("no time was left", is_in_doubt=True)
         limit = Timeout(connect=min(left, self._limits.connect), read=left)
         try:
-            answer = self._pools.urlopen(
+            response = self._pools.urlopen(
                 method, url, body=body, headers=dict(headers), timeout=limit, preload_content=False, redirect=False
             )
         except SSLError as error:
-            raise NoHttpAnswer(_reason(error)) from None
+            raise NoHttpResponse(_reason(error)) from None
         except _NOT_SENT as error:
             raise OpenFgaUnavailable(_reason(error)) from None
         except ProtocolError:
             raise
         except (HTTPError, OSError, ValueError) as error:
             raise OpenFgaUnavailable(_reason(error), is_in_doubt=True) from None
-        return Reply(answer.status, _document(_body(answer, until)))
+        return OpenFgaResponse(response.status, _document(_body(response, until)))
 
 
-def _body(answer: BaseHTTPResponse, until: float) -> bytes:
+def _body(response: BaseHTTPResponse, until: float) -> bytes:
     is_whole = False
     try:
-        body = read_response(answer, limit=LARGEST_ANSWER, until=until)
+        body = read_response(response, limit=MAX_RESPONSE_BYTES, until=until)
         is_whole = True
     except (UnusableResponse, HTTPError, OSError) as error:
         raise OpenFgaUnavailable(_reason(error), is_in_doubt=True) from None
     finally:
         if is_whole:
-            answer.release_conn()
+            response.release_conn()
         else:
-            answer.close()
+            response.close()
     return body
 
 
@@ -245,35 +247,37 @@ def _document(body: bytes) -> dict[str, Any] | None:
 
 
 class _KeptConnectionClosed(ConnectionError):
-    """The other side closed a connection, as it does with those that were idle for long, and answered nothing."""
+    """The server closed a reused connection, as it does with idle ones, without a response."""
 
 
-class _Kept:
-    """Of a connection: tells closed ones that had served before from new ones. Sending to them is no error by itself:
-    urllib3 reads the answer nevertheless."""
+class _ReusedConnection:
+    """Mixin for connections: raises `_KeptConnectionClosed` if one that was used before is closed by the server.
 
-    _has_answered = False
+    Sending on such a connection is no error by itself: urllib3 still reads the response.
+    """
+
+    _has_responded = False
 
     def connect(self) -> None:
-        self._has_answered = False
+        self._has_responded = False
         super().connect()  # type: ignore[misc]  # of the connection that this is mixed into
 
     def getresponse(self) -> Any:
         try:
             response = super().getresponse()  # type: ignore[misc]
         except ConnectionError as error:
-            if self._has_answered:
+            if self._has_responded:
                 raise _KeptConnectionClosed(*error.args) from error
             raise
-        self._has_answered = True
+        self._has_responded = True
         return response
 
 
-class _HTTPConnection(_Kept, TimedHTTPConnection):
+class _HTTPConnection(_ReusedConnection, TimedHTTPConnection):
     pass
 
 
-class _HTTPSConnection(_Kept, TimedHTTPSConnection):
+class _HTTPSConnection(_ReusedConnection, TimedHTTPSConnection):
     pass
 
 
@@ -285,18 +289,18 @@ class _HTTPSPool(TimedHTTPSPool):
     ConnectionCls = _HTTPSConnection
 
 
-def _was_kept(error: ProtocolError) -> bool:
+def _was_reused(error: ProtocolError) -> bool:
     cause = error.args[-1] if error.args else None
     return isinstance(cause, _KeptConnectionClosed)
 
 
 def _reason(error: Exception) -> str:
-    """The kind of failure and its innermost text, cut. Neither holds a key.
+    """Return the type of the failure and its innermost message, cut. Neither contains a credential.
 
-    Of an answer that did not come in time the innermost text is about the connection, which this server closed itself.
+    The innermost message of a late response is about the connection, which this server closed itself.
     """
     if isinstance(error, ReadTimeoutError | TimeoutError):
-        return f"{type(error).__name__}: no answer in time"
+        return f"{type(error).__name__}: no response in time"
     inner: BaseException = error
     while (deeper := inner.__cause__ or inner.__context__) is not None:
         inner = deeper
@@ -306,30 +310,30 @@ def _reason(error: Exception) -> str:
 def _socket_options() -> list[tuple[int, int, int]]:
     options = list(HTTPConnection.default_socket_options)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
-        options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LONGEST_UNSENT * 1000))
+        options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNSENT_TIMEOUT_SECONDS * 1000))
     return options
 
 
-USED_FOR: Final = 0.8
-"""The part of its life for which a token is used."""
+USED_FRACTION_OF_LIFETIME: Final = 0.8
+"""The fraction of its lifetime for which a token is used."""
 
 
 _DEFAULT_LIFETIME: Final = 300.0
-"""Seconds, of a token that does not say: RFC 6749 §5.1 leaves it out where something else is agreed."""
+"""Seconds, for a token response without `expires_in`, which RFC 6749 §5.1 only recommends."""
 
 
-class Credential(ABC):
+class OpenFgaCredential(ABC):
     @abstractmethod
     def headers(self) -> dict[str, str]:
         """Raises `OpenFgaUnavailable`."""
 
-    def forget(self) -> bool:
-        """OpenFGA does not take it any more; whether another one can be had."""
+    def renew(self) -> bool:
+        """Discard a credential that OpenFGA no longer accepts; return whether another one can be requested."""
         return False
 
 
-class PresharedKey(Credential):
-    """None: OpenFGA asks for nothing."""
+class PresharedKey(OpenFgaCredential):
+    """A fixed bearer token; None if OpenFGA requires no authentication."""
 
     def __init__(self, key: str | None) -> None:
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -339,8 +343,8 @@ class PresharedKey(Credential):
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
-    """What this server is to the token endpoint."""
+class OAuthClient:
+    """The OAuth client of this server at the token endpoint."""
 
     endpoint: str
     client_id: str
@@ -348,10 +352,10 @@ class Client:
     scope: str | None
 
 
-class ClientCredentials(Credential):
-    """RFC 6749 §4.4. One thread at a time asks for a token, and the others wait for it."""
+class ClientCredentials(OpenFgaCredential):
+    """Tokens by RFC 6749 §4.4. One thread at a time requests a token, and the others wait for it."""
 
-    def __init__(self, client: Client, connection: Connection) -> None:
+    def __init__(self, client: OAuthClient, connection: OpenFgaConnection) -> None:
         self._client, self._connection = client, connection
         self._lock = Lock()
         self._token = ""
@@ -360,16 +364,16 @@ class ClientCredentials(Credential):
     def headers(self) -> dict[str, str]:
         with self._lock:
             if time.monotonic() >= self._renew_at:
-                self._token, lifetime = self._ask()
-                self._renew_at = time.monotonic() + USED_FOR * lifetime
+                self._token, lifetime = self._request_token()
+                self._renew_at = time.monotonic() + USED_FRACTION_OF_LIFETIME * lifetime
             return {"Authorization": f"Bearer {self._token}"}
 
-    def forget(self) -> bool:
+    def renew(self) -> bool:
         with self._lock:
             self._renew_at = -math.inf
         return True
 
-    def _ask(self) -> tuple[str, float]:
+    def _request_token(self) -> tuple[str, float]:
         client = self._client
         form = {
             "grant_type": "client_credentials",
@@ -386,6 +390,6 @@ class ClientCredentials(Credential):
         document = reply.document or {}
         token, lifetime = document.get("access_token"), document.get("expires_in", _DEFAULT_LIFETIME)
         if reply.status != 200 or not isinstance(token, str) or not token.isascii() or not token.isprintable():  # noqa: PLR2004
-            raise OpenFgaUnavailable(f"its token endpoint answered {reply.status} without a token")
+            raise OpenFgaUnavailable(f"its token endpoint responded {reply.status} without a token")
         is_number = isinstance(lifetime, int | float) and not isinstance(lifetime, bool)
         return token, float(lifetime) if is_number else _DEFAULT_LIFETIME

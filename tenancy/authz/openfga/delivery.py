@@ -24,8 +24,8 @@ from icekeeper.kernel.periodic_thread import PeriodicThread
 from icekeeper.kernel.request.deadline import deadline
 from tenancy import maintenance
 from tenancy.actor import Actor
-from tenancy.authz.openfga.client import OpenFgaRefused, OpenFgaUnavailable
-from tenancy.authz.openfga.store import PAGE, OpenFgaStore, openfga_store
+from tenancy.authz.openfga.client import OpenFgaRequestRejected, OpenFgaUnavailable
+from tenancy.authz.openfga.store import PAGE_SIZE, OpenFgaStore, openfga_store
 from tenancy.authz.openfga.tuples import Condition, Recorded, TupleKey, desired_tuples, end_of
 from tenancy.models import UndeliveredTuple
 
@@ -82,18 +82,18 @@ class Batch:
             part = parts.pop()
             try:
                 self.delivered |= self._write(part)
-            except OpenFgaRefused as refusal:
-                self.is_in_doubt |= refusal.is_in_doubt
-                if refusal.answered == _CONFLICT:
+            except OpenFgaRequestRejected as rejection:
+                self.is_in_doubt |= rejection.is_in_doubt
+                if rejection.openfga_status == _CONFLICT:
                     self.delivered |= self._write_over(part)
-                elif refusal.answered != _BAD_REQUEST:
+                elif rejection.openfga_status != _BAD_REQUEST:
                     raise
                 elif len(part) > 1:  # OpenFGA rejects one of them: find it by halving
                     parts += [part[len(part) // 2 :], part[: len(part) // 2]]
                 else:
                     self.rejected |= set(part)
                     logger.error(  # noqa: TRY400 - what it says is the reason
-                        "OpenFGA rejects a tuple, which stays pending: %s: %s", part[0], refusal.reason
+                        "OpenFGA rejects a tuple, which stays pending: %s: %s", part[0], rejection.reason
                     )
             if self._is_over():
                 return
@@ -243,7 +243,7 @@ def _deliver(delivery: UUID, *, until: float | None) -> int:
     """
     delivered = 0
     held = UndeliveredTuple.objects.filter(holder=delivery)
-    while rows := list(held.order_by("id")[:PAGE]):
+    while rows := list(held.order_by("id")[:PAGE_SIZE]):
         if until is not None and time.monotonic() > until:
             held.update(held_until=now())
             return delivered

@@ -1,4 +1,4 @@
-"""The store and the authorization model in OpenFGA, made where they are missing."""
+"""Creates the store and the authorization model in OpenFGA if they do not exist."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from typing import Any
 from django.conf import settings
 
 from tenancy.authz.openfga.authorization_model import UNEXPIRED, authorization_model, unfolded_model
-from tenancy.authz.openfga.store import OpenFgaStore, Place
+from tenancy.authz.openfga.store import OpenFgaStore, StoreAndModel
 
 
-def install(store: OpenFgaStore) -> tuple[Place, bool]:
-    """The store and the model that this release asks, and whether either was made now.
+def install(store: OpenFgaStore) -> tuple[StoreAndModel, bool]:
+    """Return the store and the model of this release, and whether the model was created by this call.
 
-    A model never changes: one of another version is written beside those that are there, and servers of older releases
-    go on with theirs. With `LAKEKEEPER__OPENFGA__AUTHORIZATION_MODEL_VERSION` none is written.
+    Models never change: another version is added to the existing ones, and servers of older releases continue to use
+    theirs. With `LAKEKEEPER__OPENFGA__AUTHORIZATION_MODEL_VERSION` none is written.
 
-    Raises `OpenFgaUnavailable`, also for a version that is to be used and is not there.
+    Raises `OpenFgaUnavailable`, also if the configured version does not exist.
     """
     if settings.ICEKEEPER.openfga.authorization_model_version is not None:
-        return store.find(), False
-    store_id = store.store_id()
+        return store.resolve(), False
+    store_id = store.find_store_id()
     if store_id is None:
-        made = store.make_store()
-        store_id = store.store_id() or made  # several that are made at once have one name: the first one counts
-    model_id = store.model_id(store_id)
+        created = store.create_store()
+        store_id = store.find_store_id() or created  # of stores created concurrently the first is used
+    model_id = store.find_model_id(store_id)
     if model_id is not None:
-        return Place(store_id, model_id), False
+        return StoreAndModel(store_id, model_id), False
     model = authorization_model(unfolded_model(), store.model_name)
-    return Place(store_id, store.make_model(store_id, model)), True
+    return StoreAndModel(store_id, store.create_model(store_id, model)), True
 
 
 def foreign_models(store: OpenFgaStore) -> list[str]:
-    """The ids of models in our store that no release of ours wrote. Raises `OpenFgaUnavailable`.
+    """Return the ids of models in our store that no release of ours wrote. Raises `OpenFgaUnavailable`.
 
-    Tuples do not say by which model they are meant: where there are others, somebody else may keep theirs there.
+    Tuples do not name a model: if there are other models, another application may keep its tuples in the store.
     """
-    store_id = store.store_id()
-    return [] if store_id is None else [str(each["id"]) for each in store.models(store_id) if not _is_ours(each)]
+    store_id = store.find_store_id()
+    return [] if store_id is None else [str(each["id"]) for each in store.list_models(store_id) if not _is_ours(each)]
 
 
 def _is_ours(model: Mapping[str, Any]) -> bool:
-    """By its name, a type that has nothing, and the condition of all our grants."""
+    """Recognize a model of ours by its name, a type without relations, and by the condition of our grants."""
     prefix = f"{settings.ICEKEEPER.openfga.authorization_model_prefix}-"
     named = (each for each in model.get("type_definitions", ()) if not each.get("relations"))
     is_named = any(str(each.get("type", "")).startswith(prefix) for each in named)

@@ -1,11 +1,10 @@
-"""What OpenFGA has held against our relation rows, object by object, and made the same.
+"""Compares the tuples in OpenFGA with our rows, object by object, and corrects the differences.
 
-Nothing is written here by itself: what differs is noted as undelivered and delivered like every change, so that servers
-may go on meanwhile and a change of theirs is never undone. It may be stopped at any time and begun anew, from the start
-or behind the object that was told last.
+Differences are marked as pending and delivered like every change, so that servers can keep running and none of their
+changes is undone. A run can be stopped at any time and continued after the last reported object.
 
-A store may also hold tuples of others. What our model has no word for is never deleted, and nothing at all is where
-models of others show that somebody else has the store, too.
+A store may also contain tuples of other applications. Tuples that our model does not define are never deleted, and
+nothing is deleted if models of other applications show that the store is shared.
 """
 
 from __future__ import annotations
@@ -27,21 +26,22 @@ from tenancy.authz.openfga.store import OpenFgaStore, StoredTuple
 from tenancy.authz.openfga.tuples import FOREVER, Condition, Recorded, TupleKey, desired_tuples_on
 from tenancy.models import Securable
 
-OBJECTS_AT_ONCE: Final = 100
-MOST_KEPT: Final = 10_000
-"""Tuples without an object, after which they are deleted and the search begins anew."""
+OBJECT_BATCH_SIZE: Final = 100
+MAX_PENDING_DELETES: Final = 10_000
+"""Tuples without an object that are collected before they are deleted and the search restarts."""
 
 Mode = Literal["add-missing", "add-and-delete-drift"]
 
 
 class StoreIsShared(Exception):
-    """The store has models of others: nothing was changed."""
+    """The store has models of other applications: nothing was changed."""
 
 
 @dataclass(slots=True)
-class Outcome:
-    """Objects that were looked at, and tuples: missing, ending at another time, there without a row, and `foreign`:
-    left alone since our model has no such type or relation.
+class ReconciliationResult:
+    """Counts of compared objects and of tuples that are missing, differ in expiry or have no row.
+
+    `foreign` tuples are kept, since our model does not have their type or relation.
     """
 
     objects: int = 0
@@ -51,7 +51,7 @@ class Outcome:
     foreign: int = 0
     examples: list[str] = field(default_factory=list)
 
-    def tell(self, what: str, key: TupleKey) -> None:
+    def add_example(self, what: str, key: TupleKey) -> None:
         if len(self.examples) < 20:  # noqa: PLR2004 - enough to see what it is about
             self.examples.append(f"{what}: {key.object}#{key.relation}@{key.subject}")
 
@@ -63,17 +63,17 @@ def reconcile(
     is_dry_run: bool,
     owns_store: bool = False,
     after: str = "",
-    progress: Callable[[Outcome, str], None] = lambda _outcome, _last: None,
-) -> Outcome:
-    """Find what OpenFGA has otherwise than our rows, and unless `is_dry_run` deliver it.
+    progress: Callable[[ReconciliationResult, str], None] = lambda _result, _last: None,
+) -> ReconciliationResult:
+    """Find tuples in OpenFGA that differ from our rows, and correct them unless `is_dry_run`.
 
-    `add-missing` leaves alone what OpenFGA has and the rows have not. Objects are taken in the order of their ids,
-    those behind `after`; `progress` is called with the last of each batch. `owns_store` is the word of the operator
-    that what is in the store is this server's, whatever models are there.
+    `add-missing` keeps tuples without a row. Objects are compared in the order of their ids, beginning after `after`;
+    `progress` is called with the last id of each batch. With `owns_store` the operator confirms that all tuples in the
+    store belong to this server, whatever models it has.
 
-    Raises `OpenFgaUnavailable`; `StoreIsShared` where something might be deleted that is somebody else's.
+    Raises `OpenFgaUnavailable`; `StoreIsShared` if tuples of another application might be deleted.
     """
-    outcome = Outcome()
+    result = ReconciliationResult()
     deletes = mode == "add-and-delete-drift"
     if deletes and not is_dry_run and not owns_store:
         _require_no_others(store)
@@ -81,16 +81,16 @@ def reconcile(
         wanted = desired_tuples_on(ids)
         wrong: list[TupleKey] = []
         for own_id in ids:
-            wrong += _differences(outcome, own_id, wanted, list(_tuples_on(store, own_id)), deletes=deletes)
-        outcome.objects += len(ids)
+            wrong += _differences(result, own_id, wanted, list(_tuples_on(store, own_id)), deletes=deletes)
+        result.objects += len(ids)
         if not is_dry_run:
             _deliver(wrong)
-        progress(outcome, ids[-1])
+        progress(result, ids[-1])
     if deletes:
-        _look_for_unknown_objects(store, outcome, is_dry_run=is_dry_run)
+        _reconcile_unknown_objects(store, result, is_dry_run=is_dry_run)
         if not after and not is_dry_run:
             mark_reconciled()
-    return outcome
+    return result
 
 
 def _require_no_others(store: OpenFgaStore) -> None:
@@ -100,7 +100,7 @@ def _require_no_others(store: OpenFgaStore) -> None:
 
 
 def _differences(
-    outcome: Outcome, own_id: str, recorded: Recorded, stored: Sequence[StoredTuple], *, deletes: bool
+    result: ReconciliationResult, own_id: str, recorded: Recorded, stored: Sequence[StoredTuple], *, deletes: bool
 ) -> list[TupleKey]:
     wanted = {key: condition for key, condition in recorded.items() if key.object == own_id}
     there = {each.key: each.expires_at for each in stored}
@@ -109,33 +109,33 @@ def _differences(
     drifted = [key for key in there if key not in wanted and _is_known(key)] if deletes else []
     for what, keys in (("missing", missing), ("other end", differing), ("no row", drifted)):
         for key in keys:
-            outcome.tell(what, key)
-    outcome.missing += len(missing)
-    outcome.differing += len(differing)
-    outcome.drifted += len(drifted)
+            result.add_example(what, key)
+    result.missing += len(missing)
+    result.differing += len(differing)
+    result.drifted += len(drifted)
     return [*missing, *differing, *drifted]
 
 
-def _look_for_unknown_objects(store: OpenFgaStore, outcome: Outcome, *, is_dry_run: bool) -> None:
-    """Tuples on objects that there are no more."""
+def _reconcile_unknown_objects(store: OpenFgaStore, result: ReconciliationResult, *, is_dry_run: bool) -> None:
+    """Find tuples on objects that no longer exist, and delete them unless `is_dry_run`."""
     while True:
         drifted: list[TupleKey] = []
-        outcome.foreign = 0
+        result.foreign = 0
         for page in pages_of(store):
-            outcome.foreign += sum(not _is_known(each.key) for each in page)
+            result.foreign += sum(not _is_known(each.key) for each in page)
             ids = {each.key.object for each in page}
             known = set(Securable.objects.filter(pk__in=ids).values_list("pk", flat=True))
             found = [each.key for each in page if each.key.object not in known and _is_known(each.key)]
-            outcome.drifted += len(found)
+            result.drifted += len(found)
             for key in found:
-                outcome.tell("no object", key)
+                result.add_example("no object", key)
             if not is_dry_run:
                 drifted += found
-            if len(drifted) >= MOST_KEPT:
+            if len(drifted) >= MAX_PENDING_DELETES:
                 break
-        # Not while pages are read: where the next one begins may depend on what there is.
+        # Not while pages are read: a page token may depend on the tuples in the store.
         _deliver(drifted)
-        if len(drifted) < MOST_KEPT:
+        if len(drifted) < MAX_PENDING_DELETES:
             return
 
 
@@ -145,13 +145,13 @@ def _is_known(key: TupleKey) -> bool:
 
 @cache
 def _takes_tuples(object_type: str, relation: str) -> bool:
-    """Whether our model has the relation, as one that tuples say; any other has no effect on what we ask."""
+    """Return whether tuples can have the relation in our model; no other tuple affects our checks."""
     expression = unfolded_model().types.get(object_type, {}).get(relation)
     return expression is not None and any(isinstance(part, Direct) for part in parts_of(expression))
 
 
 def pages_of(store: OpenFgaStore) -> Iterator[list[StoredTuple]]:
-    """All tuples of the store, in OpenFGA's order."""
+    """Yield all tuples of the store, in OpenFGA's order."""
     after = ""
     while True:
         page, after = store.read(after=after)
@@ -172,7 +172,7 @@ def _tuples_on(store: OpenFgaStore, own_id: str) -> Iterator[StoredTuple]:
 def _batches_of_objects(after: str) -> Iterator[list[str]]:
     while True:
         rows = Securable.objects.filter(pk__gt=after).order_by("pk")
-        ids = list(rows.values_list("pk", flat=True)[:OBJECTS_AT_ONCE])
+        ids = list(rows.values_list("pk", flat=True)[:OBJECT_BATCH_SIZE])
         if not ids:
             return
         yield ids
@@ -190,7 +190,7 @@ def _deliver(keys: Iterable[TupleKey]) -> None:
 
 
 def _is_same(wanted: Condition | None, expires_at: str | None) -> bool:
-    """OpenFGA keeps times as they were written."""
+    """Compare expiry times, which OpenFGA keeps as they were written."""
     if wanted is None or expires_at is None:
         return wanted is None and expires_at is None
     if wanted.expires_at is None:

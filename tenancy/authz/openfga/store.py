@@ -1,4 +1,4 @@
-"""The store of this server in OpenFGA: found by its name, asked, written and read.
+"""The store of this server in OpenFGA: looked up by name, checked against, written and read.
 
 https://openfga.dev/api/service
 """
@@ -20,88 +20,94 @@ from icekeeper.kernel.json.strict import write_json
 from tenancy.authz.model import DOWN, UP, VERSION
 from tenancy.authz.openfga.authorization_model import CURRENT_TIME, EXPIRES_AT
 from tenancy.authz.openfga.client import (
-    Breaker,
-    Client,
+    CircuitBreaker,
     ClientCredentials,
-    Connection,
-    Credential,
-    Limits,
-    NoHttpAnswer,
-    OpenFgaRefused,
+    ConnectionLimits,
+    NoHttpResponse,
+    OAuthClient,
+    OpenFgaConnection,
+    OpenFgaCredential,
+    OpenFgaRequestRejected,
+    OpenFgaResponse,
     OpenFgaUnavailable,
     PresharedKey,
-    Reply,
 )
 from tenancy.authz.openfga.http_interface import find_http_interface
 from tenancy.authz.openfga.tuples import Condition, TupleKey, as_time, as_tuple, holding_now
 
-PAGE: Final = 100
-"""Tuples of one answer, and the most that OpenFGA takes in one write."""
-MODELS_PAGE: Final = 20
+PAGE_SIZE: Final = 100
+"""Tuples in one response, and the maximum that OpenFGA accepts in one write."""
+MODELS_PAGE_SIZE: Final = 20
 
 logger = logging.getLogger("icekeeper.authz")
 
-_OK: Final = (200, 201)
-_NOT_ACCEPTED: Final = (401, 403)
+_SUCCESS: Final = (200, 201)
+_UNAUTHORIZED: Final = (401, 403)
 _OVERLOADED: Final = 429
-_FAILED: Final = 500
-_GONE: Final = frozenset(
+_SERVER_ERROR: Final = 500
+_NOT_FOUND_CODES: Final = frozenset(
     {"store_id_not_found", "authorization_model_not_found", "latest_authorization_model_not_found"}
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """Whether `key` holds; `told` are tuples that count for this question alone."""
+class TupleCheck:
+    """A check of `key`; `contextual_tuples` count for this check only."""
 
     key: TupleKey
-    told: tuple[TupleKey, ...] = ()
+    contextual_tuples: tuple[TupleKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTuple:
-    """`expires_at` is as OpenFGA has it, None for a tuple without condition."""
+    """`expires_at` is the text that OpenFGA stores, None for a tuple without condition."""
 
     key: TupleKey
     expires_at: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StoreAndModel:
+    """The ids of the store and of the authorization model that requests name."""
+
     store_id: str
     model_id: str
 
 
 class OpenFgaStore:
-    """For the threads of one process. Everything raises `OpenFgaUnavailable` (503) and `RequestTimeout` (408)."""
+    """A client for the threads of one process.
 
-    def __init__(self, access: Access, connection: Connection, credential: Credential) -> None:
+    Every method raises `OpenFgaUnavailable` (503) and `RequestTimeout` (408).
+    """
+
+    def __init__(self, access: OpenFgaAccess, connection: OpenFgaConnection, credential: OpenFgaCredential) -> None:
         self._address, self._name, self.model_name = access.address, access.store, access.model
         self._connection, self._credential, self._limits = connection, credential, access.limits
-        self._breaker = Breaker()
-        self._has_answered = False
-        self._place: Place | None = None
+        self._breaker = CircuitBreaker()
+        self._has_responded = False
+        self._target: StoreAndModel | None = None
 
-    def check(self, checks: Sequence[Check], *, at: datetime) -> list[bool]:
-        """The answers in the order of the questions, of which there are as many as one request may have."""
-        asked = [
+    def check(self, checks: Sequence[TupleCheck], *, at: datetime) -> list[bool]:
+        """Return the decisions in the order of `checks`, which one request must be able to hold."""
+        documents = [
             {
                 "tuple_key": as_tuple(each.key),
                 "correlation_id": str(number),
                 "context": {CURRENT_TIME: as_time(at)},
-                **({"contextual_tuples": {"tuple_keys": [_told(key) for key in each.told]}} if each.told else {}),
+                **_contextual_tuples(each),
             }
             for number, each in enumerate(checks)
         ]
-        document = self._at_place("batch-check", {"checks": asked, "consistency": "HIGHER_CONSISTENCY"})
-        found = document.get("result")
-        return [_allowed(found.get(str(number)) if isinstance(found, dict) else None) for number in range(len(checks))]
+        document = self._send_document("batch-check", {"checks": documents, "consistency": "HIGHER_CONSISTENCY"})
+        result = document.get("result")
+        decisions = result if isinstance(result, dict) else {}
+        return [_read_decision(decisions.get(str(number))) for number in range(len(checks))]
 
     def write(self, written: Mapping[TupleKey, Condition | None], deleted: Sequence[TupleKey]) -> bool:
-        """All or nothing, at most `PAGE`: what is there already or not there any more is as it should be.
+        """Write and delete at most `PAGE_SIZE` tuples atomically; existing and already deleted ones are no error.
 
-        Whether it was sent twice, and the first copy may come about yet. Raises `OpenFgaRefused`, with 409 for a tuple
-        that is there under another condition.
+        Return whether the request was sent twice, so that the first copy may still take effect. Raises
+        `OpenFgaRequestRejected`, with 409 for a tuple that exists with another condition.
         """
         body: dict[str, Any] = {}
         if written:
@@ -109,66 +115,67 @@ class OpenFgaStore:
             body["writes"] = {"tuple_keys": tuples, "on_duplicate": "ignore"}
         if deleted:
             body["deletes"] = {"tuple_keys": [as_tuple(key) for key in deleted], "on_missing": "ignore"}
-        return bool(body) and self._replied_at_place("write", body).was_resent
+        return bool(body) and self._send_to_store("write", body).was_resent
 
     def read(self, *, on: str | None = None, after: str = "") -> tuple[list[StoredTuple], str]:
-        """A page of all tuples, or of those on an object, and where the next page begins; empty behind the last one."""
-        body: dict[str, Any] = {"page_size": PAGE, "consistency": "HIGHER_CONSISTENCY"}
+        """Return a page of all tuples, or of those on one object, and the next page token, empty on the last page."""
+        body: dict[str, Any] = {"page_size": PAGE_SIZE, "consistency": "HIGHER_CONSISTENCY"}
         if on is not None:
             body["tuple_key"] = {"object": on}
         if after:
             body["continuation_token"] = after
-        document = self._at_place("read", body)
+        document = self._send_document("read", body)
         try:
-            found = [_stored(each["key"]) for each in document["tuples"]]
+            found = [_stored_tuple(each["key"]) for each in document["tuples"]]
             return found, str(document.get("continuation_token") or "")
         except (KeyError, TypeError):
-            raise OpenFgaUnavailable("it sent tuples that are none") from None
+            raise OpenFgaUnavailable("it sent malformed tuples") from None
 
-    def find(self) -> Place:
-        """The store and the model. Raises `OpenFgaUnavailable` where there are none yet."""
-        store_id = self.store_id()
+    def resolve(self) -> StoreAndModel:
+        """Look up the store and the model by name. Raises `OpenFgaUnavailable` if one of them does not exist."""
+        store_id = self.find_store_id()
         if store_id is None:
             raise OpenFgaUnavailable(f"it has no store {self._name!r}: run manage.py migrate")
-        model_id = self.model_id(store_id)
+        model_id = self.find_model_id(store_id)
         if model_id is None:
             raise OpenFgaUnavailable(
                 f"its store {self._name!r} has no authorization model {self.model_name!r}: run manage.py migrate, or "
                 "check LAKEKEEPER__OPENFGA__AUTHORIZATION_MODEL_VERSION"
             )
-        return Place(store_id, model_id)
+        return StoreAndModel(store_id, model_id)
 
-    def store_id(self) -> str | None:
-        """Names may be given several times: the first store counts."""
-        for each in self._listed(f"/stores?name={quote(self._name)}&page_size={PAGE}", "stores"):
+    def find_store_id(self) -> str | None:
+        """Return the id of the first store with the configured name: OpenFGA does not keep names unique."""
+        for each in self._list(f"/stores?name={quote(self._name)}&page_size={PAGE_SIZE}", "stores"):
             if each.get("name") == self._name:
                 return str(each["id"])
         return None
 
-    def make_store(self) -> str:
-        return str(self._asked("POST", "/stores", {"name": self._name})["id"])
+    def create_store(self) -> str:
+        return str(self._request_document("POST", "/stores", {"name": self._name})["id"])
 
-    def model_id(self, store_id: str) -> str | None:
-        """Of the newest model that has the type `model_name`."""
-        for each in self.models(store_id):
+    def find_model_id(self, store_id: str) -> str | None:
+        """Return the id of the newest model that has the type `model_name`."""
+        for each in self.list_models(store_id):
             if any(definition.get("type") == self.model_name for definition in each.get("type_definitions", ())):
                 return str(each["id"])
         return None
 
-    def models(self, store_id: str) -> list[dict[str, Any]]:
-        """All that it has, the newest first, as they were written."""
-        path = f"/stores/{store_id}/authorization-models?page_size={MODELS_PAGE}"
-        return self._listed(path, "authorization_models")
+    def list_models(self, store_id: str) -> list[dict[str, Any]]:
+        """Return all models of the store, the newest first."""
+        path = f"/stores/{store_id}/authorization-models?page_size={MODELS_PAGE_SIZE}"
+        return self._list(path, "authorization_models")
 
-    def make_model(self, store_id: str, model: Mapping[str, Any]) -> str:
+    def create_model(self, store_id: str, model: Mapping[str, Any]) -> str:
         path = f"/stores/{store_id}/authorization-models"
-        return str(self._asked("POST", path, model)["authorization_model_id"])
+        return str(self._request_document("POST", path, model)["authorization_model_id"])
 
-    def _listed(self, path: str, member: str) -> list[dict[str, Any]]:
+    def _list(self, path: str, member: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         after = ""
         while True:
-            document = self._asked("GET", path + (f"&continuation_token={quote(after)}" if after else ""), None)
+            next_page = f"&continuation_token={quote(after)}" if after else ""
+            document = self._request_document("GET", path + next_page, None)
             listed = document.get(member)
             if not isinstance(listed, list) or not all(isinstance(each, dict) and "id" in each for each in listed):
                 raise OpenFgaUnavailable(f"it sent no list of {member}")
@@ -177,44 +184,44 @@ class OpenFgaStore:
             if not after or not listed:
                 return found
 
-    def _at_place(self, what: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return self._replied_at_place(what, body).document or {}
+    def _send_document(self, what: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return self._send_to_store(what, body).document or {}
 
-    def _replied_at_place(self, what: str, body: Mapping[str, Any]) -> Reply:
-        """Looks for store and model anew when they are gone, as when OpenFGA was set up again."""
-        place = self._known_place()
+    def _send_to_store(self, what: str, body: Mapping[str, Any]) -> OpenFgaResponse:
+        """Send a request; look store and model up again if OpenFGA no longer has them."""
+        target = self._known_target()
         try:
-            return self._accepted("POST", *_placed(place, what, body))
-        except OpenFgaRefused as refusal:
-            if refusal.code not in _GONE:
+            return self._request("POST", *_request_target(target, what, body))
+        except OpenFgaRequestRejected as rejection:
+            if rejection.code not in _NOT_FOUND_CODES:
                 raise
-        self._place = None
-        return self._accepted("POST", *_placed(self._known_place(), what, body))
+        self._target = None
+        return self._request("POST", *_request_target(self._known_target(), what, body))
 
-    def _known_place(self) -> Place:
-        if self._place is None:
-            self._place = self.find()
-        return self._place
+    def _known_target(self) -> StoreAndModel:
+        if self._target is None:
+            self._target = self.resolve()
+        return self._target
 
-    def _asked(self, method: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
-        return self._accepted(method, path, body).document or {}
+    def _request_document(self, method: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        return self._request(method, path, body).document or {}
 
-    def _accepted(self, method: str, path: str, body: Mapping[str, Any] | None) -> Reply:
-        """Raises `OpenFgaRefused`."""
-        reply = self._reply(method, path, body)
-        if reply.status in _NOT_ACCEPTED and self._credential.forget():
-            reply = self._reply(method, path, body)
-        if reply.status in _OK and reply.document is not None:
+    def _request(self, method: str, path: str, body: Mapping[str, Any] | None) -> OpenFgaResponse:
+        """Send a request, again with a renewed credential if it is not accepted. Raises `OpenFgaRequestRejected`."""
+        reply = self._guarded_send(method, path, body)
+        if reply.status in _UNAUTHORIZED and self._credential.renew():
+            reply = self._guarded_send(method, path, body)
+        if reply.status in _SUCCESS and reply.document is not None:
             return reply
         code, text = (str((reply.document or {}).get(each, ""))[:300] for each in ("code", "message"))
-        raise OpenFgaRefused(reply.status, code, text, is_in_doubt=reply.was_resent)
+        raise OpenFgaRequestRejected(reply.status, code, text, is_in_doubt=reply.was_resent)
 
-    def _reply(self, method: str, path: str, body: Mapping[str, Any] | None) -> Reply:
+    def _guarded_send(self, method: str, path: str, body: Mapping[str, Any] | None) -> OpenFgaResponse:
         self._breaker.enter()
         try:
             headers = {"Content-Type": "application/json", **self._credential.headers()}
             sent = None if body is None else write_json(body)
-            reply = self._sent(method, path, sent, headers)
+            reply = self._send(method, path, sent, headers)
             _require_usable(reply)
         except OpenFgaUnavailable as failure:
             self._breaker.failed(failure.reason)
@@ -222,66 +229,71 @@ class OpenFgaStore:
         self._breaker.succeeded()
         return reply
 
-    def _sent(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Reply:
-        """As long as nothing has ever answered HTTP here, it may be the gRPC interface that was configured: then the
-        HTTP interface beside it is asked instead."""
+    def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> OpenFgaResponse:
+        """Send a request, and find the HTTP interface if the configured address never responded in HTTP.
+
+        The address may be that of the gRPC interface; the HTTP interface of the same host is used then.
+        """
         address = self._address
         try:
             reply = self._connection.request(method, address + path, body=body, headers=headers)
-        except NoHttpAnswer:
+        except NoHttpResponse:
             if address == self._address:
                 self._find_http_interface(address)
             if address == self._address:
                 raise
             reply = self._connection.request(method, self._address + path, body=body, headers=headers)
-        self._has_answered = True
+        self._has_responded = True
         return reply
 
     def _find_http_interface(self, address: str) -> None:
         """Raises `OpenFgaEndpointIsGrpc`."""
-        found = None if self._has_answered else find_http_interface(address, self._connection, self._limits)
+        found = None if self._has_responded else find_http_interface(address, self._connection, self._limits)
         if found is not None:
-            logger.warning("LAKEKEEPER__OPENFGA__ENDPOINT is a gRPC interface; HTTP is spoken with %s instead", found)
+            logger.warning(
+                "LAKEKEEPER__OPENFGA__ENDPOINT is a gRPC interface; the HTTP interface %s is used instead", found
+            )
             self._address = found
 
 
 def openfga_store() -> OpenFgaStore:
-    """Of this deployment. To be called only when `LAKEKEEPER__OPENFGA__ENDPOINT` is set."""
-    return _openfga_store(Access.of_settings(), os.getpid())
+    """Return the store of this deployment. Requires that `LAKEKEEPER__OPENFGA__ENDPOINT` is set."""
+    return _openfga_store(OpenFgaAccess.of_settings(), os.getpid())
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """Where OpenFGA is, and how this server signs in there."""
+class OpenFgaAccess:
+    """The address of OpenFGA, and the credentials of this server there."""
 
     address: str
     store: str
     model: str
-    limits: Limits
+    limits: ConnectionLimits
     api_key: Any
-    client: Client | None
+    client: OAuthClient | None
 
     @classmethod
-    def of_settings(cls) -> Access:
+    def of_settings(cls) -> OpenFgaAccess:
         own, limits = settings.ICEKEEPER.openfga, settings.ICEKEEPER.openfga_connection
         client = None
         if own.client_id is not None and own.client_secret is not None:
-            client = Client(str(own.token_endpoint), own.client_id, own.client_secret.get_secret_value(), own.scope)
+            secret = own.client_secret.get_secret_value()
+            client = OAuthClient(str(own.token_endpoint), own.client_id, secret, own.scope)
         return cls(
             address=str(own.endpoint).rstrip("/"),
             store=own.store_name,
             model=f"{own.authorization_model_prefix}-{own.authorization_model_version or VERSION}",
-            limits=Limits(limits.connect_timeout, limits.request_timeout, limits.ca_bundle),
+            limits=ConnectionLimits(limits.connect_timeout, limits.request_timeout, limits.ca_bundle),
             api_key=own.api_key,
             client=client,
         )
 
 
 @lru_cache(maxsize=4)
-def _openfga_store(access: Access, process: int) -> OpenFgaStore:
-    """`process`: connections and locks are not to be shared by a fork."""
-    connection = Connection(access.limits)
-    credential: Credential
+def _openfga_store(access: OpenFgaAccess, process: int) -> OpenFgaStore:
+    """Return the store of one process: connections and locks must not be shared across a fork."""
+    connection = OpenFgaConnection(access.limits)
+    credential: OpenFgaCredential
     if access.client is not None:
         credential = ClientCredentials(access.client, connection)
     else:
@@ -289,37 +301,42 @@ def _openfga_store(access: Access, process: int) -> OpenFgaStore:
     return OpenFgaStore(access, connection, credential)
 
 
-def _placed(place: Place, what: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    named = dict(body) if what == "read" else {**body, "authorization_model_id": place.model_id}
-    return f"/stores/{place.store_id}/{what}", named
+def _request_target(target: StoreAndModel, what: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    named = dict(body) if what == "read" else {**body, "authorization_model_id": target.model_id}
+    return f"/stores/{target.store_id}/{what}", named
 
 
-def _told(key: TupleKey) -> dict[str, Any]:
+def _contextual_tuples(check: TupleCheck) -> dict[str, Any]:
+    keys = [_contextual_tuple(key) for key in check.contextual_tuples]
+    return {"contextual_tuples": {"tuple_keys": keys}} if keys else {}
+
+
+def _contextual_tuple(key: TupleKey) -> dict[str, Any]:
     return as_tuple(key) if key.relation in {UP, DOWN} else holding_now(key)
 
 
-def _allowed(found: Any) -> bool:
+def _read_decision(found: Any) -> bool:
     allowed = found.get("allowed") if isinstance(found, dict) else None
     if isinstance(allowed, bool):
         return allowed
     error = found.get("error") if isinstance(found, dict) else None
-    said = error.get("message", "") if isinstance(error, dict) else "nothing"
-    raise OpenFgaUnavailable(f"it did not answer a question: {str(said)[:200]}")
+    reason = error.get("message", "") if isinstance(error, dict) else "no message"
+    raise OpenFgaUnavailable(f"it returned no decision for a check: {str(reason)[:200]}")
 
 
-def _stored(key: Mapping[str, Any]) -> StoredTuple:
+def _stored_tuple(key: Mapping[str, Any]) -> StoredTuple:
     condition = key.get("condition") or {}
     expires_at = condition.get("context", {}).get(EXPIRES_AT) if condition else None
     return StoredTuple(TupleKey(str(key["object"]), str(key["relation"]), str(key["user"])), expires_at)
 
 
-def _require_usable(reply: Reply) -> None:
-    """Raises `OpenFgaUnavailable` for what is neither an answer nor a refusal."""
+def _require_usable(reply: OpenFgaResponse) -> None:
+    """Raises `OpenFgaUnavailable` for a response that is neither a result nor an error of OpenFGA's API."""
     if reply.document is None:
         raise OpenFgaUnavailable(
-            f"it answered {reply.status} without JSON: is LAKEKEEPER__OPENFGA__ENDPOINT its HTTP interface?",
+            f"it responded {reply.status} without JSON: is LAKEKEEPER__OPENFGA__ENDPOINT its HTTP interface?",
             is_in_doubt=True,
         )
-    if reply.status >= _FAILED or reply.status == _OVERLOADED:
+    if reply.status >= _SERVER_ERROR or reply.status == _OVERLOADED:
         code = str(reply.document.get("code", ""))[:100]
-        raise OpenFgaUnavailable(f"it answered {reply.status} {code}", is_in_doubt=True)
+        raise OpenFgaUnavailable(f"it responded {reply.status} {code}", is_in_doubt=True)

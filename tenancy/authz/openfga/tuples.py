@@ -33,7 +33,7 @@ HASHED: Final = "user:sha256="
 """How subjects begin that stand for users whose ids are too long."""
 
 
-LONGEST_SUBJECT: Final = 512
+MAX_SUBJECT_LENGTH: Final = 512
 """Bytes that OpenFGA takes."""
 
 
@@ -54,7 +54,7 @@ class Condition(NamedTuple):
 def user_subject(user_id: str) -> str:
     """Nothing that it encodes has a `=`, which marks subjects that are no users of ours."""
     subject = f"user:{quote(user_id, safe='')}"
-    if len(subject) <= LONGEST_SUBJECT:
+    if len(subject) <= MAX_SUBJECT_LENGTH:
         return subject
     return f"{HASHED}{sha256(user_id.encode()).hexdigest()}"
 

@@ -9,7 +9,7 @@ import pytest
 
 from tenancy.authz.model import VERSION, MalformedModel, read_model
 from tenancy.authz.openfga.authorization_model import authorization_model, unfolded, unfolded_model
-from tenancy.authz.openfga.backend import asked_relation, links_down, looks_below, types_below_parent
+from tenancy.authz.openfga.backend import links_down, looks_below, types_below_parent, underlying_relation
 from tenancy.authz.openfga.tuples import TupleKey, members_subject, role_of, user_of, user_subject
 
 WRITTEN = {"1": "576c664b87a9b824"}
@@ -78,9 +78,9 @@ def test_what_is_visible_below_for_another_reason_is_refused() -> None:
 
 def test_actions_are_asked_by_what_they_are() -> None:
     actions = ("drop", "commit", "write_data", "rename", "set_protection")
-    assert {asked_relation("table", each) for each in actions} == {"holds_modify"}
-    assert asked_relation("table", "can_fly") is None
-    assert asked_relation("user", "read") is None
+    assert {underlying_relation("table", each) for each in actions} == {"holds_modify"}
+    assert underlying_relation("table", "can_fly") is None
+    assert underlying_relation("user", "read") is None
     assert [looks_below("table", "holds_describe"), looks_below("namespace", "holds_describe")] == [False, False]
     assert [looks_below(each, "can_get_metadata") for each in ("project", "warehouse", "namespace")] == [True] * 3
     assert types_below_parent() == ("role", "tag")

@@ -9,7 +9,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenancy.authz.builtin.role_paths import NEVER, Edge, Entry, Membership, RoleGraph, Way, earliest
+from tenancy.authz.builtin.role_paths import NEVER, Edge, Entry, Membership, RoleGraph, RolePath, earliest_expiry
 
 ROLES = [UUID(int=number) for number in range(6)]
 FAR = datetime(2101, 1, 1, tzinfo=UTC)
@@ -38,7 +38,7 @@ def all_ways(first: Sequence[Membership], graph: Sequence[Edge]) -> Iterator[tup
 
 
 def end(way: Sequence[Membership]) -> datetime:
-    return earliest(*(each.expires_at for each in way)) or NEVER
+    return earliest_expiry(*(each.expires_at for each in way)) or NEVER
 
 
 @given(first=st.lists(memberships, max_size=4), graph=edges)
@@ -46,13 +46,13 @@ def test_of_all_ways(first: list[Membership], graph: list[Edge]) -> None:
     into: dict[UUID, list[tuple[Membership, ...]]] = {}
     for way in all_ways(first, graph):
         into.setdefault(way[-1].role_id, []).append(way)
-    shortest = RoleGraph(graph).shortest_ways(first)
-    lasting = RoleGraph(graph).longest_lasting_ways(first)
+    shortest = RoleGraph(graph).shortest_paths(first)
+    lasting = RoleGraph(graph).longest_lasting_paths(first)
     assert shortest.keys() == lasting.keys() == into.keys()
     for role_id, ways in into.items():
         for told in (shortest[role_id], lasting[role_id]):
             assert told.memberships in ways
-            assert told.expires_at == earliest(*(each.expires_at for each in told.memberships))
+            assert told.expires_at == earliest_expiry(*(each.expires_at for each in told.memberships))
         length = min(map(len, ways))
         assert len(shortest[role_id].memberships) == length
         assert end(shortest[role_id].memberships) == max(end(way) for way in ways if len(way) == length)
@@ -63,7 +63,7 @@ def test_of_all_ways(first: list[Membership], graph: list[Edge]) -> None:
 def test_the_order_in_which_it_is_read_does_not_matter(first: list[Membership], graph: list[Edge]) -> None:
     by_place = {(each.inner, each.membership.role_id, each.membership.entry): each for each in graph}
     unique = list(by_place.values())
-    for way in ("shortest_ways", "longest_lasting_ways"):
+    for way in ("shortest_paths", "longest_lasting_paths"):
         found = getattr(RoleGraph(unique), way)(first)
         assert getattr(RoleGraph(unique[::-1]), way)(first[::-1]) == found
 
@@ -76,8 +76,8 @@ def test_the_two_differ() -> None:
         [Edge(inner, Membership(middle, Entry.OWNER)), Edge(middle, Membership(outer, Entry.MEMBER, late))]
     )
     first = [direct, Membership(inner, Entry.TOKEN)]
-    assert graph.shortest_ways(first)[outer] == Way((direct,), soon)
-    told = graph.longest_lasting_ways(first)[outer]
+    assert graph.shortest_paths(first)[outer] == RolePath((direct,), soon)
+    told = graph.longest_lasting_paths(first)[outer]
     assert (told.through, told.expires_at) == ((inner, middle, outer), late)
     assert [each.entry for each in told.memberships] == [Entry.TOKEN, Entry.OWNER, Entry.MEMBER]
     assert graph.inner_roles == {inner, middle}
