@@ -27,7 +27,7 @@ M = TypeVar("M", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class HeldGrant:
-    """A privilege that somebody has on an object, until `expires_at` if that is set."""
+    """A privilege of a grantee on an object, until `expires_at` if that is set."""
 
     privilege: str
     grantee: Grantee
@@ -37,7 +37,7 @@ class HeldGrant:
 
 @dataclass(frozen=True, slots=True)
 class GrantFilter:
-    """What a listing is narrowed to; None narrows nothing."""
+    """Filter of a listing; None does not restrict it."""
 
     privileges: Collection[str] | None = None
     grantee: Grantee | None = None
@@ -46,31 +46,31 @@ class GrantFilter:
 def list_grants_for(
     *, actor: Actor, ref: ObjectRef, missing: CatalogError, wanted: GrantFilter, page: Page
 ) -> tuple[list[HeldGrant], str | None]:
-    """`list_grants_on` for who may read what is granted on the object.
+    """Return `list_grants_on` to callers who may read the grants on the object.
 
-    Raises `missing` for who does not see the object either, and the type's own refusal (403) for who does.
+    Raises `missing` if the object is hidden from the caller, else the type's own error (403).
     """
     require_permission(actor, reads_grants(ref), *ref, missing=missing)
     return list_grants_on(ref=ref, wanted=wanted, page=page)
 
 
 def list_grants_on(*, ref: ObjectRef, wanted: GrantFilter, page: Page) -> tuple[list[HeldGrant], str | None]:
-    """What is granted on an object and has not ended, in the order in which it was granted, and the next page's token.
+    """Return the unexpired grants on an object in order of creation, and the next page token.
 
-    Who is in a role has `assignee` on it. Nobody is asked whether the caller may know: that comes before. Read where it
-    is written, as who has just granted something looks for it here. One statement, two for a role.
+    Members of a role have `assignee` on it. Checks no permission. Reads the primary database, so that a grant is listed
+    as soon as it is written. One statement, two for a role.
     """
     at, after = now(), page.after_id()
     found: list[tuple[UUID, HeldGrant]] = []
     if wanted.privileges is None or set(wanted.privileges) - {ASSIGNEE}:
-        rows = _behind(Grant.objects.filter(securable_id=securable_id(*ref)), after, at)
+        rows = _after(Grant.objects.filter(securable_id=securable_id(*ref)), after, at)
         if wanted.privileges is not None:
             rows = rows.filter(privilege__in=wanted.privileges)
         if wanted.grantee is not None:
             rows = rows.filter(_is_to(wanted.grantee, "role_id"))
         found = [(row.pk, _held(row.privilege, row.role_id, row)) for row in rows[: page.sql_limit]]
     if ref.type is Securable.Type.ROLE and (wanted.privileges is None or ASSIGNEE in wanted.privileges):
-        members = _behind(RoleMember.objects.filter(role_id=str(ref.id)), after, at)
+        members = _after(RoleMember.objects.filter(role_id=str(ref.id)), after, at)
         if wanted.grantee is not None:
             members = members.filter(_is_to(wanted.grantee, "member_role_id"))
         joined = [(row.pk, _held(ASSIGNEE, row.member_role_id, row)) for row in members[: page.sql_limit]]
@@ -78,7 +78,7 @@ def list_grants_on(*, ref: ObjectRef, wanted: GrantFilter, page: Page) -> tuple[
     return build_page(found, page)
 
 
-def _behind(rows: QuerySet[M], after: UUID, at: datetime) -> QuerySet[M]:
+def _after(rows: QuerySet[M], after: UUID, at: datetime) -> QuerySet[M]:
     return rows.filter(is_unexpired(at), pk__gt=after).order_by("pk")
 
 

@@ -39,9 +39,9 @@ def named_project_id(meta: Mapping[str, Any]) -> str | None:
 
 
 def require_project_id(text: str) -> str:
-    """Raises `MalformedProjectId` (400) for what cannot be one."""
+    """Return a valid project id. Raises `MalformedProjectId` (400)."""
     if not is_project_id(text):
-        raise MalformedProjectId("A project id is made of letters, digits, _ and -, at most 128")
+        raise MalformedProjectId("A project id must consist of letters, digits, _ and -, at most 128")
     return text
 
 

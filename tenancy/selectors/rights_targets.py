@@ -20,7 +20,7 @@ from tenancy.selectors.tag_definitions import tag_id_not_found
 
 @dataclass(frozen=True, slots=True)
 class RightsTarget:
-    """An object, and what is answered to who may not know that there is one."""
+    """An object, and the error for callers from whom it is hidden."""
 
     ref: ObjectRef
     missing: CatalogError

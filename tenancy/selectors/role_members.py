@@ -1,8 +1,7 @@
-"""Who is in a role, and which roles somebody is in: directly by their rows, transitively by one recursive statement.
+"""Listings of the members of a role and of the roles of a user or role, direct and transitive.
 
-Owners of a role are in it, too. What has ended does not count.
-
-A recursion ends whatever is stored: what was seen is not followed again, so a cycle costs nothing.
+Owners of a role are members of it. Expired memberships and grants do not count. A transitive listing is one recursive
+statement, which follows each role once and so ends also on a cycle.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ MemberKind = Literal["user", "role"]
 _LASTS = "(m.expires_at IS NULL OR m.expires_at > %s)"
 _OWNER_LASTS = "(o.expires_at IS NULL OR o.expires_at > %s)"
 
-# Who owns a role is in it. Who is a member, too, is listed as a member.
+# Owners that are also members are listed as members.
 _ONLY_OWNS = f"""NOT EXISTS (SELECT 1 FROM tenancy_rolemember m
                        WHERE m.role_id = o.owned_role_id AND m.user_id = o.user_id AND {_LASTS})
    AND NOT EXISTS (SELECT 1 FROM tenancy_rolemember m
@@ -46,8 +45,8 @@ _INSIDE = f"""(
      WHERE o.owned_role_id IS NOT NULL AND o.role_id IS NOT NULL AND {_OWNER_LASTS}
 )"""  # noqa: S608
 
-# What a membership hangs on is part of the order and of both bounds, so that the planner reads the index of just that
-# order. Of `role_id = ... ORDER BY id` it may make a walk through the memberships of all roles by primary key.
+# `role_id` is part of the order and of both bounds, so that the planner uses the index in that order. For
+# `role_id = ... ORDER BY id` it may scan the memberships of all roles by primary key.
 _MEMBERS = f"""
 SELECT e.id, e.entry, CASE WHEN e.user_id IS NULL THEN 'role' ELSE 'user' END, e.member_role_id, e.user_id,
        COALESCE(u.name, r.name), r.provider_id, r.source_id, u.email, u.user_type, u.origin, e.expires_at
@@ -205,7 +204,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class HeldRole:
-    """A role that somebody is in; `entry` is `owner` where ownership alone brings them in."""
+    """A role of a user or role; `entry` is `owner` for a member by ownership only."""
 
     id: UUID
     ident: str
@@ -216,7 +215,7 @@ class HeldRole:
 def list_members_for(
     *, actor: Actor, project: Project, role_id: UUID, kind: MemberKind | None, page: Page
 ) -> tuple[list[Member], str | None]:
-    """The direct members of a role, of one kind or of both, in the order in which they joined."""
+    """Return the direct members of a role, of one kind or both, in the order in which they joined."""
     get_role_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
     at, after, limit = now(), page.after_id(), page.sql_limit
     params = [role_id, after, role_id, at, limit, role_id, after, *[at] * 3, limit, limit]
@@ -227,7 +226,7 @@ def list_members_for(
 def list_transitive_members_for(
     *, actor: Actor, project: Project, role_id: UUID, kind: MemberKind | None, page: Page
 ) -> tuple[list[Member], str | None]:
-    """Everybody who is in a role, directly or through other roles, and those roles: first the roles, then the users."""
+    """Return all members of a role, direct or through other roles: first roles, then users."""
     require_permission(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
     _require_role(project, role_id)
     after_role, after_user = _behind(page)

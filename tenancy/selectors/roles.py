@@ -65,15 +65,15 @@ def require_visible_roles(
 ) -> None:
     """Require that `actor` may list the roles of the project, or manages each of these.
 
-    So nobody nests roles that are hidden from them. Raises `missing` of the first hidden role. Asks the authorizer
-    once, and a second time for who may not list roles.
+    This prevents nesting of roles that are hidden from the actor. Raises `missing` of the first hidden role. One
+    request to the authorizer, a second one for actors who may not list roles.
     """
     if not role_ids:
         return
-    stamp = permission_epoch.current()
+    epoch = permission_epoch.current()
     listing: PermissionCheck = (Can.LIST_ROLES, ObjectRef(Securable.Type.PROJECT, project_id))
     if check_permissions(actor, [listing])[0]:
-        recheck_before_write(actor, [listing], stamp)
+        recheck_before_write(actor, [listing], epoch)
         return
     managing: list[PermissionCheck] = [
         (Can.MANAGE_ROLE_ASSIGNMENTS, ObjectRef(Securable.Type.ROLE, role_id)) for role_id in role_ids
@@ -81,11 +81,11 @@ def require_visible_roles(
     for role_id, is_managed in zip(role_ids, check_permissions(actor, managing), strict=True):
         if not is_managed:
             raise deny_as_missing(actor, Can.READ, ObjectRef(Securable.Type.ROLE, role_id), missing(role_id))
-    recheck_before_write(actor, managing, stamp)
+    recheck_before_write(actor, managing, epoch)
 
 
 def get_role_of_any_project_for(*, actor: Actor, role_id: UUID) -> Role:
-    """What whoever meets a role's id may know about it. Raises `RoleIdNotFound` (404)."""
+    """Return a role of any project, by its id. Raises `RoleIdNotFound` (404)."""
     role = Role.objects.filter(pk=role_id).first()
     if role is None:
         raise role_id_not_found(role_id)
@@ -94,7 +94,7 @@ def get_role_of_any_project_for(*, actor: Actor, role_id: UUID) -> Role:
 
 
 def list_roles_for(*, actor: Actor, project: Project, wanted: RoleFilter, page: Page) -> tuple[list[Role], str | None]:
-    """The roles of a project in order of creation, and the next page's token."""
+    """Return the roles of a project in order of creation, and the next page token."""
     require_permission(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
     rows = Role.objects.in_project(project).filter(pk__gt=page.after_id())
     if wanted.ids is not None:
@@ -110,7 +110,7 @@ def list_roles_for(*, actor: Actor, project: Project, wanted: RoleFilter, page: 
 def search_roles_for(
     *, actor: Actor, project: Project, typed: str, provider_ids: Sequence[str] | None, page: Page
 ) -> tuple[list[Role], str | None]:
-    """The roles of a project whose name matches what somebody typed, best first, and the next page's token."""
+    """Return the roles of a project whose name matches a search text, best first, and the next page token."""
     require_permission(actor, Can.SEARCH_ROLES, Securable.Type.PROJECT, project.pk)
     rows = Role.objects.in_project(project)
     if provider_ids is not None:

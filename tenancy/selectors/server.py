@@ -9,26 +9,26 @@ logger = logging.getLogger("icekeeper.server")
 
 
 class TermsNotOnRecord(CatalogError):
-    """A deployment whose terms of use nobody has accepted: its row was made by hand, or came from elsewhere."""
+    """The deployment is bootstrapped without accepted terms of use: its row was created by hand or copied."""
 
 
 def get_server() -> Server:
-    """The one row about this deployment."""
+    """Return the single row of this deployment."""
     return Server.objects.get()
 
 
 def require_terms_accepted() -> None:
-    """Asked before the server begins (`STARTUP_CHECKS`); raises `TermsNotOnRecord`.
+    """Check at startup (`STARTUP_CHECKS`) that the terms of use are accepted. Raises `TermsNotOnRecord`.
 
-    A server that is not bootstrapped yet begins with a warning, so that it can be.
+    A server that is not bootstrapped yet starts with a warning.
     """
     server = get_server()
     if server.bootstrapped_at is None:
         logger.warning(
-            "the catalog is not bootstrapped: whoever calls POST /management/v1/bootstrap first becomes administrator"
+            "the catalog is not bootstrapped: the first caller of POST /management/v1/bootstrap becomes administrator"
         )
     elif server.terms_accepted_at is None:
         raise TermsNotOnRecord(
-            "The catalog is bootstrapped, but nobody has accepted the terms of use. "
+            "The catalog is bootstrapped, but the terms of use are not accepted. "
             "Run: manage.py reopen_bootstrap --yes, then manage.py bootstrap"
         )

@@ -60,10 +60,10 @@ def get_tag_definition_named_for(*, actor: Actor, action: Can, project: Project,
 def list_tag_definitions_for(
     *, actor: Actor, project: Project, name: str | None, page: Page
 ) -> tuple[list[TagDefinition], str | None]:
-    """The definitions of a project in order of creation, without their allowed values, and the next page's token.
+    """Return the definitions of a project in order of creation, without allowed values, and the next page token.
 
-    With `name` the one that has it, or none. Who may not list tags sees those alone that they may read for another
-    reason, as they may apply them; whoever sees none at all is refused.
+    With `name` only the definition of that name. Callers who may not list tags get only the definitions that they may
+    read or apply, and an error if there are none.
     """
     sees_everything = is_allowed(actor, Can.LIST_TAGS, Securable.Type.PROJECT, project.pk)
     after = page.after_id()
@@ -99,8 +99,8 @@ def _named(project: Project, name: str) -> TagDefinition | None:
 
 
 def _readable(actor: Actor, definitions: list[TagDefinition]) -> Iterator[TagDefinition]:
-    answers = are_allowed(actor, Can.READ, [ObjectRef(Securable.Type.TAG, each.pk) for each in definitions])
-    yield from (each for each, answer in zip(definitions, answers, strict=True) if answer)
+    readable = are_allowed(actor, Can.READ, [ObjectRef(Securable.Type.TAG, each.pk) for each in definitions])
+    yield from (each for each, is_readable in zip(definitions, readable, strict=True) if is_readable)
 
 
 def _batches(project: Project, after: UUID, size: int) -> Iterator[list[TagDefinition]]:

@@ -1,4 +1,4 @@
-"""Reads of users. Everybody may do everything with their own row; about others the authorizer is asked."""
+"""Authorized reads of users. Every action is allowed on one's own row; others need permissions on the server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RIGHTS_ON_SERVER = {
     Can.DELETE: Can.DELETE_USERS,
     Can.READ_ROLE_ASSIGNMENTS: Can.LIST_USERS,
 }
-"""What it takes to do something with somebody else."""
+"""Permission on the server that an action on another user requires."""
 
 
 class UserNotFound(NotFound):
@@ -43,57 +43,57 @@ def user_not_found(user_id: str) -> UserNotFound:
 
 
 def users() -> QuerySet[User]:
-    """Those who were not deleted."""
+    """Return the users that are not deleted."""
     return User.objects.existing()
 
 
 def require_for_user(actor: Actor, action: Can, user_id: str) -> None:
-    """Raises `Forbidden` (403), whether the user exists or not."""
-    stamp, question = permission_epoch.current(), _question(actor, action, user_id)
-    if question is None:
+    """Require an action on a user. Raises `Forbidden` (403), whether the user exists or not."""
+    epoch, required = permission_epoch.current(), _required_check(actor, action, user_id)
+    if required is None:
         return
-    if not check_permissions(actor, [question])[0]:
+    if not check_permissions(actor, [required])[0]:
         raise action_forbidden(actor, action, ObjectRef(Securable.Type.USER, user_id))
-    recheck_before_write(actor, [question], stamp)
+    recheck_before_write(actor, [required], epoch)
 
 
 def may_for_user(actor: Actor, action: Can, user_id: str) -> bool:
-    """Whether `actor` may do `action` with a user: anything with themselves, with others what the server's rights say.
+    """Check whether `actor` may do `action` on a user: everything on themselves, else by permissions on the server.
 
-    Who is named somewhere is no secret: everybody who is known may read who a user is.
+    Reading another user needs no permission.
     """
-    question = _question(actor, action, user_id)
-    return question is None or check_permissions(actor, [question])[0]
+    required = _required_check(actor, action, user_id)
+    return required is None or check_permissions(actor, [required])[0]
 
 
-def _question(actor: Actor, action: Can, user_id: str) -> PermissionCheck | None:
-    """What the answer hangs on, None where everybody may."""
-    if actor.user_id == user_id:  # whatever role is assumed, it is still the same person
+def _required_check(actor: Actor, action: Can, user_id: str) -> PermissionCheck | None:
+    """Return the check that an action on a user requires, None if the action is always allowed."""
+    if actor.user_id == user_id:  # also with an assumed role
         return None
     on_server = _RIGHTS_ON_SERVER.get(action)
     return None if on_server is None else (on_server, ObjectRef(Securable.Type.SERVER, get_server().server_id))
 
 
 def blocked_among(user_ids: Collection[str]) -> set[str]:
-    """Those who are locked out; no statement for nobody."""
+    """Return the blocked ones of these users. No statement for an empty collection."""
     if not user_ids:
         return set()
     return set(users().filter(pk__in=user_ids, is_active=False).values_list("pk", flat=True))
 
 
 def unseen_among(user_ids: Collection[str]) -> set[str]:
-    """Those who never called; no statement for nobody."""
+    """Return those of these users who never called. No statement for an empty collection."""
     return set(users().filter(pk__in=user_ids, name="").values_list("pk", flat=True)) if user_ids else set()
 
 
 def allowed_for_user(actor: Actor, actions: Sequence[Can], user_id: str) -> list[Can]:
-    """Those of `actions` that `actor` may do with a user: `may_for_user` for each, asked at once."""
+    """Return those of `actions` that `actor` may do on a user, as `may_for_user` for each, in one check."""
     if actor.user_id == user_id:
         return [] if actor.is_blocked else list(actions)
     on_server = list(dict.fromkeys(_RIGHTS_ON_SERVER[action] for action in actions if action in _RIGHTS_ON_SERVER))
     server = ObjectRef(Securable.Type.SERVER, get_server().server_id)
-    answers = dict(zip(on_server, check_permissions(actor, [(each, server) for each in on_server]), strict=True))
-    return [action for action in actions if action not in _RIGHTS_ON_SERVER or answers[_RIGHTS_ON_SERVER[action]]]
+    results = dict(zip(on_server, check_permissions(actor, [(each, server) for each in on_server]), strict=True))
+    return [action for action in actions if action not in _RIGHTS_ON_SERVER or results[_RIGHTS_ON_SERVER[action]]]
 
 
 def get_user_for(*, actor: Actor, action: Can, user_id: str) -> User:
@@ -106,9 +106,9 @@ def get_user_for(*, actor: Actor, action: Can, user_id: str) -> User:
 
 
 def get_own_user(*, actor: Actor) -> User:
-    """The user who calls. Raises `GetMyUserWithoutToken` (401) for nobody, `UserNotFound` (404) unless registered."""
+    """Return the calling user. Raises `GetMyUserWithoutToken` (401), `UserNotFound` (404) unless registered."""
     if actor.user_id is None:
-        raise GetMyUserWithoutToken("Nobody is known who asks: send a token, if this server takes any")
+        raise GetMyUserWithoutToken("The caller is anonymous: send a token, if this server accepts any")
     user = get_user_for(actor=actor, action=Can.READ, user_id=actor.user_id)
     if not user.has_called:
         raise user_not_found(user.pk)
@@ -116,7 +116,7 @@ def get_own_user(*, actor: Actor) -> User:
 
 
 def list_users_for(*, actor: Actor, name: str | None, page: Page) -> tuple[list[User], str | None]:
-    """Those whose name holds `name`, whatever its case, in the order of their ids, and the next page's token."""
+    """Return users whose name contains `name`, ignoring case, in the order of ids, and the next page token."""
     require_permission(actor, Can.LIST_USERS, Securable.Type.SERVER, get_server().server_id)
     rows = users().filter(pk__gt=page.after_key())
     if name:
@@ -126,10 +126,10 @@ def list_users_for(*, actor: Actor, name: str | None, page: Page) -> tuple[list[
 
 
 def search_users(*, actor: Actor, typed: str, user_type: str | None, page: Page) -> tuple[list[User], str | None]:
-    """Those whose name, mail or id matches what somebody typed, best first, and the next page's token.
+    """Return users whose name, email or id matches a search text, best first, and the next page token.
 
-    Whoever may call at all may look for whom to share with, but not read the whole list: without the right to list
-    users nothing typed finds nobody, and there are `DEFAULT_HITS` at most. Raises `Forbidden` (403) for further pages.
+    Every caller may search for users to share with. Without the permission to list users, an empty search text finds no
+    user, and there is one page of at most `DEFAULT_HITS`. Raises `Forbidden` (403) for further pages.
     """
     server_id = get_server().server_id
     if page.token:

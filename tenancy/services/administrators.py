@@ -1,4 +1,4 @@
-"""That projects and the server never lose their last administrator."""
+"""Protection of the last administrator of projects and of the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenancy.refs import ObjectRef
 
 _PRIVILEGES: Final = sorted({each for names in ADMINISTRATORS.values() for each in names})
 
-# Owners of a role are in it. What ends keeps nobody an administrator, nor does a role that nobody is in.
+# Owners of a role are members. Grants with an expiry and roles without members do not count.
 _ADMINISTRATED: Final = """
 WITH RECURSIVE holder(securable_id, role_id) AS (
     SELECT securable_id, role_id FROM tenancy_grant
@@ -43,7 +43,7 @@ SELECT holder.securable_id
  WHERE o.expires_at IS NULL AND u.deleted_at IS NULL AND u.is_active
 """
 
-# The roles that somebody has, and those that these are in or own.
+# The roles of a user, and the roles that these are members or owners of.
 _HELD: Final = """
 WITH RECURSIVE held(role_id) AS (
     SELECT id FROM tenancy_role WHERE id = ANY(%s)
@@ -73,17 +73,17 @@ SELECT id, project_id FROM tenancy_role
 
 
 class LastAdministrator(Conflict):
-    """Somebody else must be one first."""
+    """The change would remove the last administrator."""
 
     wire_type = "LastAdministrator"
 
 
 @contextmanager
-def keeping_administrators(securable_ids: Sequence[str], *, going: str | None = None) -> Iterator[None]:
-    """Around a change of who administrates these projects or the server, in the caller's transaction.
+def keeping_administrators(securable_ids: Sequence[str], *, deleted: str | None = None) -> Iterator[None]:
+    """Guard a change of administrators of these projects or the server, in the caller's transaction.
 
-    Their securables are locked. Raises `LastAdministrator` (409) when one that had an administrator has none any more,
-    but for `going`, which is itself deleted.
+    Locks their securables. Raises `LastAdministrator` (409) if the change removes the last administrator of one of
+    them, except of `deleted`, which is itself deleted.
     """
     administrated = [each for each in securable_ids if each.partition(":")[0] in ADMINISTRATORS]
     if not administrated:
@@ -93,21 +93,21 @@ def keeping_administrators(securable_ids: Sequence[str], *, going: str | None = 
     ids = list(rows.values_list("pk", flat=True))
     before = administrated_among(ids)
     yield
-    orphaned = sorted(before - administrated_among(ids) - {going})
+    orphaned = sorted(before - administrated_among(ids) - {deleted})
     if orphaned:
-        raise LastAdministrator(f"Nobody would administrate {orphaned[0]} any more: appoint somebody else first")
+        raise LastAdministrator(f"{orphaned[0]} would lose its last administrator: appoint another one first")
 
 
 def administrated_by(*, user_id: str | None = None, role_ids: Sequence[UUID] = ()) -> list[str]:
-    """The projects and the server, by securable id, that a user or roles administrate, directly or through roles."""
+    """Return the securable ids of the projects and server that a user or roles administrate, also through roles."""
     return list(dict.fromkeys(own_id for own_id, _ in _administering(user_id, role_ids)))
 
 
 def administering_privileges(
     *, user_id: str | None = None, role_ids: Sequence[UUID] = ()
 ) -> list[tuple[str, ObjectRef]]:
-    """What makes a user, or those in roles, administrators: privileges, and on what, their own and those of roles that
-    they are in."""
+    """Return the privileges, with their objects, with which a user or the members of roles are administrators; also
+    those through other roles."""
     found = ((privilege, own_id.partition(":")) for own_id, privilege in _administering(user_id, role_ids))
     return [(privilege, ObjectRef(Securable.Type(on_type), object_id)) for privilege, (on_type, _, object_id) in found]
 
@@ -115,11 +115,10 @@ def administering_privileges(
 def lock_roles(
     *, role_ids: Sequence[UUID] = (), within: Sequence[UUID] = (), user_id: str | None = None
 ) -> dict[UUID, str]:
-    """Lock roles, and of those `within`, and of `user_id`, also all that they are in, by their ids; the project of each
-    that there is.
+    """Lock roles in the order of ids, for `within` and `user_id` with all roles that they are members of.
 
-    Nothing is granted to them from now on to the end of the caller's transaction. It holds the project's row already
-    where it names `within`, the user's where it names one, and no securable yet.
+    Returns the project of each existing role. The lock excludes grants to these roles until the end of the caller's
+    transaction, which must have locked the project's row for `within`, the user's row for `user_id`, and no securable.
     """
     rows = fetch_all("default", _LOCK_ROLES, [list(within), user_id, user_id, list(role_ids)])
     return {as_uuid(own_id): project_id for own_id, project_id in rows}
@@ -131,6 +130,6 @@ def _administering(user_id: str | None, role_ids: Sequence[UUID]) -> list[tuple[
 
 
 def administrated_among(ids: Sequence[str]) -> set[str]:
-    """Which of these projects, or the server, by securable id, somebody administrates."""
+    """Return the securable ids of these projects and server that have an administrator."""
     params: list[Any] = [list(ids), _PRIVILEGES]
     return {row[0] for row in fetch_all("default", _ADMINISTRATED, [*params, *params])}

@@ -1,4 +1,4 @@
-"""Whether the server may begin to serve with who decides about rights."""
+"""Startup check of the authorization backend."""
 
 from __future__ import annotations
 
@@ -28,31 +28,30 @@ ALLOW_ALL: Final = "allowall"
 OPENFGA: Final = "openfga"
 
 
-NOBODY: Final = ""
-"""It has not served yet: nobody relies on having all rights."""
+NOT_SERVED: Final = ""
+"""The server has not served yet: no client relies on unrestricted access."""
 
 
-OPEN_BEFORE: Final = frozenset({None, NOBODY, ALLOW_ALL})
-"""Values on record with which the server protected nothing yet."""
+OPEN_BEFORE: Final = frozenset({None, NOT_SERVED, ALLOW_ALL})
+"""Stored values of a server without access control."""
 
 
 class AuthorizationNotChosen(CatalogError):
-    """The message names what may be chosen."""
+    """The authorization backend must be configured; the message lists the choices."""
 
 
 def require_chosen_backend() -> None:
-    """Asked before the server begins (`STARTUP_CHECKS`); raises `AuthorizationNotChosen`.
+    """Check the authorization backend at startup (`STARTUP_CHECKS`). Raises `AuthorizationNotChosen`.
 
-    A server on which everybody might do everything goes on like that until somebody decides: who only upgrades locks
-    nobody out. Who decided when it last began to serve is on record, since before it was bootstrapped: that may be done
-    over the API, of a server that serves.
+    A server with unrestricted access keeps it until an operator configures a backend, so that an upgrade locks no user
+    out. The backend of the last start is stored, also before bootstrap, which may be a request to a running server.
     """
     own = settings.ICEKEEPER
     chosen = own.effective_authz_backend
     if chosen != ALLOW_ALL and not own.has_authentication:
         raise AuthorizationNotChosen(
-            f"LAKEKEEPER__AUTHZ_BACKEND={chosen} decides by who asks, and authentication is off: nobody could do "
-            "anything. Set LAKEKEEPER__OPENID_PROVIDER_URI (docs/authentication.md), or "
+            f"LAKEKEEPER__AUTHZ_BACKEND={chosen} authorizes by user, and authentication is off: every request would "
+            "be denied. Set LAKEKEEPER__OPENID_PROVIDER_URI (docs/authentication.md), or "
             "LAKEKEEPER__AUTHZ_BACKEND=allowall"
         )
     _require_authorizer(chosen)
@@ -60,29 +59,29 @@ def require_chosen_backend() -> None:
     is_bootstrapped = server.bootstrapped_at is not None
     decided_before = server.authz_backend
     if decided_before is None and not is_bootstrapped:
-        decided_before = NOBODY
+        decided_before = NOT_SERVED
     if is_bootstrapped and own.authz_backend is None and chosen != ALLOW_ALL and decided_before in {None, ALLOW_ALL}:
         raise AuthorizationNotChosen(
-            "On this server everybody who has a token may do everything, and nothing says whether that is to go on. "
-            "Set LAKEKEEPER__AUTHZ_BACKEND=allowall to go on like that; or appoint an administrator "
-            "(manage.py bootstrap --admin oidc~SUBJECT) and set LAKEKEEPER__AUTHZ_BACKEND=builtin, from when on "
-            "everybody needs grants (docs/authorization.md)"
+            "Every user with a token has unrestricted access to this server, and no setting confirms that. "
+            "Set LAKEKEEPER__AUTHZ_BACKEND=allowall to keep it; or appoint an administrator "
+            "(manage.py bootstrap --admin oidc~SUBJECT) and set LAKEKEEPER__AUTHZ_BACKEND=builtin, with which "
+            "all users need grants (docs/authorization.md)"
         )
     if is_bootstrapped and own.authz_backend is None and chosen == ALLOW_ALL and decided_before not in OPEN_BEFORE:
         raise AuthorizationNotChosen(
-            f"Until now {decided_before} decided about permissions on this server. Authentication is off now, so "
-            "everybody could do everything. Set LAKEKEEPER__OPENID_PROVIDER_URI (an empty variable counts as unset), "
-            "or LAKEKEEPER__AUTHZ_BACKEND=allowall to open this server to everybody"
+            f"Until now {decided_before} authorized requests on this server. Authentication is off now, so "
+            "access would be unrestricted. Set LAKEKEEPER__OPENID_PROVIDER_URI (an empty variable counts as unset), "
+            "or LAKEKEEPER__AUTHZ_BACKEND=allowall to allow unrestricted access"
         )
     if is_bootstrapped and chosen != ALLOW_ALL and not own.instance_admins and not _has_administrator(server):
         logger.warning(
-            "nobody administrates this server, so nobody can grant anything: run manage.py bootstrap --admin USER_ID"
+            "this server has no administrator, so no user can grant privileges: run manage.py bootstrap --admin USER_ID"
         )
-    if chosen == OPENFGA and decided_before not in {OPENFGA, NOBODY}:
+    if chosen == OPENFGA and decided_before not in {OPENFGA, NOT_SERVED}:
         require_reconciliation()
         logger.warning(
-            "OpenFGA was not told of rights that changed before; until manage.py openfga_reconcile has run, what it "
-            "says counts only where our own rows say the same"
+            "OpenFGA has not received earlier changes of permissions; until manage.py openfga_reconcile has run, it "
+            "allows only what the own rows allow as well"
         )
     if chosen == OPENFGA:
         _require_http_interface()
@@ -91,23 +90,23 @@ def require_chosen_backend() -> None:
 
 
 def _require_authorizer(chosen: str) -> None:
-    """One that cannot be made stops the server, not its first request."""
+    """Create the backend at startup, so that an invalid one stops the server and not its first request."""
     try:
-        made: object = authorizer()
+        backend: object = authorizer()
     except ImportError as error:
         raise AuthorizationNotChosen(f"LAKEKEEPER__AUTHZ_BACKEND={chosen} names no class: {error}") from error
-    if not isinstance(made, Authorizer):
+    if not isinstance(backend, Authorizer):
         raise AuthorizationNotChosen(f"LAKEKEEPER__AUTHZ_BACKEND={chosen} is no tenancy.authz.port.Authorizer")
 
 
 def _require_http_interface() -> None:
-    """An OpenFGA that is away, or not set up yet, does not stop the server; one that will never answer does."""
+    """Require the HTTP interface of OpenFGA. An unavailable OpenFGA, or one without a store, only logs a warning."""
     try:
         retry_during_startup(openfga_store().resolve)
     except OpenFgaEndpointIsGrpc as failure:
         raise AuthorizationNotChosen(failure.reason) from None
     except OpenFgaUnavailable as failure:
-        logger.warning("OpenFGA cannot decide yet, requests that need it are answered 503: %s", failure.reason)
+        logger.warning("OpenFGA cannot decide yet, requests that need it get 503: %s", failure.reason)
 
 
 def _has_administrator(server: Server) -> bool:

@@ -1,4 +1,4 @@
-"""Users who are locked out of this server, whatever their provider says, and let in again."""
+"""Services that block and unblock users of this server, independent of their identity provider."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tenancy.user_ids import require_user_id
 
 
 def block_user(*, actor: Actor, user_id: str) -> bool:
-    """No token speaks for the user from now on; whether any did until now. Rights and tokens are kept.
+    """Reject all tokens of a user; return whether the user was not blocked before. Grants and tokens are kept.
 
-    The last administrator can be blocked, too: it must be possible at once. Who was deleted can be, and then does not
-    come back. Tokens of this server are refused at once in this process and within 5 seconds elsewhere, those of
-    providers within a minute, when they are verified anew.
+    The last administrator can be blocked, too: blocking must not depend on others. A deleted user can be blocked and
+    then cannot register again. Tokens of this server are rejected immediately in this process and within 5 seconds
+    elsewhere, those of identity providers within a minute, at their next verification.
     Raises `InvalidUserId` (400), `UserNotFound` (404).
     """
     return _set_active(actor, user_id, is_active=False)
 
 
 def unblock_user(*, actor: Actor, user_id: str) -> bool:
-    """Whether the user was blocked. Raises as `block_user`."""
+    """Unblock a user; return whether the user was blocked. Raises as `block_user`."""
     return _set_active(actor, user_id, is_active=True)
 
 

@@ -1,4 +1,4 @@
-"""The first act of a deployment: accept the terms, name who administrates it, make the default project."""
+"""Bootstrap of a deployment: accept the terms, appoint the administrator, create the default project."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AlreadyBootstrapped(BadRequest):
 
 
 class ConcurrentBootstrap(BadRequest):
-    """Somebody else was faster by a moment."""
+    """A concurrent request bootstrapped the server first."""
 
     wire_type = "ConcurrentBootstrap"
 
@@ -46,7 +46,7 @@ class TermsNotAccepted(BadRequest):
 
 
 class AnonymousBootstrap(Unauthorized):
-    """Where people are told apart, nobody in particular cannot become the administrator."""
+    """With authentication, an anonymous caller cannot become administrator."""
 
     wire_type = "AnonymousBootstrap"
 
@@ -60,12 +60,11 @@ def bootstrap(
     email: str | None = None,
     user_type: str | None = None,
 ) -> None:
-    """Accept the terms and make the default project, all or nothing; works once, until `reopen_bootstrap`.
+    """Accept the terms and create the default project, all or nothing; works once, until `reopen_bootstrap`.
 
-    The actor's user is registered (`name`, `email` and `user_type` come before what the token says) and becomes
-    administrator of the server, or its operator, and of the default project if that is made now; so does the user, and
-    never the role that they have assumed. Nobody is registered for an anonymous caller while authentication is off,
-    nor for the server's own commands.
+    The actor's user is registered (`name`, `email` and `user_type` take precedence over the token) and becomes
+    administrator or operator of the server, and administrator of a new default project; an assumed role does not. No
+    user is registered for an anonymous caller while authentication is off, nor for the server's own commands.
 
     Raises `TermsNotAccepted`, `AlreadyBootstrapped`, `ConcurrentBootstrap` (400), `AnonymousBootstrap` (401).
     """
@@ -78,13 +77,13 @@ def bootstrap(
     with write_transaction():
         at = now()
         if not Server.objects.filter(bootstrapped_at=None).update(bootstrapped_at=at, terms_accepted_at=at):
-            raise ConcurrentBootstrap("The catalog has just been bootstrapped by somebody else")
+            raise ConcurrentBootstrap("The catalog has just been bootstrapped by another request")
         server = Server.objects.get()
         if server.authz_backend is None:
-            Server.objects.update(authz_backend="")  # it has not served yet: nobody relies on having all rights
-        project_id = _make_default_project(server)
+            Server.objects.update(authz_backend="")  # not served yet: no client relies on unrestricted access
+        project_id = _create_default_project(server)
         if actor.user_id is not None:
-            _make_administrator(server, actor, is_operator=is_operator, name=name, email=email, user_type=user_type)
+            _register_administrator(server, actor, is_operator=is_operator, name=name, email=email, user_type=user_type)
             if project_id is not None:
                 _grant(actor.user_id, PROJECT_ADMIN, securable_id(Securable.Type.PROJECT, project_id))
         privilege = None if actor.user_id is None else OPERATOR if is_operator else ADMIN
@@ -104,9 +103,9 @@ def appoint_administrator(
     email: str | None = None,
     user_type: str | None = None,
 ) -> bool:
-    """Make a user administrator (or operator) of a server that is bootstrapped; whether anything was to be done.
+    """Grant a user the administrator or operator privilege on a bootstrapped server; return whether it was new.
 
-    For the server's own commands: nothing asks whether `actor` may. A user who is known keeps name, email and type.
+    For the server's own commands: checks no permission of `actor`. A registered user keeps name, email and type.
     Raises `BadRequest`.
     """
     user_id = require_user_id(user_id)
@@ -115,7 +114,7 @@ def appoint_administrator(
         if is_administrator(server, user_id, is_operator=is_operator):
             return False
         is_known = User.objects.existing().filter(pk=user_id).exists()
-        _make_administrator(
+        _register_administrator(
             server,
             Actor(user_id=user_id),
             is_operator=is_operator,
@@ -132,7 +131,7 @@ def appoint_administrator(
 
 
 def is_administrator(server: Server, user_id: str, *, is_operator: bool) -> bool:
-    """Whether a user holds the privilege that `appoint_administrator` gives."""
+    """Return whether a user has the privilege that `appoint_administrator` grants."""
     on_server = securable_id(Securable.Type.SERVER, server.server_id)
     privilege = OPERATOR if is_operator else ADMIN
     return Grant.objects.filter(
@@ -141,23 +140,23 @@ def is_administrator(server: Server, user_id: str, *, is_operator: bool) -> bool
 
 
 def reopen_bootstrap(*, actor: Actor) -> bool:
-    """Let `bootstrap` be called once more; whether it could not be before. Server id, data and grants stay."""
+    """Allow another `bootstrap`; return whether it was closed before. Server id, data and grants stay."""
     server_id = get_server().server_id
     with write_transaction():
         reopened = Server.objects.exclude(bootstrapped_at=None).update(bootstrapped_at=None)
         if reopened:
             record(Event.SERVER_BOOTSTRAP_REOPENED, actor=actor, subject=server_id)
     if reopened:
-        logger.warning("bootstrap is open again: whoever calls it first becomes administrator")
+        logger.warning("bootstrap is open again: its first caller becomes administrator")
     return bool(reopened)
 
 
-def _make_default_project(server: Server) -> str | None:
-    """Its id when it was made now. The server's row is locked: it comes from one bootstrap alone."""
+def _create_default_project(server: Server) -> str | None:
+    """Create the default project if it does not exist; return its id if it was created. The server's row is locked."""
     project_id: str = settings.ICEKEEPER.default_project_id
     if not settings.ICEKEEPER.enable_default_project or Project.objects.filter(pk=project_id).exists():
         return None
-    # The name may be that of a default project that had another id, or somebody's choice.
+    # The name may be taken by an earlier default project with another id, or by a user's project.
     names = chain([DEFAULT_PROJECT_NAME, project_id], (f"{DEFAULT_PROJECT_NAME} {number}" for number in count(2)))
     name = next(each for each in names if not Project.objects.named(each).exists())
     Project.objects.create(id=project_id, name=name, name_key=name_key(name))
@@ -165,7 +164,7 @@ def _make_default_project(server: Server) -> str | None:
     return project_id
 
 
-def _make_administrator(
+def _register_administrator(
     server: Server, principal: Actor, *, is_operator: bool, name: str | None, email: str | None, user_type: str | None
 ) -> None:
     user = register_principal(actor=principal, name=name, email=email, user_type=user_type)

@@ -1,4 +1,4 @@
-"""What the audit trail tells of the grants and memberships that go with an object, or with whoever has them."""
+"""Audit details of the grants and memberships that are deleted with an object or a grantee."""
 
 from __future__ import annotations
 
@@ -14,48 +14,50 @@ from tenancy.authz.ended_grants import MAX_NAMED, EndedGrants, names_that_fit, s
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
 
-_GOING: Final = """
-WITH going AS (
+_ENDING: Final = """
+WITH ending_grants AS (
     SELECT id, securable_id, privilege, user_id, role_id FROM tenancy_grant
      WHERE (user_id = ANY(%s) OR role_id = ANY(%s) OR securable_id = ANY(%s))
        AND (expires_at IS NULL OR expires_at > %s)
-), leaving AS (
+), ending_members AS (
     SELECT id, user_id, member_role_id, role_id FROM tenancy_rolemember
      WHERE (user_id = ANY(%s) OR member_role_id = ANY(%s) OR role_id = ANY(%s))
        AND (expires_at IS NULL OR expires_at > %s)
 )
 SELECT 'on', substr(securable_id, 1, strpos(securable_id, ':') - 1), NULL, NULL,
-       CAST(NULL AS uuid), CAST(NULL AS uuid), count(*) FROM going GROUP BY 2
+       CAST(NULL AS uuid), CAST(NULL AS uuid), count(*) FROM ending_grants GROUP BY 2
 UNION ALL
 SELECT * FROM (
-    SELECT 'granted', securable_id, privilege, user_id, role_id, CAST(NULL AS uuid), 0 FROM going
+    SELECT 'granted', securable_id, privilege, user_id, role_id, CAST(NULL AS uuid), 0 FROM ending_grants
      ORDER BY securable_id, privilege, id LIMIT %s) AS granted
 UNION ALL
 SELECT * FROM (
-    SELECT 'member', '', '', user_id, member_role_id, role_id, 0 FROM leaving ORDER BY id LIMIT %s) AS members
+    SELECT 'member', '', '', user_id, member_role_id, role_id, 0 FROM ending_members ORDER BY id LIMIT %s) AS members
 UNION ALL
-SELECT 'members', '', '', '', CAST(NULL AS uuid), CAST(NULL AS uuid), count(*) FROM leaving
+SELECT 'members', '', '', '', CAST(NULL AS uuid), CAST(NULL AS uuid), count(*) FROM ending_members
 """
 
 
 def rights_of_user(user_id: str) -> dict[str, Any]:
-    """To be looked at before they are deleted: all that was granted to a user, and the roles that they were in."""
+    """Return the grants and memberships of a user. Call it before their deletion."""
     return _details(users=[user_id])
 
 
 def rights_of_role(role_id: UUID) -> dict[str, Any]:
-    """To be looked at before the role is deleted: what was granted to it and on it, its members, and what it was in."""
+    """Return the grants to and on a role, its members and memberships. Call it before their deletion."""
     return _details(roles=[role_id], securables=[securable_id(Securable.Type.ROLE, role_id)])
 
 
 def rights_of_project(roles: Sequence[UUID], objects: Sequence[ObjectRef]) -> dict[str, Any]:
-    """To be looked at before the project is deleted: what was granted on it and what goes with it, `objects`, what was
-    granted to its roles, on whatever it was, their members, and what they were in."""
+    """Return the grants on a project and its `objects`, and the grants, members and memberships of its roles.
+
+    Call it before their deletion.
+    """
     return _details(roles=roles, securables=[securable_id(*each) for each in objects])
 
 
 def audit_revoked_grants(ended: EndedGrants, *, actor: Actor, ref: ObjectRef, project: str, **details: object) -> None:
-    """That grants ended with an object and with what was in it: one row, in the transaction of the drop, or none."""
+    """Record that grants ended with an object and its contents: one row in the transaction of the drop, or none."""
     if ended:
         record(
             Event.GRANT_ENDED, actor=actor, subject=ref.id, object_type=ref.type.value, project=project, **details,
@@ -75,7 +77,7 @@ def _details(
     memberships = 0
     at = now()
     params = [*holders, list(securables), at, *holders, list(roles), at, MAX_NAMED, MAX_NAMED]
-    for what, one, other, user_id, holder, role_id, count in fetch_all("default", _GOING, params):
+    for what, one, other, user_id, holder, role_id, count in fetch_all("default", _ENDING, params):
         who = user_id or (f"role:{as_uuid(holder)}" if holder is not None else "")
         if what == "on":
             on[one] = count

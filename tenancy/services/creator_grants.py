@@ -1,4 +1,4 @@
-"""What a creator may do with what they made, written in the transaction that makes it."""
+"""Grants to the creator of an object, written in the transaction that creates it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tenancy.services.registration import register_principal
 PROJECT_ADMIN: Final = "project_admin"
 
 
-# Nobody is deleted, with all that was granted to them, while something is granted to them: their row is locked.
+# The row of the grantee is locked against its deletion, which also deletes grants.
 _TO_USER: Final = """
 INSERT INTO tenancy_grant (id, securable_id, path, user_id, role_id, privilege, created_at, owned_role_id, expires_at)
 SELECT %s, %s, (SELECT path FROM tenancy_securable WHERE id = %s), grantee.id, NULL, %s, %s, %s, NULL
@@ -38,10 +38,10 @@ SELECT %s, %s, (SELECT path FROM tenancy_securable WHERE id = %s), NULL, grantee
 
 
 def grant_creator(actor: Actor, privilege: str, securable: ObjectRef) -> dict[str, str]:
-    """Give `privilege` on a securable that was just made to whoever acts: the assumed role if any, else the user.
+    """Grant `privilege` on a new securable to the actor: to the assumed role if any, else to the user.
 
-    Returns what the audit trail tells of it: `privilege`, and `user` or `role`; nothing where nothing was granted, as
-    to anonymous callers and the server's own commands. One statement for who is registered. Raises `UnknownAssumedRole`
+    Returns the audit details `privilege`, and `user` or `role`; empty if there is no grantee, as for anonymous callers
+    and the server's own commands. One statement for registered users. Raises `UnknownAssumedRole`
     (400) for a role that was deleted since the request came, and what `register_principal` raises.
     """
     if actor.user_id is None:

@@ -1,4 +1,4 @@
-"""What may stand in one change of grants."""
+"""Validation of a requested change of grants."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DuplicateGrantEntry(BadRequest):
 
 
 class ContradictoryGrantDiff(BadRequest):
-    """The same is to be granted and taken away."""
+    """The same privilege would be granted and revoked."""
 
     wire_type = "ContradictoryGrantDiff"
 
@@ -31,26 +31,26 @@ class InvalidGrantPrivilegeLength(BadRequest):
 
 
 def build_difference(*, writes: Sequence[GrantSpec], deletes: Sequence[GrantSpec]) -> Difference:
-    """A change that can be made, whoever may make it.
+    """Validate a change of grants, independent of permissions.
 
     Raises `GrantDiffTooLarge`, `InvalidGrantPrivilegeLength`, `DuplicateGrantEntry` or `ContradictoryGrantDiff` (400).
     """
     number = len(writes) + len(deletes)
     if number > MAX_CHANGES:
-        raise GrantDiffTooLarge(f"{number} changes of grants in one request; there may be {MAX_CHANGES}")
+        raise GrantDiffTooLarge(f"{number} changes of grants in one request, at most {MAX_CHANGES} are allowed")
     for each in (*writes, *deletes):
         if not 1 <= len(each.privilege) <= MAX_PRIVILEGE_LENGTH:
             raise InvalidGrantPrivilegeLength(f"A privilege has 1 to {MAX_PRIVILEGE_LENGTH} characters")
-    written, deleted = _once(writes, "writes"), _once(deletes, "deletes")
+    written, deleted = _require_unique(writes, "writes"), _require_unique(deletes, "deletes")
     for privilege, grantee in written & deleted:
-        raise ContradictoryGrantDiff(f"{privilege} for {grantee} is to be granted and to be taken away")
+        raise ContradictoryGrantDiff(f"{privilege} for {grantee} is both granted and revoked")
     return Difference(writes, deletes)
 
 
-def _once(specs: Sequence[GrantSpec], where: str) -> set[tuple[str, Grantee]]:
+def _require_unique(specs: Sequence[GrantSpec], where: str) -> set[tuple[str, Grantee]]:
     seen: set[tuple[str, Grantee]] = set()
     for each in specs:
         if (each.privilege, each.grantee) in seen:
-            raise DuplicateGrantEntry(f"{where}: {each.privilege} for {each.grantee} stands there twice")
+            raise DuplicateGrantEntry(f"{where}: {each.privilege} for {each.grantee} is listed twice")
         seen.add((each.privilege, each.grantee))
     return seen

@@ -1,4 +1,4 @@
-"""Writes of grants: who is given what on an object, and from whom it is taken."""
+"""Services that grant and revoke privileges on an object."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tenancy.services.role_locks import lock_memberships
 from tenancy.services.unseen_users import lock_or_add_users, lock_users
 
 MAX_CHANGES: Final = 100
-"""Of one call."""
+"""Grants and revocations in one call."""
 
 
 class InvalidGrantPrivilege(BadRequest):
@@ -55,7 +55,7 @@ class GrantRoleNotInProject(BadRequest):
 
 
 class GrantExpired(BadRequest):
-    """A grant that would have ended before it began."""
+    """The expiry of the grant is in the past."""
 
     wire_type = "GrantExpired"
 
@@ -74,7 +74,7 @@ class GrantNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class GrantSpec:
-    """A privilege for somebody; `expires_at` counts for what is granted only."""
+    """A privilege of a grantee; revocations ignore `expires_at`."""
 
     privilege: str
     grantee: Grantee
@@ -83,78 +83,86 @@ class GrantSpec:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What is to be granted on an object and what taken away, each (privilege, grantee) at most once."""
+    """Grants to write and to delete on an object, each (privilege, grantee) at most once."""
 
     writes: Sequence[GrantSpec] = ()
     deletes: Sequence[GrantSpec] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a difference met: grants that were there already, and revoked ones that were not there."""
+class UnchangedGrants:
+    """Entries of a difference without effect: grants that already existed, and revoked ones that did not exist."""
 
     present: Sequence[GrantSpec]
     absent: Sequence[GrantSpec]
 
 
 def apply_grants(*, actor: Actor, ref: ObjectRef, difference: Difference, missing: CatalogError) -> None:
-    """Make it so, all of it or nothing: what is granted already gets the new end, what is not there may be revoked.
-    Who grants by `pass_grants` alone gives no later end than that of what they have.
+    """Apply a difference, all or nothing. Existing grants get the new expiry, missing ones count as revoked.
+
+    With `pass_grants` alone, a grant must not expire later than the actor's own privileges.
 
     Raises `InvalidGrantPrivilege`, `GrantUserNotFound`, `GrantRoleNotInProject`, `GrantExpired`, `SelfAssignment`
-    (400), `GrantActionForbidden` (403), `missing` for who may not know of the object, `LastAdministrator` and
+    (400), `GrantActionForbidden` (403), `missing` if the object is hidden from the caller, `LastAdministrator` and
     `GrantLockTimeout` (409), and for roles in roles what `add_role_members` raises.
     """
-    _change(actor, ref, difference, missing, judge=lambda _: None)
+    _change(actor, ref, difference, missing, on_unchanged=lambda _: None)
 
 
 def assign(*, actor: Actor, ref: ObjectRef, difference: Difference, missing: CatalogError) -> None:
-    """As `apply_grants`, but for `GrantExists` (409) when something is granted already and `GrantNotFound` (404)."""
+    """Apply as `apply_grants`, but raise `GrantExists` (409) or `GrantNotFound` (404) for entries without effect."""
 
-    def judge(outcome: Outcome) -> None:
-        for each in outcome.present:
+    def on_unchanged(unchanged: UnchangedGrants) -> None:
+        for each in unchanged.present:
             raise GrantExists(f"{each.privilege} on {display_name(ref, missing)} is granted to {each.grantee} already")
-        for each in outcome.absent:
+        for each in unchanged.absent:
             raise GrantNotFound(f"{each.privilege} on {display_name(ref, missing)} is not granted to {each.grantee}")
 
-    _change(actor, ref, difference, missing, judge=judge)
+    _change(actor, ref, difference, missing, on_unchanged=on_unchanged)
 
 
 def _require_to_grant(actor: Actor, ref: ObjectRef, difference: Difference, missing: CatalogError) -> bool:
-    """Whether it is by `pass_grants` alone that `actor` may write what is to be written.
+    """Require that `actor` may apply the difference; return whether only `pass_grants` allows it.
 
-    Raises `GrantActionForbidden` (403), or `missing` for who neither sees the object nor what is granted on it.
+    Raises `GrantActionForbidden` (403), or `missing` if neither the object nor its grants are visible to the actor.
     """
-    changed, stamp = (*difference.writes, *difference.deletes), permission_epoch.current()
-    names = list(dict.fromkeys(_judged_as(ref.type, each.privilege) for each in changed))
-    questions, knowing = [(grant_action(name), ref) for name in names], checks_to_know(ref)
+    changed, epoch = (*difference.writes, *difference.deletes), permission_epoch.current()
+    names = list(dict.fromkeys(_effective_privilege(ref.type, each.privilege) for each in changed))
+    checks, knowing = [(grant_action(name), ref) for name in names], checks_to_know(ref)
     can_be_passed = bool(difference.writes) and is_privilege(ref.type, PASS_GRANTS)
     managing = [(Can.GRANT_MANAGE_GRANTS, ref)] if can_be_passed else []
-    answers = check_permissions(actor, [*questions, *knowing, *managing])
-    refused = [name for name, answer in zip(names, answers[: len(names)], strict=True) if not answer]
-    if not refused:
-        is_passed = can_be_passed and not answers[-1]
-        recheck_before_write(actor, questions if is_passed else [*questions, *managing], stamp, missing)
+    results = check_permissions(actor, [*checks, *knowing, *managing])
+    denied = [name for name, is_granted in zip(names, results[: len(names)], strict=True) if not is_granted]
+    if not denied:
+        is_passed = can_be_passed and not results[-1]
+        recheck_before_write(actor, checks if is_passed else [*checks, *managing], epoch, missing)
         return is_passed
-    is_hidden = bool(knowing) and not any(answers[len(names) : len(names) + len(knowing)])
+    is_hidden = bool(knowing) and not any(results[len(names) : len(names) + len(knowing)])
     reason = "CannotSeeResource" if is_hidden else "ActionForbidden"
-    for name in refused:
+    for name in denied:
         record_denial(
             actor=actor, action=grant_action(name), object_type=ref.type.value, object_id=ref.id, reason=reason
         )
     if is_hidden:
         raise missing
-    raise GrantActionForbidden(f"{actor.name} may not grant on {display_name(ref, missing)}: {', '.join(refused[:5])}")
+    raise GrantActionForbidden(f"{actor.name} may not grant on {display_name(ref, missing)}: {', '.join(denied[:5])}")
 
 
 def _change(
-    actor: Actor, ref: ObjectRef, difference: Difference, missing: CatalogError, *, judge: Callable[[Outcome], None]
+    actor: Actor,
+    ref: ObjectRef,
+    difference: Difference,
+    missing: CatalogError,
+    *,
+    on_unchanged: Callable[[UnchangedGrants], None],
 ) -> None:
     if not difference.writes and not difference.deletes:
         require_known(actor, ref, missing)
         return
     is_passed = _require_to_grant(actor, ref, difference, missing)
-    _require_sound(ref, difference)  # not before: what is said of the change would tell that there is an object
+    _require_valid(
+        ref, difference
+    )  # after the check of permissions: errors of the change reveal that the object exists
     with write_transaction():
         on, projects = _lock(ref, difference, missing)
         _require_grantees(on, difference.writes, projects)
@@ -169,18 +177,18 @@ def _change(
             revoked = [each for each in difference.deletes if _revoke(on, each)]
             granted = [each for each in difference.writes if _grant(on, each)]
             present = [each for each in difference.writes if each not in granted]
-            judge(Outcome(present, [each for each in difference.deletes if each not in revoked]))
-            prolonged = [
+            on_unchanged(UnchangedGrants(present, [each for each in difference.deletes if each not in revoked]))
+            updated = [
                 each
                 for each in present
                 if _rows(on, each).exclude(expires_at=each.expires_at).update(expires_at=each.expires_at)
             ]
-        for event, changes in ((Event.GRANT_REVOKED, revoked), (Event.GRANT_CREATED, [*granted, *prolonged])):
+        for event, changes in ((Event.GRANT_REVOKED, revoked), (Event.GRANT_CREATED, [*granted, *updated])):
             for each in changes:
                 _record(event, actor, on, each)
-        for each in (*granted, *revoked, *prolonged):
+        for each in (*granted, *revoked, *updated):
             enqueue_grant(on.pk, each.privilege, user_id=each.grantee.user_id, role_id=each.grantee.role_id)
-        if granted or revoked or prolonged:
+        if granted or revoked or updated:
             bump_permission_epoch()
 
 
@@ -198,7 +206,7 @@ def _record(event: Event, actor: Actor, on: Securable, change: GrantSpec) -> Non
     )
 
 
-def _require_sound(ref: ObjectRef, difference: Difference) -> None:
+def _require_valid(ref: ObjectRef, difference: Difference) -> None:
     at = now()
     for each in difference.writes:
         if not is_privilege(ref.type, each.privilege):
@@ -206,15 +214,15 @@ def _require_sound(ref: ObjectRef, difference: Difference) -> None:
         if each.expires_at is not None and each.expires_at <= at:
             raise GrantExpired(f"{each.privilege} for {each.grantee} would have ended already: {each.expires_at}")
         if ref.type is Securable.Type.ROLE and each.grantee.role_id == ref.id:
-            raise SelfAssignment(f"Role {ref.id} cannot be given to itself")
+            raise SelfAssignment(f"Role {ref.id} cannot be granted to itself")
 
 
-def _judged_as(securable_type: Securable.Type, privilege: str) -> str:
-    """What is left of a privilege that there is no more may be revoked by who may revoke the most."""
-    return privilege if is_privilege(securable_type, privilege) else _MOST[securable_type]
+def _effective_privilege(securable_type: Securable.Type, privilege: str) -> str:
+    """Return the privilege to check: a grant of a removed privilege needs the strongest one of the type."""
+    return privilege if is_privilege(securable_type, privilege) else _STRONGEST[securable_type]
 
 
-_MOST: Final = {
+_STRONGEST: Final = {
     Securable.Type.SERVER: "operator",
     Securable.Type.PROJECT: "project_admin",
     Securable.Type.ROLE: OWNERSHIP,
@@ -228,9 +236,10 @@ _MOST: Final = {
 
 
 def _lock(ref: ObjectRef, difference: Difference, missing: CatalogError) -> tuple[Securable, dict[UUID, str]]:
-    """The securable, locked; before it what memberships hang on, the users and the roles, in the order of the house.
+    """Lock memberships, users, roles and the securable, in the lock order of the product.
 
-    With it the projects of the roles. Nobody is deleted, with all that was granted to them, while something is.
+    Returns the securable and the project of each role. The locks exclude a concurrent deletion of grantees, which also
+    deletes their grants.
     """
     changes = (*difference.writes, *difference.deletes)
     named_roles = [each.grantee.role_id for each in changes if each.grantee.role_id is not None]
@@ -259,12 +268,11 @@ def _require_grantees(on: Securable, writes: Sequence[GrantSpec], projects: Mapp
 
 
 def _not_in_project(role_id: UUID) -> GrantRoleNotInProject:
-    return GrantRoleNotInProject(f"There is no such role in the object's project: {role_id}")
+    return GrantRoleNotInProject(f"Role does not exist in the project of the object: {role_id}")
 
 
 def _lock_users(difference: Difference) -> None:
-    """Lock all users at once: two steps could wait for each other. Those who are granted something must be there, or
-    may come."""
+    """Lock all users in one step, which avoids deadlocks. Grantees must exist or belong to an identity provider."""
     granted, revoked = (
         {each.grantee.user_id for each in changes if each.grantee.user_id is not None}
         for changes in (difference.writes, difference.deletes)
@@ -279,16 +287,18 @@ def _project_id(on: Securable) -> str:
 
 
 def _grant(on: Securable, change: GrantSpec) -> bool:
-    """Whether it was not granted before; what has ended was not."""
-    if _is_lasting(on, change):
+    """Write a grant; return whether there was no unexpired one before."""
+    if _is_granted(on, change):
         return False
     _rows(on, change).delete()
     user_id, role_id = change.grantee.user_id, change.grantee.role_id
-    held = UUID(on.object_id) if on.type == Securable.Type.ROLE else None
-    if held is not None and role_id is not None:
-        require_chain(held, [role_id])
-    if held is not None and change.privilege == ASSIGNEE:
-        RoleMember.objects.create(role_id=held, user_id=user_id, member_role_id=role_id, expires_at=change.expires_at)
+    role_on = UUID(on.object_id) if on.type == Securable.Type.ROLE else None
+    if role_on is not None and role_id is not None:
+        require_chain(role_on, [role_id])
+    if role_on is not None and change.privilege == ASSIGNEE:
+        RoleMember.objects.create(
+            role_id=role_on, user_id=user_id, member_role_id=role_id, expires_at=change.expires_at
+        )
         return True
     Grant.objects.create(
         securable=on,
@@ -296,20 +306,20 @@ def _grant(on: Securable, change: GrantSpec) -> bool:
         user_id=user_id,
         role_id=role_id,
         privilege=change.privilege,
-        owned_role_id=held,
+        owned_role_id=role_on,
         expires_at=change.expires_at,
     )
     return True
 
 
 def _revoke(on: Securable, change: GrantSpec) -> bool:
-    """Whether it was granted; what has ended was not."""
-    was_lasting = _is_lasting(on, change)
+    """Delete a grant; return whether there was an unexpired one."""
+    was_granted = _is_granted(on, change)
     _rows(on, change).delete()
-    return was_lasting
+    return was_granted
 
 
-def _is_lasting(on: Securable, change: GrantSpec) -> bool:
+def _is_granted(on: Securable, change: GrantSpec) -> bool:
     return _rows(on, change).filter(is_unexpired(now())).exists()
 
 
@@ -339,8 +349,8 @@ __all__ = [
     "GrantUserNotFound",
     "Grantee",
     "InvalidGrantPrivilege",
-    "Outcome",
     "SelfAssignment",
+    "UnchangedGrants",
     "apply_grants",
     "assign",
     "reads_grants",

@@ -1,4 +1,4 @@
-"""Managed access: whether who owns what lies in a warehouse or a namespace may grant rights on it."""
+"""Managed access: whether owners of objects in a warehouse or namespace may grant privileges on them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tenancy.services.grant_locks import waiting_for_grants
 
 
 def set_managed_access(*, actor: Actor, ref: ObjectRef, is_managed: bool, missing: CatalogError) -> None:
-    """Take from the owners of what lies in a warehouse or a namespace the right to grant, or give it back.
+    """Enable or disable managed access on a warehouse or namespace. Idempotent.
 
-    To set what is set already changes nothing. Raises `missing` for who may not know of the object, the type's own
-    refusal (403) for who may not set it, and `GrantLockTimeout` (409).
+    Raises `missing` if the object is hidden from the caller, the type's own error (403) if the caller may not set it,
+    and `GrantLockTimeout` (409).
     """
     require_known(actor, ref, missing)
     require_permission(actor, Can.SET_MANAGED_ACCESS, *ref)

@@ -1,4 +1,4 @@
-"""Grants and memberships that OpenFGA has and our rows have not, taken over into the rows."""
+"""Import of grants and memberships that exist in OpenFGA only into the relation rows."""
 
 from __future__ import annotations
 
@@ -28,79 +28,78 @@ _LINKS: Final = frozenset({UP, MANAGED_ACCESS})
 
 
 @dataclass(slots=True)
-class Imported:
-    """Tuples: taken over, on record already, ended, and not taken over for a reason that `tell` was given."""
+class GrantImport:
+    """Numbers of tuples: imported, already present, expired, and rejected; `report` gets the reasons of rejections."""
 
     added: int = 0
     present: int = 0
     expired: int = 0
     refused: int = 0
-    tell: Callable[[TupleKey, str], None] = field(default=lambda _key, _reason: None)
+    report: Callable[[TupleKey, str], None] = field(default=lambda _key, _reason: None)
 
-    def refuse(self, key: TupleKey, reason: str) -> None:
+    def reject(self, key: TupleKey, reason: str) -> None:
         self.refused += 1
-        self.tell(key, reason)
+        self.report(key, reason)
 
 
 def import_grants(
     store: OpenFgaStore,
     *,
-    tell: Callable[[TupleKey, str], None],
-    progress: Callable[[Imported], None] = lambda _imported: None,
-) -> Imported:
-    """Add to our rows what people and roles that we know were granted on objects that we know; nothing is taken away.
+    report: Callable[[TupleKey, str], None],
+    progress: Callable[[GrantImport], None] = lambda _imported: None,
+) -> GrantImport:
+    """Import the grants of known users and roles on known objects into the rows; deletes nothing.
 
-    Each leaves its row in the audit trail. What lies where and what is managed is ours alone to say, and is passed
-    over. `tell` is called for each tuple that is not taken over, `progress` after each page. May be stopped and begun
-    anew. Raises `OpenFgaUnavailable`.
+    Each import is recorded in the audit trail. Tuples of the object tree and of managed access are skipped, since the
+    rows are authoritative for them. Calls `report` for each rejected tuple and `progress` after each page. Can be
+    interrupted and restarted. Raises `OpenFgaUnavailable`.
     """
-    outcome = Imported(tell=tell)
+    result = GrantImport(report=report)
     for page in pages_of(store):
-        _import_page([each for each in page if each.key.relation not in _LINKS], outcome)
-        progress(outcome)
-    return outcome
+        _import_page([each for each in page if each.key.relation not in _LINKS], result)
+        progress(result)
+    return result
 
 
-def _import_page(page: Sequence[StoredTuple], outcome: Imported) -> None:
-    there = desired_tuples([each.key for each in page])
-    outcome.present += len(there)
-    missing = [each for each in page if each.key not in there]
+def _import_page(page: Sequence[StoredTuple], result: GrantImport) -> None:
+    present = desired_tuples([each.key for each in page])
+    result.present += len(present)
+    missing = [each for each in page if each.key not in present]
     if not missing:
         return
     with write_transaction():
-        known = _Known.among(missing)
+        known = _Existing.among(missing)
         added = 0
         for each in missing:
-            reason = known.objection(each.key)
+            reason = known.rejection_reason(each.key)
             if reason is not None:
-                outcome.refuse(each.key, reason)
+                result.reject(each.key, reason)
                 continue
             expires_at = _end(each)
             if expires_at is not None and expires_at <= now():
-                outcome.expired += 1
+                result.expired += 1
                 continue
             try:
                 known.add(each.key, expires_at)
-            except CatalogError as refusal:
-                outcome.refuse(each.key, refusal.message)
+            except CatalogError as error:
+                result.reject(each.key, error.message)
                 continue
             added += 1
         if added:
             bump_permission_epoch()
-    outcome.added += added
+    result.added += added
 
 
 @dataclass(slots=True)
-class _Known:
-    """What there is of that which some tuples name: objects, projects by role, and users; locked where that is what
-    keeps them."""
+class _Existing:
+    """Existing objects, projects by role, and users that some tuples name. Their rows are locked against deletion."""
 
     objects: dict[str, Securable]
     project_of_role: dict[UUID, str]
     user_ids: set[str]
 
     @classmethod
-    def among(cls, tuples: Iterable[StoredTuple]) -> _Known:
+    def among(cls, tuples: Iterable[StoredTuple]) -> _Existing:
         keys = [each.key for each in tuples]
         wanted_users = {user_id for key in keys if (user_id := user_of(key.subject)) is not None}
         wanted_roles = {role_id for key in keys if (role_id := role_of(key.subject)) is not None}
@@ -114,8 +113,8 @@ class _Known:
             user_ids,
         )
 
-    def objection(self, key: TupleKey) -> str | None:
-        """Why it cannot be taken over."""
+    def rejection_reason(self, key: TupleKey) -> str | None:
+        """Return why a tuple cannot be imported, None if it can."""
         if key.object not in self.objects:
             return "no such object"
         if key.relation not in rights_model().privileges(key.object.partition(":")[0]):
@@ -131,7 +130,7 @@ class _Known:
         return "a role in itself" if key.object == f"role:{role_id}" else None
 
     def add(self, key: TupleKey, expires_at: datetime | None) -> None:
-        """Raises what keeps a role from being put into another one, or from owning it."""
+        """Write a grant or membership. Raises the errors of `require_chain` for nested roles."""
         user_id, role_id = user_of(key.subject), role_of(key.subject)
         user_id = None if role_id is not None else user_id
         on = UUID(key.object.partition(":")[2]) if key.object.startswith("role:") else None
@@ -182,7 +181,7 @@ def _project_in(path: str) -> str | None:
 
 
 def _end(each: StoredTuple) -> datetime | None:
-    """One that cannot be read has passed: what is not known to hold does not."""
+    """Return the expiry of a tuple. An expiry that cannot be parsed counts as past: unclear grants are not imported."""
     if each.expires_at in {None, FOREVER}:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What is granted by `pass_grants` alone lasts no longer than what its giver has."""
+"""Limit of grants by `pass_grants` alone: they expire no later than the privileges of the granting actor."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tenancy.authz.privileges import grant_action
 from tenancy.refs import ObjectRef
 
 _LAST_MOMENT: Final = timedelta(microseconds=1)
-"""Before an end, the last at which what ends counts."""
+"""A grant is last valid this long before its expiry."""
 
 
 def require_to_outlast(
     actor: Actor, ref: ObjectRef, given: Sequence[tuple[str, datetime | None]], missing: CatalogError
 ) -> None:
-    """That `actor` may still grant the privileges at their ends, in whatever way by then, memberships counted.
+    """Require that `actor` may still grant each privilege just before its expiry, also through memberships.
 
-    Rights only end: who has them then has them until then. To be asked under the lock of the object. One decision for
-    each privilege. `missing` tells how the caller named the object. Raises `GrantActionForbidden` (403).
+    Grants only expire, so a permission at that time also exists until then. Call it under the lock of the object. One
+    check per privilege. `missing` has the name of the object in the request. Raises `GrantActionForbidden` (403).
     """
     latest: dict[str, datetime | None] = {}
     for privilege, end in given:

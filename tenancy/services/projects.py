@@ -1,4 +1,4 @@
-"""Projects: made, renamed, deleted."""
+"""Services that create, rename and delete projects."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ProjectNotEmpty(Conflict):
 
 
 def create_project(*, actor: Actor, name: str, project_id: str | None = None) -> Project:
-    """Make a project, by default under a new UUID; its creator is `project_admin` of it.
+    """Create a project, by default with a new UUID; grants `project_admin` to its creator.
 
     Raises `EmptyProjectName`, `ProjectNameTooLong`, `MalformedProjectId` (400), `ProjectIdAlreadyExists`,
     `ProjectNameAlreadyExists` (409).
@@ -63,7 +63,7 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
     require_permission(actor, Can.CREATE_PROJECT, Securable.Type.SERVER, server_id)
     try:
         with write_transaction():
-            # Looked at first, as the error of a constraint does not tell which one it was.
+            # Checked first, since the integrity error does not name the constraint.
             if Project.objects.filter(pk=wanted).exists():
                 raise ProjectIdAlreadyExists(f"There is a project with the id {wanted} already")
             project = Project(id=wanted, name=checked, name_key=name_key(checked))
@@ -100,32 +100,32 @@ def rename_project(*, actor: Actor, project_id: str, new_name: str) -> None:
 
 
 def delete_project(*, actor: Actor, project_id: str) -> None:
-    """Forget a project without warehouses, the default one as any other, with its roles and tags and their grants.
+    """Delete a project without warehouses, also the default one, with its roles, tags and their grants.
 
     Raises `ProjectNotFound`, `ProjectNotEmpty` (409), `GrantActionForbidden` (403) where one of its roles administrates
-    the server and the caller may not appoint its administrators, `LastAdministrator` (409) where one is what makes
-    somebody the last of them.
+    the server and the caller may not appoint its administrators, `LastAdministrator` (409) where the
+    last administrator has that privilege through such a role.
     """
     not_empty = ProjectNotEmpty(f"Project {project_id} is not empty: delete its warehouses first")
     _require(actor, Can.DELETE, project_id)
     try:
         with write_transaction():
-            # From here on nobody can come to refer to it: what they write waits for this row.
+            # New references to the project wait for this lock.
             project = _lock(project_id)
             rows = Role.objects.filter(project_id=project_id).order_by("pk").select_for_update()
             roles = list(rows.values_list("pk", flat=True))  # locked in the order of who grants to several of them
             tags = list(TagDefinition.objects.filter(project_id=project_id).values_list("pk", flat=True))
-            gone: list[ObjectRef] = [ObjectRef(Securable.Type.ROLE, role_id) for role_id in roles]
-            gone += [ObjectRef(Securable.Type.TAG, definition_id) for definition_id in tags]
-            gone.append(ObjectRef(Securable.Type.PROJECT, project_id))
+            deleted: list[ObjectRef] = [ObjectRef(Securable.Type.ROLE, role_id) for role_id in roles]
+            deleted += [ObjectRef(Securable.Type.TAG, definition_id) for definition_id in tags]
+            deleted.append(ObjectRef(Securable.Type.PROJECT, project_id))
             own_id = securable_id(Securable.Type.PROJECT, project_id)
             require_to_dismiss(actor, roles, project_id=project_id)
-            with keeping_administrators([own_id, *administrated_by(role_ids=roles)], going=own_id):
-                ended = rights_of_project(roles, gone)
+            with keeping_administrators([own_id, *administrated_by(role_ids=roles)], deleted=own_id):
+                ended = rights_of_project(roles, deleted)
                 enqueue_role_deletion(roles)
                 delete_grants_of_roles(roles)
                 project.delete()
-            remove_securables(gone)
+            remove_securables(deleted)
             record(
                 Event.PROJECT_DELETED, actor=actor, subject=project_id, project=project_id, named=project.name,
                 roles=len(roles), **ended,
@@ -137,7 +137,7 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
 
 
 def _require(actor: Actor, action: Can, project_id: str) -> None:
-    """Asked before anything is locked, so that nobody waits for who may not."""
+    """Check before any lock is taken, so that denied requests block no others."""
     if not Project.objects.filter(pk=project_id).exists():
         raise no_such_project(project_id)
     require_permission(actor, action, Securable.Type.PROJECT, project_id)

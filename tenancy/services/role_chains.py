@@ -1,4 +1,4 @@
-"""Roles in roles: never in a circle, and no chain longer than a check of OpenFGA follows."""
+"""Limits of nested roles: no cycles, and no chain deeper than a check of OpenFGA resolves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from icekeeper.kernel.errors.types import Conflict
 
-# Owners of a role are in it. What has ended does not count: it can only be made anew, which asks again.
+# Owners of a role are members. Expired rows do not count: their renewal is checked again.
 _INSIDE = """inside(outer_id, inner_id) AS (
     SELECT role_id, member_role_id FROM tenancy_rolemember
      WHERE member_role_id IS NOT NULL AND (expires_at IS NULL OR expires_at > %s)
@@ -48,11 +48,11 @@ class RoleMembershipDepthExceeded(Conflict):
 
 
 def require_chain(role_id: UUID, new_roles: Sequence[UUID]) -> None:
-    """That `new_roles` may be put into the role, or own it: none of them holds it, and no chain grows too long.
+    """Require that `new_roles` may become members or owners of the role without a cycle or too deep a chain.
 
-    To be asked under the lock of the project's memberships. A role that was made in an assumed role of another project
-    is owned by that one, so a chain may lead through several projects: two requests in one moment, one in each, may
-    make it longer than it may be, or a circle, of which evaluation finds the end, too.
+    Call it under the lock of the project's memberships. A role that was created with an assumed role of another project
+    is owned by that role, so a chain may cross projects: two concurrent requests, one in each project, may exceed the
+    depth or close a cycle, which evaluation tolerates.
 
     Raises `RoleMembershipCycle`, `RoleMembershipDepthExceeded` (409).
     """
@@ -63,10 +63,10 @@ def require_chain(role_id: UUID, new_roles: Sequence[UUID]) -> None:
         if each in holders:
             raise RoleMembershipCycle(f"Role {each} would be a member of itself, as {role_id} is in it")
     below = _steps(fetch_all("default", _BELOW, [at, at, list(new_roles)]))
-    steps = _longest([role_id], above) + 1 + _longest(new_roles, below)
-    most = settings.ICEKEEPER.role.max_nesting_depth
-    if steps > most:
-        raise RoleMembershipDepthExceeded(f"Roles may be nested {most} steps deep, this would make it {steps}")
+    steps = _longest_chain([role_id], above) + 1 + _longest_chain(new_roles, below)
+    max_depth = settings.ICEKEEPER.role.max_nesting_depth
+    if steps > max_depth:
+        raise RoleMembershipDepthExceeded(f"Roles may be nested {max_depth} steps deep, not {steps}")
 
 
 def _steps(rows: Iterable[Sequence[object]]) -> dict[UUID, set[UUID]]:
@@ -76,7 +76,7 @@ def _steps(rows: Iterable[Sequence[object]]) -> dict[UUID, set[UUID]]:
     return found
 
 
-def _longest(begin: Iterable[UUID], steps: Mapping[UUID, Collection[UUID]]) -> int:
+def _longest_chain(begin: Iterable[UUID], steps: Mapping[UUID, Collection[UUID]]) -> int:
     """Of the longest chain from one of `begin`. Each role of a circle, which an earlier version took, counts once."""
     lengths: dict[UUID, int] = {}
     under_way: set[UUID] = set()

@@ -1,4 +1,4 @@
-"""Writes of memberships: users in roles, and roles in roles of the same project, never in a circle."""
+"""Services that add and remove members of roles: users, and roles of the same project, without cycles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tenancy.services.role_locks import lock_memberships
 from tenancy.services.unseen_users import lock_or_add_users
 
 MAX_MEMBERS = 1000
-"""Of one request: others wait while they are judged."""
+"""Per request: other requests wait while these are checked."""
 
 
 class RoleAssignmentUserNotFound(NotFound):
@@ -42,13 +42,12 @@ class Members:
 
 
 def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:
-    """Put users and roles into a role, all or none; those who are in it already stay.
+    """Add users and roles to a role, all or none. Existing members stay.
 
-    Raises `BadRequest` (400) for more than a thousand, `RoleNotFoundInProject` for a role that is not the project's or
-    hidden from the caller,
-    `RoleAssignmentUserNotFound` (404), `GrantActionForbidden` (403) for a role that administrates what the caller may
-    not appoint administrators of, `RoleMembershipCycle`, `RoleMembershipDepthExceeded` and `RoleMembershipLockTimeout`
-    (409).
+    Raises `BadRequest` (400) for more than a thousand, `RoleNotFoundInProject` for a role of another project or one
+    that is hidden from the caller, `RoleAssignmentUserNotFound` (404), `GrantActionForbidden` (403) for a role of
+    administrators whom the caller may not appoint, `RoleMembershipCycle`, `RoleMembershipDepthExceeded` and
+    `RoleMembershipLockTimeout` (409).
     """
     if len(members.user_ids) + len(members.role_ids) > MAX_MEMBERS:
         raise BadRequest(f"members: more than {MAX_MEMBERS} in one request", field="members")
@@ -57,13 +56,13 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
     require_visible_roles(actor, project.pk, members.role_ids, missing=missing)
     with write_transaction():
         lock_memberships(project)
-        # Roles come and go under the same lock, users under that of their own row.
+        # This lock also covers creation and deletion of roles; users have a lock on their own row.
         _require_roles(project, [role_id, *members.role_ids])
         lock_or_add_users(members.user_ids, RoleAssignmentUserNotFound)
         require_to_appoint(actor, role_id)
-        there = _take_out_ended(role_id, members)
-        new_users = [each for each in members.user_ids if each not in there.user_ids]
-        new_roles = [each for each in members.role_ids if each not in there.role_ids]
+        present = _delete_expired_members(role_id, members)
+        new_users = [each for each in members.user_ids if each not in present.user_ids]
+        new_roles = [each for each in members.role_ids if each not in present.role_ids]
         if new_roles:
             require_chain(role_id, new_roles)
         RoleMember.objects.bulk_create(
@@ -78,13 +77,13 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
         _record(Event.ROLE_MEMBERS_ADDED, actor, project, role_id, Members(new_users, new_roles))
 
 
-def _take_out_ended(role_id: UUID, members: Members) -> Members:
-    """Those of them who are in the role; memberships of others that have ended make room for new ones."""
+def _delete_expired_members(role_id: UUID, members: Members) -> Members:
+    """Return those who are members of the role; delete expired memberships of the others."""
     rows = RoleMember.objects.filter(Q(user__in=members.user_ids) | Q(member_role__in=members.role_ids), role=role_id)
-    ended = [row.pk for row in rows if row.expires_at is not None and row.expires_at <= now()]
-    if ended:
-        RoleMember.objects.filter(pk__in=ended).delete()
-    lasting = [row for row in rows if row.pk not in ended]
+    expired = [row.pk for row in rows if row.expires_at is not None and row.expires_at <= now()]
+    if expired:
+        RoleMember.objects.filter(pk__in=expired).delete()
+    lasting = [row for row in rows if row.pk not in expired]
     return Members(
         [row.user_id for row in lasting if row.user_id is not None],
         [row.member_role_id for row in lasting if row.member_role_id is not None],
@@ -92,10 +91,10 @@ def _take_out_ended(role_id: UUID, members: Members) -> Members:
 
 
 def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:
-    """Take users and roles out of a role; those who are not in it are none the worse for it.
+    """Remove users and roles from a role; ignores those that are not members.
 
-    Raises `RoleNotFoundInProject` (404) for the role itself, `GrantActionForbidden` (403) for a role that administrates
-    what the caller may not appoint administrators of, `LastAdministrator` and `RoleMembershipLockTimeout` (409).
+    Raises `RoleNotFoundInProject` (404) for the role itself, `GrantActionForbidden` (403) for a role of administrators
+    whom the caller may not appoint, `LastAdministrator` and `RoleMembershipLockTimeout` (409).
     """
     get_role_for(actor=actor, action=Can.MANAGE_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
     with write_transaction():
@@ -106,15 +105,15 @@ def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, member
         present = RoleMember.objects.filter(role_id=role_id)
         wanted = present.filter(Q(user__in=members.user_ids) | Q(member_role__in=members.role_ids))
         with keeping_administrators(administrated_by(role_ids=[role_id])):
-            gone = list(wanted.order_by("pk").select_for_update())
-            RoleMember.objects.filter(pk__in=[each.pk for each in gone]).delete()
-        taken_out = Members(
-            [each.user_id for each in gone if each.user_id is not None],
-            [each.member_role_id for each in gone if each.member_role_id is not None],
+            removed_rows = list(wanted.order_by("pk").select_for_update())
+            RoleMember.objects.filter(pk__in=[each.pk for each in removed_rows]).delete()
+        removed = Members(
+            [each.user_id for each in removed_rows if each.user_id is not None],
+            [each.member_role_id for each in removed_rows if each.member_role_id is not None],
         )
-        _record(Event.ROLE_MEMBERS_REMOVED, actor, project, role_id, taken_out)
-        if gone:
-            enqueue_members(role_id, user_ids=taken_out.user_ids, role_ids=taken_out.role_ids)
+        _record(Event.ROLE_MEMBERS_REMOVED, actor, project, role_id, removed)
+        if removed_rows:
+            enqueue_members(role_id, user_ids=removed.user_ids, role_ids=removed.role_ids)
             bump_permission_epoch()
 
 

@@ -39,7 +39,7 @@ from tenancy.services.role_chains import require_chain
 from tenancy.services.role_locks import lock_memberships
 
 SYSTEM_PROVIDER: Final = "system"
-"""Of roles that only the server itself makes and changes."""
+"""Provider of roles that only the server itself creates and updates."""
 
 MAX_DESCRIPTION_LENGTH, MAX_SOURCE_ID_LENGTH = 4096, 255
 """Characters."""
@@ -80,11 +80,11 @@ def create_role(
     provider_id: str | None = None,
     source_id: str | None = None,
 ) -> Role:
-    """Make a role in `project`, known to `provider_id` as `source_id`; without both it is the server's own.
+    """Create a role in `project`, known to `provider_id` as `source_id`; without both it is the server's own.
 
     Raises `EmptyRoleName`, `InvalidRoleIdentifier`, `RoleProviderIdReserved`, `BadRequest` (400),
-    `ProjectActionForbidden` (403) for a role of another provider by who may not bind roles, `RoleNameExists` or
-    `RoleSourceIdConflict` (409), `ProjectNotFound` (404); in an assumed role, which owns what it makes, also
+    `ProjectActionForbidden` (403) for a role of another provider without permission to bind roles, `RoleNameExists` or
+    `RoleSourceIdConflict` (409), `ProjectNotFound` (404); with an assumed role, which owns new roles, also
     `UnknownAssumedRole` (400), `RoleMembershipDepthExceeded` and `RoleMembershipLockTimeout` (409).
     """
     require_permission(actor, Can.CREATE_ROLE, Securable.Type.PROJECT, project.pk)
@@ -158,10 +158,10 @@ def set_source_system(*, actor: Actor, project: Project, role_id: UUID, provider
 
 
 def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
-    """Forget a role, its members, what it is a member of, and what was granted to it and on it.
+    """Delete a role, its members and memberships, and the grants to it and on it.
 
-    Raises `RoleNotFoundInProject` (404), `SystemRoleImmutable` (400), `GrantActionForbidden` (403) for a role that
-    administrates what the caller may not appoint administrators of, `LastAdministrator` and
+    Raises `RoleNotFoundInProject` (404), `SystemRoleImmutable` (400), `GrantActionForbidden` (403) for a role of
+    administrators whom the caller may not appoint, `LastAdministrator` and
     `RoleMembershipLockTimeout` (409).
     """
     role = _changeable(actor, Can.DELETE, project, role_id)
@@ -209,12 +209,12 @@ def _stored(actor: Actor, role: Role, *fields: str) -> Role:
 
 
 def _details(role: Role) -> dict[str, str]:
-    """What the log tells of a role."""
+    """Return the audit details of a role."""
     return {"project": role.project_id, "named": role.name, "ident": role.ident}
 
 
 def _conflict(error: IntegrityError, role: Role) -> CatalogError:
-    """Which of the two names of `role` is taken; looked up, as databases tell it in words of their own."""
+    """Return the error for the name or identifier that is taken, found by a query: messages of databases differ."""
     if is_foreign_key_violation(error):
         return _project_is_gone(role.project)
     others = Role.objects.filter(project_id=role.project_id).exclude(pk=role.pk)

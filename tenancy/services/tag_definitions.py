@@ -37,7 +37,7 @@ MAX_KEY_LENGTH = 4 * MAX_NAME_LENGTH
 MAX_ALLOWED_VALUES = 1000
 
 RESERVED_PREFIXES: Final = ("system.", "lakekeeper.")
-"""Of definitions that only the server itself would make and change."""
+"""Prefixes of definitions that only the server itself may create and update."""
 
 _KINDS = TagDefinition.ValueKind
 
@@ -80,7 +80,7 @@ def create_tag_definition(
     allowed_values: Sequence[str] | None = None,
     description: str | None = None,
 ) -> TagDefinition:
-    """Make a definition in `project`, whose creator owns it. `scope` and `value_kind` are of `TagDefinition`.
+    """Create a definition in `project`, owned by its creator. `scope` and `value_kind` are of `TagDefinition`.
 
     Raises `InvalidTagName`, `ReservedTagNamespace`, `InvalidTagDefinition`, `InvalidTagValue`, `BadRequest` (400),
     `TagNameExists` (409), `ProjectNotFound` (404).
@@ -137,7 +137,7 @@ def update_tag_definition(
     """
     _changeable(actor, Can.UPDATE, project, definition_id)
     checked, wanted = _checked_name(name), _checked_scope(scope)
-    told = _checked_description(description)
+    checked_description = _checked_description(description)
     definition = None
     try:
         with write_transaction():
@@ -153,7 +153,11 @@ def update_tag_definition(
                         "add-allowed-values: the definition is not enumerated", field="add-allowed-values"
                     )
                 definition.allowed_values = _with_values(definition.allowed_values, add_allowed_values)
-            definition.name, definition.name_key, definition.description = checked, name_key(checked), told
+            definition.name, definition.name_key, definition.description = (
+                checked,
+                name_key(checked),
+                checked_description,
+            )
             definition.scope, definition.updated_at = wanted, now()
             definition.save(force_update=True)
             record(Event.TAG_DEFINITION_UPDATED, actor=actor, subject=definition_id, **_details(definition))
@@ -165,16 +169,16 @@ def update_tag_definition(
 
 
 def delete_tag_definition(*, actor: Actor, project: Project, definition_id: UUID) -> None:
-    """Forget a definition that nothing carries, with what was granted on it.
+    """Delete a definition that is not in use, and the grants on it.
 
-    What was dropped and can be restored still carries its tags. Raises `TagDefinitionIdNotFound` (404),
+    Dropped objects that can be restored keep their tags. Raises `TagDefinitionIdNotFound` (404),
     `TagDefinitionInUse` (409).
     """
     definition = _changeable(actor, Can.DELETE, project, definition_id)
     in_use = TagDefinitionInUse(f"Tag {definition.name!r} is in use: remove it from all that carries it first")
     try:
         with write_transaction():
-            # From here on nobody can attach it: what they write waits for this row.
+            # New attachments wait for this lock.
             named = [definition_id, project.pk]
             if lock_row(TagDefinition, "id = %s AND project_id = %s", named, mode="UPDATE") is None:
                 raise tag_id_not_found(definition_id, project)
@@ -182,8 +186,8 @@ def delete_tag_definition(*, actor: Actor, project: Project, definition_id: UUID
                 raise in_use
             delete_rows(TagDefinition, [definition_id])
             ended = remove_securable(Securable.Type.TAG, definition_id)
-            told = {**_details(definition), **ended.as_details()}
-            record(Event.TAG_DEFINITION_DELETED, actor=actor, subject=definition_id, **told)
+            details = {**_details(definition), **ended.as_details()}
+            record(Event.TAG_DEFINITION_DELETED, actor=actor, subject=definition_id, **details)
     except IntegrityError:
         raise in_use from None
 
@@ -252,5 +256,5 @@ def _conflict(error: IntegrityError, definition: TagDefinition) -> CatalogError:
 
 
 def _details(definition: TagDefinition) -> dict[str, str]:
-    """What the log tells of a definition."""
+    """Return the audit details of a definition."""
     return {"project": definition.project_id, "named": definition.name}

@@ -115,7 +115,7 @@ def test_a_server_that_judged_is_not_opened_by_a_provider_that_is_gone(choose: A
     choose(None, authentication=False)
     with pytest.raises(AuthorizationNotChosen) as refusal:
         require_chosen_backend()
-    for part in ("Until now builtin decided", "OPENID_PROVIDER_URI", "AUTHZ_BACKEND=allowall"):
+    for part in ("Until now builtin authorized", "OPENID_PROVIDER_URI", "AUTHZ_BACKEND=allowall"):
         assert part in refusal.value.message
     assert on_record() == "builtin"
     choose("allowall", authentication=False)
@@ -135,7 +135,7 @@ def test_nobody_to_grant_anything_is_warned_of(choose: Any, caplog: pytest.LogCa
     bootstrap(actor=INTERNAL, accept_terms_of_use=True)
     choose("builtin")
     require_chosen_backend()
-    assert "nobody administrates this server" in caplog.text
+    assert "this server has no administrator" in caplog.text
     caplog.clear()
     appoint_administrator(actor=INTERNAL, user_id="oidc~ada")
     require_chosen_backend()

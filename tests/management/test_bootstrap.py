@@ -225,7 +225,7 @@ def test_without_a_default_project(monkeypatch: pytest.MonkeyPatch) -> None:
     assert grants() == {("oidc~alice", "admin", "server")}
 
 
-@pytest.mark.parametrize("step", ["_make_default_project", "add_securable", "register_principal", "_grant"])
+@pytest.mark.parametrize("step", ["_create_default_project", "add_securable", "register_principal", "_grant"])
 def test_a_crash_leaves_nothing_and_the_next_call_does_it(
     everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -337,7 +337,7 @@ def test_a_service_account_can_be_administrator() -> None:
 def held_before_its_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
     """The first bootstrap stops within its transaction, which sets the first event, until the second one is set."""
     inside, go_on = threading.Event(), threading.Event()
-    make = module._make_default_project
+    make = module._create_default_project
 
     def make_and_wait(server: Server) -> str | None:
         made = make(server)
@@ -345,7 +345,7 @@ def held_before_its_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threa
         assert go_on.wait(60)
         return made
 
-    monkeypatch.setattr(module, "_make_default_project", make_and_wait)
+    monkeypatch.setattr(module, "_create_default_project", make_and_wait)
     try:
         yield inside, go_on
     finally:

@@ -441,4 +441,4 @@ def test_a_server_that_is_not_there_is_not_well(monkeypatch: pytest.MonkeyPatch)
 def test_a_server_does_not_start_without_accepted_terms() -> None:
     run("bootstrap")
     Server.objects.update(terms_accepted_at=None)
-    assert "nobody has accepted the terms of use" in str(refused("serve"))
+    assert "the terms of use are not accepted" in str(refused("serve"))

@@ -12,7 +12,7 @@ from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.reconciliation import ReconciliationResult, reconcile
 from tenancy.authz.openfga.store import OpenFgaStore, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey
-from tenancy.services.openfga_import import Imported, import_grants
+from tenancy.services.openfga_import import GrantImport, import_grants
 
 BUILTIN, OPENFGA = "builtin", "openfga"
 
@@ -60,10 +60,10 @@ class Command(BaseCommand):
         def report(key: TupleKey, reason: str) -> None:
             self.stderr.write(f"not imported, {reason}: {key.object}#{key.relation}@{key.subject}")
 
-        def progress(so_far: Imported) -> None:
+        def progress(so_far: GrantImport) -> None:
             self.stderr.write(f"{so_far.added + so_far.present + so_far.expired + so_far.refused} tuples")
 
-        outcome = import_grants(store, tell=report, progress=progress)
+        outcome = import_grants(store, report=report, progress=progress)
         return {
             "added": outcome.added,
             "present": outcome.present,
