@@ -1,4 +1,4 @@
-"""Who acts: handed to every service as its first argument."""
+"""The actor of an operation, which every service takes as an argument."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tenancy.identity import Identity
 class Actor:
     """`user_id` is `<provider>~<subject>`, None for anonymous callers; `is_internal` marks the server's commands.
 
-    With `assumed_role` (`x-assume-role`) rights are those of the role alone, while what concerns the person, such as
-    `whoami`, is still about the user. `identity` is what the verified token says of the user. `is_asked_about` marks
-    somebody who does not act: others ask what they may do; `is_blocked`, that they are locked out.
+    With `assumed_role` (`x-assume-role`) only the rights of the role apply; operations on the user's own account, such
+    as `whoami`, still refer to the user. `identity` contains the verified claims of the user's token.
+    `is_check_subject` marks an actor whose permissions another caller checks; `is_blocked` marks a blocked user.
 
-    With `delegated_by`, an engine that was called, nobody showed a token of this user: the engine reads a view that the
-    user owns. Then rights are what was granted to the user and to roles that we keep, nothing else.
+    `delegated_by` is the engine that reads a view owned by this user, without a token of the user. Then only grants to
+    the user and to stored role memberships apply, not roles from a token.
     """
 
     user_id: str | None = None
     is_internal: bool = False
     assumed_role: UUID | None = None
-    is_asked_about: bool = False
+    is_check_subject: bool = False
     is_blocked: bool = False
     identity: Identity | None = field(default=None, compare=False)
     delegated_by: Actor | None = None

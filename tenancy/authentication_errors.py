@@ -1,4 +1,4 @@
-"""Errors of tokens that are not accepted; the audit trail reads from them whose token it was."""
+"""Errors for rejected tokens, from which the audit trail reads the user of a genuine token."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from tenancy.identity import Identity
 
 
 class AuthenticationFailed(Unauthorized):
-    """Why is said in the log only."""
+    """The token is not accepted; only the log contains the reason."""
 
     wire_type = "AuthenticationFailed"
     challenge = 'Bearer error="invalid_token"'
 
 
 class SignedTokenRejected(AuthenticationFailed):
-    """A token whose signature is that of a provider, refused for what it says: no other provider's keys are missing."""
+    """A token with a valid signature that was rejected for its claims; keys of other providers cannot help."""
 
 
 class GenuineTokenRejected(SignedTokenRejected):
-    """A token that is what it says, and is not good any more. The audit trail is told whose it is, and `reason`; the
-    caller is not."""
+    """A genuine token that is no longer valid; the audit trail gets its user and `reason`, the caller does not."""
 
     def __init__(self, message: str, claimant: Identity, reason: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""What `manage.py check --deploy` says of the ways into this server."""
+"""Checks of the authentication settings for `manage.py check --deploy`."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def check_authentication(**_: Any) -> list[CheckMessage]:
     if not authenticators():
         return [
             Error(
-                "Authentication is off: whoever reaches the port may do anything",
+                "Authentication is off: every client that reaches the port has all rights",
                 hint="Set LAKEKEEPER__OPENID_PROVIDER_URI or ICEKEEPER__ACCESS_TOKENS=true: docs/authentication.md",
                 id=NO_AUTHENTICATION,
             )
         ]
-    return [*_plain_addresses(), *_open_audiences()]
+    return [*_plain_http_providers(), *_open_audiences()]
 
 
-def _plain_addresses() -> Iterator[CheckMessage]:
+def _plain_http_providers() -> Iterator[CheckMessage]:
     own = settings.ICEKEEPER
-    asked = {f"The identity provider {each}": provider.uri for each, provider in own.identity_providers.items()}
+    providers = {f"The identity provider {each}": provider.uri for each, provider in own.identity_providers.items()}
     if own.enable_kubernetes_authentication:
-        asked["The Kubernetes API"] = own.kubernetes.api_url
-    for name, address in asked.items():
+        providers["The Kubernetes API"] = own.kubernetes.api_url
+    for name, address in providers.items():
         parts = urlsplit(str(address))
         if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
             yield checks.Warning(
-                f"{name} is asked over plain HTTP: whoever is on the way can let anybody in",
-                hint="Give its https address",
+                f"{name} is contacted over plain HTTP: an attacker on the network can forge accepted tokens",
+                hint="Configure its https URL",
                 id=PLAIN_HTTP,
             )
 
@@ -51,13 +51,13 @@ def _open_audiences() -> Iterator[CheckMessage]:
     for provider_id, provider in own.identity_providers.items():
         if not provider.audience:
             yield checks.Warning(
-                f"Tokens of the identity provider {provider_id} are accepted whomever they were issued for",
-                hint="Set its AUDIENCE to what its tokens for this server have as aud",
+                f"Tokens of the identity provider {provider_id} are accepted for any audience",
+                hint="Set its AUDIENCE to the aud claim of its tokens for this server",
                 id=ANY_AUDIENCE,
             )
     if own.enable_kubernetes_authentication and not own.kubernetes_authentication_audience:
         yield checks.Warning(
-            "Tokens of Kubernetes service accounts are accepted whomever they were issued for",
+            "Tokens of Kubernetes service accounts are accepted for any audience",
             hint="Set LAKEKEEPER__KUBERNETES_AUTHENTICATION_AUDIENCE",
             id=ANY_AUDIENCE,
         )

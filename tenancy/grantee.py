@@ -1,4 +1,4 @@
-"""Whom a right is granted to."""
+"""The user or role that a privilege is granted to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Grantee:
 
 
 def acting_as(actor: Actor) -> Grantee | None:
-    """As whom `actor` has their rights: the assumed role if any, else the user; None for nobody."""
+    """Return the grantee whose rights `actor` has: the assumed role, else the user; None for anonymous callers."""
     if actor.assumed_role is not None:
         return Grantee(role_id=actor.assumed_role)
     return None if actor.user_id is None else Grantee(user_id=actor.user_id)

@@ -9,12 +9,12 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a token says, after it was verified.
+    """The verified claims of a token.
 
     `user_id` is `<provider id>~<subject>`. `name` and `email` are None where the token has none. `roles` are the
     names that the provider gives the user, each the `source-id` of a role with the provider's id. `scopes` bound what
     may be done with the token, None when nothing does; `access_token_id` is set for a token that this server issued:
-    of a short-lived one (`is_short_lived`) it is the token behind it. `audiences` are those of a
+    for a session token (`is_short_lived`) it is the id of its parent. `audiences` are those of a
     provider's token; tokens of this server have none.
     """
 

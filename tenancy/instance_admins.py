@@ -19,7 +19,7 @@ def is_instance_admin(actor: Actor) -> bool:
     """
     if actor.is_internal:
         return True
-    acts_directly = actor.assumed_role is None and actor.delegated_by is None and not actor.is_asked_about
+    acts_directly = actor.assumed_role is None and actor.delegated_by is None and not actor.is_check_subject
     return acts_directly and actor.user_id in settings.ICEKEEPER.instance_admins
 
 

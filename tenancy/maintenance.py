@@ -1,9 +1,8 @@
-"""Maintenance mode: whether anything may change now, as this process knows it.
+"""Maintenance mode: whether changes are allowed, as this process knows it.
 
-`LAKEKEEPER__MAINTENANCE_MODE=read-only` holds for as long as a process lives. Beside it stands a switch in the server's
-row (`manage.py maintenance`), which each process that serves or works looks at every `EVERY_SECONDS`: no request pays
-for it, and a change is known everywhere after `KNOWN_SECONDS`. Whoever writes by itself, without a request, asks
-`is_read_only` first.
+`LAKEKEEPER__MAINTENANCE_MODE=read-only` applies for the lifetime of a process. In addition, each server and
+worker process polls a switch in the server's row (`manage.py maintenance`) every `EVERY_SECONDS`: requests run no
+statement for it, and all processes apply a change within `KNOWN_SECONDS`. Background jobs that write call `is_read_only` first.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from icekeeper.kernel.db.sql import fetch_one
 
 EVERY_SECONDS: Final = 2.0
 KNOWN_SECONDS: Final = 3.0
-"""By when every process that reaches the database has seen the switch."""
+"""Seconds within which every process that reaches the database applies a change of the switch."""
 
-FIRST_LOOK_SECONDS: Final = 5.0
-"""How long a process waits for its first look before it begins; then the database is away, and nobody can write."""
+FIRST_POLL_SECONDS: Final = 5.0
+"""Timeout of the first poll at the start of a process; without a database there are no writes."""
 
 logger = logging.getLogger("icekeeper.maintenance")
 
 
 class Switch:
-    """The switch as it was when this process last looked: off until then, and as it was while nobody can look."""
+    """The last known state of the switch: off before the first poll, unchanged while the database is unavailable."""
 
     def __init__(self) -> None:
         self.is_on = False
 
-    def look(self) -> bool:
-        """Ask the database; whether the answer is another one than before. Raises what the database raises."""
+    def refresh(self) -> bool:
+        """Read the switch and return whether it has changed. Raises the errors of the database."""
         row = fetch_one("default", "SELECT is_read_only FROM tenancy_server", [])
         was_on, self.is_on = self.is_on, row is not None and bool(row[0])
         return self.is_on != was_on
@@ -45,12 +44,12 @@ switch = Switch()
 
 
 def is_read_only() -> bool:
-    """Whether nothing may change; costs no statement."""
-    return switch.is_on or is_set_read_only()
+    """Return whether changes are rejected; runs no statement."""
+    return switch.is_on or is_read_only_by_setting()
 
 
-def is_set_read_only() -> bool:
-    """Whether the setting says so, which no switch turns off."""
+def is_read_only_by_setting() -> bool:
+    """Return whether the setting turns on maintenance mode, whatever the switch is."""
     return bool(settings.ICEKEEPER.maintenance_mode == "read-only")
 
 
@@ -59,7 +58,7 @@ def mode() -> Literal["off", "read-only"]:
 
 
 def start_watching() -> Callable[[], None]:
-    """Begin, in a process that serves or works (`BACKGROUND_JOBS`), with a first look; what is returned ends it."""
+    """Start polling in a server or worker (`BACKGROUND_JOBS`), with a first poll; return a function that stops it."""
     watcher = _Watcher()
     watcher.start()
     return watcher.stop
@@ -67,29 +66,29 @@ def start_watching() -> Callable[[], None]:
 
 class _Watcher:
     def __init__(self) -> None:
-        self._has_looked, self._ends = Event(), Event()
+        self._has_polled, self._stopping = Event(), Event()
         self._thread = Thread(target=self._run, name="maintenance", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
-        self._has_looked.wait(FIRST_LOOK_SECONDS)
+        self._has_polled.wait(FIRST_POLL_SECONDS)
 
     def stop(self) -> None:
-        self._ends.set()
+        self._stopping.set()
         self._thread.join(EVERY_SECONDS)
 
     def _run(self) -> None:
-        self._look()
-        self._has_looked.set()
-        while not self._ends.wait(EVERY_SECONDS):
-            self._look()
+        self._poll()
+        self._has_polled.set()
+        while not self._stopping.wait(EVERY_SECONDS):
+            self._poll()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         try:
-            if switch.look():
+            if switch.refresh():
                 logger.warning("maintenance mode was switched %s", "on" if switch.is_on else "off")
-        except Exception as error:  # noqa: BLE001 - a thread that ends at the first error would never look again
-            logger.warning("the maintenance switch cannot be looked at, it counts as it was: %s", error)
+        except Exception as error:  # noqa: BLE001 - an exception would end the thread
+            logger.warning("the maintenance switch cannot be read, its last state stays in effect: %s", error)
         finally:
             for connection in connections.all(initialized_only=True):
-                connection.close()  # this thread's own; the pool has it back
+                connection.close()  # return this thread's connection to the pool

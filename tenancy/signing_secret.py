@@ -2,7 +2,7 @@
 
 It is derived from a random text in the database, created by the first process that needs it, and from
 `LAKEKEEPER__PG_ENCRYPTION_KEY` where that is set. The random text protects that setting from
-guesses by the holder of a token; the setting prevents the holder of a copy of the database from signing tokens.
+guessing by the holder of a token; the setting prevents the holder of a copy of the database from signing tokens.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COST: Final = 2**14
 
 
 class SigningKeyUnavailable(CatalogError, ImproperlyConfigured):
-    """The database, which keeps it, cannot be asked."""
+    """The database, which stores the signing secret, cannot be read."""
 
     status: ClassVar = 503
     wire_type: ClassVar = "SigningKeyUnavailable"
@@ -37,7 +37,7 @@ class SigningKeyUnavailable(CatalogError, ImproperlyConfigured):
 
 
 def require_signing_keys() -> None:
-    """Called before the server's processes are forked (`STARTUP_CHECKS`): all of them have the keys then.
+    """Load the signing keys before the server forks (`STARTUP_CHECKS`), so that all processes have them.
 
     Raises `SigningKeyUnavailable`.
     """

@@ -15,12 +15,12 @@ from tenancy.identity import Identity
 
 
 def owner_properties() -> frozenset[str]:
-    """Of all engines: the properties of views that name their owners. Empty where no engine is trusted."""
+    """Return the view properties of all trusted engines that name the owner."""
     return frozenset(engine.owner_property for engine in settings.ICEKEEPER.trusted_engines.values())
 
 
 def owner_properties_of(actor: Actor) -> frozenset[str]:
-    """Of the engines whose token `actor` showed; empty for everybody else."""
+    """Return the owner properties of the engines that the token of `actor` identifies; empty for other callers."""
     identity = actor.identity
     if identity is None:
         return frozenset()

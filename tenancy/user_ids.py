@@ -14,7 +14,7 @@ RESERVED_PROVIDERS = frozenset({"icekeeper", "lakekeeper", "system"})
 """Providers of this server: users of `icekeeper` are service accounts, the others have no users."""
 
 OWN_PROVIDERS = RESERVED_PROVIDERS | {"local"}
-"""Of users whom no identity provider knows."""
+"""Providers of users that no identity provider knows."""
 
 _LOCAL_ID = re.compile(r"local~[a-z0-9][a-z0-9._@-]{0,119}", re.ASCII)
 _PROVIDER = re.compile(r"[a-z0-9-]{1,127}")
@@ -43,9 +43,9 @@ def require_user_id(text: str) -> str:
     if not tilde or not _PROVIDER.fullmatch(provider):
         raise InvalidUserId("A user id is <provider>~<subject>, the provider of lower-case letters, digits and -")
     if hidden_character(subject) is not None:
-        raise InvalidUserId("A user id must not hold characters that cannot be seen")
+        raise InvalidUserId("A user id must not contain invisible characters")
     if not subject.strip():
-        raise EmptyUserId("A user id must have a subject behind the first ~")
+        raise EmptyUserId("A user id must have a subject after the first ~")
     if len(subject.encode()) > MAX_SUBJECT_BYTES:
         raise UserIdTooLong(f"The subject of a user id is longer than {MAX_SUBJECT_BYTES} bytes")
     return text
@@ -63,10 +63,10 @@ def require_new_user_id(text: str) -> str:
 
 
 def require_local_user_id(text: str) -> str:
-    """Return `text` if it can name one whom no identity provider knows. Raises `InvalidUserId` (400)."""
+    """Return `text` if it is the id of a local user, whom no identity provider knows. Raises `InvalidUserId` (400)."""
     if not _LOCAL_ID.fullmatch(text):
         raise InvalidUserId(
-            "Such a user is named local~<name>: lower-case letters, digits and . _ @ -, at most 120, the first one a "
-            "letter or digit"
+            "The id of a local user is local~<name>: lower-case letters, digits and . _ @ -, at most 120, the first "
+            "one a letter or digit"
         )
     return text

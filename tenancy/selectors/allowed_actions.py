@@ -49,7 +49,7 @@ def actors_of(grantees: Collection[Grantee], *, must_be_known: bool = True) -> d
         each: Actor(
             user_id=each.user_id,
             assumed_role=each.role_id,
-            is_asked_about=True,
+            is_check_subject=True,
             is_blocked=each.user_id in blocked,
         )
         for each in set(grantees)

@@ -113,7 +113,7 @@ def explain_to_operator(
 
     Raises the errors of `actor_of`.
     """
-    checked = replace(actor_of(grantee), is_asked_about=False)
+    checked = replace(actor_of(grantee), is_check_subject=False)
     _record(actor, grantee, ref, action)
     try:
         decided = is_allowed(checked, action, *ref)

@@ -109,7 +109,7 @@ def _identity_actor(identity: Grantee, blocked: Collection[str]) -> Actor:
     return Actor(
         user_id=identity.user_id,
         assumed_role=identity.role_id,
-        is_asked_about=True,
+        is_check_subject=True,
         is_blocked=identity.user_id in blocked,
     )
 

@@ -37,8 +37,8 @@ def of_principal(who: Principal) -> str:
 
 def asked(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, ObjectRef]) -> Told:
     """What the port says, without those who may do nothing."""
-    actors = {f"user:{each}": Actor(user_id=each, is_asked_about=True) for each in users}
-    actors |= {f"role:{each}": Actor(assumed_role=each, is_asked_about=True) for each in roles}
+    actors = {f"user:{each}": Actor(user_id=each, is_check_subject=True) for each in users}
+    actors |= {f"role:{each}": Actor(assumed_role=each, is_check_subject=True) for each in roles}
     found: Told = {}
     for ref in tree.values():
         actions = [each for each in ACTIONS_ON[ref[0]] if (ref[0], each) not in ACTIONS_OF_ALL_USERS]

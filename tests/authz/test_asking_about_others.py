@@ -129,7 +129,7 @@ def test_a_role_has_its_own_rights_and_who_assumed_it_is_the_role(wh: ObjectRef,
     assert asked(person("anna"), team, wh, *both) == asked(in_role, team, wh, *both) == [Can.DELETE]
     assert asked(in_role, None, wh, *both) == [Can.DELETE]
     assert refused(in_role, ANNA, wh) is WarehouseActionForbidden
-    assert actor_of(team) == Actor(assumed_role=team.role_id, is_asked_about=True)
+    assert actor_of(team) == Actor(assumed_role=team.role_id, is_check_subject=True)
 
 
 def test_nobody_is_an_instance_admin_in_the_answers_to_others(
@@ -169,7 +169,7 @@ def test_instance_admins_need_not_be_registered(
     assert (told["allowed"], told["chain"]) == (False, [])  # in answers to others nobody is one
     assert bert.post("/permissions/check", question).json() == {"allowed": False}
     assert refused(person("anna"), inst, wh) is NoSuchWarehouse
-    assert actor_of(inst) == Actor(user_id="oidc~inst", is_asked_about=True)
+    assert actor_of(inst) == Actor(user_id="oidc~inst", is_check_subject=True)
     User.objects.create(
         id="oidc~inst", name="i", is_active=False, deleted_at=User.objects.get(pk=ANNA.user_id).created_at
     )

@@ -411,7 +411,7 @@ def test_an_export_into_a_file_overwrites_none(db: None, tmp_path: Path) -> None
 def test_in_maintenance_mode_an_export_seals_nothing(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     sealed(1)
     tell("later")
-    monkeypatch.setattr(switch, "look", lambda: False)
+    monkeypatch.setattr(switch, "refresh", lambda: False)
     monkeypatch.setattr(switch, "is_on", True)
     assert [line["object-id"] for line in export()[0]] == ["0"]
     assert AuditRecord.objects.count() == 2

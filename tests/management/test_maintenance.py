@@ -144,11 +144,11 @@ def test_health_says_so(close: Callable[[], None], monkeypatch: pytest.MonkeyPat
 def test_another_process_sees_it_when_it_looks() -> None:
     Server.objects.update(is_read_only=True)
     assert maintenance.mode() == "off"
-    assert maintenance.switch.look() is True
-    assert maintenance.switch.look() is False
+    assert maintenance.switch.refresh() is True
+    assert maintenance.switch.refresh() is False
     assert maintenance.mode() == "read-only"
     Server.objects.update(is_read_only=False)
-    assert maintenance.switch.look() is True
+    assert maintenance.switch.refresh() is True
     assert maintenance.mode() == "off"
 
 

@@ -35,7 +35,7 @@ class Command(BaseCommand):
             raise CommandError("--from and --to are the same")
         if settings.ICEKEEPER.openfga.endpoint is None:
             raise CommandError("LAKEKEEPER__OPENFGA__ENDPOINT is not set")
-        maintenance.switch.look()
+        maintenance.switch.refresh()
         if maintenance.is_read_only():
             raise CommandError("Maintenance mode is read-only: nothing is copied")
         try:

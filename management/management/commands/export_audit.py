@@ -39,7 +39,7 @@ class Command(BaseCommand):
         after, limit = options["after"], options["limit"]
         if after < 0 or (limit is not None and limit < 1):
             raise CommandError("--after takes 0 or more, and --limit 1 or more")
-        maintenance.switch.look()
+        maintenance.switch.refresh()
         if not maintenance.is_read_only():
             seal_records(actor=INTERNAL)
         if options["output"] is None:

@@ -28,10 +28,10 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         changed = False
         if options["what"] == "status":
-            maintenance.switch.look()
+            maintenance.switch.refresh()
         else:
             changed = switch_maintenance(actor=INTERNAL, is_on=options["what"] == "on")
-        is_on, is_set = maintenance.switch.is_on, maintenance.is_set_read_only()
+        is_on, is_set = maintenance.switch.is_on, maintenance.is_read_only_by_setting()
         if options["json"]:
             state = {"maintenance-mode": maintenance.mode(), "switch": is_on, "setting": is_set, "changed": changed}
             self.stdout.write(write_json(state).decode())

@@ -24,7 +24,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        maintenance.switch.look()
+        maintenance.switch.refresh()
         if maintenance.is_read_only():
             raise CommandError("Maintenance mode is read-only: no credential is moved")
 

@@ -38,7 +38,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.ICEKEEPER.openfga.endpoint is None:
             raise CommandError("LAKEKEEPER__OPENFGA__ENDPOINT is not set")
-        maintenance.switch.look()
+        maintenance.switch.refresh()
         if maintenance.is_read_only() and not options["dry_run"]:
             raise CommandError("Maintenance mode is read-only: only --dry-run is allowed")
 

@@ -19,7 +19,7 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        maintenance.switch.look()
+        maintenance.switch.refresh()
         if maintenance.is_read_only():
             raise CommandError("Maintenance mode is read-only: nothing is deleted")
         reports, days = delete_old_reports(actor=INTERNAL)

@@ -57,7 +57,7 @@ class Command(BaseCommand):
             raise CommandError(_error_message(unreadable))
 
     def _rotate(self, *, is_verbose: bool) -> tuple[int, list[UUID]]:
-        maintenance.switch.look()
+        maintenance.switch.refresh()
         if maintenance.is_read_only():
             raise CommandError("Maintenance mode is read-only: no credential is re-encrypted")
 

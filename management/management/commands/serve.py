@@ -64,7 +64,7 @@ class Command(BaseCommand):
         if (problem := unwritable_storage(conf.local_storage_root)) is not None:
             logger.warning(problem)
         has_worker = options["worker"]
-        if maintenance.is_set_read_only():
+        if maintenance.is_read_only_by_setting():
             logger.warning(
                 "maintenance mode is read-only by LAKEKEEPER__MAINTENANCE_MODE: changes are rejected, no worker runs"
             )

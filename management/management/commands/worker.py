@@ -30,7 +30,7 @@ class Command(BaseCommand):
             require_readable_secrets()
         except (UnusableDatabase, CatalogError) as error:
             raise CommandError(str(error)) from error
-        maintenance.switch.look()
-        if maintenance.is_set_read_only() or (options["once"] and maintenance.is_read_only()):
+        maintenance.switch.refresh()
+        if maintenance.is_read_only_by_setting() or (options["once"] and maintenance.is_read_only()):
             raise CommandError("Maintenance mode is read-only: the worker does not run")
         run_worker(once=options["once"])
