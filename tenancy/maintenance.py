@@ -2,7 +2,8 @@
 
 `LAKEKEEPER__MAINTENANCE_MODE=read-only` applies for the lifetime of a process. In addition, each server and
 worker process polls a switch in the server's row (`manage.py maintenance`) every `EVERY_SECONDS`: requests run no
-statement for it, and all processes apply a change within `KNOWN_SECONDS`. Background jobs that write call `is_read_only` first.
+statement for it, and all processes apply a change within `KNOWN_SECONDS`. Background jobs that
+write call `is_read_only` first.
 """
 
 from __future__ import annotations
