@@ -1,4 +1,4 @@
-"""Refusals of the catalog. The texts are those that Iceberg's compatibility kit and its clients look for."""
+"""Errors of the catalog. The texts are those that Iceberg's compatibility kit and its clients look for."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _NO_SUCH: Final[dict[str, type[NotFound]]] = {
 
 
 class LocationAlreadyTaken(Conflict):
-    """Not final: a purge that holds the location comes to an end."""
+    """Not final: a purge releases the location when it finishes."""
 
     wire_type, is_final = "LocationAlreadyTaken", False
 
 
 class LocationNotEmpty(InvalidLocation):
-    """Not final: the files may be those of the same request, which is being done."""
+    """Not final: the files may be those of the same request, which is in progress."""
 
     is_final = False
 
@@ -99,13 +99,13 @@ class NameTaken(AlreadyExists):
 
 
 class GenericTableAlreadyExists(NameTaken):
-    """Only where a generic table was to be made or renamed, which clients of Iceberg tables never ask for."""
+    """Only for the creation and rename of a generic table, which clients of Iceberg tables never request."""
 
     wire_type = "GenericTableAlreadyExists"
 
 
 def noun(kind: str) -> str:
-    """How a sentence about a tabular of `kind` begins."""
+    """Return the kind of a tabular as the first word of a sentence."""
     return kind.replace("-", " ").capitalize()
 
 
@@ -118,8 +118,8 @@ def no_such_tabular(kind: str, identifier: Identifier) -> CatalogError:
 
 
 def no_such_object(kind: str, named: object) -> CatalogError:
-    """Of a namespace, table, view or generic table, named as the caller did: by its name or its id. A refusal of one
-    that there is names it so, too."""
+    """Return the "not found" error of a namespace, table, view or generic table, with the name or id that the caller
+    used. A "forbidden" error of an existing object uses the same name."""
     error = _NO_SUCH[kind](f"{noun(kind)} does not exist: {named}")
     error.about = f"{kind} {named}"
     return error
@@ -135,7 +135,7 @@ def location_taken(location: str) -> LocationAlreadyTaken:
 
 
 def already_exists(kind: str, wanted: str, identifier: Identifier) -> NameTaken:
-    """`kind` is what is there, `wanted` what was to be made: each has a sentence of its own."""
+    """Return the error for a taken name: `kind` is that of the existing tabular, `wanted` that of the new one."""
     if kind == wanted:
         taken = GenericTableAlreadyExists if kind == "generic-table" else NameTaken
         return taken(f"{noun(kind)} already exists: {identifier}", kind=kind)

@@ -46,19 +46,19 @@ def dotted(levels: Levels) -> str:
 
 
 def lookup_key(name: str) -> str:
-    """As `name_key`, for names that nobody checked: one that cannot exist gets a key that matches nothing."""
+    """As `name_key`, for names that are not validated: an impossible name gets a key that matches nothing."""
     return "" if "\x00" in name else name_key(name)
 
 
 def path_key(levels: Levels) -> str:
-    """The look-up form of a namespace; of one that cannot exist, a key that matches nothing."""
+    """Return the look-up key of a namespace; for impossible names a key that matches nothing."""
     if any("\x00" in level or LEVEL_SEPARATOR in level for level in levels):
         return ""
     return LEVEL_SEPARATOR.join(name_key(level) for level in levels)
 
 
 def require_levels(value: object) -> Levels:
-    """The levels of a namespace to be made. Raises `BadRequest` naming what is wrong."""
+    """Read the levels of a namespace to create. Raises `BadRequest` naming what is wrong."""
     if not isinstance(value, list | tuple) or not value:
         raise BadRequest("Invalid namespace: must be a list of at least one name")
     levels = tuple(require_name(level, "namespace level") for level in value)

@@ -99,7 +99,7 @@ def primitive_name(column_type: Type) -> str:
 
 
 def parse_type(document: Any, where: str, depth: int = 0) -> Type:
-    """The type in a `type`, `element`, `key` or `value` field. Raises `BadRequest` naming the place."""
+    """Parse the type in a `type`, `element`, `key` or `value` field. Raises `BadRequest` naming the field."""
     if isinstance(document, str):
         return _parse_primitive(document, where)
     if depth > MAX_TYPE_DEPTH:

@@ -48,9 +48,9 @@ def create_table_metadata(
     format_version: int,
     now_ms: int,
 ) -> TableMetadata:
-    """The metadata of a table that has just been created, from the fields of a create request.
+    """Build the metadata of a new table from the fields of a create request.
 
-    Field ids are assigned anew from 1, a level's fields first and then what is nested in them, in order; the sources
+    New field ids are assigned from 1, a level's fields first and then what is nested in them, in order; the sources
     of spec and order and the identifier fields follow. The schema becomes 0, the spec 0 with fields from 1000, the
     order 1, or 0 when unsorted. `partition_spec`, `write_order` and `properties` may be None; reserved properties are
     dropped (see `requested_format_version` for the one that matters). Unknown fields inside schema, spec and order

@@ -66,12 +66,12 @@ def empty_metadata(format_version: int, now_ms: int) -> TableMetadata:
 
 @dataclass(slots=True)
 class Additions:
-    """The schemas, specs or orders of a table, or the versions of a view, while one request adds and removes some:
-    which exist, what -1 means.
+    """The schemas, specs or orders of a table, or the versions of a view, while a request adds and removes some: which
+    exist, and what the id -1 refers to.
 
-    Existing ones are parsed when one with the same quick key is looked up, and once: a table may have hundreds of wide
-    schemas, and a request may add as many. Equal ones are found by what `read` makes of a document. Every step takes
-    time for the documents it is about only, however many there are.
+    An existing document is parsed at most once, when one with the same quick key is looked up: a table may have
+    hundreds of wide schemas, and a request may add as many. Documents are equal when `read` returns the same identity.
+    The time of each step does not depend on the number of documents.
     """
 
     kind: str
@@ -100,14 +100,14 @@ class Additions:
 
     @property
     def next_id(self) -> int:
-        """The highest id of those that are there now, plus one."""
+        """The highest existing id plus one."""
         documents, heap = self.documents, self._negative_ids
         while heap and -heap[0] not in documents:
             heappop(heap)
         return max(self.first_id, 1 - heap[0]) if heap else self.first_id
 
     def find(self, document: dict[str, Any], identity: Hashable) -> int | None:
-        """The id of the first that is the same as `document`, None when it is new."""
+        """Return the id of the first document that is the same as `document`, None when it is new."""
         if self._unread is None:
             self._unread = {}
             for existing in self.documents.values():
@@ -115,20 +115,20 @@ class Additions:
         for existing in self._unread.pop(self.quick_key(document), ()):
             existing_id = self.id_of(existing)
             if self.documents.get(existing_id) is existing:
-                self._remember(existing_id, self.read(existing))
+                self._index(existing_id, self.read(existing))
         return next(iter(self._ids_by_identity.get(identity, ())), None)
 
     def add(self, added_id: int, document: dict[str, Any], identity: Hashable) -> None:
-        """Enter one that `find` does not know under an id that is free."""
+        """Add a document that `find` does not find, under a free id."""
         self.documents[added_id] = document
         heappush(self._negative_ids, -added_id)
         self.added_ids.add(added_id)
-        self._remember(added_id, identity)
+        self._index(added_id, identity)
         self.last = added_id
         self.has_changed = True
 
     def remove(self, removed_ids: Iterable[int]) -> None:
-        """Take these away; ids that are not there are ignored."""
+        """Remove these; unknown ids are ignored."""
         for removed_id in removed_ids:
             if self.documents.pop(removed_id, None) is None:
                 continue
@@ -140,11 +140,11 @@ class Additions:
                     del self._ids_by_identity[identity]
 
     def reuse(self, existing_id: int) -> None:
-        """The client added one that exists already: -1 means it only if this request had added it (as in Java)."""
+        """Handle the addition of an existing one: -1 refers to it only if this request added it (as in Java)."""
         self.last = existing_id if existing_id in self.added_ids else None
 
     def resolve(self, update: dict[str, Any], name: str) -> int:
-        """The id in a field of an update, -1 standing for the one added last."""
+        """Return the id in a field of an update; -1 refers to the one that was added last."""
         chosen = optional_int(update, name, "")
         if chosen is None:
             raise BadRequest(f"{name}: required field is missing")
@@ -154,7 +154,7 @@ class Additions:
             raise BadRequest(f"{name}: Cannot set last added {self.kind}: no {self.kind} has been added")
         return self.last
 
-    def _remember(self, known_id: int, identity: Hashable) -> None:
+    def _index(self, known_id: int, identity: Hashable) -> None:
         self._identities[known_id] = identity
         self._ids_by_identity.setdefault(identity, {})[known_id] = None
 
@@ -304,7 +304,7 @@ class Draft(WorkingCopy):
         self._owned.add("encryption-keys")
 
     def replace_files(self, name: str, snapshot_id: int, documents: list[dict[str, Any]]) -> None:
-        """Put these in the place of the snapshot's `statistics` or `partition-statistics`; an empty list drops them."""
+        """Replace the snapshot's `statistics` or `partition-statistics`; an empty list removes them."""
         if documents:
             self._files_by_snapshot(name)[snapshot_id] = documents
             self._owned.add(name)

@@ -1,7 +1,7 @@
-"""Reading JSON that somebody else wrote: a field has the type the spec gives it, or the error says where it has not.
+"""Typed fields of untrusted JSON: a field has the type of the specification, or the error names its path.
 
-`where` is the path of the object at hand, such as `schema.fields[2]`, and empty for the outermost one. Every function
-raises `BadRequest` naming the full path of the field. JSON `true` is no number here, and `1.0` is no integer.
+`where` is the path of the current object, such as `schema.fields[2]`, and empty for the outermost one. Every function
+raises `BadRequest` naming the full path of the field. JSON `true` is not a number, and `1.0` is not an integer.
 """
 
 from __future__ import annotations
@@ -179,8 +179,8 @@ def read_string_list(owner: Mapping[str, Any], name: str, where: str) -> list[st
 
 
 def without_nulls(owner: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """A copy of `owner` without those of the named fields that are null.
+    """Return a copy of `owner` without the named fields that are null.
 
-    Clients send null for an optional field they do not set; Java's readers refuse a stored null in several places.
+    Clients send null for an optional field that they do not set; Java's readers reject a stored null in some fields.
     """
     return {name: value for name, value in owner.items() if value is not None or name not in names}

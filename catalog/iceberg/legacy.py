@@ -32,10 +32,10 @@ def write_legacy_fields(metadata: TableMetadata) -> None:
 
 
 def modernized(document: dict[str, Any], version: int) -> TableMetadata:
-    """A copy of a metadata document with every list that later writers always write; nothing is taken away.
+    """Return a copy of a metadata document with all lists of the modern form; no member is removed.
 
-    What is missing in version 1 is made from the legacy fields, in later versions it is an error. Only the shape of
-    what it touches is checked here. Raises `BadRequest` naming the field.
+    In version 1 missing lists are derived from the legacy fields, in later versions they are an error. Only the shape
+    of the fields that are read is checked. Raises `BadRequest` naming the field.
     """
     metadata = dict(document)
     _modernize_schemas(metadata, version)

@@ -1,7 +1,7 @@
 """Names, folders and encoding of metadata files: `<folder>/NNNNN-<uuid>[.gz].metadata.json`.
 
-Java's `TableMetadataParser` and `ViewMetadataParser` write and read the same; readers tell a compressed file by its
-name, this one by its first bytes, so that a file of any name can be registered.
+Java's `TableMetadataParser` and `ViewMetadataParser` use the same format. Java detects a compressed file by its name,
+this module by its first bytes, so that a file of any name can be registered.
 """
 
 from __future__ import annotations

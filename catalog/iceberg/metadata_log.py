@@ -74,9 +74,9 @@ def extend_snapshot_log(
 
 
 def cut_snapshot_log(log: list[Any], kept_ids: Any) -> list[Any]:
-    """The log after snapshots were removed: everything up to the last entry of a removed one goes.
+    """Return the log without all entries up to the last one of a removed snapshot.
 
-    A gap would make time travel answer with a snapshot that was not current at that time.
+    With a gap, time travel would return a snapshot that was not current at that time.
     """
     for index in range(len(log) - 1, -1, -1):
         if log[index]["snapshot-id"] not in kept_ids:

@@ -133,9 +133,10 @@ class MetricsReport:
 
 
 def read_metrics_report(document: dict[str, Any]) -> MetricsReport:
-    """Raises `BadRequest` naming the field that is wrong, `BodyTooLarge` for a report of more than `MAX_REPORT_BYTES`.
+    """Read a metrics report.
 
-    Numbers that make no sense in a sum (negative, or beyond any table) are taken: the sum counts what is possible.
+    Implausible numbers (negative, or larger than any table) are accepted and clamped to the possible range. Raises
+    `BadRequest` naming the invalid field, `BodyTooLarge` for a report of more than `MAX_REPORT_BYTES`.
     """
     kind = document.get("report-type")
     if kind not in (SCAN, COMMIT):

@@ -21,7 +21,7 @@ PartitionFieldIdentity: TypeAlias = tuple[int, str, str]
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """`field_id` is None when the document leaves it to the catalog. `where` is the field's place for error texts."""
+    """`field_id` is None when the catalog assigns it. `where` is the path of the field for error texts."""
 
     source_id: int
     field_id: int | None
@@ -31,7 +31,7 @@ class PartitionField:
 
     @property
     def identity(self) -> PartitionFieldIdentity:
-        """What makes two fields the same, whatever their ids (Java: `PartitionSpec.compatibleWith`)."""
+        """The value by which fields are compared, without ids (Java: `PartitionSpec.compatibleWith`)."""
         return self.source_id, self.transform.text, self.name
 
     def written(self, document: dict[str, Any]) -> dict[str, Any]:

@@ -68,9 +68,9 @@ def read_properties(value: Any, where: str) -> dict[str, str]:
 
 
 def previous_versions_max(properties: dict[str, str]) -> int:
-    """How many earlier metadata files a table remembers: at least one.
+    """Return the maximum length of a table's metadata log: at least one.
 
-    A file written elsewhere may hold nonsense here; it must not make the table unwritable, so it counts as unset.
+    An invalid value in a file of another writer counts as unset, so that the table remains writable.
     """
     limit = parse_int(properties.get(PREVIOUS_VERSIONS_MAX, ""))
     return DEFAULT_PREVIOUS_VERSIONS_MAX if limit is None else max(1, limit)

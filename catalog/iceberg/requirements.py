@@ -34,10 +34,10 @@ def requires_create(requirements: list[Any]) -> bool:
 
 
 def check_requirements(base: TableMetadata | None, requirements: list[Any]) -> None:
-    """Check every requirement against the table as it is now, None meaning that there is none.
+    """Check every requirement against the current table, or None when it does not exist.
 
-    Raises `CommitFailed` (409) with Java's text for the first that does not hold, `BadRequest` for a malformed or
-    unknown one. All are read before any is judged, so a malformed request is never answered as a conflict.
+    Raises `CommitFailed` (409) with Java's text for the first that fails, `BadRequest` for a malformed or unknown one.
+    All are parsed before any is checked, so a malformed request is never reported as a conflict.
     """
     requires_create(requirements)
     judgements = []
@@ -98,9 +98,9 @@ def guarded_snapshots(requirements: list[Any], updates: list[Any]) -> frozenset[
 
 
 def _bases(parents: dict[int, int | None]) -> dict[int, int | None]:
-    """For each added snapshot the one below its chain that is there already, None when it begins anew.
+    """Return for each added snapshot its nearest existing ancestor, None when it has none.
 
-    Each link is followed once. Snapshots that are their own ancestors are left out.
+    Each link is followed once. Snapshots that are their own ancestors are skipped.
     """
     bases: dict[int, int | None] = {}
     circular: set[int] = set()

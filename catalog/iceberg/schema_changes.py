@@ -118,8 +118,8 @@ def on_remove_partition_specs(draft: Draft, update: dict[str, Any]) -> None:
 
 
 def check_bindings(draft: Draft) -> None:
-    """Whether specs and orders still fit the current schema: the default ones wholly, older specs as far as a reader
-    asks (a new column must not take the name of an old partition field), as Java does when it binds them anew."""
+    """Check that specs and orders still match the current schema, as Java does when it binds them again: the default
+    ones completely, older specs only in what readers need (no new column has the name of an old partition field)."""
     schema = draft.current_schema()
     metadata = draft.metadata
     spec_id, order_id = metadata["default-spec-id"], metadata["default-sort-order-id"]

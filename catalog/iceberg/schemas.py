@@ -1,4 +1,4 @@
-"""Schemas: their rules, and what makes two of them the same. Follows Java's `Schema` and `SchemaParser`."""
+"""Schemas: validation and comparison. Follows Java's `Schema` and `SchemaParser`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Schema:
 
     @property
     def identity(self) -> tuple[StructType, frozenset[int]]:
-        """What makes two schemas the same, whatever their ids (Java: `Schema.sameSchema`)."""
+        """The value by which schemas are compared, without ids (Java: `Schema.sameSchema`)."""
         return self.struct, self.identifier_field_ids
 
 
@@ -73,9 +73,9 @@ def parse_schema(document: dict[str, Any], where: str) -> Schema:
     """Read a schema and check every rule that holds in all format versions.
 
     There are at most `MAX_FIELDS` fields, with `MAX_NAME_LENGTHS` characters of full names. Ids are unique in the whole
-    schema, full names too (so a column `a.b` beside a struct `a` with a field `b` is refused); identifier fields exist,
-    are required primitives other than float and double, and stand in no list, map or optional struct. Raises
-    `BadRequest` naming the place.
+    schema, as are full names (so a column `a.b` is rejected if a struct `a` has a field `b`). Identifier fields exist,
+    are required primitives other than float and double, and are in no list, map or optional struct. Raises `BadRequest`
+    naming the field.
     """
     optional_int(document, "schema-id", where)
     if (kind := read_string(document, "type", where)) != "struct":
@@ -111,7 +111,7 @@ def parse_schema(document: dict[str, Any], where: str) -> Schema:
 
 
 def parse_new_schema(document: dict[str, Any], where: str) -> Schema:
-    """As `parse_schema`, for a schema that comes into being now: its ids are not negative, as every writer's are."""
+    """As `parse_schema`, for a new schema: its ids must not be negative."""
     schema = parse_schema(document, where)
     lowest = min(schema.columns, default=0)
     if lowest < 0:
@@ -120,7 +120,7 @@ def parse_new_schema(document: dict[str, Any], where: str) -> Schema:
 
 
 def check_version(schema: Schema, format_version: int) -> None:
-    """Refuse types and initial defaults that the format version does not know (Java: `Schema.checkCompatibility`)."""
+    """Reject types and initial defaults that the format version does not have (Java: `Schema.checkCompatibility`)."""
     problems = []
     for _field_id, column in sorted(schema.columns.items()):
         since = TYPE_VERSIONS.get(primitive_name(column.type), 1)
@@ -139,9 +139,9 @@ def check_version(schema: Schema, format_version: int) -> None:
 
 
 def canonical_schema(document: dict[str, Any]) -> dict[str, Any]:
-    """The schema document as every client reads it: types in canonical form, no null for "no default".
+    """Return the schema document in canonical form, which every client reads: canonical types, no null defaults.
 
-    Unknown members are kept, and parts that stay as they are shared, not copied. Only for documents that `parse_schema`
+    Unknown members are kept, and unchanged parts are shared, not copied. Only for documents that `parse_schema`
     has accepted: it bounds the depth.
     """
     fields = [_canonical_field(field) for field in document["fields"]]

@@ -35,10 +35,10 @@ def on_add_snapshot(draft: Draft, update: dict[str, Any]) -> None:
 
 
 def _check_schema(draft: Draft, schema_id: int | None) -> None:
-    """Without its schema no reader could go back to the snapshot.
+    """Raises `CommitFailed` when the schema of a snapshot does not exist: no reader could time travel to the snapshot.
 
-    Maintenance may have removed it meanwhile, and of the newest one nothing tells then that it ever was. So one that is
-    not there is a conflict: the writer tries again with the newest version.
+    Maintenance may have removed the schema concurrently, and the metadata does not record that it ever existed. So a
+    missing schema is a conflict: the writer retries with the newest version.
     """
     if schema_id is None or schema_id in draft.schemas.documents:
         return
@@ -48,11 +48,12 @@ def _check_schema(draft: Draft, schema_id: int | None) -> None:
 
 
 def _advance_sequence_number(draft: Draft, snapshot: dict[str, Any]) -> None:
-    """A snapshot without a parent (a replaced table) may come late, as nothing orders it against the others.
+    """Advance `last-sequence-number` for a new snapshot. Raises `CommitFailed` for one with an outdated number.
 
-    `last-sequence-number` never goes back even then: below a snapshot's own number no Java reader opens the file.
-    One on a branch that nobody else touched may come late too, and takes the next number: what it wrote keeps the
-    number that its manifest list says, which is still above all that came before it on that branch.
+    A snapshot without a parent (a replaced table) may have an outdated number, as it has no order relative to others.
+    Even then `last-sequence-number` never decreases: Java readers reject a file in which it is below that of a
+    snapshot. A snapshot on a branch without concurrent changes may be late, too, and gets the next number: its files
+    keep the number in its manifest list, which is above all earlier ones on that branch.
     """
     number = sequence_number(snapshot)
     if number == LONG_RANGE[1]:

@@ -25,7 +25,7 @@ class SortField:
 
     @property
     def identity(self) -> SortFieldIdentity:
-        """What makes two sort fields the same (Java: `SortOrder.sameOrder`)."""
+        """The value by which sort fields are compared (Java: `SortOrder.sameOrder`)."""
         return self.source_id, self.transform.text, self.direction, self.null_order
 
     def written(self, document: dict[str, Any]) -> dict[str, Any]:

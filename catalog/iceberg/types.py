@@ -14,7 +14,7 @@ changed in place: two versions of a table share every part that the commit betwe
 """
 
 SUPPORTED_FORMAT_VERSIONS: Final = (1, 2, 3, 4)
-"""Version 4 is still being made: Java 1.10 and newer read and write it, with the rules of version 3 for metadata."""
+"""Version 4 is in development: Java 1.10 and newer read and write it, with the rules of version 3 for metadata."""
 DEFAULT_FORMAT_VERSION: Final = 2
 
 ROW_LINEAGE_VERSION: Final = 3

@@ -113,7 +113,7 @@ def apply_updates(
     changed then.
 
     Raises `BadRequest` naming the update and the field for what is malformed or against the rules, `CommitFailed`
-    for a snapshot made from an older version of the table, which its writer may rebuild and send again.
+    for a snapshot that is based on an older version of the table, which its writer may rebuild and send again.
     """
     updates = as_list(updates, "updates")
     draft = Draft(

@@ -1,5 +1,5 @@
-"""Reading a metadata file that somebody else wrote. Follows Java's `TableMetadataParser.fromJson` and the checks of
-`TableMetadata` itself."""
+"""Validation of table metadata files from other writers. Follows Java's `TableMetadataParser.fromJson` and the checks
+of `TableMetadata` itself."""
 
 from __future__ import annotations
 

@@ -4,10 +4,10 @@ from django.db import models
 
 
 class GenericTable(models.Model):
-    """What a `Tabular` of another format than Iceberg (Lance, Delta, CSV, ...) is described by; written once.
+    """The description of a `Tabular` in another format than Iceberg (Lance, Delta, CSV, ...); never updated.
 
-    `schema` and `statistics` are JSON texts, so that the order of keys is kept on every database; null when none was
-    given. Nobody here reads them.
+    `schema` and `statistics` are JSON texts, so that every database keeps the order of keys; null when not given. The
+    server does not interpret them.
     """
 
     tabular = models.OneToOneField(

@@ -4,17 +4,18 @@ from django.db import models
 
 
 class LocationClaim(models.Model):
-    """A folder beside `Tabular.location` that holds files of somebody, so nobody else may lie in, around or at it.
+    """A location, other than `Tabular.location`, that is reserved for one owner: no other location may overlap it.
 
-    Of a tabular: where it lay before a commit moved it, and where its metadata files go when that is outside of its
-    location. Of a purge task (`task_id`): what a dropped tabular left behind, until its files are deleted. Of whoever
-    staged a table there (`staged_by`, as `Actor.name`): until that table is made, or to `expires_at`.
+    Claims of a tabular are its former locations, and the folder of its metadata files if that is outside of its
+    location. Claims of a purge task (`task_id`) are the locations of a dropped tabular until its files are deleted.
+    Claims of a client that staged a table (`staged_by`, as `Actor.name`) last until the table is created, or until
+    `expires_at`.
     """
 
     warehouse = models.ForeignKey("storage.Warehouse", on_delete=models.RESTRICT, related_name="+")
     tabular = models.ForeignKey("catalog.Tabular", on_delete=models.CASCADE, null=True, related_name="location_claims")
     task_id = models.UUIDField(null=True)
-    staged_by = models.TextField(null=True)  # noqa: DJ001 - of the three owners one is there
+    staged_by = models.TextField(null=True)  # noqa: DJ001 - exactly one of the three owners is set
     expires_at = models.DateTimeField(null=True)
     location = models.TextField()
 

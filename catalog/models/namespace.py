@@ -12,9 +12,9 @@ from icekeeper.kernel.names import LEVEL_SEPARATOR
 class Namespace(models.Model):
     """A folder of tabulars; nested. `path` joins the spelled levels with U+001F, `path_key` their look-up keys.
 
-    `location`, in compared form and chosen for good when the namespace is made, is the folder of tabulars whose place
-    nobody chooses; null in namespaces that are older than it: theirs lie in the warehouse itself. It is a prefix and
-    claims nothing: namespaces may share one or lie in each other's, and a tabular may be put into any of them.
+    `location`, in compared form and immutable, is the folder of tabulars without a chosen location; null in namespaces
+    that are older than the field, whose tabulars are directly in the warehouse. It is a prefix without a claim:
+    locations of namespaces may be equal or nested, and a tabular may be in any of them.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -46,6 +46,6 @@ class Namespace(models.Model):
 
 
 def shown_properties(properties: dict[str, str], *, namespace_id: UUID, location: str | None) -> dict[str, str]:
-    """As clients see them: with `namespace_id` and with `location`, which ends with a slash."""
-    placed = {} if location is None else {"location": f"{location}/"}
-    return {**properties, **placed, "namespace_id": str(namespace_id)}
+    """Return the properties as clients see them: with `namespace_id`, and with `location`, which ends with a slash."""
+    located = {} if location is None else {"location": f"{location}/"}
+    return {**properties, **located, "namespace_id": str(namespace_id)}

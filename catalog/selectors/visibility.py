@@ -1,4 +1,4 @@
-"""Listings that show each caller what that one may see, without a question for each item."""
+"""Listings that contain only items visible to the caller, without a permission check for each item."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from tenancy.refs import ObjectRef
 T = TypeVar("T")
 
 AT_ONCE: Final = 500
-"""Of how many at least it is asked in one question, when more than a page is looked at."""
+"""Minimum batch of one permission check beyond the first page."""
 MAX_CHECKED_TOGETHER: Final = 50_000
+"""Maximum batch of one permission check."""
 MAX_SCANNED: Final = 10_000
-"""Candidates of lists over a whole warehouse that one request looks at for who does not see all of them. Then the page
-ends, however short, with a token for what comes behind."""
+"""Candidates that one request scans in a list over a whole warehouse, for callers who do not see all of them. Then the
+page ends, even if it is short, with a token for the rest."""
 
 
 def require_to_list(actor: Actor, action: Can, parent: ObjectRef, missing: CatalogError) -> ObjectRef | None:
-    """None when the caller sees everything in `parent`, else `parent`: what is in it is to be looked at one by one.
+    """Check the listing `action` on `parent`; return None when the caller sees everything in it, otherwise `parent`.
 
-    Raises as `require` for who may not do `action`, one of listing, on it.
+    Raises as `require_permission_and_check`.
     """
     (sees_everything,) = require_permission_and_check(actor, action, parent, [Can.LIST_EVERYTHING], missing=missing)
     return None if sees_everything else parent
@@ -44,16 +45,16 @@ def visible_page(
     child_type: str,
     read: Callable[[list[UUID]], Sequence[tuple[UUID, T]]],
 ) -> tuple[list[T], str | None]:
-    """The items of `page` that the caller sees, and the next token; full as long as there are any.
+    """Return the items of `page` that the caller sees, and the next token; the page is full while there are items.
 
-    `listed` are all items from where the page begins, by id, one more of which than belong to it may have been read;
-    `seen_in` is what `require_to_list` gave. `read` finds items by their ids, in their order, less those that are gone.
+    `listed` are the items from the start of the page, by id, at most one more than its size. `seen_in` is the result of
+    `require_to_list`. `read` reads items by their ids, in this order, and skips deleted ones.
     """
     after = page.after_id()
     if seen_in is None:
         return build_page(listed, page)
     kind = Securable.Type(child_type)
-    if len(listed) < page.sql_limit:  # all that there is
+    if len(listed) < page.sql_limit:  # the end of the list
         seen = authorizer().all_visible(actor, parent=seen_in, child_type=kind, after=after)
         return build_page([each for each in listed if each[0].int in seen], page)
     found: list[tuple[UUID, T]] = []
@@ -64,7 +65,7 @@ def visible_page(
         if len(ids) < wanted:
             break
         after = ids[-1]
-        # Whatever was seen and is gone, of which there may be any number: it is asked in ever larger rounds.
+        # Visible ids of deleted items may be many: batches grow.
         wanted = min(max(AT_ONCE, wanted * 10), MAX_CHECKED_TOGETHER)
     return build_page(found, page)
 
@@ -88,23 +89,23 @@ class Scan(NamedTuple, Generic[T]):
 def filter_visible(
     *, actor: Actor, batches: Iterable[Sequence[T]], ref: Callable[[T], ObjectRef], sees_everything: bool, wanted: int
 ) -> Scan[T]:
-    """The first `wanted` items that `actor` may see, in their order, of the first `MAX_SCANNED`; one question each
-    batch, none with `sees_everything`, the answer to `Can.LIST_EVERYTHING` on what holds them all.
+    """Return the first `wanted` items that `actor` may see, in their order, among the first `MAX_SCANNED`.
 
-    A batch is read only when it is come to.
+    One permission check for each batch, none with `sees_everything`, the result of `Can.LIST_EVERYTHING` on the common
+    parent. Batches are read lazily.
     """
     seen: list[T] = []
-    looked_at = 0
+    scanned = 0
     for batch in batches:
         if sees_everything:
             seen += batch
         else:
-            answers = are_allowed(actor, Can.INCLUDE_IN_LIST, [ref(item) for item in batch])
-            shown = (item for item, is_shown in zip(batch, answers, strict=True) if is_shown)
-            seen += islice(shown, wanted - len(seen))  # who answers as they are asked is asked no more than that
-            looked_at += len(batch)
+            allowed = are_allowed(actor, Can.INCLUDE_IN_LIST, [ref(item) for item in batch])
+            shown = (item for item, is_shown in zip(batch, allowed, strict=True) if is_shown)
+            seen += islice(shown, wanted - len(seen))  # a lazy backend checks no more items than needed
+            scanned += len(batch)
         if len(seen) >= wanted:
             return Scan(seen[:wanted], None)
-        if looked_at >= MAX_SCANNED:
+        if scanned >= MAX_SCANNED:
             return Scan(seen, batch[-1])
     return Scan(seen, None)

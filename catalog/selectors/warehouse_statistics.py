@@ -1,4 +1,4 @@
-"""How many tables, views and generic tables a warehouse has and had."""
+"""Hourly counts of the tables, views and generic tables of a warehouse."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ HOUR: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class CountsOfAnHour:
-    """What there was at the end of the hour that begins at `hour`, or is now in the one that goes on.
+    """Counts at the end of the hour that starts at `hour`, or current counts for the current hour.
 
-    Since `updated_at` it was so.
+    They last changed at `updated_at`.
     """
 
     hour: datetime
@@ -49,10 +49,10 @@ def beginning_of_hour(at: datetime) -> datetime:
 def list_warehouse_statistics_for(
     *, actor: Actor, warehouse_id: UUID, page: Page
 ) -> tuple[list[CountsOfAnHour], str | None]:
-    """The hours in which something changed, the newest first, and the next page's token.
+    """List the hours in which counts changed, newest first, and the next page's token.
 
-    The first of all is the hour that goes on, with what is there now. Who may not list everything in the warehouse gets
-    that hour alone, with the number of what they see. Raises `NoSuchWarehouse`, `Forbidden`.
+    The first one is the current hour with current counts. Callers who may not list everything in the warehouse get only
+    this hour, with the counts of what they see. Raises `NoSuchWarehouse`, `Forbidden`.
     """
     (sees_everything,) = require_on_warehouse(actor, warehouse_id, Can.GET_METADATA, [Can.LIST_EVERYTHING])
     before, limit = _before(page), page.sql_limit  # wrong parameters are errors for every caller
@@ -94,24 +94,24 @@ def _count_by_kind(tabulars: QuerySet[Tabular]) -> dict[str, int]:
 
 
 def _count_seen(actor: Actor, warehouse_id: UUID) -> Counter[str]:
-    """How many tabulars of each kind `actor` sees.
+    """Count the tabulars of each kind that `actor` sees.
 
-    Where they may list everything in a namespace all of it counts, elsewhere what is visible by itself. The number of
-    statements does not depend on the number of namespaces, and on that of tabulars only by one for each `AT_ONCE`.
+    In namespaces where they may list everything, all tabulars count, elsewhere the visible ones. The number of
+    statements does not depend on the number of namespaces; it grows by one for each `AT_ONCE` visible tabulars.
     """
     seen, partial = Counter[str](), dict[str, list[ObjectRef]]()
     counted = _living(warehouse_id).order_by().values_list("namespace_id", "kind").annotate(Count("pk"))
     by_namespace: dict[UUID, dict[str, int]] = {}
     for namespace_id, kind, count in counted:
         by_namespace.setdefault(namespace_id, {})[kind] = count
-    places: list[ObjectRef] = [ObjectRef(Securable.Type.NAMESPACE, each) for each in by_namespace]
-    answers = are_allowed(actor, Can.LIST_EVERYTHING, places)
-    for place, counts, is_seen in zip(places, by_namespace.values(), answers, strict=True):
+    namespaces: list[ObjectRef] = [ObjectRef(Securable.Type.NAMESPACE, each) for each in by_namespace]
+    allowed = are_allowed(actor, Can.LIST_EVERYTHING, namespaces)
+    for namespace, counts, is_seen in zip(namespaces, by_namespace.values(), allowed, strict=True):
         if is_seen:
             seen.update(counts)
         else:
             for kind in counts:
-                partial.setdefault(kind, []).append(place)
+                partial.setdefault(kind, []).append(namespace)
     for kind, parents in partial.items():
         shown = authorizer().all_visible_of(actor, parents=parents, child_type=Securable.Type(kind))
         ids = [UUID(int=each) for each in shown]
@@ -122,7 +122,7 @@ def _count_seen(actor: Actor, warehouse_id: UUID) -> Counter[str]:
     return seen
 
 
-# What was dropped and can be restored keeps its grants.
+# Soft-deleted tabulars keep their grants: they are visible, but do not count.
 _COUNT_LIVING: Final = """
 SELECT count(*) FROM catalog_tabular WHERE warehouse_id = %s AND kind = %s AND deleted_at IS NULL AND id = ANY(%s)
 """

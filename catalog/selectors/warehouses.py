@@ -1,4 +1,4 @@
-"""Whether a warehouse is there, by its name or its id."""
+"""Look-up of warehouses by name or id, with the permission check."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SELECT id, CAST(storage_profile AS text), CAST(delete_profile AS text)
 """
 
 
-_IS_THERE = "SELECT 1 FROM storage_warehouse WHERE id = %s"
+_EXISTS = "SELECT 1 FROM storage_warehouse WHERE id = %s"
 _IS_ACTIVE = "SELECT 1 FROM storage_warehouse WHERE id = %s AND status = 'active'"
 
 
@@ -60,24 +60,23 @@ def namespace_key_for(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> s
 
 
 def conceal_warehouse(actor: Actor, warehouse_id: UUID, error: CatalogError) -> CatalogError:
-    """Return the error to send to `actor` when `error` came of a request about something in a warehouse.
+    """Return the error to send to `actor` when a request for an object in a warehouse raised `error`.
 
-    In a warehouse that is hidden from the caller everything that is not found becomes "no such warehouse". The
-    authorizer is asked only about errors that say that something does not exist (404).
+    In a warehouse that is hidden from the caller every "not found" becomes "no such warehouse". Permissions are checked
+    only for "not found" errors (404).
     """
     if error.status != NoSuchWarehouse.status:
         return error
-    place: ObjectRef = ObjectRef(Securable.Type.WAREHOUSE, warehouse_id)
-    if any(
-        check_permissions(actor, [(Can.USE, place), (reads_grants(place), place)])
-    ):  # or manages what they do not see
+    ref: ObjectRef = ObjectRef(Securable.Type.WAREHOUSE, warehouse_id)
+    # Callers who manage its grants know the warehouse, too.
+    if any(check_permissions(actor, [(Can.USE, ref), (reads_grants(ref), ref)])):
         return error
     return no_such_warehouse(warehouse_id)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundWarehouse:
-    """A warehouse as far as clients are told about it; both profiles as stored."""
+    """The parts of a warehouse that clients see; both profiles as stored."""
 
     id: UUID
     storage_profile: dict[str, Any]
@@ -85,7 +84,7 @@ class FoundWarehouse:
 
 
 def find_warehouse_for(*, actor: Actor, argument: str | None, project_id: str | None) -> FoundWarehouse:
-    """The active warehouse that a client names as `<name>` or `<project id>/<name>`.
+    """Find the active warehouse that a client names as `<name>` or `<project id>/<name>`.
 
     The project of the argument wins over `project_id`, the request's own. Raises `NoSuchWarehouse` (404).
     """
@@ -110,12 +109,12 @@ def find_warehouse_for(*, actor: Actor, argument: str | None, project_id: str | 
 
 
 def require_on_warehouse(actor: Actor, warehouse_id: UUID, action: Can, more: Sequence[Can] = ()) -> list[bool]:
-    """The way to what a warehouse holds, whether it is active or not; and whether `actor` may do each of `more` there.
+    """Require `action` on a warehouse, active or not, and return whether each of `more` is allowed.
 
-    One question to the backend. Raises `NoSuchWarehouse`, `Forbidden`.
+    One call to the authorizer. Raises `NoSuchWarehouse`, `Forbidden`.
     """
     missing = no_such_warehouse(warehouse_id)
-    if fetch_one(settings.READ_DATABASE, _IS_THERE, [warehouse_id]) is None:
+    if fetch_one(settings.READ_DATABASE, _EXISTS, [warehouse_id]) is None:
         raise missing
     return require_permission_and_check(
         actor, action, ObjectRef(Securable.Type.WAREHOUSE, warehouse_id), more, missing=missing

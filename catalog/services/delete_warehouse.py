@@ -20,7 +20,7 @@ from tenancy.models import Securable
 
 
 def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -> None:
-    """Forget an empty warehouse with its credential; its files stay. Tables that are only staged are none.
+    """Delete an empty warehouse with its credential; its files stay. Staged tables do not count as content.
 
     Raises `NoSuchWarehouse`, `WarehouseManaged` (403), `WarehouseNotEmpty`, `WarehouseHasUnfinishedTasks` (409),
     `WarehouseProtected` (409) unless `force`.

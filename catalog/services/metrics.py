@@ -1,8 +1,8 @@
 """Metrics reports: kept whole for a while, and added up for each table and UTC day.
 
 On PostgreSQL one statement looks the table up by its name, adds to the day and keeps the report; on SQLite the same
-steps run one by one in an immediate transaction. Reports of one table at once wait for each other at one row, the
-day's, and nobody who holds it waits for anything else: the lock on the table comes first, as it does for a drop.
+steps run one by one in an immediate transaction. Concurrent reports of one table wait for each other at the row of the
+day, which is locked last: the lock on the table comes first, as in a drop.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ WITH target AS (
   SELECT counted.tabular_id, %s, %s::bigint, %s, %s::jsonb FROM counted WHERE counted.reports <= %s::bigint
 )
 SELECT count(*) FROM counted
-"""  # noqa: S608 - made of constants
+"""  # noqa: S608 - constants
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def delete_old_reports(*, actor: Actor, batch: int = BATCH) -> tuple[int, int]:
 def _last_seen_table(actor: Actor, warehouse_id: UUID, table: Identifier) -> UUID | None:
     """Return the table that had the name when it was last loaded in this process, as engines load what they report on.
 
-    None when nobody loaded it, or when `actor` may not see it.
+    None when it was not loaded, or when it is hidden from `actor`.
     """
     seen, _ = metadata_cache.last_seen((warehouse_id, table.path_key, table.name_key))
     if seen is None or not is_allowed(actor, Can.GET_METADATA, Securable.Type.TABLE, seen.tabular_id):

@@ -1,4 +1,4 @@
-"""Warehouse statistics: how many tables, views and generic tables there are, written down by hour."""
+"""Warehouse statistics: hourly counts of tables, views and generic tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from icekeeper.kernel.db.sql import execute
 from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.actor import Actor
 
-# WHERE stands before ON CONFLICT for SQLite, too, which could not tell the latter from a join otherwise.
+# WHERE before ON CONFLICT is needed by SQLite, which would parse the latter as a join condition otherwise.
 _RECORD = """
 INSERT INTO catalog_warehousestatistic (warehouse_id, hour, tables, views, generic_tables, updated_at)
 SELECT c.id, %s, c.tables, c.views, c.generic_tables, %s
@@ -37,9 +37,9 @@ SELECT c.id, %s, c.tables, c.views, c.generic_tables, %s
 
 
 def record_warehouse_statistics(*, actor: Actor) -> int:
-    """Write down this hour for each warehouse whose counts are not those of its last hour; how many these were.
+    """Insert the current hour for each warehouse whose counts differ from its last row; return the number of rows.
 
-    One statement for all. Several workers may do so at once, and whoever is killed leaves nothing half done.
+    One statement for all warehouses, atomic, and safe to run in several workers concurrently.
     """
     at = now()
     with write_transaction():
@@ -47,6 +47,6 @@ def record_warehouse_statistics(*, actor: Actor) -> int:
 
 
 def delete_old_warehouse_statistics(*, actor: Actor, batch: int = BATCH) -> int:
-    """Delete the hours that are older than the settings keep those of endpoints; how many there were."""
+    """Delete the rows that are older than the retention of endpoint statistics; return their number."""
     oldest = now() - timedelta(seconds=settings.ICEKEEPER.endpoint_stat_retention)
     return delete_in_batches(WarehouseStatistic.objects.filter(hour__lt=oldest), batch=batch)

@@ -1,8 +1,8 @@
 """The updates of a view, one function each. Java: `ViewMetadata.Builder`.
 
-Adding a schema or a version that exists re-uses its id. Unlike for tables, -1 then means that one, whether this request
-had made it or not: a commit that is sent twice, or that meets one like it, comes out as it was meant. (Java's server
-refuses such a request.)
+Adding a schema or a version that exists re-uses its id. Unlike for tables, -1 then refers to that one, even if an
+earlier request added it: a commit that is sent twice, or after an equal one, has the intended result. (Java's server
+rejects such a request.)
 """
 
 from __future__ import annotations

@@ -32,9 +32,9 @@ def read_view_properties(value: Any, where: str) -> dict[str, str]:
 
 
 def history_size(properties: dict[str, str]) -> int:
-    """How many versions a view keeps.
+    """Return the maximum number of versions of a view.
 
-    A file written elsewhere may hold nonsense here; it must not make the view unwritable, so it counts as unset.
+    An invalid value in a file of another writer counts as unset, so that the view remains writable.
     """
     size = parse_int(properties.get(HISTORY_SIZE, ""))
     return DEFAULT_HISTORY_SIZE if size is None or size <= 0 else size

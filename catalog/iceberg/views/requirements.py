@@ -15,10 +15,10 @@ VIEW_REQUIREMENTS: Final[dict[str, dict[str, Any]]] = {"assert-view-uuid": {"uui
 
 
 def check_view_requirements(base: ViewMetadata, requirements: list[Any]) -> None:
-    """Check every requirement against the view as it is now.
+    """Check every requirement against the current view.
 
-    Raises `CommitFailed` (409) with Java's text for the first that does not hold, `BadRequest` for a malformed or
-    unknown one. All are read before any is judged, so a malformed request is never answered as a conflict.
+    Raises `CommitFailed` (409) with Java's text for the first that fails, `BadRequest` for a malformed or unknown one.
+    All are parsed before any is checked, so a malformed request is never reported as a conflict.
     """
     uuids = []
     for index, document in enumerate(as_list(requirements, "requirements")):

@@ -1,5 +1,5 @@
-"""Reading a view's metadata file that somebody else wrote. Follows Java's `ViewMetadataParser.fromJson` and the checks
-of `ViewMetadata` itself."""
+"""Validation of view metadata files from other writers. Follows Java's `ViewMetadataParser.fromJson` and the checks of
+`ViewMetadata` itself."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ from icekeeper.kernel.errors.types import BadRequest
 
 
 def read_view_metadata(document: Any) -> ViewMetadata:
-    """Check a whole metadata document of a view and give it with `properties` and an id in every schema, the argument
-    left as it was.
+    """Validate a metadata document of a view; return a copy with `properties` and an id in every schema.
 
-    Accepts nothing that Java's reader refuses, and further asks for a real UUID, and that every version has an id other
-    than -1 and a schema that is there. Representations of a type that nobody knows are kept. Commits go on top of this
-    result, not of the document.
+    Rejects everything that Java's reader rejects, and also invalid UUIDs, versions with the id -1 and versions without
+    an existing schema. Representations of unknown types are kept. Commits are based on the result, not on the document.
 
     Raises `BadRequest` naming the field.
     """

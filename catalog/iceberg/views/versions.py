@@ -1,4 +1,4 @@
-"""Versions of a view as documents: what a valid one looks like, and what makes two of them the same.
+"""Versions of a view as documents: validation and comparison.
 
 Java: `ViewVersionParser`, `ViewRepresentationParser`, and the checks of `ViewMetadata.Builder`.
 """
@@ -75,7 +75,7 @@ def read_new_version(document: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def version_identity(version: dict[str, Any]) -> Hashable:
-    """What makes two versions of a view the same, whatever their ids and times."""
+    """Return the value by which versions of a view are compared, without ids and times."""
     return (
         version["schema-id"],
         frozenset(version["summary"].items()),
@@ -86,12 +86,12 @@ def version_identity(version: dict[str, Any]) -> Hashable:
 
 
 def sql_dialects(version: dict[str, Any]) -> set[str]:
-    """The dialects in which a version is written, in lower case: engines do not tell them apart by case."""
+    """Return the dialects of a version in lower case: engines compare them case-insensitively."""
     return set(_dialects(version))
 
 
 def check_dialects_kept(previous: dict[str, Any], version: dict[str, Any]) -> None:
-    """Refuse a version that lacks a dialect of the one before: an engine would lose the view."""
+    """Raises `BadRequest` for a version without a dialect of the previous one: an engine would lose the view."""
     before, after = sql_dialects(previous), sql_dialects(version)
     if not before <= after:
         raise BadRequest(
@@ -101,7 +101,7 @@ def check_dialects_kept(previous: dict[str, Any], version: dict[str, Any]) -> No
 
 
 def check_version_log_entry(entry: dict[str, Any], where: str) -> int:
-    """Check a `version-log` entry and give its version."""
+    """Validate a `version-log` entry and return its version."""
     read_long(entry, "timestamp-ms", where)
     return read_int(entry, "version-id", where)
 

@@ -1,4 +1,4 @@
-"""Whose files requests to a store are about: one statement for what was named, one more where only the place tells."""
+"""Look-up of the tabular whose files a signing request is for, by id, name or location; one statement each."""
 
 from __future__ import annotations
 
@@ -51,8 +51,7 @@ SELECT {_TABULAR}
 
 @dataclass(frozen=True, slots=True)
 class Signable:
-    """A tabular, soft-deleted ones included. `locations`, in compared form, are its own and those of its claims: where
-    it lay before it moved, and where its metadata files go."""
+    """A tabular, which may be soft-deleted. `locations`, in compared form, are its own location and its claims."""
 
     id: UUID
     kind: str
@@ -79,7 +78,7 @@ def find_namespace(*, warehouse_id: UUID, path_key: str | None = None) -> tuple[
 
 
 def find_by_location(*, warehouse_id: UUID, base: str, location: str) -> Signable | None:
-    """Whoever has the folders in which `location` lies; there is one at most. `base` is the warehouse's location."""
+    """Find the tabular that claims a parent of `location`; there is at most one. `base` is the warehouse's location."""
     if not location.startswith(f"{base}/"):
         return None
     around = [warehouse_id, list(parents(location, base=base))]

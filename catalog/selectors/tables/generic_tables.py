@@ -77,7 +77,7 @@ SELECT t.id, t.name, g.format
 
 @dataclass(frozen=True, slots=True)
 class LoadedGenericTable:
-    """A generic table as it is answered. `schema` and `statistics` are JSON texts, None when none was given.
+    """A generic table. `schema` and `statistics` are JSON texts, None when not given.
 
     `files` and `rights` are as of `catalog.selectors.tables.load.Loaded`.
     """

@@ -1,4 +1,4 @@
-"""Reads of tables and views: each is one statement, whatever else the catalog holds."""
+"""Loads and listings of tables and views, one statement each."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ SELECT {STORAGE}, t.kind, t.metadata_location, m.document
  WHERE w.id = %s
 """  # noqa: S608 - constants
 
-# The page is cut inside. That `kind` has bounds instead of one value makes it part of the order, which only the index
-# `tabular_by_listing_order` has: by the primary key PostgreSQL would read the rows of other namespaces too.
+# The page is limited in the subquery. With a range of `kind` instead of an equality it is part of the order, which
+# only the index `tabular_by_listing_order` has: by the primary key PostgreSQL would read rows of other namespaces, too.
 _LIST = """
 SELECT w.status, n.id, n.path, t.id, t.name, t.uuid, t.protected
   FROM storage_warehouse w
@@ -94,10 +94,10 @@ LISTING_ACTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A table or view as it is answered: where its metadata lies and the exact bytes of it.
+    """A version of a table or view: its metadata location and the exact bytes of the metadata.
 
-    `files` says where its files are; None in an answer to a write that is told again, as much may have happened since:
-    then `files_of` tells. `rights` are those of who loads it to its files, None without any and where nobody asked.
+    `files` is None in a replayed response to a write, as the files may have changed since: then use `files_of`.
+    `rights` is the caller's access to the files, None without any and after a write.
     """
 
     id: UUID
@@ -109,9 +109,9 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class StagedTable:
-    """The metadata of a table that is not there yet: the client finishes it with a commit that asserts create.
+    """The metadata of a staged table, which the client creates with a commit that has the requirement `assert-create`.
 
-    `files` is as of `Loaded`; when it is None, `catalog.services.tables.create.files_to_write` tells.
+    `files` is None in a replayed response: then use `catalog.services.tables.create.files_to_write`.
     """
 
     document: bytes
@@ -127,12 +127,12 @@ class ListedTabular(NamedTuple):
 
     @property
     def uuid(self) -> UUID:
-        """The one that clients see. Made when it is asked for, as most listings show none."""
+        """The id that clients see. Parsed on demand, as most listings do not show it."""
         return as_uuid(self.stored_uuid)
 
 
 def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, kind: Tabular.Kind) -> Loaded:
-    """The current metadata of a table or view. One statement; the bytes come from memory when they were served before.
+    """Load the current metadata of a table or view. One statement; the document comes from the cache if possible.
 
     Raises `NoSuchWarehouse`, `NoSuchTable` or `NoSuchView` (also when the namespace is missing, as clients probe).
     """
@@ -159,7 +159,7 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
 
 
 def read_document(storage: WarehouseStorage, version: Version, stored: Any) -> bytes:
-    """The bytes of a metadata file: `stored` from the database, from memory or the object store where that is null."""
+    """Return the bytes of a metadata file: `stored` from the database; if null, from the cache or the object store."""
     if stored is not None:
         return bytes(stored)
     cached = metadata_cache.get(version)
@@ -169,9 +169,9 @@ def read_document(storage: WarehouseStorage, version: Version, stored: Any) -> b
 
 
 def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location: str) -> Loaded:
-    """What a table or view was when its metadata lay at `location`; if that file is gone, what it is now.
+    """Load the version of a table or view at the metadata `location`; if that file is deleted, the current version.
 
-    Raises `ObjectNotFound` (404) when neither is there any more.
+    Raises `ObjectNotFound` (404) when neither exists.
     """
     row = fetch_one("default", _VERSION, [tabular_id, warehouse_id])
     if row is None:
@@ -179,8 +179,8 @@ def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location
     *stored_storage, kind, current_location, stored = row
     storage = read_storage(warehouse_id, *stored_storage)
     if kind is not None:
-        gone = ObjectNotFound(f"There is no metadata file {location}")
-        require_permission(actor, Can.GET_METADATA, Securable.Type(kind), tabular_id, missing=gone)
+        missing = ObjectNotFound(f"There is no metadata file {location}")
+        require_permission(actor, Can.GET_METADATA, Securable.Type(kind), tabular_id, missing=missing)
     if current_location != location:
         try:
             return Loaded(tabular_id, location, _read_file(storage, location))

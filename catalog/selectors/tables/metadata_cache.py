@@ -1,8 +1,9 @@
-"""Metadata bytes in process memory, by table and metadata location.
+"""In-process cache of metadata documents, by table and metadata location.
 
-The file that a table's pointer names never changes as long as the table lives, so an entry is never stale and no node
-has to tell another: the pointer row says which one is current. A location alone is not enough: who drops a table may
-edit the file and register it anew. Bounded in bytes (`ICEKEEPER__METADATA_CACHE_BYTES`); the oldest unused go first.
+A metadata file is immutable while its table exists, so entries are never stale and nodes need no invalidation: the
+pointer in the database names the current one. The key needs the table's id, as a file can be edited and registered
+again after a drop. The cache is bounded in bytes (`ICEKEEPER__METADATA_CACHE_BYTES`) and evicts the least recently
+used documents.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from catalog.iceberg.metadata_files import file_version
 from icekeeper.kernel.json.strict import read_stored_json
 
 ADDRESSES = 100_000
-"""How many tables' last seen metadata are remembered."""
+"""Maximum number of tables whose last seen version is cached."""
 
 PARSED_BYTES = 2 * 1024 * 1024
-"""Metadata that is kept as Python objects, in bytes of its documents; the objects take several times as much."""
+"""Size of the cache of parsed metadata, in bytes of its documents; the objects take several times as much."""
 
 JUDGED = 1_000
-"""Of how many versions that is remembered which requirements are about."""
+"""Maximum number of versions whose members for requirement checks are cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Version:
     snapshots: str = "all"
 
     def comes_after(self, other: Version) -> bool:
-        """Whether it is certainly a later version of the same tabular: each commit counts the file's name up."""
+        """Whether it is certainly a later version of the same tabular: each commit increments the file's number."""
         mine, theirs = file_version(self.metadata_location), file_version(other.metadata_location)
         return self.tabular_id == other.tabular_id and mine is not None and theirs is not None and mine > theirs
 
@@ -56,7 +57,7 @@ class MetadataCache:
         self._lock = Lock()
 
     def last_seen(self, address: Hashable) -> tuple[Version | None, bytes | None]:
-        """The version that was current at `address` when it was last read, if its bytes are still here."""
+        """Return the version that was current at `address` when it was last read, if its document is cached."""
         with self._lock:
             version = self._last_seen.get(address)
             document = self._documents.get(version) if version is not None else None
@@ -67,7 +68,7 @@ class MetadataCache:
             return self._documents.get(version)
 
     def parsed(self, version: Version) -> dict[str, Any] | None:
-        """What the document of `version` says; nobody may change it."""
+        """Return the parsed document of `version`, which must not be modified."""
         with self._lock:
             found = self._parsed.get(version)
         return found[0] if found is not None else None
@@ -78,7 +79,7 @@ class MetadataCache:
                 self._parsed[version] = (metadata, len(document))
 
     def judged(self, version: Version) -> dict[str, Any] | None:
-        """The few members of the metadata that requirements are about, when somebody has parsed it before."""
+        """Return the members of the metadata that requirements check, if they are cached."""
         with self._lock:
             return self._judged.get(version)
 
@@ -87,9 +88,9 @@ class MetadataCache:
             self._judged[version] = members
 
     def put(self, version: Version, document: bytes, *, address: Hashable) -> None:
-        """Remember `version` as the one at `address`, and forget the one that it came after.
+        """Cache `version` as the current one at `address`, and evict the one that it replaces.
 
-        Who read before a commit, or from a replica that lags, may come with an older one: that is of no use.
+        An older version, read before a commit or from a lagging replica, is ignored.
         """
         with self._lock:
             before = self._last_seen.get(address)
@@ -113,7 +114,7 @@ metadata_cache = MetadataCache(max_bytes=settings.ICEKEEPER.metadata_cache_bytes
 
 
 def metadata_of(version: Version, document: bytes) -> dict[str, Any]:
-    """What `document`, the metadata of `version`, says; not to be changed, as others go on from it."""
+    """Parse `document`, the metadata of `version`, with the cache. The result is shared and must not be modified."""
     parsed = metadata_cache.parsed(version)
     if parsed is None:
         parsed = read_stored_json(document)

@@ -1,4 +1,4 @@
-"""What a write must know about the tabular it is aimed at: one statement, always on the write database."""
+"""The target of a write: a name with its warehouse, namespace and current tabular; one statement on the primary."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Target:
         return self.current is not None and self.current.kind == kind
 
     def namespace_to_create_in(self, actor: Actor, kind: Tabular.Kind) -> UUID:
-        """The namespace, when it is there and `actor` may make something of `kind` in it."""
+        """Return the namespace. Raises `NoSuchNamespace`, and `Forbidden` when `actor` may not create `kind` in it."""
         missing = no_such_namespace(self.identifier.levels)
         if self.namespace_id is None:
             raise missing
@@ -87,7 +87,7 @@ class Target:
         return self.namespace_id
 
     def tabular_for(self, actor: Actor, action: Can, kind: Tabular.Kind) -> CurrentTabular:
-        """What has the name, when it is of `kind` and `actor` may do `action` on it."""
+        """Return the tabular with the name, after a check of its kind and of `action`."""
         securable, missing = Securable.Type(kind.value), no_such_tabular(kind, self.identifier)
         if self.current is None or self.current.kind != kind:
             raise missing

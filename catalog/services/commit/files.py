@@ -1,4 +1,4 @@
-"""Metadata files of new versions: serialized, kept inline in the database, and deleted when no version names them."""
+"""Metadata files of new versions: serialization, inline storage in the database, deletion of expired ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger("icekeeper.catalog")
 
 
 def write_metadata(metadata: dict[str, Any]) -> bytes:
-    """The JSON of a metadata file. Raises `BadRequest` for more than would ever be read again."""
+    """Serialize a metadata file. Raises `BadRequest` when it would exceed the limit of reads."""
     document = write_json(metadata)
     limit = settings.ICEKEEPER.metadata_file_limit
     if len(document) > limit:
@@ -29,19 +29,16 @@ def write_metadata(metadata: dict[str, Any]) -> bytes:
 
 
 def inline_or_none(document: bytes, kind: str) -> bytes | None:
-    """What of a document stands in the database: all of it, or nothing when it is too large.
+    """Return the document to store in the database: the whole document, or None when it is too large.
 
-    Those of views always: they say with whose rights something is read, and files can be changed by others.
+    Documents of views are always stored: they define whose permissions a read needs, and others can change the files.
     """
-    is_kept = kind == Tabular.Kind.VIEW or len(document) <= settings.ICEKEEPER.metadata_inline_limit
-    return document if is_kept else None
+    is_inline = kind == Tabular.Kind.VIEW or len(document) <= settings.ICEKEEPER.metadata_inline_limit
+    return document if is_inline else None
 
 
 def delete_orphaned_metadata(store: ObjectStore, metadata_locations: Sequence[str]) -> None:
-    """Delete metadata files that certainly no pointer names. Left undone they are orphans, not an error.
-
-    Whatever fails, it does not change what the caller has to say of its own work.
-    """
+    """Delete metadata files that no pointer refers to. Never raises: a failure leaves orphaned files and is logged."""
     if not metadata_locations:
         return
     try:
@@ -52,7 +49,7 @@ def delete_orphaned_metadata(store: ObjectStore, metadata_locations: Sequence[st
 
 
 MAX_FILES_PER_DELETE: Final = 1000
-"""What one commit deletes: as much as one request to S3 can name. The rest is left."""
+"""Expired files that one commit deletes: the maximum of one request to S3. The rest is not deleted."""
 
 _NAMES: Final = (".metadata.json", ".metadata.json.gz")
 
@@ -60,10 +57,11 @@ _NAMES: Final = (".metadata.json", ".metadata.json.gz")
 def deletable_files(
     metadata: dict[str, Any], expired: Sequence[str], *, base: str, metadata_location: str
 ) -> list[str]:
-    """Those of the `expired` files that the table of `metadata` may delete, in compared form.
+    """Return the `expired` files that the table of `metadata` may delete, in compared form.
 
-    A registered log may say anything. So it must be a metadata file below the table's own location or in the folder of
-    its metadata files, where nobody else lies, and none that the new version, at `metadata_location`, still names.
+    The log of a registered table is not trusted. A deletable file must have the name of a metadata file, must be below
+    the table's location or in the folder of its metadata files, which no other tabular uses, and must not be referenced
+    by the new version at `metadata_location`.
     """
     if not expired or not deletes_expired_files(metadata):
         return []
@@ -75,7 +73,7 @@ def deletable_files(
 
 
 def _compared(locations: Iterable[object], base: str) -> Iterable[str]:
-    """Those that lie in the warehouse at `base`."""
+    """Return the locations inside of the warehouse at `base`, in compared form."""
     for location in locations:
         with suppress(InvalidLocation):
             yield location_inside(location, base=base)

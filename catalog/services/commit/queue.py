@@ -90,12 +90,12 @@ class _ClientHistory:
 
 
 class CommitQueue:
-    """The waiters for one table: first come, first served, except that a client whose commit failed may return.
+    """The waiters for one table in the order of arrival, except that a client whose commit failed may return first.
 
-    Without that exception, all waiters that hold an old version would fail one after the other. The slot is reserved
-    for a failed client, by its connection, until it returns with the new version: so a writer of a contended table
-    fails once, and nobody is passed over. A client that commits again and again continues for a moment on top of its
-    own version before the next waiter fails.
+    Without that exception, all waiters with an old version would fail one after the other. The slot is reserved for a
+    failed client, by its connection, until it returns with the new version: so each writer of a contended table fails
+    at most once, and no waiter starves. A client that commits repeatedly continues for a short time on top of its own
+    version before the next waiter gets the slot.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""Commits to tables: judged on the newest metadata, written as new files, made true by compare-and-set."""
+"""Commits to tables: validate against the newest metadata, write new files, compare-and-set the pointers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Generic tables: names, places and descriptions of tables in formats that the catalog does not read.
+"""Creation of generic tables: names, locations and descriptions of tables in formats that the catalog does not read.
 
-They are written once. There is no commit: who writes the data coordinates itself.
+They are never updated. There are no commits: writers of the data coordinate themselves.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def create_generic_table(
     statistics: Any,
     idempotency_key: IdempotencyKey | None = None,
 ) -> LoadedGenericTable:
-    """Make a generic table; the arguments are those of CreateGenericTableRequest. Nothing is written to the store.
+    """Create a generic table; the arguments are those of CreateGenericTableRequest. Nothing is written to the store.
 
-    `schema` and `statistics` are any JSON values and kept as they are. Raises `InvalidName`, `InvalidFormat`,
+    `schema` and `statistics` are any JSON values, stored unchanged. Raises `InvalidName`, `InvalidFormat`,
     `DescriptionTooLarge` (all 400), `NoSuchNamespace`, `AlreadyExists`, `InvalidLocation`, `LocationAlreadyTaken`.
     """
     identifier = Identifier(levels, _name(name))
@@ -83,9 +83,9 @@ def create_generic_table(
     if base_location is None and is_foreseeable(wanted, table_id):
         run_pending_purges(actor, target, wanted)
     with translate_integrity_errors(KIND, identifier), write_transaction():
-        made = _insert_rows(actor, target, namespace_id, described, table_id=table_id, wanted=wanted)
-        store_response(idempotency_key, made)
-    return made
+        created = _insert_rows(actor, target, namespace_id, described, table_id=table_id, wanted=wanted)
+        store_response(idempotency_key, created)
+    return created
 
 
 def _insert_rows(
