@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from catalog.objects.addresses import TABULARS
 from catalog.objects.names import client_uuids
+from catalog.objects.object_keys import TABULARS
 from icekeeper.kernel.http.paging import Page
 from storage.models import Warehouse
 from tenancy.actor import Actor

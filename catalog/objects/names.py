@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from uuid import UUID
 
 from catalog.models import Namespace, Tabular
-from catalog.objects.addresses import TABULARS
+from catalog.objects.object_keys import TABULARS
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.models import Warehouse
 from tenancy.models import Project, Role, Securable, TagDefinition

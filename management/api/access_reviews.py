@@ -12,8 +12,8 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.objects.addresses import find_target
 from catalog.objects.names import name_objects
+from catalog.objects.object_keys import find_target
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import FIRST, listing_key
 from icekeeper.kernel.http.serializers import KebabSerializer, operation_responses
@@ -167,7 +167,7 @@ class ReachedObjectsView(RightsView):
     def get(self, request: Request, **names: Any) -> HttpResponseBase:
         is_csv = _asks_for_csv(request, PRINCIPAL_NAMES)
         grantee, project = required_principal(request, "Access of which principal?"), self.project()
-        target = find_target(actor=self.actor, address=self.address(), project=project)
+        target = find_target(actor=self.actor, key=self.object_key(), project=project)
         page = self.page(listing_key("reached-objects", securable_id(*target.ref), grantee))
         chunk = review_objects_for(
             actor=self.actor,

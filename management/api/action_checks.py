@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.identifiers import Levels
-from catalog.objects.addresses import TABULARS, Address, find_all_addressed
+from catalog.objects.object_keys import TABULARS, ObjectKey, resolve_objects
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from icekeeper.kernel.http.serializers import operation_responses
 from icekeeper.kernel.ids import parse_id
@@ -80,9 +80,7 @@ class BatchCheckView(ManagementView):
         own_project = requested_project_id(named_project_id(request.META))
         read = [_read(item, own_project) for item in items]
         checks = [each for each in read if isinstance(each, ActionCheck)]
-        found = iter(
-            check_actions_for(actor=self.actor, checks=checks, must_exist=must_exist, resolve=find_all_addressed)
-        )
+        found = iter(check_actions_for(actor=self.actor, checks=checks, must_exist=must_exist, resolve=resolve_objects))
         verdicts = [
             next(found) if isinstance(each, ActionCheck) else Verdict(is_allowed=False, error=each) for each in read
         ]
@@ -156,7 +154,7 @@ def _check(item: Any, own_project: str | None) -> ActionCheck:
         return ActionCheck(action, THE_SERVER, identity)
     if securable_type is Securable.Type.PROJECT:
         return ActionCheck(action, _project(asked, own_project), identity)
-    return ActionCheck(action, _address(asked, securable_type), identity)
+    return ActionCheck(action, _object_key(asked, securable_type), identity)
 
 
 def _identity(named: Any) -> Grantee:
@@ -176,21 +174,21 @@ def _project(asked: dict[str, Any], own_project: str | None) -> ObjectRef:
     return ObjectRef(Securable.Type.PROJECT, own_project if given is None else require_project_id(given))
 
 
-def _address(asked: dict[str, Any], securable_type: Securable.Type) -> Address:
+def _object_key(asked: dict[str, Any], securable_type: Securable.Type) -> ObjectKey:
     warehouse_id = _uuid(asked.get("warehouse-id"), "warehouse-id")
     if securable_type is Securable.Type.WAREHOUSE:
-        return Address(securable_type, warehouse_id)
+        return ObjectKey(securable_type, warehouse_id)
     is_namespace = securable_type is Securable.Type.NAMESPACE
     own_id = _one_of(asked, ("namespace-id",) if is_namespace else _TABULAR_IDS)
     if own_id is not None:
-        return Address(securable_type, warehouse_id, _uuid(*own_id))
+        return ObjectKey(securable_type, warehouse_id, _uuid(*own_id))
     levels = _levels(asked.get("namespace"))
     if is_namespace:
-        return Address(securable_type, warehouse_id, None, levels)
+        return ObjectKey(securable_type, warehouse_id, None, levels)
     name = _one_of(asked, _TABULAR_NAMES)
     if name is None or not isinstance(name[0], str) or not name[0]:
         raise BadRequest(f"operation: what {securable_type.value} is meant must be said by its id or its name")
-    return Address(securable_type, warehouse_id, None, levels, name[0])
+    return ObjectKey(securable_type, warehouse_id, None, levels, name[0])
 
 
 def _one_of(asked: dict[str, Any], spellings: tuple[str, ...]) -> tuple[Any, str] | None:

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.objects.addresses import find_target
+from catalog.objects.object_keys import find_target
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import KebabSerializer, operation_responses
 from management.api.action_checks import TAGS
@@ -34,7 +34,7 @@ _IN_PROJECTS: Final = frozenset({T.PROJECT, T.ROLE})
 class AllowedActionsView(RightsView):
     def target(self) -> RightsTarget:
         """Of types in warehouses, and of those."""
-        return find_target(actor=self.actor, address=self.address(), project=None)
+        return find_target(actor=self.actor, key=self.object_key(), project=None)
 
     def get(self, request: Request, **names: str) -> Response:
         grantee = asked_principal(request.GET)

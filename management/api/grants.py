@@ -8,8 +8,8 @@ from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.objects.addresses import find_target
 from catalog.objects.grants import GrantedObject, list_grants_of_for
+from catalog.objects.object_keys import find_target
 from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.serializers import empty_response, operation_responses
 from management.api.base import ManagementView, paged, require_parameters
@@ -63,13 +63,13 @@ class GrantedView(RightsView):
         if self.kind is T.TAG:
             definition_id = self.id_in_path("tag_definition_id", lambda text: tag_id_not_found(text, project))
             return find_tag_target(actor=self.actor, project=project, definition_id=definition_id)
-        return find_target(actor=self.actor, address=self.address(), project=project)
+        return find_target(actor=self.actor, key=self.object_key(), project=project)
 
     def grant_place(self, target: RightsTarget) -> GrantedObject:
         if self.kind in {T.SERVER, T.PROJECT, T.TAG}:
             return GrantedObject(self.kind, str(target.ref.id))
-        address = self.address()
-        return GrantedObject(self.kind, str(address.object_id), str(address.warehouse_id))
+        key = self.object_key()
+        return GrantedObject(self.kind, str(key.object_id), str(key.warehouse_id))
 
 
 class ResourceGrantsView(GrantedView):

@@ -10,7 +10,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 
 from catalog.errors import no_such_object
-from catalog.objects.addresses import find_namespace_target, find_target
+from catalog.objects.object_keys import find_namespace_target, find_target
 from icekeeper.kernel.http.raw_path import decode_segment
 from management.api import rights_places
 from management.api.rights_places import Described, RightsView
@@ -68,7 +68,7 @@ class PermissionView(RightsView):
                 definition_id = self.id_in_path("tag_definition_id", lambda text: tag_id_not_found(text, None))
                 return find_tag_target(actor=self.actor, project=None, definition_id=definition_id)
             case _:
-                return find_target(actor=self.actor, address=self.address(), project=None)
+                return find_target(actor=self.actor, key=self.object_key(), project=None)
 
     def _project(self) -> Project:
         """The one of the path, else of the request."""

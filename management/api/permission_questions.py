@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
-from catalog.objects.addresses import Address, find_target
+from catalog.objects.object_keys import ObjectKey, find_target
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.base import ManagementView
@@ -155,19 +155,19 @@ def _target(view: ManagementView, kind: Securable.Type, asked: dict[str, Any]) -
             definition_id = require_uuid(asked["tag_definition_id"], "operation.tag.tag-definition-id")
             return find_tag_target(actor=view.actor, project=None, definition_id=definition_id)
         case _:
-            return find_target(actor=view.actor, address=_address(kind, asked), project=None)
+            return find_target(actor=view.actor, key=_object_key(kind, asked), project=None)
 
 
-def _address(kind: Securable.Type, asked: dict[str, Any]) -> Address:
+def _object_key(kind: Securable.Type, asked: dict[str, Any]) -> ObjectKey:
     where = f"operation.{kind.value}"
     warehouse_id = require_uuid(asked["warehouse_id"], f"{where}.warehouse-id")
     if kind is T.WAREHOUSE:
-        return Address(kind, warehouse_id)
+        return ObjectKey(kind, warehouse_id)
     own = "namespace-id" if kind is T.NAMESPACE else "table-id"
     own_id = asked.get(own.replace("-", "_"))
     if own_id is not None:
-        return Address(kind, warehouse_id, require_uuid(own_id, f"{where}.{own}"))
+        return ObjectKey(kind, warehouse_id, require_uuid(own_id, f"{where}.{own}"))
     levels, name = asked.get("namespace"), asked.get("table", "")
     if levels is None or (kind is not T.NAMESPACE and not name):
         raise BadRequest(f"{where}: there must be {own}, or the name")
-    return Address(kind, warehouse_id, None, tuple(levels), name)
+    return ObjectKey(kind, warehouse_id, None, tuple(levels), name)

@@ -11,7 +11,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 
 from catalog.errors import no_such_object
-from catalog.objects.addresses import Address
+from catalog.objects.object_keys import ObjectKey
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.ids import parse_id
@@ -89,10 +89,10 @@ class RightsView(ManagementView):
             raise missing(text[:100])
         return parsed
 
-    def address(self) -> Address:
+    def object_key(self) -> ObjectKey:
         """Of what is in a warehouse, or of that."""
         if self.kind is T.WAREHOUSE:
-            return Address(T.WAREHOUSE, self.warehouse_id)
+            return ObjectKey(T.WAREHOUSE, self.warehouse_id)
         warehouse_id, kind = self.warehouse_id, self.kind.value
         object_id = self.id_in_path(f"{kind.replace('-', '_')}_id", lambda text: no_such_object(kind, text))
-        return Address(self.kind, warehouse_id, object_id)
+        return ObjectKey(self.kind, warehouse_id, object_id)

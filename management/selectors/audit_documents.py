@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from catalog.objects.addresses import TABULARS
 from catalog.objects.names import client_uuids
+from catalog.objects.object_keys import TABULARS
 from icekeeper.kernel.ids import parse_id
 from tenancy.audit.document import record_document
 from tenancy.audit.entries import canonical_text

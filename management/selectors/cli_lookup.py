@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from catalog.objects.addresses import Address, find_addressed
+from catalog.objects.object_keys import ObjectKey, resolve_object_key
 from icekeeper.kernel.errors.types import BadRequest, NotFound
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key
@@ -143,22 +143,22 @@ def _find_inside(warehouse: Warehouse, kind: Securable.Type, arguments: Sequence
     is_namespace = kind is T.NAMESPACE
     own_id = parse_id(arguments[0]) if len(arguments) == 1 else None
     if own_id is not None:
-        found = find_addressed(Address(kind, warehouse.pk, own_id))
+        found = resolve_object_key(ObjectKey(kind, warehouse.pk, own_id))
         if found is not None or not is_namespace:
-            return _require_found(found, Address(kind, warehouse.pk, own_id), arguments)
+            return _require_found(found, ObjectKey(kind, warehouse.pk, own_id), arguments)
     if is_namespace:
-        address = Address(kind, warehouse.pk, levels=tuple(arguments))
+        key = ObjectKey(kind, warehouse.pk, levels=tuple(arguments))
     elif len(arguments) > 1:
-        address = Address(kind, warehouse.pk, levels=tuple(arguments[:-1]), name=arguments[-1])
+        key = ObjectKey(kind, warehouse.pk, levels=tuple(arguments[:-1]), name=arguments[-1])
     else:
         raise BadRequest(f"{kind.value} takes {USAGE[kind]}")
-    return _require_found(find_addressed(address), address, arguments)
+    return _require_found(resolve_object_key(key), key, arguments)
 
 
-def _require_found(found: ObjectRef | None, address: Address, arguments: Sequence[str]) -> ObjectRef:
+def _require_found(found: ObjectRef | None, key: ObjectKey, arguments: Sequence[str]) -> ObjectRef:
     if found is not None:
         return found
-    missing = address.missing()
+    missing = key.missing()
     if any("." in argument for argument in arguments):
         raise NotFound(f"{missing.message}. Pass each level of a namespace as an argument: a b, not a.b")
     raise missing

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from catalog.objects.addresses import Address, find_all_addressed
+from catalog.objects.object_keys import ObjectKey, resolve_objects
 from icekeeper.kernel.errors.types import CatalogError, NoSuchWarehouse
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
@@ -211,9 +211,9 @@ def test_who_is_locked_out_may_do_nothing_whoever_asks(
     use_settings(monkeypatch, authz_backend=backend)
     authorizer.cache_clear()
     User.objects.filter(pk="oidc~anna").update(is_active=False)
-    check = ActionCheck(Can.GET_METADATA, Address(*wh), ANNA)
+    check = ActionCheck(Can.GET_METADATA, ObjectKey(*wh), ANNA)
     checks = [check, replace(check, identity=BERT), replace(check, identity=Grantee(user_id="oidc~nobody-knows"))]
-    verdicts = check_actions_for(actor=INTERNAL, checks=checks, must_exist=False, resolve=find_all_addressed)
+    verdicts = check_actions_for(actor=INTERNAL, checks=checks, must_exist=False, resolve=resolve_objects)
     assert [each.is_allowed for each in verdicts] == [False, True, backend == "allowall"]
     assert asked(INTERNAL, ANNA, wh, Can.GET_METADATA) == []
     assert asked(INTERNAL, BERT, wh, Can.GET_METADATA) == [Can.GET_METADATA]

@@ -1,7 +1,6 @@
-"""The objects of a warehouse as the APIs of rights address them: by id, or by name, dropped ones included.
+"""Look-up of warehouses and their objects for the APIs of grants and permissions, by id or name.
 
-Rights hang on an object wherever it is: a warehouse may be inactive, a table dropped and not expired. What asks the
-authorizer is elsewhere; here nothing is.
+Inactive warehouses and soft-deleted tabulars are found, too, as they have grants. No permissions are checked here.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ TABULARS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """A warehouse, or what is in it: by the id that clients see, or by name.
+class ObjectKey:
+    """A warehouse or an object in it as a client names it: by the id that clients see, or by name.
 
-    `levels` alone name a namespace, with `name` a tabular; `object_id` goes before both.
+    `levels` alone name a namespace, with `name` a tabular; `object_id` takes precedence over both.
     """
 
     securable_type: Securable.Type
@@ -44,7 +43,7 @@ class Address:
     name: str = ""
 
     def missing(self) -> CatalogError:
-        """What is answered when there is no such object."""
+        """The error when the object does not exist."""
         if self.securable_type is Securable.Type.WAREHOUSE:
             return no_such_warehouse(self.warehouse_id)
         if self.object_id is not None:
@@ -53,16 +52,16 @@ class Address:
         return no_such_object(self.securable_type.value, named)
 
 
-def find_addressed(address: Address) -> ObjectRef | None:
-    """What the address leads to, None when there is no such object."""
-    return find_all_addressed([address])[0]
+def resolve_object_key(key: ObjectKey) -> ObjectRef | None:
+    """Resolve a key to a reference, None when the object does not exist."""
+    return resolve_objects([key])[0]
 
 
-def find_all_addressed(addresses: Sequence[Address]) -> list[ObjectRef | None]:
-    """What each address leads to, in their order: at most one statement a type and way of naming."""
-    found: dict[Address, ObjectRef] = {}
-    by_type: dict[tuple[Securable.Type, bool], list[Address]] = {}
-    for each in dict.fromkeys(addresses):
+def resolve_objects(keys: Sequence[ObjectKey]) -> list[ObjectRef | None]:
+    """Resolve keys in their order, None for unknown objects. At most one statement for each type by id, one by name."""
+    found: dict[ObjectKey, ObjectRef] = {}
+    by_type: dict[tuple[Securable.Type, bool], list[ObjectKey]] = {}
+    for each in dict.fromkeys(keys):
         by_type.setdefault((each.securable_type, each.object_id is not None), []).append(each)
     for (securable_type, has_id), wanted in by_type.items():
         if securable_type is Securable.Type.WAREHOUSE:
@@ -71,90 +70,90 @@ def find_all_addressed(addresses: Sequence[Address]) -> list[ObjectRef | None]:
             found |= _namespaces_by_id(wanted) if has_id else _namespaces_by_name(wanted)
         else:
             found |= _tabulars_by_id(wanted) if has_id else _tabulars_by_name(wanted)
-    return [found.get(each) for each in addresses]
+    return [found.get(each) for each in keys]
 
 
-def find_target(*, actor: Actor, address: Address, project: Project | None) -> RightsTarget:
-    """A warehouse or what is in one, dropped or not; with `project` one of that.
+def find_target(*, actor: Actor, key: ObjectKey, project: Project | None) -> RightsTarget:
+    """Return the warehouse or object that a key names, dropped or not; with `project` only one of that project.
 
-    Raises `NoSuchWarehouse` or the "no such" of its type (404).
+    Raises `NoSuchWarehouse` or the "no such" error of its type (404).
     """
-    missing = address.missing()
-    ref = find_addressed(address)
+    missing = key.missing()
+    ref = resolve_object_key(key)
     if ref is not None and project is not None:
-        is_here = Warehouse.objects.filter(pk=address.warehouse_id, project=project).exists()
-        ref = ref if is_here else None
+        is_in_project = Warehouse.objects.filter(pk=key.warehouse_id, project=project).exists()
+        ref = ref if is_in_project else None
     return require_found(ref, missing)
 
 
 def find_namespace_target(*, actor: Actor, namespace_id: UUID) -> RightsTarget:
-    """For addresses that name no warehouse. Raises `NoSuchNamespace` (404)."""
-    is_there = Namespace.objects.filter(pk=namespace_id).exists()
-    ref = ObjectRef(Securable.Type.NAMESPACE, namespace_id) if is_there else None
+    """Return a namespace by its id alone, for routes without a warehouse. Raises `NoSuchNamespace` (404)."""
+    exists = Namespace.objects.filter(pk=namespace_id).exists()
+    ref = ObjectRef(Securable.Type.NAMESPACE, namespace_id) if exists else None
     return require_found(ref, no_such_object("namespace", namespace_id))
 
 
-def _warehouses(wanted: Sequence[Address]) -> dict[Address, ObjectRef]:
-    there = set(Warehouse.objects.filter(pk__in={each.warehouse_id for each in wanted}).values_list("pk", flat=True))
+def _warehouses(wanted: Sequence[ObjectKey]) -> dict[ObjectKey, ObjectRef]:
+    existing = set(Warehouse.objects.filter(pk__in={each.warehouse_id for each in wanted}).values_list("pk", flat=True))
     return {
-        each: ObjectRef(Securable.Type.WAREHOUSE, each.warehouse_id) for each in wanted if each.warehouse_id in there
+        each: ObjectRef(Securable.Type.WAREHOUSE, each.warehouse_id) for each in wanted if each.warehouse_id in existing
     }
 
 
-def _namespaces_by_id(wanted: Sequence[Address]) -> dict[Address, ObjectRef]:
+def _namespaces_by_id(wanted: Sequence[ObjectKey]) -> dict[ObjectKey, ObjectRef]:
     rows = Namespace.objects.filter(pk__in={each.object_id for each in wanted})
-    there = set(rows.values_list("warehouse_id", "pk"))
+    existing = set(rows.values_list("warehouse_id", "pk"))
     return {
         each: ObjectRef(Securable.Type.NAMESPACE, each.object_id)
         for each in wanted
-        if (each.warehouse_id, each.object_id) in there
+        if (each.warehouse_id, each.object_id) in existing
     }
 
 
-def _namespaces_by_name(wanted: Sequence[Address]) -> dict[Address, ObjectRef]:
+def _namespaces_by_name(wanted: Sequence[ObjectKey]) -> dict[ObjectKey, ObjectRef]:
     warehouses, keys = _columns((each.warehouse_id, path_key(each.levels)) for each in wanted)
     rows = fetch_all("default", _NAMESPACES, [warehouses, keys])
-    there = {(as_uuid(warehouse_id), key): as_uuid(own_id) for warehouse_id, key, own_id in rows}
+    existing = {(as_uuid(warehouse_id), key): as_uuid(own_id) for warehouse_id, key, own_id in rows}
     return {
-        each: ObjectRef(Securable.Type.NAMESPACE, there[named])
+        each: ObjectRef(Securable.Type.NAMESPACE, existing[named])
         for each in wanted
-        if (named := (each.warehouse_id, path_key(each.levels))) in there
+        if (named := (each.warehouse_id, path_key(each.levels))) in existing
     }
 
 
-def _tabulars_by_id(wanted: Sequence[Address]) -> dict[Address, ObjectRef]:
+def _tabulars_by_id(wanted: Sequence[ObjectKey]) -> dict[ObjectKey, ObjectRef]:
     rows = Tabular.objects.filter(uuid__in={each.object_id for each in wanted})
-    there = {(warehouse_id, kind, uuid): pk for warehouse_id, kind, uuid, pk in rows.values_list(*_IDENTITY)}
+    existing = {(warehouse_id, kind, uuid): pk for warehouse_id, kind, uuid, pk in rows.values_list(*_IDENTITY)}
     return {
-        each: ObjectRef(each.securable_type, there[named])
+        each: ObjectRef(each.securable_type, existing[named])
         for each in wanted
-        if (named := (each.warehouse_id, each.securable_type.value, each.object_id)) in there
+        if (named := (each.warehouse_id, each.securable_type.value, each.object_id)) in existing
     }
 
 
-def _tabulars_by_name(wanted: Sequence[Address]) -> dict[Address, ObjectRef]:
-    def named(each: Address) -> tuple[UUID, str, str]:
+def _tabulars_by_name(wanted: Sequence[ObjectKey]) -> dict[ObjectKey, ObjectRef]:
+    def named(each: ObjectKey) -> tuple[UUID, str, str]:
         identifier = Identifier(each.levels, each.name)
         return each.warehouse_id, identifier.path_key, identifier.name_key
 
     warehouses, keys = _columns(named(each)[:2] for each in wanted)
     names = list(dict.fromkeys(named(each)[2] for each in wanted))
     rows = fetch_all("default", _TABULARS, [warehouses, keys, names])
-    there = {
+    existing = {
         (as_uuid(warehouse_id), key, name_key, kind): as_uuid(own_id)
         for warehouse_id, key, name_key, kind, own_id in rows
     }
     return {
-        each: ObjectRef(each.securable_type, there[(*named(each), each.securable_type.value)])
+        each: ObjectRef(each.securable_type, existing[(*named(each), each.securable_type.value)])
         for each in wanted
-        if (*named(each), each.securable_type.value) in there
+        if (*named(each), each.securable_type.value) in existing
     }
 
 
 def _columns(pairs: Iterable[tuple[UUID, str]]) -> tuple[list[UUID], list[str]]:
-    """The different values of both; what is found of combinations that nobody asked for is passed over."""
-    asked = list(pairs)
-    return list(dict.fromkeys(first for first, _ in asked)), list(dict.fromkeys(second for _, second in asked))
+    """Return the distinct values of both columns. A query finds further combinations, which the caller must ignore."""
+    wanted = list(pairs)
+    return list(dict.fromkeys(first for first, _ in wanted)), list(dict.fromkeys(second for _, second in wanted))
 
 
 _IDENTITY: Final = ("warehouse_id", "kind", "uuid", "pk")
@@ -163,7 +162,7 @@ _NAMESPACES: Final = """
 SELECT warehouse_id, path_key, id FROM catalog_namespace WHERE warehouse_id = ANY(%s) AND path_key = ANY(%s)
 """
 
-# Of several that were dropped under one name none is meant; the one that has it now is.
+# By name only the current tabular is found, never dropped ones, of which several may have had the name.
 _TABULARS: Final = """
 SELECT n.warehouse_id, n.path_key, t.name_key, t.kind, t.id
   FROM catalog_namespace n JOIN catalog_tabular t ON t.namespace_id = n.id
