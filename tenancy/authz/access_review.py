@@ -46,7 +46,7 @@ Shape = tuple[tuple[str, frozenset[str]], ...]
 
 def effective(path: Sequence[Node], shows_below: Collection[str] = ()) -> Effective:
     """On the last of `path`; `shows_below` are ids on the path below which something visible lies."""
-    shown = frozenset(place for place, node in enumerate(path) if node.id in shows_below)
+    shown = frozenset(index for index, node in enumerate(path) if node.id in shows_below)
     return _effective(tuple((node.type, node.held) for node in path), shown)
 
 
@@ -58,9 +58,9 @@ def ids_checked_below(path: Sequence[Node]) -> tuple[str, ...]:
     return tuple(node.id for node in path if node.id in evaluation.wanted)
 
 
-def is_effective(path: Sequence[Node], place: int, privilege: str) -> bool:
-    """Whether a privilege that is held at `place` of the path gives anything on its last."""
-    alone = [node._replace(held=frozenset({privilege} if each == place else ())) for each, node in enumerate(path)]
+def is_effective(path: Sequence[Node], index: int, privilege: str) -> bool:
+    """Whether a privilege that is held at `index` of the path gives anything on its last."""
+    alone = [node._replace(held=frozenset({privilege} if each == index else ())) for each, node in enumerate(path)]
     return bool(effective(alone))
 
 
@@ -89,8 +89,8 @@ def reaches_below(held: Sequence[tuple[str, Collection[str]]]) -> bool:
 
 @lru_cache(maxsize=20_000)
 def _effective(shape: Shape, shown: frozenset[int]) -> Effective:
-    path = [Node(kind, str(place), held) for place, (kind, held) in enumerate(shape)]
-    evaluation = Evaluation(path, {str(place): place in shown for place in range(len(shape))})
+    path = [Node(kind, str(index), held) for index, (kind, held) in enumerate(shape)]
+    evaluation = Evaluation(path, {str(index): index in shown for index in range(len(shape))})
     kind = Securable.Type(shape[-1][0])
     return Effective(
         tuple(each for each in rights_model().privileges(kind.value) if evaluation.holds(each)),

@@ -70,13 +70,13 @@ class Rows:
     ways: Mapping[UUID, RolePath]
     grants: Mapping[tuple[str, str], GrantRow]
 
-    def grant(self, privilege: str, place: int) -> GrantRow | None:
-        """The grant of a privilege on the object at `place` of the path."""
-        return self.grants.get((self.path[place].id, privilege))
+    def grant(self, privilege: str, index: int) -> GrantRow | None:
+        """The grant of a privilege on the object at `index` of the path."""
+        return self.grants.get((self.path[index].id, privilege))
 
-    def shown_below(self, place: int) -> GrantRow | None:
-        """A grant on something below the object at `place` of the path that makes it visible."""
-        top = "".join(f"{node.id}/" for node in self.path[: place + 1])
+    def shown_below(self, index: int) -> GrantRow | None:
+        """A grant on something below the object at `index` of the path that makes it visible."""
+        top = "".join(f"{node.id}/" for node in self.path[: index + 1])
         shown = [top, end_of(top), MAX_GRANTS_READ]
         params = [self.subject.user_id, now(), *shown, list(self.ways), now(), *shown, MAX_GRANTS_READ]
         return min(_grant_rows(fetch_all("default", _SHOWN_BELOW, params), self.ways), key=_distance, default=None)
@@ -226,38 +226,38 @@ class _Prover:
     def prove(self, relation: str) -> tuple[Step, ...] | None:
         return self._at(relation, len(self._rows.path) - 1) if self._rows.path else None
 
-    def _at(self, relation: str, place: int) -> tuple[Step, ...] | None:
-        key = (relation, place)
+    def _at(self, relation: str, index: int) -> tuple[Step, ...] | None:
+        key = (relation, index)
         if key not in self._found:
-            node = self._rows.path[place]
+            node = self._rows.path[index]
             expression = rights_model().types[node.type].get(relation)
-            found = None if expression is None else self._of(expression, relation, place)
+            found = None if expression is None else self._of(expression, relation, index)
             if found is not None and (found[-1].relation, found[-1].securable_id) != (relation, node.id):
                 found = (*found, Step(relation, node.id))
             self._found[key] = found
         return self._found[key]
 
     def _of(  # noqa: PLR0911 - one for each kind of expression
-        self, expression: Expression, relation: str, place: int
+        self, expression: Expression, relation: str, index: int
     ) -> tuple[Step, ...] | None:
         match expression:
             case Direct():
-                return _by(self._rows.grant(relation, place))
+                return _by(self._rows.grant(relation, index))
             case Computed(other):
-                return self._at(other, place)
+                return self._at(other, index)
             case Linked(other, link):
                 if link == DOWN:
-                    return _by(self._rows.shown_below(place))
-                return self._at(other, place - 1) if place else None
+                    return _by(self._rows.shown_below(index))
+                return self._at(other, index - 1) if index else None
             case Union(parts):
-                found = [each for part in parts if (each := self._of(part, relation, place)) is not None]
+                found = [each for part in parts if (each := self._of(part, relation, index)) is not None]
                 return min(found, key=len, default=None)
             case Intersection(parts):
-                return _all_of([self._of(part, relation, place) for part in parts])
+                return _all_of([self._of(part, relation, index) for part in parts])
         is_excluded = isinstance(expression.minus, Linked) and self._evaluation.holds_on_parent(
-            expression.minus.relation, place
+            expression.minus.relation, index
         )
-        return None if is_excluded else self._of(expression.base, relation, place)
+        return None if is_excluded else self._of(expression.base, relation, index)
 
 
 def _by(grant: GrantRow | None) -> tuple[Step, ...] | None:
@@ -277,11 +277,11 @@ def _all_of(chains: Sequence[tuple[Step, ...] | None]) -> tuple[Step, ...] | Non
 def _cures(path: Sequence[Node], relation: str) -> list[Cure]:
     """Every single grant on the path after which `relation` holds."""
     found: list[Cure] = []
-    for place in range(len(path) - 1, -1, -1):
-        node = path[place]
+    for index in range(len(path) - 1, -1, -1):
+        node = path[index]
         for privilege in sorted(rights_model().privileges(node.type), key=lambda name: _reach(node.type, name)):
             changed = [*path]
-            changed[place] = node._replace(held=node.held | {privilege})
+            changed[index] = node._replace(held=node.held | {privilege})
             if Evaluation(changed).holds(relation):
                 found.append(Cure(privilege, node.id))
     return found

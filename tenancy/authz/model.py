@@ -1,6 +1,6 @@
-"""The definition of rights (`model.fga`), read once: what can be granted on what, and what follows from it.
+"""The permission model (`model.fga`): which privileges exist on which objects, and what follows from them.
 
-The notation is that of OpenFGA's models, as much of it as the file uses: `define RELATION: EXPRESSION` with direct
+The notation is the part of OpenFGA's modeling language that the file uses: `define RELATION: EXPRESSION` with direct
 types in brackets, `or`, `and`, `but not`, `X from LINK` and parentheses.
 https://openfga.dev/docs/configuration-language
 """
@@ -17,10 +17,10 @@ from typing import Final
 FILE: Final = Path(__file__).with_name("model.fga")
 
 VERSION: Final = "1"
-"""Changed with every change of the file: which model an OpenFGA server has is told by it."""
+"""The version of the file, changed with each change: it identifies the model in an OpenFGA store."""
 
 GRANTEES: Final = ("user", "role#assignee")
-"""Whom rights are granted to: somebody, or whoever is in a role."""
+"""The types of grantees: users and the members of roles."""
 
 UP, DOWN = "parent", "child"
 MANAGED_ACCESS: Final = "managed_access"
@@ -29,21 +29,21 @@ OWNERSHIP: Final = "ownership"
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """Held by those of `types` for whom a tuple says so."""
+    """A relation that tuples of `types` define."""
 
     types: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """Held by who holds `relation` on the same object."""
+    """A relation that follows from `relation` on the same object."""
 
     relation: str
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """Held by who holds `relation` on any object that `link` leads to."""
+    """A relation that follows from `relation` on any object that `link` leads to."""
 
     relation: str
     link: str
@@ -61,7 +61,7 @@ class Intersection:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """Held by who holds `base` and not `minus`."""
+    """A relation that follows from `base` without `minus`."""
 
     base: Expression
     minus: Expression
@@ -77,7 +77,7 @@ class Model:
     types: Mapping[str, Mapping[str, Expression]]
 
     def privileges(self, object_type: str) -> tuple[str, ...]:
-        """What can be granted on objects of a type."""
+        """Return the privileges that can be granted on objects of a type."""
         return tuple(
             name
             for name, expression in self.types[object_type].items()
@@ -85,27 +85,27 @@ class Model:
         )
 
     def links(self, object_type: str, link: str) -> tuple[str, ...]:
-        """The types of objects that `link` (`UP`, `DOWN`) of an object may lead to; empty without such a link."""
+        """Return the types of objects that `link` (`UP`, `DOWN`) may lead to; empty without such a link."""
         expression = self.types[object_type].get(link)
         return expression.types if isinstance(expression, Direct) else ()
 
     def actions(self, object_type: str) -> tuple[str, ...]:
-        """What may be done with objects of a type, without the `can_` of the relations."""
+        """Return the actions on objects of a type, without the prefix `can_` of the relations."""
         return tuple(name.removeprefix("can_") for name in self.types[object_type] if name.startswith("can_"))
 
 
 class MalformedModel(ValueError):
-    """The file is not in the notation, or names what it does not define."""
+    """The file has a syntax error, or uses a name that it does not define."""
 
 
 @cache
 def rights_model() -> Model:
-    """The model of this version."""
+    """Return the model of this version, read once."""
     return read_model(FILE.read_text())
 
 
 def read_model(text: str) -> Model:
-    """Raises `MalformedModel`."""
+    """Parse a model. Raises `MalformedModel`."""
     types: dict[str, dict[str, Expression]] = {}
     relations: dict[str, Expression] | None = None
     for number, raw in enumerate(text.splitlines(), 1):
@@ -118,14 +118,14 @@ def read_model(text: str) -> Model:
         name, colon, expression = line.removeprefix("define ").partition(":")
         if relations is None or not colon or not line.startswith("define ") or name in relations:
             raise MalformedModel(f"line {number}: {line}")
-        relations[name] = _ExpressionParser(expression, f"line {number}").whole()
+        relations[name] = _ExpressionParser(expression, f"line {number}").parse()
     model = Model(types)
     _require_defined(model)
     return model
 
 
 def parts_of(expression: Expression) -> Iterator[Expression]:
-    """The expression and everything that it is made of."""
+    """Yield the expression and all its parts."""
     yield expression
     if isinstance(expression, Union | Intersection):
         for part in expression.parts:
@@ -139,7 +139,7 @@ _TOKEN = re.compile(r"\s*(\[[^\]]*\]|[()]|\w+)")
 
 
 class _ExpressionParser:
-    """Of one expression. `and`, `or` and `but not` stand side by side only in parentheses, as in OpenFGA."""
+    """Parses one expression. Different operators can be combined only with parentheses, as in OpenFGA."""
 
     def __init__(self, text: str, position: str) -> None:
         self._position = position
@@ -147,7 +147,7 @@ class _ExpressionParser:
         if "".join(self._words).replace(" ", "") != text.replace(" ", ""):
             raise MalformedModel(f"{position}: {text}")
 
-    def whole(self) -> Expression:
+    def parse(self) -> Expression:
         found = self._expression()
         if self._words:
             raise MalformedModel(f"{self._position}: unexpected {self._words[0]!r}")
@@ -158,7 +158,7 @@ class _ExpressionParser:
         while self._words and self._words[0] in {"or", "and", "but"}:
             word = self._words.pop(0)
             if operator not in {None, word} or (operator == "but"):
-                raise MalformedModel(f"{self._position}: {operator!r} beside {word!r} without parentheses")
+                raise MalformedModel(f"{self._position}: {operator!r} and {word!r} combined without parentheses")
             if word == "but" and self._take() != "not":
                 raise MalformedModel(f"{self._position}: `but` without `not`")
             operator = word
@@ -194,7 +194,7 @@ def _require_defined(model: Model) -> None:
         for name, expression in relations.items():
             for part in parts_of(expression):
                 if not _is_defined(model, object_type, part):
-                    raise MalformedModel(f"{object_type}#{name} names what there is not: {part}")
+                    raise MalformedModel(f"{object_type}#{name} uses an undefined name: {part}")
 
 
 def _is_defined(model: Model, object_type: str, part: Expression) -> bool:

@@ -1,7 +1,7 @@
-"""What follows from what is granted: the model, worked out over one object and what lies above it.
+"""Evaluates the permission model on one object, from the grants on the object and its parents.
 
-Going down a path nothing else is needed. Whether anything visible lies below an object is asked for apart, as it takes
-a statement of its own and is seldom needed: an evaluation notes where it would have helped.
+Whether a visible object exists below takes another statement and is seldom needed: an evaluation collects the ids for
+which it would matter.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tenancy.authz.model import (
 )
 
 VISIBLE: Final = "can_get_metadata"
-"""The one relation that goes up: what holds something visible is visible."""
+"""The only relation that is inherited upwards: the parent of a visible object is visible."""
 
 
 class Node(NamedTuple):
@@ -38,10 +38,10 @@ class Node(NamedTuple):
 
 
 class Evaluation:
-    """Answers about the last of `path`, which begins at the root.
+    """Evaluates relations to the last object of `path`, which begins at the root.
 
-    `shows_below` tells by securable id whether something visible lies below. Where it does not know, nothing does, and
-    the id goes to `wanted`: a "no" may then become a "yes".
+    `shows_below` has by securable id whether a visible object exists below. An unknown id counts as False and is added
+    to `wanted`: with the value a denied relation may be allowed.
     """
 
     def __init__(self, path: Sequence[Node], shows_below: Mapping[str, bool] | None = None) -> None:
@@ -51,11 +51,11 @@ class Evaluation:
         self.wanted: set[str] = set()
 
     def with_shows_below(self, shows_below: Mapping[str, bool]) -> Evaluation:
-        """The same with more knowledge of what lies below."""
+        """Return an evaluation of the same path with more entries in `shows_below`."""
         return Evaluation(self._path, {**self._shows_below, **shows_below})
 
     def holds(self, relation: str) -> bool:
-        """Whether the subject has `relation` to the object; False for one that its type does not have."""
+        """Return whether the subject has `relation` to the object; False for a relation that its type does not have."""
         return bool(self._path) and self.holds_at(relation, len(self._path) - 1)
 
     def holds_at(self, relation: str, index: int) -> bool:
@@ -85,7 +85,7 @@ Rule = Callable[[Evaluation, int], bool]
 
 @cache
 def _rules() -> Mapping[tuple[str, str], Rule]:
-    """The model as functions, by type and relation."""
+    """Return the model as functions, by type and relation."""
     return {
         (object_type, relation): _rule(expression, relation)
         for object_type, relations in rights_model().types.items()
@@ -95,7 +95,7 @@ def _rules() -> Mapping[tuple[str, str], Rule]:
 
 
 def _rule(expression: Expression, relation: str) -> Rule:  # noqa: PLR0911 - one for each kind of expression
-    """`expression` as a part of what defines `relation`."""
+    """Return the function that evaluates `expression`, a part of the definition of `relation`."""
     match expression:
         case Direct():
             return lambda evaluation, index: evaluation.is_granted(relation, index)
@@ -120,7 +120,7 @@ def _rule(expression: Expression, relation: str) -> Rule:  # noqa: PLR0911 - one
 
 @cache
 def _looking_below() -> frozenset[tuple[str, str]]:
-    """Relations, with the types that have them, that may follow from something below the object or its parents."""
+    """Return the types and relations that may follow from a relation below the object or one of its parents."""
     found: set[tuple[str, str]] = set()
     types = rights_model().types
     while True:
@@ -147,13 +147,13 @@ def _leads_below(object_type: str, expression: Expression, known: set[tuple[str,
 
 
 def looks_below(securable_id: str, relation: str) -> bool:
-    """Whether `relation` to a securable may follow from something below."""
+    """Return whether `relation` to a securable may follow from an object below it."""
     return (securable_id.partition(":")[0], relation) in _looking_below()
 
 
 @cache
 def showing_privileges() -> Mapping[str, frozenset[str]]:
-    """By type of what can lie below something: the privileges whose holder sees the object and so all above it."""
+    """Return by type of child object the privileges that make the object and its parents visible."""
     below = {each for relations in rights_model().types for each in rights_model().links(relations, DOWN)}
     return {
         object_type: frozenset(

@@ -51,7 +51,7 @@ SELECT NULL, MIN(expires_at) FROM tenancy_grant
  WHERE expires_at > %s AND owned_role_id IS NOT NULL
    AND (user_id = %s OR role_id IN (SELECT role_id FROM acting))
 """
-"""The roles of an subject, in whatever depth, in circles, too, and when the first of the ways into them ends."""
+"""The roles of a subject at any depth, also in cycles, and the earliest expiry of their memberships."""
 
 
 _LASTS: Final = "(g.expires_at IS NULL OR g.expires_at > %s)"
@@ -65,17 +65,17 @@ def _texts(words: Iterable[str]) -> str:
     return ", ".join(f"'{word}'" for word in sorted(words))
 
 
-# Words of the model, written out: to send them as lists takes longer than to send a short statement.
+# The names are part of the statement: sending them as lists takes longer.
 _PRIVILEGE_SHOWS: Final = f"g.privilege IN ({_texts(set().union(*showing_privileges().values()))})"
 
 
-# Of the types those that do not show: of a list of those that do, PostgreSQL thinks that hardly a grant is on one, and
-# rather sorts them all than takes the first from the index.
+# The condition excludes types: with a list of included types PostgreSQL expects few matching grants, and sorts all of
+# them instead of reading the first from the index.
 SHOWS: Final = f"""{_PRIVILEGE_SHOWS}
    AND substr(g.securable_id, 1, strpos(g.securable_id, ':') - 1) NOT IN ({
     _texts(rights_model().types.keys() - showing_privileges().keys())
 })"""
-"""Those that make visible what they are on, and whatever that lies in."""
+"""The condition on grants that grant visibility of their object and so of its parents."""
 
 
 IS_BELOW: Final = "g.path ~>~ top.path AND g.path ~<~ (substr(top.path, 1, length(top.path) - 1) || '0')"
@@ -86,15 +86,15 @@ SELECT 'object', s.id, s.parent_id, s.managed_access, g.privilege, g.expires_at
   FROM tenancy_securable AS s LEFT JOIN tenancy_grant AS g ON g.securable_id = s.id AND {_MINE}
  WHERE s.id = ANY(string_to_array((SELECT path FROM tenancy_securable WHERE id = %s), '/'))
 """  # noqa: S608 - constants, as below
-"""What is held on an object and above it."""
+"""The grants on an object and its parents."""
 
 
 _FIRST_BELOW: Final = f"""(
     SELECT g.path FROM tenancy_grant AS g WHERE {{whose}} AND {_LASTS} AND {SHOWS} AND {IS_BELOW} LIMIT 1)"""  # noqa: S608
 
 
-# Neither EXISTS, of which PostgreSQL would make a join, nor OR or ANY, for which it would collect all that there is:
-# one row from the index of the user, else of the first role that has any there.
+# PostgreSQL would plan EXISTS as a join, and read all matching rows for OR or ANY. This reads one row from the index of
+# the user, else of the first role with a grant there.
 _A_PATH_BELOW: Final = f"""COALESCE({_FIRST_BELOW.format(whose="g.user_id = %s")}, (
     SELECT path FROM (
         SELECT {_FIRST_BELOW.format(whose="g.role_id = r.value")} AS path
@@ -108,11 +108,11 @@ SELECT 'shows', top.id, NULL, NULL, NULL, NULL FROM tenancy_securable AS top
 
 
 SHOWS_BELOW: Final = f"{_SHOWS_BELOW} = ANY(%s)"
-"""Of objects: those below which something shows."""
+"""The objects below which the subject has a grant that makes them visible."""
 
 
 HELD_ON_ONE_AND_BELOW: Final = f"{HELD_ON_ONE} UNION ALL {_SHOWS_BELOW} = %s"
-"""`HELD_ON_ONE`, and whether something shows below an object."""
+"""`HELD_ON_ONE`, and `SHOWS_BELOW` for one object."""
 
 
 HELD: Final = f"""
@@ -135,7 +135,7 @@ SELECT asked.id, top.path, {_A_PATH_BELOW}
     ON top.id = CASE WHEN asked.type = ANY(%s) THEN asked.parent_id ELSE asked.id END
  WHERE asked.id = ANY(%s)
 """  # noqa: S608
-"""Of objects, or of the parents of those that have some types: the path, and that of something below that shows."""
+"""For objects, or for the parents of objects of some types: the path, and the path of a visible object below."""
 
 
 TOKEN_ROLES: Final = "SELECT id FROM tenancy_role WHERE provider_id = %s AND source_id = ANY(%s) ORDER BY id"  # noqa: S105
@@ -148,36 +148,36 @@ _BETWEEN: Final = f"g.path ~>~ ({_PATH} || %s) AND g.path ~<~ ({_PATH} || %s)"
 
 
 _ID: Final = "substr({path}, length({path}) - 36, 36)::uuid"
-"""What a path ends with, before its last slash."""
+"""The UUID at the end of a path, before the last slash."""
 
 
 _LEAVES: Final = f"FROM tenancy_grant AS g WHERE {{whose}} AND {_LASTS} AND {_PRIVILEGE_SHOWS} AND {_BETWEEN}"
 
 
-# Each arm by its own index: for an OR, SQLite would go through all that the user was ever granted. To cut a thousand
-# ids out of their paths takes PostgreSQL four times as long as to find them, and one text is less to send and to read
-# than a thousand rows. What is the user's own repeats no more often than there are privileges.
+# Each branch uses its own index; for an OR, SQLite would read all grants of the user. Cutting a thousand ids out of
+# their paths takes PostgreSQL four times as long as finding them, and one text is faster to send and to read than a
+# thousand rows. An object of the user repeats at most once per privilege.
 SHOWN_LEAVES: Final = f"""
 SELECT string_agg(securable_id, ' ') FROM (
     SELECT g.securable_id {_LEAVES.format(whose="g.user_id = %s")}
     UNION ALL
     SELECT DISTINCT g.securable_id {_LEAVES.format(whose="g.role_id = ANY(%s)")}) AS shown
 """  # noqa: S608
-"""Children that have nothing below them, which a grant on them makes visible: their securables in one text, in whatever
-order, some of them repeated; null for none.
+"""Visible children of a type without child objects, by a grant on them: their securable ids in one text, unordered
+and with duplicates; null for none.
 """
 
 
-# A subquery for each parent and not a join, for which PostgreSQL may read all that the grantee holds anywhere.
-_LEAVES_OF_PLACE: Final = f"""(
+# A subquery for each parent: for a join, PostgreSQL may read all grants of the grantee.
+_LEAVES_OF_PARENT: Final = f"""(
     SELECT string_agg(g.securable_id, ' ') FROM tenancy_grant AS g
      WHERE {{whose}} AND {_LASTS} AND {_PRIVILEGE_SHOWS}
-       AND g.path ~>~ (place.path || %s) AND g.path ~<~ (place.path || %s))"""  # noqa: S608
+       AND g.path ~>~ (container.path || %s) AND g.path ~<~ (container.path || %s))"""  # noqa: S608
 
 
 SHOWN_LEAVES_OF_SEVERAL: Final = f"""
-SELECT {_LEAVES_OF_PLACE.format(whose="g.user_id = %s")}, {_LEAVES_OF_PLACE.format(whose="g.role_id = ANY(%s)")}
-  FROM tenancy_securable AS place WHERE place.id = ANY(%s)
+SELECT {_LEAVES_OF_PARENT.format(whose="g.user_id = %s")}, {_LEAVES_OF_PARENT.format(whose="g.role_id = ANY(%s)")}
+  FROM tenancy_securable AS container WHERE container.id = ANY(%s)
 """  # noqa: S608
 """`SHOWN_LEAVES` of the children of several objects: two texts for each."""
 
@@ -192,40 +192,39 @@ SELECT {_ID.format(path="path")} FROM (
     SELECT * FROM ({_FIRST_LEAVES.format(whose="g.role_id = ANY(%s)")}) AS of_roles) AS shown
  ORDER BY path USING ~<~ LIMIT %s
 """  # noqa: S608
-"""The first of them. Of ever so many that the user was granted no more are read than asked for; of what the roles were
-granted there, all."""
+"""The first visible children: of the user's grants it reads at most the limit, of the roles' grants there all."""
 
 
 _NEXT_BRANCH: Final = f"""
-    SELECT substr(g.path, 1, length(place.path) + %s) FROM tenancy_grant AS g
-     WHERE {{whose}} AND {_LASTS} AND {SHOWS} AND g.path ~>~ (walk.top || '0') AND g.path ~<~ (place.path || %s)
+    SELECT substr(g.path, 1, length(container.path) + %s) FROM tenancy_grant AS g
+     WHERE {{whose}} AND {_LASTS} AND {SHOWS} AND g.path ~>~ (walk.top || '0') AND g.path ~<~ (container.path || %s)
      ORDER BY g.path USING ~<~ LIMIT 1"""  # noqa: S608
 
 
-# From one child to the next, and past all that lies below it: who made a hundred thousand tables has as many grants
-# in a few namespaces. Each grantee walks alone, as the grants of each lie in an index in the order of their paths.
+# Skips from one child to the next without reading what is below it: the creator of a hundred thousand tables has as
+# many grants in a few namespaces. It walks once per grantee, whose grants an index has in the order of their paths.
 SHOWN_BRANCHES: Final = f"""
-WITH RECURSIVE place(path) AS (
+WITH RECURSIVE container(path) AS (
     SELECT path FROM tenancy_securable WHERE id = %s
 ), grantee(user_id, role_id) AS (
     SELECT CAST(%s AS text), NULL::uuid
     UNION ALL
     SELECT NULL, r.value FROM unnest(%s::uuid[]) AS r(value)
 ), walk(user_id, role_id, top, so_far) AS (
-    SELECT user_id, role_id, place.path || %s, 0 FROM grantee, place
+    SELECT user_id, role_id, container.path || %s, 0 FROM grantee, container
     UNION ALL
     SELECT walk.user_id, walk.role_id, COALESCE(({_NEXT_BRANCH.format(whose="g.user_id = walk.user_id")}),
         ({_NEXT_BRANCH.format(whose="g.role_id = walk.role_id")})), so_far + 1
-      FROM walk, place WHERE top IS NOT NULL AND so_far < %s
+      FROM walk, container WHERE top IS NOT NULL AND so_far < %s
 )
 SELECT DISTINCT substr(top, length(top) - 35)::uuid FROM walk WHERE so_far > 0 AND top IS NOT NULL ORDER BY 1 LIMIT %s
 """  # noqa: S608
-"""Children that a grant on them or on something below makes visible."""
+"""Children that are visible by a grant on them or on an object below them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The roles of an subject; `expires_at` is when the first of the memberships behind them ends."""
+    """The roles of a subject; `expires_at` is the earliest expiry of their memberships."""
 
     ids: tuple[UUID, ...]
     expires_at: datetime | None
@@ -233,8 +232,8 @@ class Roles:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The paths to the objects that were asked about, by securable id; whether something visible lies below those of
-    which that was asked, too; and when the first of what is held ends."""
+    """The paths to objects with their grants, by securable id, whether a visible object exists below some of them, and
+    the earliest expiry of the grants."""
 
     paths: Mapping[str, tuple[Node, ...]]
     shows_below: Mapping[str, bool]
@@ -242,7 +241,7 @@ class Held:
 
 
 def read_roles(subject: Subject, *, at: datetime | None = None) -> Roles:
-    """The roles of an subject now, or as they will be at a moment to come."""
+    """Return the roles of a subject now, or at a later time."""
     at, user_id = at or now(), subject.user_id
     if user_id is None and subject.assumed_role is None:
         return Roles((), None)
@@ -260,10 +259,10 @@ def read_held(
     below: Sequence[str] = (),
     at: datetime | None = None,
 ) -> Held:
-    """What the subject holds on the securables `ids` and above them, now or at a moment to come.
+    """Return what is granted to the subject on the securables `ids` and their parents, now or at a later time.
 
-    Of those that are in `below`, too, it is found out whether something below is visible. Of a securable that there is
-    not, the path is its own node alone, on which nothing is held.
+    For ids in `below` it also returns whether an object below them is visible. The path of an unknown securable is its
+    own node without grants.
     """
     at = at or now()
     mine, showing = [subject.user_id, list(roles), at], _showing(subject, roles, at)
@@ -289,7 +288,7 @@ def read_held(
             ends.append(as_datetime(expires_at))
     for role_id in roles:
         as_object = securable_id(Securable.Type.ROLE, role_id)
-        if as_object in held:  # it is asked about itself, and its members are its assignees
+        if as_object in held:  # the role itself is checked, and its members are its assignees
             held[as_object].add(ASSIGNEE)
     return Held({own_id: _path(own_id, parents, held) for own_id in ids}, shows, min(ends, default=None))
 
@@ -304,22 +303,23 @@ def _path(own_id: str, parents: Mapping[str, str | None], held: Mapping[str, set
 
 
 def read_shows_below(subject: Subject, roles: Sequence[UUID], ids: Sequence[str]) -> dict[str, bool]:
-    """Of each of the securables `ids`: whether the subject has a grant on something below that makes it visible."""
+    """Return by id of `ids` whether it is visible to the subject by a grant on an object below it."""
     params = [*_showing(subject, roles, now()), list(ids)]
     shown = {row[1] for row in fetch_all("default", SHOWS_BELOW, params)}
     return {each: each in shown for each in ids}
 
 
 def _showing(subject: Subject, roles: Sequence[UUID], at: datetime) -> list[Any]:
-    """Of the first grant below a place that shows something: the user's, else a role's."""
+    """Return the parameters of `_A_PATH_BELOW`."""
     return [subject.user_id, at, at, list(roles)]
 
 
 def read_shown_paths(
     subject: Subject, roles: Sequence[UUID], ids: Sequence[str], *, by_parent: Sequence[str]
 ) -> dict[str, tuple[str, str]]:
-    """Of each of the securables `ids` below which the subject has a grant that makes it visible: its path, and that of
-    the object of one such grant. For objects of the types `by_parent` both are about their parent.
+    """Return by id of `ids` its path and the path of one object below it with a grant that shows it to the subject.
+
+    Ids without such a grant are left out. For objects of the types `by_parent` both paths are those of their parent.
     """
     params = [*_showing(subject, roles, now()), list(by_parent), list(ids)]
     rows = fetch_all("default", SHOWN_PATHS, params)
@@ -327,7 +327,7 @@ def read_shown_paths(
 
 
 def read_token_roles(subject: Subject) -> list[UUID]:
-    """The roles that the subject's token brings."""
+    """Return the ids of the roles that the subject's token names."""
     return [
         as_uuid(row[0]) for row in fetch_all("default", TOKEN_ROLES, [subject.provider_id, list(subject.token_roles)])
     ]
@@ -336,7 +336,7 @@ def read_token_roles(subject: Subject) -> list[UUID]:
 def read_shown_children(
     subject: Subject, roles: Sequence[UUID], parent: ObjectRef, child_type: str, *, after: UUID, limit: int
 ) -> list[UUID]:
-    """The first `limit` ids behind `after` of children of one type that a grant on them or below makes visible."""
+    """Return the first `limit` ids after `after` of visible children of one type, by a grant on them or below them."""
     if rights_model().links(child_type, DOWN):
         start = f"{child_type}:{after}"
         each = [len(start), now(), f"{child_type};"]
@@ -351,7 +351,7 @@ def read_shown_children(
 def read_all_shown_children(
     subject: Subject, roles: Sequence[UUID], parent: ObjectRef, child_type: str, *, after: UUID
 ) -> set[int]:
-    """All that `read_shown_children` would find, by `UUID.int`."""
+    """Return all ids that `read_shown_children` would find, as `UUID.int`."""
     if rights_model().links(child_type, DOWN):
         ids = read_shown_children(subject, roles, parent, child_type, after=after, limit=EVERYTHING)
         return {each.int for each in ids}
@@ -363,7 +363,7 @@ def read_all_shown_children(
 def read_shown_leaves(
     subject: Subject, roles: Sequence[UUID], parents: Sequence[ObjectRef], child_type: str
 ) -> set[int]:
-    """As `read_all_shown_children`, of several parents, for a type that has nothing below it."""
+    """Return the same for several parents, for a type without child objects."""
     of_each = [now(), f"{child_type}:", f"{child_type};"]
     params = [subject.user_id, *of_each, list(roles), *of_each, [securable_id(*each) for each in parents]]
     found: set[int] = set()
@@ -374,13 +374,13 @@ def read_shown_leaves(
 
 
 def _numbers(securables: str | None, child_type: str) -> set[int]:
-    """The ids in a text of securables of one type, as `UUID.int`."""
+    """Parse the ids in a text of securable ids of one type, as `UUID.int`."""
     digits = (securables or "").replace(f"{child_type}:", "").replace("-", "")
     return {int(each, 16) for each in digits.split()}
 
 
 def _between(parent: ObjectRef, child_type: str, after: UUID) -> list[str]:
-    """What follows the parent's path in those of its children of one type behind `after`."""
+    """Return the bounds of the paths of a parent's children of one type after `after`."""
     parent_id = securable_id(*parent)
     # "0" and ";" are the characters after the slash and the colon.
     return [parent_id, f"{child_type}:{after}0", parent_id, f"{child_type};"]

@@ -23,17 +23,17 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class Entry(StrEnum):
-    """How somebody, or a role, came into a role."""
+    """How a user or a role became a member of a role."""
 
     MEMBER = "member"
     OWNER = "owner"
-    TOKEN = "token"  # noqa: S105 - a way in
+    TOKEN = "token"  # noqa: S105 - not a secret
     ASSUMED = "assumed"
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """That somebody, or the role of the membership before, is in a role; `expires_at` None: it does not end."""
+    """The membership of a user, or of the role of the previous membership, in a role; `expires_at` None: no expiry."""
 
     role_id: UUID
     entry: Entry
@@ -42,14 +42,14 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class RolePath:
-    """Memberships each of which leads to the next, and when the first of them ends."""
+    """A chain of memberships, and the earliest of their expiry times."""
 
     memberships: tuple[Membership, ...] = ()
     expires_at: datetime | None = None
 
     @property
     def through(self) -> tuple[UUID, ...]:
-        """The roles, each of which is in the next."""
+        """The roles of the path, each of which is a member of the next."""
         return tuple(each.role_id for each in self.memberships)
 
     def with_next(self, membership: Membership) -> RolePath:
@@ -57,20 +57,20 @@ class RolePath:
 
 
 class Edge(NamedTuple):
-    """What the role `inner` is in."""
+    """A membership of the role `inner`."""
 
     inner: UUID
     membership: Membership
 
 
 Order = Callable[[RolePath], tuple[float, float]]
-"""Of ways into one role the least is told. No way may become less by going on: it would be found too late."""
+"""The sort key by which the first path into a role is chosen. A longer path must not sort before its beginning."""
 
 
 class RoleGraph:
-    """Some roles and which are in which. Circles do no harm.
+    """A graph of roles and their memberships, which may have cycles.
 
-    It knows of what lasts alone: whoever reads the edges leaves out what has ended.
+    The readers of the edges leave out expired memberships.
     """
 
     def __init__(self, edges: Iterable[Edge]) -> None:
@@ -80,54 +80,53 @@ class RoleGraph:
 
     @property
     def inner_roles(self) -> frozenset[UUID]:
-        """Those that are in another."""
+        """The roles that are members of another role."""
         return frozenset(self._outwards)
 
     def shortest_paths(self, first: Iterable[Membership]) -> dict[UUID, RolePath]:
-        """Into each role that can be come to through one of `first`: the way of the fewest memberships, of several the
-        one that lasts longest."""
-        return self._search(first, lambda way: (len(way.memberships), -expiry_timestamp(way.expires_at)))
+        """Return by reachable role the path of the fewest memberships from `first`; of several the latest to expire."""
+        return self._search(first, lambda path: (len(path.memberships), -expiry_timestamp(path.expires_at)))
 
     def longest_lasting_paths(self, first: Iterable[Membership]) -> dict[UUID, RolePath]:
-        """Into each role that can be come to through one of `first`: the way that lasts longest. Of such the shortest
-        of those that go on from what is told of the roles before."""
-        return self._search(first, lambda way: (-expiry_timestamp(way.expires_at), len(way.memberships)))
+        """Return by reachable role the path from `first` that expires last; of several the shortest that extends the
+        returned path of the role before it."""
+        return self._search(first, lambda path: (-expiry_timestamp(path.expires_at), len(path.memberships)))
 
     def _search(self, first: Iterable[Membership], order: Order) -> dict[UUID, RolePath]:
-        """The least ways first, so that the first into a role is its least."""
-        number = count()  # equal ones in the order in which they were come to
+        """Search in the given order, so that the first path found into a role is the one to return."""
+        number = count()  # equal paths in the order in which they were found
         waiting: list[tuple[tuple[float, float], int, RolePath]] = []
 
-        def wait(way: RolePath) -> None:
-            heappush(waiting, (order(way), next(number), way))
+        def wait(path: RolePath) -> None:
+            heappush(waiting, (order(path), next(number), path))
 
         for membership in sorted(first, key=_sort_key):
             wait(RolePath().with_next(membership))
         found: dict[UUID, RolePath] = {}
         while waiting:
-            _, _, way = heappop(waiting)
-            role_id = way.memberships[-1].role_id
+            _, _, path = heappop(waiting)
+            role_id = path.memberships[-1].role_id
             if role_id in found:
                 continue
-            found[role_id] = way
+            found[role_id] = path
             for membership in self._outwards.get(role_id, ()):
                 if membership.role_id not in found:
-                    wait(way.with_next(membership))
+                    wait(path.with_next(membership))
         return found
 
 
 def earliest_expiry(*ends: datetime | None) -> datetime | None:
-    """The first of some ends; None where nothing ends."""
+    """Return the earliest expiry time; None if nothing expires."""
     return min((each for each in ends if each is not None), default=None)
 
 
 def expiry_timestamp(end: datetime | None) -> float:
-    """For comparisons: what does not end is behind all that does."""
+    """Return an expiry time as a number for comparisons: no expiry is greater than any other."""
     return (NEVER if end is None else end).timestamp()
 
 
 def _sort_key(membership: Membership) -> tuple[UUID, str]:
-    """In no order of meaning, but the same each time."""
+    """Return a stable sort key without meaning."""
     return membership.role_id, membership.entry.value
 
 
@@ -142,11 +141,11 @@ WITH RECURSIVE edge(member_role_id, role_id, entry, expires_at) AS (
     SELECT role_id, owned_role_id, 'owner', expires_at FROM tenancy_grant
      WHERE owned_role_id IS NOT NULL AND role_id IS NOT NULL AND {_LASTS}
 )"""  # noqa: S608 - constants, as below
-"""Which roles are in which: as members, or as owners."""
+"""The memberships of roles in roles, as members or as owners."""
 
 
 def _edges_from(near: str, far: str) -> str:
-    """The statement that walks over memberships from given roles at their `near` end to the `far` one, and on."""
+    """Return the statement that follows memberships from given roles at the `near` end to the `far` end, and on."""
     return f"""{_EDGES}, reached(role_id) AS (
     SELECT id FROM tenancy_role WHERE id = ANY(%s)
     UNION
@@ -178,17 +177,17 @@ _OF_USERS_IN: Final = f"{_OF_USERS} WHERE role_id = ANY(%s)"
 
 
 def read_graph_into(roles: Collection[UUID]) -> RoleGraph:
-    """Over which memberships one gets into the given roles, in whatever depth. At most one statement."""
+    """Return the memberships that lead into the given roles at any depth. At most one statement."""
     return _graph(_EDGES_INTO, roles)
 
 
 def read_graph_out_of(roles: Collection[UUID]) -> RoleGraph:
-    """Over which memberships the given roles get into others, in whatever depth. At most one statement."""
+    """Return the memberships that lead from the given roles into others at any depth. At most one statement."""
     return _graph(_EDGES_OUT, roles)
 
 
 def read_memberships_in(user_ids: Sequence[str], roles: Collection[UUID]) -> dict[str, list[Membership]]:
-    """Of users: how they are in some of `roles` themselves. At most one statement."""
+    """Return the direct memberships of users in `roles`, by user. At most one statement."""
     found: dict[str, list[Membership]] = {}
     if not (user_ids and roles):
         return found
@@ -199,8 +198,7 @@ def read_memberships_in(user_ids: Sequence[str], roles: Collection[UUID]) -> dic
 
 
 def read_memberships_of(subject: Subject) -> list[Membership]:
-    """What somebody is in themselves: roles, those that the token brings, or the one that is assumed. At most two
-    statements."""
+    """Return the direct memberships of a subject: stored, of the token, or the assumed one. At most two statements."""
     if subject.assumed_role is not None:
         return [Membership(subject.assumed_role, Entry.ASSUMED)]
     found: list[Membership] = []
