@@ -180,7 +180,9 @@ def share_the_store() -> dict[str, list[TupleKey]]:
     ]
     alike = [TupleKey(f"table:{own_id}", "select", "user:oidc~zoe")]
     written = {"tuple_keys": [as_tuple(each) for each in foreign + alike]}
-    store._request_document("POST", f"/stores/{place.store_id}/write", {"authorization_model_id": theirs, "writes": written})
+    store._request_document(
+        "POST", f"/stores/{place.store_id}/write", {"authorization_model_id": theirs, "writes": written}
+    )
     return {"foreign": foreign, "alike": alike}
 
 
