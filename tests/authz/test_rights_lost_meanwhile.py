@@ -210,14 +210,14 @@ def test_who_waits_for_a_revocation_does_nothing_any_more(
             wait_until_somebody_waits()
 
     monkeypatch.setattr(grants, "_require_grantees", hold)
-    require_sound = grants._require_sound
+    require_valid = grants._require_valid
 
     def ask(*args: Any) -> None:
-        require_sound(*args)
+        require_valid(*args)
         if has_lock.is_set():
             asked.set()
 
-    monkeypatch.setattr(grants, "_require_sound", ask)
+    monkeypatch.setattr(grants, "_require_valid", ask)
     with ThreadPoolExecutor(2) as pool:
         revoked = pool.submit(change, INTERNAL, Difference(deletes=right))
         assert has_lock.wait(30)

@@ -62,7 +62,7 @@ def test_two_tokens_rotate_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = [new_token(robot) for robot in robots]
     actors = [Actor(user_id=robot, identity=identify(token)) for robot, token in zip(robots, tokens, strict=True)]
     both_are_there, never = threading.Barrier(2), threading.Event()
-    lock_user, bounds = service._lock_user, service._bounds
+    lock_user, bounds = service._lock_user, service._limits
 
     def lock_user_and_wait(user_id: str) -> None:
         lock_user(user_id)
@@ -74,7 +74,7 @@ def test_two_tokens_rotate_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
         return found
 
     monkeypatch.setattr(service, "_lock_user", lock_user_and_wait)
-    monkeypatch.setattr(service, "_bounds", bounds_at_leisure)
+    monkeypatch.setattr(service, "_limits", bounds_at_leisure)
     issued = all_at_once(
         lambda: rotate_token(actor=actors[0], token_id=row_of(tokens[1])),
         lambda: rotate_token(actor=actors[1], token_id=row_of(tokens[0])),
