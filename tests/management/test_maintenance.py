@@ -261,7 +261,7 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, read_only_setting: Callabl
 
 def test_commands_that_clean_up_do_not(close: Callable[[], None]) -> None:
     IdempotencyRecord.objects.create(
-        warehouse_id=new_id(), key=new_id(), fingerprint=b"", status=200, answer="{}", created_at=now()
+        warehouse_id=new_id(), key=new_id(), fingerprint=b"", status=200, response="{}", created_at=now()
     )
     close()
     with pytest.raises(CommandError, match="Maintenance mode is read-only: the worker does not run"):
