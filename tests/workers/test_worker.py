@@ -145,7 +145,7 @@ def test_the_loop_survives_a_database_that_is_away(monkeypatch: pytest.MonkeyPat
 def test_old_outcomes_are_deleted(bootstrapped: None) -> None:
     for age in (0, 1000, *[10_000] * 10):
         IdempotencyRecord.objects.create(
-            warehouse_id=new_id(), key=new_id(), fingerprint=b"", status=200, answer="{}",
+            warehouse_id=new_id(), key=new_id(), fingerprint=b"", status=200, response="{}",
             created_at=now() - timedelta(seconds=age),
         )  # fmt: skip
     periodic_jobs.run_periodic_jobs(lambda: None)
