@@ -548,5 +548,5 @@ def test_a_lost_database_ends_the_run_and_says_how_to_go_on(
     steps = ImportSteps(bulk_register.ensure_namespace, cut)
     monkeypatch.setattr("management.management.commands.register_tables.REGISTER", steps)
     done = register(listed(*entries), "--parallel", "1")
-    assert str(done.failure).startswith("The database: ")
+    assert str(done.failure).startswith("Database error: ")
     assert str(done.failure).endswith("Run the same command again to continue")
