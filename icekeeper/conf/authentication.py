@@ -1,4 +1,4 @@
-"""The settings of authentication: identity providers, what is believed of their tokens, the Kubernetes API."""
+"""Settings of authentication: identity providers, claims, trusted engines and the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from tenancy.authn.oidc.claims import parse_template
 
 PRIMARY, KUBERNETES = "oidc", "kubernetes"
 RESERVED_IDS = frozenset({PRIMARY, KUBERNETES, "local", "icekeeper", "lakekeeper", "system"})
-"""Ids that stand for something else in the ids of users and roles."""
+"""Provider ids with a meaning of their own in the ids of users and roles."""
 
 _PROVIDER_ID = re.compile(r"[a-z0-9-]{1,64}")
 
 Algorithm = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519", "Ed448"
 ]
-"""Signatures with a private key that is the provider's alone: a shared secret could be anybody's."""
+"""Asymmetric algorithms only: with a shared secret, every holder of the secret could sign tokens."""
 ALGORITHMS: list[Algorithm] = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where Kubernetes puts what a pod needs to talk to its API."""
+"""Folder in which Kubernetes mounts the API credentials of a pod."""
 
 
 def _plain_address(value: AnyHttpUrl) -> AnyHttpUrl:
     if value.username or value.password or value.query or value.fragment:
-        raise ValueError("an address without user, query and fragment")
+        raise ValueError("a URL without user, query and fragment")
     return value
 
 
@@ -44,15 +44,15 @@ Template = Annotated[str, AfterValidator(_template)]
 Claim = Annotated[str, Field(min_length=1, max_length=256)]
 Claims = Annotated[list[Claim], BeforeValidator(read_list), Field(min_length=1)]
 AlgorithmList = Annotated[list[Annotated[Algorithm, ANY_SPELLING]], BeforeValidator(read_list), Field(min_length=1)]
-Patience = Annotated[Duration, Field(le=30)]
+ProviderTimeout = Annotated[Duration, Field(le=30)]
 
 
 class ProviderSettings(BaseModel):
-    """`LAKEKEEPER__OPENID_PROVIDERS__<ID>__*`: one more identity provider, whose users are `<id>~<subject>`."""
+    """`LAKEKEEPER__OPENID_PROVIDERS__<ID>__*`: an additional identity provider, whose users are `<id>~<subject>`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    uri: Address = Field(description="Its address, as OPENID_PROVIDER_URI")
+    uri: Address = Field(description="URL of the provider, as OPENID_PROVIDER_URI")
     audience: StringList = Field([], description="As OPENID_AUDIENCE")
     additional_issuers: StringList = Field([], description="As OPENID_ADDITIONAL_ISSUERS")
     scope: Claim | None = Field(None, description="As OPENID_SCOPE")
@@ -60,61 +60,65 @@ class ProviderSettings(BaseModel):
     roles_claim: Claim | None = Field(None, description="As OPENID_ROLES_CLAIM")
     display_name_template: Template | None = Field(None, description="As OPENID_DISPLAY_NAME_TEMPLATE")
     require_connected_on_startup: bool = Field(
-        default=True, description="Refuse to start while it cannot be reached; false: ask it again when its tokens come"
+        default=True,
+        description="Fail to start when the provider is unreachable; false: connect when its first token arrives",
     )
 
 
 class ClaimSettings(BaseModel):
-    """`ICEKEEPER__OPENID_CLAIMS__<ID>__*`: where the tokens of a provider hold what others have elsewhere."""
+    """`ICEKEEPER__OPENID_CLAIMS__<ID>__*`: claims of a provider that differ from the standard ones."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: StringList = Field(
-        [], description="Claims (dotted paths) to look for the user's name in, before the usual ones"
+        [], description="Claims (dotted paths) with the user's name, tried before the standard ones"
     )
-    email: StringList = Field([], description="Claims to look for the mail address in, before the usual ones")
+    email: StringList = Field([], description="Claims with the email address, tried before the standard ones")
 
 
 class AuthenticationSettings(BaseModel):
-    """`ICEKEEPER__AUTHENTICATION__*`: what holds for every provider."""
+    """`ICEKEEPER__AUTHENTICATION__*`: settings of every identity provider."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     algorithms: AlgorithmList = Field(
-        ALGORITHMS, description="Signatures that are accepted; never a shared secret, never none"
+        ALGORITHMS, description="Accepted signature algorithms; shared secrets and `none` are never accepted"
     )
-    leeway: Leeway = Field(60.0, description="How far clocks may differ, at most 300s")
-    timeout: Patience = Field(5.0, description="How long one look at a provider may take in all, at most 30s")
+    leeway: Leeway = Field(60.0, description="Maximum clock difference, at most 300s")
+    timeout: ProviderTimeout = Field(
+        5.0, description="Total timeout of a request to a provider or to the Kubernetes API, at most 30s"
+    )
     ca_file: Path | None = Field(
-        None, description="CA file that certificates of providers are checked against, instead of the usual ones"
+        None, description="CA file for the certificates of providers, instead of the default certificate authorities"
     )
 
 
 class KubernetesSettings(BaseModel):
-    """`ICEKEEPER__KUBERNETES__*`: the API server that knows the service accounts. The defaults are those of a pod."""
+    """`ICEKEEPER__KUBERNETES__*`: the API server that verifies service account tokens. The defaults suit a pod."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     method: Annotated[Literal["token-review", "jwks"], ANY_SPELLING] = Field(
-        "token-review", description="Ask the API server about each token, or verify tokens here with its public keys"
+        "token-review",
+        description="Send each token to the API server for review, or verify tokens locally with its public keys",
     )
-    api_url: Address = Field(AnyHttpUrl("https://kubernetes.default.svc"), description="Address of the API server")
-    ca_file: Path = Field(SERVICE_ACCOUNT / "ca.crt", description="CA file that its certificate is checked against")
+    api_url: Address = Field(AnyHttpUrl("https://kubernetes.default.svc"), description="URL of the API server")
+    ca_file: Path = Field(SERVICE_ACCOUNT / "ca.crt", description="CA file for the certificate of the API server")
     token_file: Path = Field(
-        SERVICE_ACCOUNT / "token", description="The token that this server shows there, read again when it is used"
+        SERVICE_ACCOUNT / "token", description="Token file for the API server, read each time it is used"
     )
 
 
 def check_providers(
     providers: Mapping[str, ProviderSettings], claims: Mapping[str, ClaimSettings], *, has_primary: bool
 ) -> None:
-    """Raises ValueError for an id that cannot be one, and for claims of a provider that does not exist."""
+    """Raise ValueError for an invalid or reserved provider id, and for claims of an unknown provider."""
     for provider_id in providers:
         variable = f"LAKEKEEPER__OPENID_PROVIDERS__{provider_id.upper()}__*"
         if not _PROVIDER_ID.fullmatch(provider_id):
-            raise ValueError(f"{variable}: the id of a provider is made of a-z, 0-9 and -, at most 64")
+            raise ValueError(f"{variable}: the provider id must consist of 1 to 64 characters of a-z, 0-9 and -")
         if provider_id in RESERVED_IDS:
-            raise ValueError(f"{variable}: the id {provider_id} stands for something else, choose another one")
+            raise ValueError(f"{variable}: the provider id {provider_id} is reserved, choose another one")
     known = {*providers, *([PRIMARY] if has_primary else [])}
     for provider_id in claims:
         if provider_id not in known:
@@ -135,48 +139,46 @@ PropertyName = Annotated[str, Field(min_length=1, max_length=255), AfterValidato
 
 
 class EngineIdentitySettings(BaseModel):
-    """`LAKEKEEPER__TRUSTED_ENGINES__<NAME>__IDENTITIES__<IDP>__*`: whose tokens are the engine's; either is enough."""
+    """`LAKEKEEPER__TRUSTED_ENGINES__<NAME>__IDENTITIES__<IDP>__*`: tokens of the engine; one match is enough."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    audiences: Names = Field(
-        [], description="A token of this identity provider for one of these audiences is the engine's"
-    )
+    audiences: Names = Field([], description="Audiences whose tokens from this identity provider identify the engine")
     subjects: Names = Field(
-        [], description="A token of this identity provider for one of these users (their ids without `<provider>~`) is"
+        [], description="Users whose tokens from this identity provider identify the engine (ids without `<provider>~`)"
     )
 
 
 class TrustedEngineSettings(BaseModel):
-    """`LAKEKEEPER__TRUSTED_ENGINES__<NAME>__*`: an engine that says through which views it reads."""
+    """`LAKEKEEPER__TRUSTED_ENGINES__<NAME>__*`: an engine that is trusted to report view owners."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    type: Annotated[Literal["trino"], ANY_SPELLING] = Field("trino", description="The kind of engine")
+    type: Annotated[Literal["trino"], ANY_SPELLING] = Field("trino", description="Type of the engine")
     owner_property: PropertyName = Field(
-        "trino.run-as-owner", description="Property of a view that names the user with whose rights it is read"
+        "trino.run-as-owner", description="View property with the user whose permissions apply when the view is read"
     )
-    identities: dict[str, EngineIdentitySettings] = Field({}, description="Whose tokens are the engine's")
+    identities: dict[str, EngineIdentitySettings] = Field({}, description="Tokens that identify the engine")
 
 
 def check_trusted_engines(engines: Mapping[str, TrustedEngineSettings], provider_ids: Iterable[str]) -> None:
-    """Raises ValueError for an engine that nobody could be, and for owner properties that are told apart by case."""
+    """Raise ValueError for an engine that no token can match, and for owner properties that differ only in case."""
     known = set(provider_ids)
     spelled: dict[str, str] = {}
     for name, engine in engines.items():
         variable = f"LAKEKEEPER__TRUSTED_ENGINES__{name.upper()}"
         if not _ENGINE_NAME.fullmatch(name):
-            raise ValueError(f"{variable}__*: the name of an engine is made of a-z, 0-9, _ and -, at most 64")
+            raise ValueError(f"{variable}__*: the engine name must consist of 1 to 64 characters of a-z, 0-9, _ and -")
         if not engine.identities:
             raise ValueError(
-                f"{variable}__IDENTITIES__<IDP>__AUDIENCES or __SUBJECTS is missing: no token would be its"
+                f"{variable}__IDENTITIES__<IDP>__AUDIENCES or __SUBJECTS is missing: no token would match the engine"
             )
         for provider_id, identity in engine.identities.items():
             its = f"{variable}__IDENTITIES__{provider_id.upper()}"
             if provider_id not in known:
                 raise ValueError(f"{its}__*: there is no such identity provider; known: {', '.join(sorted(known))}")
             if not identity.audiences and not identity.subjects:
-                raise ValueError(f"{its}__AUDIENCES and __SUBJECTS are empty: no token would be the engine's")
+                raise ValueError(f"{its}__AUDIENCES and __SUBJECTS are empty: no token would match the engine")
         folded = engine.owner_property.casefold()
         if spelled.setdefault(folded, engine.owner_property) != engine.owner_property:
             raise ValueError(

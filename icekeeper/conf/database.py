@@ -11,7 +11,7 @@ from icekeeper.conf.settings import Settings
 from icekeeper.kernel.db.postgres_session import Session
 
 SQLITE_BUSY_SECONDS = 20
-"""How long SQLite waits for another writer before the request is answered 503."""
+"""How long SQLite waits for another writer before the request gets 503."""
 
 _DJANGO_NAMES = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
 
@@ -65,7 +65,7 @@ def _postgres(settings: Settings, conninfo: dict[str, Any], *, pool_size: int) -
             "max_lifetime": settings.pg_connection_max_lifetime,
         },
         # Parameters apart from the text, so that the server can prepare what the ORM sends too: after the fifth time.
-        # None turns that off on the connection, for a pooler that shares sessions.
+        # None disables that on the connection, for a pooler that shares sessions.
         "server_side_binding": True,
         "prepare_threshold": 5 if settings.pg_prepare_statements else None,
     }

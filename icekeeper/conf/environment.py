@@ -17,13 +17,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from icekeeper.conf.parsing import Value, parse_value, unquote
-from icekeeper.conf.settings import OWN, PEER, WRITE_DATABASE, Settings, is_own, variable_name
+from icekeeper.conf.settings import ICEKEEPER_PREFIX, LAKEKEEPER_PREFIX, WRITE_DATABASE, Settings, is_own, variable_name
 from icekeeper.conf.values import shown_address
 
-LEGACY_PEER = "ICEBERG_REST__"
+LEGACY_PREFIX = "ICEBERG_REST__"
 
 OTHER_NAMES = {"metrics_port": "metrics__port"}
-"""Second names of the peer's, without prefix; the first ones win."""
+"""Alternative names that Lakekeeper accepts, without prefix; the main names take precedence."""
 
 GUARDS = re.compile(
     r"OPENID_|KUBERNETES_AUTHENTICATION_|OPENFGA|TRUSTED_ENGINES|ADMISSION_ENFORCE|CEDAR|SECRET_BACKEND|KV2"
@@ -34,7 +34,7 @@ Those that it knows are honoured and never come here: what is left of `OPENID_*`
 """
 
 EVENTS = re.compile(r"(NATS|KAFKA)(_|$)|LOG_CLOUDEVENTS$")
-"""Lakekeeper's variables of events: whoever sets them relies on events that this version does not publish."""
+"""Lakekeeper's variables of events: an operator who sets them relies on events that this version does not publish."""
 
 OFF = frozenset({"false", "off", "0", "no", "n", "f", "[]", "{}"})
 """Values of such guards, and of `LOG_CLOUDEVENTS`, that ask for nothing. The other variables of events hold text."""
@@ -63,7 +63,7 @@ class _Assignment:
 
     @property
     def has_right_prefix(self) -> bool:
-        return is_own(self.path) == (self.prefix == OWN)
+        return is_own(self.path) == (self.prefix == ICEKEEPER_PREFIX)
 
     @property
     def problem(self) -> str | None:
@@ -74,7 +74,7 @@ class _Assignment:
             return None
         if is_group(self.path, Settings):
             return f"{self.variable} {'has a member that ' if self.is_member else ''}takes {{key=value,...}}"
-        if self.prefix == OWN:
+        if self.prefix == ICEKEEPER_PREFIX:
             return None
         if GUARDS.match(name):
             what = "has an unknown member (quote text with commas)" if self.is_member else "is set"
@@ -90,7 +90,7 @@ class _Assignment:
 def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
     """The settings in `environ` and the names of variables with our prefixes that nothing reads.
 
-    An empty variable of Lakekeeper's counts as unset: its deployment files hand variables through that nobody has set.
+    An empty variable of Lakekeeper's counts as unset, because its deployment files pass on variables without a value.
     One that names the database to write to is refused when no other variable names that.
     An empty one of ours is refused: unset, some of them open what a value would close. An id, such as that of an
     identity provider, is an entry even where all that is set for it is empty, so that what it lacks is found missing.
@@ -108,7 +108,11 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
             _add_entry(values, entry_of(path, Settings))
         if assignment.value == "":
             empty.append(assignment)
-            if assignment.has_right_prefix and assignment.prefix == OWN and depth_of(path, Settings) == len(path):
+            if (
+                assignment.has_right_prefix
+                and assignment.prefix == ICEKEEPER_PREFIX
+                and depth_of(path, Settings) == len(path)
+            ):
                 cure = "unset it, or give it a value, such as [] for an empty list"
                 problems.append(f"{variable_name(path)} is empty: {cure}")
             continue
@@ -167,7 +171,9 @@ def _assignments(environ: Mapping[str, str], problems: list[str]) -> Iterator[_A
 
 def _variables(environ: Mapping[str, str], problems: list[str]) -> Iterator[_Assignment]:
     for variable, text in sorted(environ.items()):
-        prefix = next((p for p in (PEER, OWN, LEGACY_PEER) if variable.upper().startswith(p)), None)
+        prefix = next(
+            (p for p in (LAKEKEEPER_PREFIX, ICEKEEPER_PREFIX, LEGACY_PREFIX) if variable.upper().startswith(p)), None
+        )
         if prefix is None:
             continue
         name = variable.upper().removeprefix(prefix).lower()

@@ -1,4 +1,4 @@
-"""Every setting as `docs/configuration.md` shows it, from its definition."""
+"""Lists all settings for `docs/configuration.md` and `show_config`, from their definitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from icekeeper.conf.values import DAY
 
 @dataclass(frozen=True)
 class Description:
-    """One setting as people read it: the variable, what it takes, its default, what it does."""
+    """One setting in the documentation: variable, accepted values, default and effect."""
 
     variable: str
     takes: str

@@ -1,8 +1,8 @@
-"""The settings of a deployment: read once from the environment, typed, each with its own description.
+"""The typed settings of a deployment, each with its description.
 
-Names, defaults and spellings are those of the system that Icekeeper replaces (`LAKEKEEPER__*`), so that its deployment
-files work unchanged; what only this server has is named `ICEKEEPER__*`. `docs/configuration.md` and `show_config` are
-made from these definitions. The object is `django.conf.settings.ICEKEEPER`; nobody else reads the environment.
+Names, defaults and spellings are those of Lakekeeper (`LAKEKEEPER__*`), so that its deployment files work unchanged;
+additional settings are named `ICEKEEPER__*`. `docs/configuration.md` and `show_config` are generated from these
+definitions. The object is `django.conf.settings.ICEKEEPER`; no other code reads the environment.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from icekeeper.conf.vault import KeyList, Kv2Settings, VaultSettings, check_vaul
 
 SslMode = Annotated[Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"], ANY_SPELLING]
 
-PEER, OWN = "LAKEKEEPER__", "ICEKEEPER__"
+LAKEKEEPER_PREFIX, ICEKEEPER_PREFIX = "LAKEKEEPER__", "ICEKEEPER__"
 
 WRITE_DATABASE = frozenset({"pg_database_url_write", "pg_host_w"})
 """Settings that select PostgreSQL. Without either the embedded SQLite is used."""
@@ -73,264 +73,269 @@ OF_POSTGRES = (
     "pg_ssl_mode",
     "pg_ssl_root_cert",
 )
-"""Settings that mean a PostgreSQL, and have no effect on SQLite. Pool sizes and encryption keys are not among them."""
+"""Settings that apply to PostgreSQL only. Pool sizes and encryption keys are not among them."""
 
 
 class Settings(BaseModel):
-    """Every setting that something reads; field names follow the variable names."""
+    """All settings; field names follow the variable names."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     _mask_wrapped: ClassVar[bool] = True
-    """Django asks it of each value that its settings hold, at each use; pydantic would search for it in vain."""
+    """Django reads this attribute of every settings value on each access; without it pydantic would search for it."""
 
     # --- server -------------------------------------------------------------------------------------------------
     base_uri: AnyHttpUrl | None = Field(
-        None, description="External address of this server; found from the request when unset"
+        None, description="External URL of this server; derived from the request when unset"
     )
     use_x_forwarded_headers: bool = Field(
-        default=True, description="Find the external address from x-forwarded-{host,proto,port,prefix}"
+        default=True, description="Derive the external URL from x-forwarded-{host,proto,port,prefix}"
     )
     listen_port: Annotated[int, Field(ge=1, le=65535)] = Field(8181, description="Port of the main listener")
-    bind_ip: str = Field("0.0.0.0", description="Address of the main listener")  # noqa: S104
-    metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="Numbers for Prometheus")
+    bind_ip: str = Field("0.0.0.0", description="IP address of the main listener")  # noqa: S104
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="Metrics for Prometheus")
     serve_swagger_ui: bool = Field(
         default=True,
-        description="Serve /swagger-ui (/ and /ui lead there) and the OpenAPI documents under /api-docs",
+        description="Serve /swagger-ui (/ and /ui redirect to it) and the OpenAPI documents under /api-docs",
     )
-    allow_origin: OriginList = Field(
-        [], description="Origins that browsers may call from (CORS), a comma list; * for any"
-    )
+    allow_origin: OriginList = Field([], description="Allowed CORS origins, comma-separated; * allows any")
     max_request_body_size: Annotated[int, Field(ge=1024)] = Field(
-        33_554_432, description="Largest request body in bytes; more is 413"
+        33_554_432, description="Maximum size of a request body in bytes; larger ones get 413"
     )
     max_request_time: Duration = Field(
-        30.0, description="A request that takes longer is answered 408, unless its write has started"
+        30.0, description="Timeout of a request; it gets 408 unless its write has started"
     )
     health_check_frequency_seconds: Annotated[int, Field(ge=1)] = Field(
-        10, description="/health and /health/ready ask the database at most this often"
+        10, description="Minimum interval between database checks of /health and /health/ready"
     )
     endpoint_stat_flush_interval: BoundedDuration = Field(
-        30.0, description="How often a server process writes its endpoint statistics to the database"
+        30.0, description="Interval at which a server process writes its endpoint statistics to the database"
     )
     pagination_size_default: Annotated[int, Field(ge=1)] = Field(
         100, description="Page size when a client sends an empty pageToken"
     )
-    pagination_size_max: Annotated[int, Field(ge=1)] = Field(1000, description="Largest page a client can ask for")
+    pagination_size_max: Annotated[int, Field(ge=1)] = Field(1000, description="Maximum page size")
     enable_default_project: bool = Field(
-        default=True, description="Requests without x-project-id go to the default project"
+        default=True, description="Use the default project for requests without x-project-id"
     )
     default_project_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")] = Field(
         "00000000-0000-0000-0000-000000000000", description="Id of the default project"
     )
     reserved_namespaces: StringList = Field(
         [],
-        description="First-level namespace names nobody may create, beside system, examples, information_schema",
+        description="First-level namespace names that cannot be created, in addition to system, examples and "
+        "information_schema",
     )
     maintenance_mode: Annotated[Literal["off", "read-only"], ANY_SPELLING] = Field(
-        "off", description="With read-only the APIs answer 503 to requests that change something, and no worker runs"
+        "off", description="With read-only, requests that change something get 503 and background workers do not run"
     )
     authz_backend: AuthzBackend | None = Field(
         None,
-        description="What checks permissions: `allowall` (everything is allowed), `builtin` (grants in the database), "
-        "`openfga` (an OpenFGA server), or the dotted path of a class of your own; unset, `builtin` where "
-        "authentication is on, else `allowall`",
+        description="Authorization backend: `allowall` (everything is allowed), `builtin` (grants in the "
+        "database), `openfga` (an OpenFGA server), or the dotted path of a custom class; unset, "
+        "`builtin` with authentication and `allowall` without",
     )
     openfga: OpenFgaSettings = Field(default_factory=OpenFgaSettings, description="OpenFGA")
     instance_admins: UserIdList = Field(
         [],
-        description="Ids of the users, such as [oidc~alice], who may administrate everything whatever is granted, but "
-        "neither read data nor grant; they alone may change managed warehouses",
+        description="User ids, such as [oidc~alice], with every administrative permission regardless of "
+        "grants, but no permission to read data or to grant; only they can change managed "
+        "warehouses",
     )
 
     trusted_engines: dict[str, TrustedEngineSettings] = Field(
-        {}, description="Engines whose word on the owners of views counts"
+        {}, description="Engines that are trusted to report view owners"
     )
     referenced_by: ReferencedBySettings = Field(
-        default_factory=ReferencedBySettings, description="Chains of views that something is read through"
+        default_factory=ReferencedBySettings, description="View chains in `referenced-by`"
     )
 
     # --- authentication -----------------------------------------------------------------------------------------
     openid_provider_uri: Address | None = Field(
-        None, description="Identity provider; its /.well-known/openid-configuration is read. Turns authentication on"
+        None,
+        description="URL of the identity provider, which serves /.well-known/openid-configuration. Enables "
+        "authentication",
     )
-    openid_audience: StringList = Field(
-        [], description="Audiences, one of which a token must be for; unset, it may be for anybody"
-    )
+    openid_audience: StringList = Field([], description="Accepted audiences of tokens; unset, any audience is accepted")
     openid_additional_issuers: StringList = Field(
-        [], description="Issuers that are accepted beside the one that the provider names"
+        [], description="Accepted issuers in addition to the one in the provider's configuration"
     )
-    openid_scope: Claim | None = Field(None, description="Scope that a token must have")
+    openid_scope: Claim | None = Field(None, description="Required scope of tokens")
     openid_subject_claim: Claims = Field(
-        ["oid", "sub"], description="Claims that hold who the user is; the first that a token has counts"
+        ["oid", "sub"], description="Claims that identify the user; the first one that a token contains is used"
     )
     openid_roles_claim: Claim | None = Field(
-        None, description="Claim (dotted path) that holds the names of the user's roles, a list or one"
+        None, description="Claim (dotted path) with the names of the user's roles, a list or a single name"
     )
     openid_display_name_template: Template | None = Field(
-        None, description="Name of users whose token has none, such as `{given} {ext.team}`"
+        None, description="Display name of users whose token contains none, such as `{given} {ext.team}`"
     )
-    openid_providers: dict[str, ProviderSettings] = Field({}, description="Further identity providers")
+    openid_providers: dict[str, ProviderSettings] = Field({}, description="Additional identity providers")
     enable_kubernetes_authentication: bool = Field(
-        default=False, description="Accept tokens of Kubernetes service accounts. Turns authentication on"
+        default=False, description="Accept tokens of Kubernetes service accounts. Enables authentication"
     )
     kubernetes_authentication_audience: StringList = Field(
-        [], description="Audiences of such tokens, `https://kubernetes.default.svc` for most; unset, any"
+        [],
+        description="Accepted audiences of Kubernetes tokens, usually `https://kubernetes.default.svc`; "
+        "unset, any audience is accepted",
     )
     kubernetes_authentication_accept_legacy_serviceaccount: bool = Field(
-        default=False, description="Accept the old tokens that have no audience and never expire"
+        default=False, description="Accept legacy service account tokens, which have no audience and do not expire"
     )
     kubernetes_authentication_subject_source: Annotated[Literal["uid", "username"], ANY_SPELLING] = Field(
         "uid",
-        description="Subject of a service account: its uid, a new one whenever it is created, or its username",
+        description="Subject of a service account: its uid, which changes when it is created again, or its username",
     )
 
-    idempotency: IdempotencySettings = Field(
-        default_factory=IdempotencySettings, description="Requests that clients send again"
-    )
+    idempotency: IdempotencySettings = Field(default_factory=IdempotencySettings, description="Idempotency of requests")
 
-    role: RoleSettings = Field(default_factory=RoleSettings, description="Groups of users and of each other")
+    role: RoleSettings = Field(default_factory=RoleSettings, description="Roles")
 
-    audit: AuditSettings = Field(default_factory=AuditSettings, description="Who did what")
+    audit: AuditSettings = Field(default_factory=AuditSettings, description="Audit trail")
 
-    task_poll_interval: Duration = Field(10.0, description="How often a worker that has nothing to do looks for work")
+    task_poll_interval: Duration = Field(10.0, description="Interval at which an idle worker polls for tasks")
 
     # --- credentials of warehouses ------------------------------------------------------------------------------
     pg_encryption_key: Annotated[SecretStr, Field(min_length=1)] | None = Field(
         None,
-        description="Any long random text, the same on every server: credentials of warehouses are stored encrypted "
-        "with it. PostgreSQL keeps none without it; beside SQLite the signing key serves",
+        description="Encryption key of warehouse credentials, a long random text, the same on every server. "
+        "Required to store credentials in PostgreSQL; with SQLite it defaults to the signing key",
     )
     pg_encryption_old_keys: KeyList = Field(
-        [], description="Former values of that, a list: what is encrypted with one of them can still be read"
+        [], description="Previous values of PG_ENCRYPTION_KEY, a list; they only decrypt"
     )
     secret_backend: Annotated[Literal["postgres", "kv2"], ANY_SPELLING] = Field(
-        "postgres", description="Where credentials of warehouses are stored: the database (also SQLite), or Vault"
+        "postgres", description="Storage of warehouse credentials: the database (also SQLite), or Vault"
     )
     kv2: Kv2Settings = Field(default_factory=Kv2Settings, description="Vault")
     enable_aws_system_credentials: bool = Field(
-        default=False, description="Warehouses may use this server's own AWS identity"
+        default=False, description="Allow warehouses to use the AWS identity of this server"
     )
     enable_azure_system_credentials: bool = Field(
-        default=False, description="Warehouses may use this server's own Azure identity"
+        default=False, description="Allow warehouses to use the Azure identity of this server"
     )
     enable_gcp_system_credentials: bool = Field(
-        default=False, description="Warehouses may use this server's own Google Cloud identity"
+        default=False, description="Allow warehouses to use the Google Cloud identity of this server"
     )
     s3_enable_direct_system_credentials: bool = Field(
-        default=False, description="Warehouses may use the AWS identity without assume-role-arn"
+        default=False, description="Allow warehouses to use the AWS identity without assume-role-arn"
     )
     skip_storage_validation: bool = Field(
         default=False,
-        description="Take over storage profiles and credentials without trying them out on the store",
+        description="Save storage profiles and credentials without validating access to the object store",
     )
     s3_require_external_id_for_system_credentials: bool = Field(
-        default=True, description="Warehouses that use the AWS identity must have an external-id"
+        default=True, description="Require an external-id for warehouses that use the AWS identity"
     )
 
-    cache: CacheSettings = Field(default_factory=CacheSettings, description="What is remembered in memory")
+    cache: CacheSettings = Field(default_factory=CacheSettings, description="In-memory caches")
 
     # --- database -----------------------------------------------------------------------------------------------
     pg_database_url_write: DatabaseUrl | None = Field(
-        None, description="PostgreSQL (15 or newer) for everything; without it the embedded SQLite is used"
+        None, description="URL of the PostgreSQL database (version 15 or newer); unset, the embedded SQLite is used"
     )
     pg_database_url_read: DatabaseUrl | None = Field(
-        None, description="PostgreSQL for reads, when it is another one (a replica lags: no read-after-write there)"
+        None, description="URL of a separate PostgreSQL database for reads (a replica lags: no read-after-write)"
     )
-    pg_host_w: str | None = Field(None, description="Host for everything, instead of the URL")
-    pg_host_r: str | None = Field(None, description="Host for reads, instead of the URL")
-    pg_port: Annotated[int, Field(ge=1, le=65535)] = Field(5432, description="Port, beside PG_HOST_W")
-    pg_user: str | None = Field(None, description="User, beside PG_HOST_W")
-    pg_password: SecretStr | None = Field(None, description="Password, beside PG_HOST_W")
-    pg_database: str | None = Field(None, description="Database, beside PG_HOST_W")
+    pg_host_w: str | None = Field(None, description="Database host, instead of PG_DATABASE_URL_WRITE")
+    pg_host_r: str | None = Field(None, description="Database host for reads, instead of PG_DATABASE_URL_READ")
+    pg_port: Annotated[int, Field(ge=1, le=65535)] = Field(5432, description="Database port, used with PG_HOST_W")
+    pg_user: str | None = Field(None, description="Database user, used with PG_HOST_W")
+    pg_password: SecretStr | None = Field(None, description="Database password, used with PG_HOST_W")
+    pg_database: str | None = Field(None, description="Database name, used with PG_HOST_W")
     pg_schema: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")] = Field(
-        "public", description="Schema that holds the tables"
+        "public", description="Database schema of the tables"
     )
-    pg_ssl_mode: SslMode | None = Field(None, description="TLS to the database, as libpq's sslmode")
-    pg_ssl_root_cert: Path | None = Field(
-        None, description="CA file that the database's certificate is checked against"
-    )
+    pg_ssl_mode: SslMode | None = Field(None, description="TLS mode of database connections, as sslmode of libpq")
+    pg_ssl_root_cert: Path | None = Field(None, description="CA file for the certificate of the database")
     pg_read_pool_connections: Annotated[int, Field(ge=1)] = Field(
-        10, description="Most connections of a process for reads"
+        10, description="Maximum number of read connections of each process"
     )
     pg_write_pool_connections: Annotated[int, Field(ge=1)] = Field(
-        5, description="Most connections of a process for writes"
+        5, description="Maximum number of write connections of each process"
     )
     pg_acquire_timeout: Duration = Field(
-        5.0, description="How long a request waits for a connection before it is answered 503"
+        5.0, description="Timeout for acquiring a database connection; the request then gets 503"
     )
-    pg_connection_max_lifetime: Duration = Field(1800.0, description="A pooled connection is replaced after this long")
+    pg_connection_max_lifetime: Duration = Field(1800.0, description="Maximum lifetime of a pooled connection")
 
     # --- own ----------------------------------------------------------------------------------------------------
     data_dir: Path = Field(
-        Path(".icekeeper"), description="Folder of the embedded SQLite and its signing key; PostgreSQL needs none"
+        Path(".icekeeper"),
+        description="Folder of the embedded SQLite database and its signing key; not used with PostgreSQL",
     )
     secret_key: SigningKey | None = Field(
         None,
-        description="Signing key of tokens, 32 or more random characters, the same on every server; unset, PostgreSQL "
-        "keeps one for all servers, which PG_ENCRYPTION_KEY goes into, and beside SQLite the data folder does",
+        description="Signing key of tokens, 32 or more random characters, the same on every server; unset, a "
+        "generated key is stored in PostgreSQL (PG_ENCRYPTION_KEY is mixed into it), or in "
+        "DATA_DIR with SQLite",
     )
     secret_key_fallbacks: SigningKeyList = Field(
-        [], description="Former values of that, a list: tokens that were made with one of them are still good"
+        [], description="Previous values of SECRET_KEY, a list; tokens signed with them stay valid"
     )
     local_storage_root: Path | None = Field(
-        None, description="Folder that local-file warehouses must lie in; unset, there are none"
+        None, description="Root folder of local-file warehouses; unset, they are disabled"
     )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], ANY_SPELLING] = Field(
-        "info", description="Least severe log line that is written"
+        "info", description="Minimum severity of log lines"
     )
     pg_prepare_statements: bool = Field(
-        default=True, description="Prepare hot statements; off behind transaction poolers (PgBouncer)"
+        default=True, description="Prepare hot statements; disable it with transaction poolers (PgBouncer)"
     )
     metadata_inline_limit: Annotated[int, Field(ge=0)] = Field(
-        4_194_304, description="Metadata of tables larger than this many bytes stays in the object store only"
+        4_194_304,
+        description="Maximum size in bytes of table metadata that is stored in the database; larger metadata "
+        "is only in the object store",
     )
     metadata_file_limit: Annotated[int, Field(ge=1024)] = Field(
-        67_108_864, description="Largest metadata file in bytes that register or load reads"
+        67_108_864, description="Maximum size in bytes of a metadata file that register or load reads"
     )
     metadata_cache_bytes: Annotated[int, Field(ge=0)] = Field(
-        67_108_864, description="Memory a process spends on table metadata it has served"
+        67_108_864, description="Size in bytes of the table metadata cache of each process"
     )
     metrics_report_retention: BoundedDuration = Field(
         7 * DAY,
-        description="How long metrics reports of engines are kept whole; deleted by the worker or prune_metrics",
+        description="Retention of complete metrics reports; the worker or prune_metrics deletes older ones",
     )
     metrics_reports_per_day: Annotated[int, Field(ge=0)] = Field(
-        1000, description="Metrics reports of a table that are kept whole on one UTC day; more are only counted"
+        1000,
+        description="Maximum number of complete metrics reports of a table on one UTC day; further ones are "
+        "only counted",
     )
     metrics_day_retention: BoundedDuration = Field(
         400 * DAY,
-        description="How long the daily sums of metrics reports are kept; deleted by the worker or prune_metrics",
+        description="Retention of daily sums of metrics reports; the worker or prune_metrics deletes older ones",
     )
     endpoint_stat_retention: BoundedDuration = Field(
         400 * DAY,
-        description="How long endpoint and warehouse statistics are kept; deleted by the worker or prune_metrics",
+        description="Retention of endpoint and warehouse statistics; the worker or prune_metrics deletes older ones",
     )
     access_tokens: bool | None = Field(
         None,
-        description="Take the tokens that this server issues; `true` turns authentication on by these alone, unset "
-        "they are taken where another provider turned it on",
+        description="Accept access tokens that this server issues; `true` enables authentication with them "
+        "alone, unset they are accepted when another provider enables authentication",
     )
     access_token_default_lifetime: BoundedDuration = Field(
-        90 * DAY, description="How long a token lives that was made without saying so; never longer than the longest"
+        90 * DAY, description="Lifetime of an access token that is created without one; never longer than the maximum"
     )
-    access_token_max_lifetime: BoundedDuration = Field(365 * DAY, description="Longest life of a token")
+    access_token_max_lifetime: BoundedDuration = Field(365 * DAY, description="Maximum lifetime of an access token")
     oauth_token_lifetime: ShortDuration = Field(
-        3600.0, description="How long a token works that /catalog/v1/oauth/tokens gives out; at most a day"
+        3600.0, description="Lifetime of tokens from /catalog/v1/oauth/tokens; at most a day"
     )
     oauth_session_lifetime: BoundedDuration = Field(
-        DAY / 2, description="How long such a token is renewed before the client has to show its secret again"
+        DAY / 2,
+        description="Maximum time for which such a token can be refreshed before the client must send its secret again",
     )
     server: ServerSettings = Field(default_factory=ServerSettings, description="The HTTP server")
     storage: StorageSettings = Field(default_factory=StorageSettings, description="Object stores")
     authentication: AuthenticationSettings = Field(
-        default_factory=AuthenticationSettings, description="What holds for every identity provider"
+        default_factory=AuthenticationSettings, description="Settings of every identity provider"
     )
-    openid_claims: dict[str, ClaimSettings] = Field({}, description="Where a provider's tokens hold names")
+    openid_claims: dict[str, ClaimSettings] = Field({}, description="Name and email claims of an identity provider")
     kubernetes: KubernetesSettings = Field(default_factory=KubernetesSettings, description="The Kubernetes API")
-    vault: VaultSettings = Field(default_factory=VaultSettings, description="How this server signs in to Vault")
+    vault: VaultSettings = Field(default_factory=VaultSettings, description="Authentication to Vault")
 
     openfga_connection: OpenFgaConnectionSettings = Field(
-        default_factory=OpenFgaConnectionSettings, description="How this server talks to OpenFGA"
+        default_factory=OpenFgaConnectionSettings, description="Connection to OpenFGA"
     )
 
     @model_validator(mode="after")
@@ -364,7 +369,7 @@ class Settings(BaseModel):
         return self
 
     def _check_database(self) -> None:
-        """Raise ValueError for settings of PostgreSQL that do not say where to write: SQLite would take their place."""
+        """Raise ValueError for settings of PostgreSQL without a write database: SQLite would be used instead."""
         if self.pg_database_url_write is None and self.pg_host_w is None:
             given = [variable_name((name,)) for name in OF_POSTGRES if name in self.model_fields_set]
             if given:
@@ -383,19 +388,19 @@ class Settings(BaseModel):
 
     @property
     def has_authentication(self) -> bool:
-        """Whether people are told apart."""
+        """Whether authentication is enabled."""
         return bool(self.identity_providers) or self.enable_kubernetes_authentication or bool(self.access_tokens)
 
     @property
     def effective_authz_backend(self) -> str:
-        """Who decides about rights."""
+        """The authorization backend, with its default applied."""
         if self.authz_backend is not None:
             return self.authz_backend
         return "builtin" if self.has_authentication else "allowall"
 
     @property
     def missing_audiences(self) -> list[str]:
-        """The variable of each audience that is not set, so that tokens of its provider are accepted for any."""
+        """The variables of unset audiences: tokens of these providers are accepted for any audience."""
         missing = []
         for provider_id, provider in self.identity_providers.items():
             if not provider.audience:
@@ -408,7 +413,7 @@ class Settings(BaseModel):
 
     @property
     def identity_providers(self) -> dict[str, ProviderSettings]:
-        """By their ids, in the order in which they are asked: that of `OPENID_PROVIDER_URI` first."""
+        """Identity providers by id, in the order in which they are tried: that of `OPENID_PROVIDER_URI` first."""
         others = dict(sorted(self.openid_providers.items()))
         if self.openid_provider_uri is None:
             return others
@@ -457,12 +462,12 @@ OWN_FIELDS = frozenset(
 """Fields whose variables begin with `ICEKEEPER__`; all others begin with `LAKEKEEPER__`."""
 
 OWN_MEMBERS = frozenset(("audit", name) for name in AuditSettings.model_fields if name != "tracing")
-"""Members of groups that the peer has, too, which are our own all the same."""
+"""Members of Lakekeeper's groups whose variables begin with `ICEKEEPER__`."""
 
 
 def variable_name(path: tuple[str, ...]) -> str:
     """The variable that sets the field at `path`, such as ("server", "threads") -> ICEKEEPER__SERVER__THREADS."""
-    return (OWN if is_own(path) else PEER) + "__".join(path).upper()
+    return (ICEKEEPER_PREFIX if is_own(path) else LAKEKEEPER_PREFIX) + "__".join(path).upper()
 
 
 def is_own(path: Sequence[str]) -> bool:

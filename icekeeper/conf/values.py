@@ -1,4 +1,4 @@
-"""How the values of settings are written: durations, lists, addresses."""
+"""Types of setting values: durations, lists, URLs, keys."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from icekeeper.kernel.durations import read_duration
 
 DAY = 86400.0
 AUTHZ_BACKENDS = ("allowall", "builtin", "openfga")
-SHORTEST_KEY, FEWEST_DIFFERENT = 32, 8
-"""Characters of a signing key: who holds one of its tokens can try keys on it, as fast as they can hash."""
+MIN_KEY_CHARACTERS, MIN_DIFFERENT_CHARACTERS = 32, 8
+"""Minimum strength of a signing key: a token holder can guess keys offline."""
 
 MAX_FORMER_KEYS = 16
 
@@ -87,7 +87,7 @@ ANY_SPELLING: Final = _AnySpelling()
 
 
 def _user_ids(ids: list[str]) -> list[str]:
-    """Each is `<provider>~<subject>`: one of another form would name nobody."""
+    """Each is `<provider>~<subject>`: an id of another form matches no user."""
     if any(not all(each.partition("~")[::2]) for each in ids):
         raise ValueError("a list of user ids such as [oidc~alice,kubernetes~robot]")
     return ids
@@ -136,11 +136,11 @@ def shown_address(text: str) -> str:
 
 
 def require_signing_key(text: str) -> None:
-    """Raises ValueError, without `text`, for what could be guessed."""
+    """Raise ValueError for a guessable key; the message does not contain it."""
     characters = text.strip()
-    if len(characters) < SHORTEST_KEY or len(set(characters)) < FEWEST_DIFFERENT:
+    if len(characters) < MIN_KEY_CHARACTERS or len(set(characters)) < MIN_DIFFERENT_CHARACTERS:
         raise ValueError(
-            f"{SHORTEST_KEY} or more random characters, {FEWEST_DIFFERENT} of them different, "
+            f"{MIN_KEY_CHARACTERS} or more random characters, {MIN_DIFFERENT_CHARACTERS} of them different, "
             "such as `openssl rand -base64 48` prints"
         )
 
@@ -166,11 +166,11 @@ BoundedDuration = Annotated[float, BeforeValidator(_duration), Field(gt=0, le=36
 """At most a hundred years: one that a clock can wait for and dates can be counted back by."""
 Leeway = Annotated[float, BeforeValidator(_duration), Field(ge=0, le=300)]
 OptionalPort = Annotated[int, BeforeValidator(_port_or_off), Field(ge=0, le=65535)]
-"""0 where there is to be none."""
+"""0 disables the listener."""
 Retention = Annotated[float, BeforeValidator(_retention), Field(ge=0, le=36_500 * DAY)]
-"""0 where nothing is deleted for its age."""
+"""0 keeps records without limit."""
 ShortDuration = Annotated[float, BeforeValidator(_duration), Field(ge=1, le=DAY)]
-"""Of a second to a day."""
+"""From one second to one day."""
 SigningKey = Annotated[SecretStr, AfterValidator(_signing_key)]
 SigningKeyList = Annotated[list[SigningKey], BeforeValidator(read_list), Field(max_length=MAX_FORMER_KEYS)]
 StringList = Annotated[list[str], BeforeValidator(read_list)]

@@ -1,4 +1,4 @@
-"""Settings of the place where the credentials of warehouses are kept: keys of the database, Vault."""
+"""Settings of the storage of warehouse credentials: encryption keys of the database, and Vault."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import AfterValidator, AnyHttpUrl, BaseModel, BeforeValidator, Con
 
 from icekeeper.conf.values import ANY_SPELLING, ShortDuration, read_list
 
-MOST_KEYS = 16
-"""Old keys at once: each costs some 50 ms when a process begins."""
+MAX_OLD_KEYS = 16
+"""Each old key adds about 50 ms to the start of a process."""
 
 
 def _vault_path(text: str) -> str:
@@ -27,51 +27,53 @@ def _vault_path(text: str) -> str:
 
 
 Secret = Annotated[SecretStr, Field(min_length=1)]
-KeyList = Annotated[list[Secret], BeforeValidator(read_list), Field(max_length=MOST_KEYS)]
+KeyList = Annotated[list[Secret], BeforeValidator(read_list), Field(max_length=MAX_OLD_KEYS)]
 VaultPath = Annotated[str, AfterValidator(_vault_path)]
 
 
 class Kv2Settings(BaseModel):
-    """`LAKEKEEPER__KV2__*`: Vault, or what speaks like it (OpenBao)."""
+    """`LAKEKEEPER__KV2__*`: Vault, or a compatible server (OpenBao)."""
 
     model_config = ConfigDict(extra="forbid")
 
-    url: AnyHttpUrl | None = Field(None, description="Address of Vault, such as https://vault.example.com:8200")
-    user: str | None = Field(None, description="User of the auth method `userpass`")
-    password: Secret | None = Field(None, description="Its password")
+    url: AnyHttpUrl | None = Field(None, description="URL of Vault, such as https://vault.example.com:8200")
+    user: str | None = Field(None, description="User for the auth method `userpass`")
+    password: Secret | None = Field(None, description="Password for the auth method `userpass`")
     secret_mount: VaultPath | None = Field(None, description="Mount of the secrets engine `kv` version 2")
 
 
 class VaultSettings(BaseModel):
-    """`ICEKEEPER__VAULT__*`: what the peer's `LAKEKEEPER__KV2__*` cannot say."""
+    """`ICEKEEPER__VAULT__*`: settings of Vault that Lakekeeper does not have."""
 
     model_config = ConfigDict(extra="forbid")
 
     auth_method: Annotated[Literal["userpass", "token", "approle", "kubernetes"], ANY_SPELLING] = Field(
-        "userpass", description="How this server signs in to Vault"
+        "userpass", description="Auth method of Vault"
     )
-    auth_mount: VaultPath | None = Field(None, description="Where the method is mounted; unset, under its own name")
-    token: Secret | None = Field(None, description="For `token`")
-    token_file: Path | None = Field(None, description="For `token`: read anew when the token ends (Vault Agent)")
-    role_id: str | None = Field(None, description="For `approle`")
-    secret_id: Secret | None = Field(None, description="For `approle`")
-    kubernetes_role: str | None = Field(None, description="For `kubernetes`")
+    auth_mount: VaultPath | None = Field(None, description="Mount path of the auth method; defaults to its name")
+    token: Secret | None = Field(None, description="Token, for `token`")
+    token_file: Path | None = Field(
+        None, description="Token file, for `token`; read again when the token expires (Vault Agent)"
+    )
+    role_id: str | None = Field(None, description="Role id, for `approle`")
+    secret_id: Secret | None = Field(None, description="Secret id, for `approle`")
+    kubernetes_role: str | None = Field(None, description="Role, for `kubernetes`")
     kubernetes_token_file: Path = Field(
         Path("/var/run/secrets/kubernetes.io/serviceaccount/token"),
-        description="For `kubernetes`: the token of the pod's service account, read at each sign-in",
+        description="Service account token file of the pod, for `kubernetes`; read at each sign-in",
     )
-    folder: VaultPath = Field("secret", description="Secrets lie at `<mount>/data/<folder>/<id>`")
-    namespace: VaultPath | None = Field(None, description="Namespace of Vault Enterprise, or of OpenBao")
-    ca_bundle: Path | None = Field(None, description="PEM file of certificate authorities for Vault")
-    connect_timeout: ShortDuration = Field(3.0, description="How long Vault may take to take a connection")
-    request_timeout: ShortDuration = Field(10.0, description="How long Vault may take to answer one request")
+    folder: VaultPath = Field("secret", description="Folder of the secrets: `<mount>/data/<folder>/<id>`")
+    namespace: VaultPath | None = Field(None, description="Namespace of Vault Enterprise or OpenBao")
+    ca_bundle: Path | None = Field(None, description="PEM file of the certificate authorities of Vault")
+    connect_timeout: ShortDuration = Field(3.0, description="Connect timeout of Vault")
+    request_timeout: ShortDuration = Field(10.0, description="Request timeout of Vault")
     retries: Annotated[int, Field(ge=0, le=10)] = Field(
-        2, description="How often a request is sent again that Vault failed at, with growing pauses"
+        2, description="Maximum number of retries of a failed Vault request, with increasing backoff"
     )
 
 
 def check_vault(kv2: Kv2Settings, vault: VaultSettings) -> None:
-    """Raises ValueError naming what is missing to reach Vault."""
+    """Raise ValueError that names the settings missing for Vault."""
     for name in ("url", "secret_mount"):
         if getattr(kv2, name) is None:
             raise ValueError(f"Vault needs LAKEKEEPER__KV2__{name.upper()}")

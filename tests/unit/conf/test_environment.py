@@ -429,7 +429,7 @@ def test_compound_values_may_have_groups_in_groups() -> None:
         ("LAKEKEEPER__OPENID_PROVIDERS", "{a={uri=http://canary},A={scope=s}}", "each key may be given once"),
         ("LAKEKEEPER__KV2", '{password="can\\ary"}', "a quoted text with the escapes of TOML"),
         ("LAKEKEEPER__KV2", "{secret_mount=../x}", "LAKEKEEPER__KV2__SECRET_MOUNT got '../x'"),
-        ("LAKEKEEPER__OPENID_PROVIDERS", "{a_b={uri=https://x}}", "OPENID_PROVIDERS__A_B__*: the id of a provider"),
+        ("LAKEKEEPER__OPENID_PROVIDERS", "{a_b={uri=https://x}}", "OPENID_PROVIDERS__A_B__*: the provider id"),
         ("LAKEKEEPER__OPENID_PROVIDERS", "{a={audience=x}}", "LAKEKEEPER__OPENID_PROVIDERS__A__URI is missing"),
         ("LAKEKEEPER__OPENID_PROVIDERS", "{a=[x]}", "LAKEKEEPER__OPENID_PROVIDERS has a member that takes {"),
         ("LAKEKEEPER__OPENID_PROVIDERS", "{a={uri=[https://me:canary@x]}}", "OPENID_PROVIDERS__A__URI got"),

@@ -58,7 +58,7 @@ OIDC = "TRINO__IDENTITIES__OIDC__AUDIENCES"
     [
         ({"TRINO__TYPE": "spark", OIDC: "a"}, f"{PREFIX}TRINO__TYPE got 'spark'; it takes: Input should be 'trino'"),
         ({"TRINO__TYPE": "trino"}, f"{PREFIX}TRINO__IDENTITIES__<IDP>__AUDIENCES or __SUBJECTS is missing"),
-        ({"TRINO__OWNER_PROPERTY": "x"}, "is missing: no token would be its"),
+        ({"TRINO__OWNER_PROPERTY": "x"}, "is missing: no token would match the engine"),
         ({OIDC: "[]"}, f"{PREFIX}TRINO__IDENTITIES__OIDC__AUDIENCES and __SUBJECTS are empty"),
         ({OIDC: '[""]'}, f"{PREFIX}{OIDC} got ''"),
         ({OIDC: "[[a]]"}, f"{PREFIX}{OIDC} got a list"),
@@ -66,7 +66,7 @@ OIDC = "TRINO__IDENTITIES__OIDC__AUDIENCES"
         ({OIDC: "a", "TRINO__OWNER_PROPERTY": "a\nb"}, "the name of a property"),
         ({"TRINO__IDENTITIES__OKTA__SUBJECTS": "a"}, "no such identity provider; known: idp-2, kubernetes, oidc"),
         ({"TRINO__IDENTITIES__ICEKEEPER__SUBJECTS": "a"}, "there is no such identity provider"),
-        ({"A B__IDENTITIES__OIDC__SUBJECTS": "a"}, "the name of an engine is made of"),
+        ({"A B__IDENTITIES__OIDC__SUBJECTS": "a"}, "the engine name must consist of"),
         (
             {OIDC: "a", "U__IDENTITIES__OIDC__SUBJECTS": "b", "U__OWNER_PROPERTY": "Trino.run-as-owner"},
             f"{PREFIX}U__OWNER_PROPERTY got 'Trino.run-as-owner': another engine spells it 'trino.run-as-owner'",
