@@ -1,7 +1,7 @@
 """Whether the body of a request has arrived, for the event loop.
 
-This decides only when a request is handed to a thread. What the request is, and whether it is well-formed, the parser
-decides: of what looks wrong here nothing more is awaited.
+This decides only when a request is handed to a thread. The parser decides whether the
+request is well-formed; when the framing looks malformed, nothing more is awaited.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from icekeeper.server.client_socket import ClientSocket
 
 MAX_CHUNK_LINE: Final = 32_768
 MAX_TRAILERS: Final = 131_072
-"""Bytes; longer ones are left to the parser, which refuses them."""
+"""Bytes; longer ones are left to the parser, which rejects them."""
 
 MAX_FRAMING: Final = 65_536
 """Bytes that chunk sizes and their line ends may take, beyond an eighth of the payload: each chunk takes time."""
@@ -35,11 +35,11 @@ _MAX_DIGITS: Final = 18
 class ExpectedBody(Protocol):
     """`is_awaited` is false of a body that is not read before the request is judged: it is too large or malformed.
 
-    `refusal` is why the rest of the body need not be received.
+    `error` is set when the rest of the body need not be received.
     """
 
     is_awaited: bool
-    refusal: CatalogError | None
+    error: CatalogError | None
 
     def has_arrived(self, received: bytearray) -> bool: ...
 
@@ -51,7 +51,7 @@ class SizedBody:
     """A body that ends at `end`, an index of the received bytes. That of a request without a body is empty."""
 
     is_awaited = True
-    refusal: CatalogError | None = None
+    error: CatalogError | None = None
 
     def __init__(self, end: int) -> None:
         self._end = end
@@ -64,10 +64,10 @@ class SizedBody:
 
 
 class UnreadBody:
-    """A body that nobody reads: the request is refused for its head."""
+    """A body that is not read: the request is rejected because of its head."""
 
     is_awaited = False
-    refusal: CatalogError | None = None
+    error: CatalogError | None = None
 
     def has_arrived(self, received: bytearray) -> bool:
         return True
@@ -86,10 +86,10 @@ class ChunkedBody:
         self._start = self._position = start
         self._limit, self._size = limit, 0
         self.is_awaited = True
-        self.refusal: CatalogError | None = None
+        self.error: CatalogError | None = None
 
     def has_arrived(self, received: bytearray) -> bool:
-        while self.refusal is None and self.is_awaited:
+        while self.error is None and self.is_awaited:
             line_end = received.find(b"\r\n", self._position)
             if line_end < 0:
                 self.is_awaited = len(received) - self._position <= MAX_CHUNK_LINE
@@ -102,11 +102,11 @@ class ChunkedBody:
             if size == 0:
                 return self._has_trailers(received, line_end)
             if line_end - self._start - self._size > MAX_FRAMING + self._size // 8:
-                self.refusal = BadRequest("Malformed request: the chunks of the body are too small")
+                self.error = BadRequest("Malformed request: the chunks of the body are too small")
             self._size += size
             self._position = line_end + 2 + size + 2
             if self._size > self._limit:
-                self.refusal = body_too_large(self._limit)
+                self.error = body_too_large(self._limit)
         return not self.is_awaited
 
     def read_size(self, received: bytearray) -> int:

@@ -156,10 +156,10 @@ class Connection:
         """Whether `GET /health/live` without a body is all that has arrived."""
         return len(self.received) == self.head_size and self.received.startswith(_LIVENESS)
 
-    def refusal(self) -> CatalogError | None:
+    def body_error(self) -> CatalogError | None:
         """Why the rest of an incomplete request need not be waited for: it is no HTTP, or too long already."""
         if self.body is not None:
-            return self.body.refusal
+            return self.body.error
         if self.received[0] not in _FIRST_BYTES:
             return BadRequest("Malformed request: not HTTP/1.1 (TLS must end in front of this port)")
         if len(self.received) > LARGEST_LINE and b"\r\n" not in self.received:

@@ -9,10 +9,10 @@ from gunicorn.http.message import Request
 from gunicorn.http.wsgi import create
 
 from icekeeper.kernel.errors.types import CatalogError, RequestTimeout
-from icekeeper.server.answer import Answer
 from icekeeper.server.body_arrival import ReceivedBytes
 from icekeeper.server.connection import Connection
-from icekeeper.server.refusals import as_refusal, refusal_bytes
+from icekeeper.server.error_responses import catalog_error_of, render_error
+from icekeeper.server.response import WorkerResponse
 
 
 class RequestRunner:
@@ -32,30 +32,30 @@ class RequestRunner:
             return False
         # The event loop has sent it, unless the body is not wanted.
         request._expected_100_continue = False  # noqa: SLF001
-        answer: Answer
-        answer, environ = create(
+        response: WorkerResponse
+        response, environ = create(
             request,
             sock,
             connection.address,
             connection.server,
             self._worker.cfg,
-            response_class=Answer,
+            response_class=WorkerResponse,
             response_args=(self._worker, has_all),
         )
         environ["wsgi.multithread"] = True
         environ["icekeeper.arrived"] = connection.arrived
         environ["icekeeper.is_stopping"] = not self._worker.alive
         try:
-            self._call_application(environ, answer)
+            self._call_application(environ, response)
         except (ConnectionError, TimeoutError) as error:
             self._log.debug("client disconnected: %s", error)
             return False
         except Exception:  # noqa: BLE001 - a thread must live on after any failure of the application
             self._log.exception("the application failed")
-            if not answer.on_wire:
+            if not response.on_wire:
                 self._fail(connection, CatalogError("The server met an unexpected error"), head)
             return False
-        if answer.should_close() or not _skip_body(request):
+        if response.should_close() or not _skip_body(request):
             return False
         connection.expect_request(bytearray(source.take_rest()))
         return True
@@ -69,15 +69,15 @@ class RequestRunner:
         except TimeoutError:
             self._fail(connection, RequestTimeout("The client sent its request too slowly"), head)
         except ParseException as error:
-            self._fail(connection, as_refusal(error), head)
+            self._fail(connection, catalog_error_of(error), head)
         return None
 
-    def _call_application(self, environ: dict[str, Any], answer: Answer) -> None:
-        parts = self._worker.wsgi(environ, answer.start_response)
+    def _call_application(self, environ: dict[str, Any], response: WorkerResponse) -> None:
+        parts = self._worker.wsgi(environ, response.start_response)
         try:
             for part in parts:
-                answer.write(part)
-            answer.close()
+                response.write(part)
+            response.close()
         finally:
             close = getattr(parts, "close", None)
             if close is not None:
@@ -86,7 +86,7 @@ class RequestRunner:
     def _fail(self, connection: Connection, error: CatalogError, head: bytes) -> None:
         """Send an error response for a request that could not run; the connection ends."""
         try:
-            connection.socket.sendall(refusal_bytes(error, head, connection.arrived))
+            connection.socket.sendall(render_error(error, head, connection.arrived))
         except OSError as failure:
             self._log.debug("client disconnected: %s", failure)
 

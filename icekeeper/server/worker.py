@@ -2,7 +2,7 @@
 
 gunicorn's gthread worker gives a thread to every new connection and to every slow client, and lets requests wait for a
 thread without limit. Here one event loop accepts connections, receives requests with their bodies, keeps idle
-connections and sends what slow clients have not read. It answers 503 to a request that waited too long for a thread.
+connections and sends what slow clients have not read. A request that waits too long for a thread gets 503.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from icekeeper.kernel.request.context import end_request
 from icekeeper.kernel.request.thread_slots import set_slot_pool
 from icekeeper.server.client_socket import ClientSocket
 from icekeeper.server.connection import Connection, Phase
+from icekeeper.server.error_responses import render_error
 from icekeeper.server.poller import Poller
-from icekeeper.server.refusals import refusal_bytes
 from icekeeper.server.request_runner import RequestRunner
 from icekeeper.server.thread_pool import ThreadPool
 from icekeeper.server.transfer_limits import SMALL_BYTES, Limits, TransferLimits
@@ -41,20 +41,20 @@ STOP_LINGER = 1.0
 """Seconds that a stopping worker keeps idle connections, for a request that a client may be sending just now."""
 
 STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGQUIT})
-"""What a worker is asked to stop by."""
+"""Signals that stop a worker."""
 
 YIELD_SECONDS = 0.003
 """How long a new connection is left to a worker that has fewer."""
 
 CLOSE_LINGER = 3.0
-"""Seconds to wait for a client to take the last answer: closing on unread bytes would destroy it on the way."""
+"""Seconds to wait until a client has read the last response: closing with unread bytes would destroy it in transit."""
 
 CHECK_BYTES = 65_536
-"""Received bytes after which the memory of all connections is looked at again: that takes a while."""
+"""Received bytes after which the memory of all connections is checked again, because a check is slow."""
 
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _Ticket = list[Connection]
-"""One element as long as nobody has taken it; `pop` decides between a thread and the event loop."""
+"""One element until a thread or the event loop takes it with `pop`."""
 
 
 class Heartbeat(WorkerTmp):  # type: ignore[misc]
@@ -159,7 +159,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
                 self._accept(self.listeners[descriptor])
                 self.poller.arm(descriptor)
             self.offered.clear()
-        self._refuse_overdue()
+        self._reject_overdue()
 
     @contextmanager
     def _closing_on_error(self, connection: Connection) -> Iterator[None]:
@@ -195,19 +195,19 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         sock = ClientSocket(accepted, self.read_timeout, self.limits.min_transfer_rate)
         # A connection that has not sent anything may be one that a load balancer opened in advance: it is idle.
         connection = Connection(sock, address, listener.getsockname(), now + self.cfg.keepalive)
-        refusal = self._refusal_of_connection(connection)
+        rejection = self._error_of_connection(connection)
         with self.handover:
             self.connections[connection.descriptor] = connection
             self.by_network[connection.network] += 1
         self._show_load()
         self.poller.add(connection.descriptor)
-        if refusal is not None:
+        if rejection is not None:
             connection.arrived = now
             with self._closing_on_error(connection):
-                self._refuse(connection, refusal)
+                self._send_error(connection, rejection)
 
-    def _refusal_of_connection(self, connection: Connection) -> CatalogError | None:
-        """Why a new connection is not served; makes room for it where there is none."""
+    def _error_of_connection(self, connection: Connection) -> CatalogError | None:
+        """Return why a new connection is not served; close another one to free a slot for it where possible."""
         most = self.limits.connections_per_address
         if most is not None and self.by_network[connection.network] >= most:
             return Busy("Too many connections from this address (ICEKEEPER__SERVER__CONNECTIONS_PER_ADDRESS)")
@@ -234,7 +234,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         elif data:
             self._add(connection, data)
         elif connection.body is not None:
-            self._queue(connection)  # the client stopped in the middle of a body: it is told so, as it may still listen
+            self._queue(connection)  # the client stopped in the middle of a body: it may still read the error response
         else:
             self._close(connection)
 
@@ -256,9 +256,9 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self._proceed(connection)
 
     def _proceed(self, connection: Connection) -> None:
-        """Queue a complete request, wait for the rest of an incomplete one, refuse one that is too long.
+        """Queue a complete request, wait for the rest of an incomplete one, reject one that is too long.
 
-        Of the thread that has answered the last request as well, when a part of the next one came with that.
+        A request thread calls this as well, when a part of the next request arrived with the previous one.
         """
         was_head = connection.body is None
         if connection.has_request(self.limits.body_size):
@@ -266,9 +266,9 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
                 self._run_ticket([connection])
             else:
                 self._queue(connection)
-        elif (refusal := connection.refusal()) is not None:
+        elif (error := connection.body_error()) is not None:
             connection.arrived = connection.arrived or monotonic()
-            self._refuse(connection, refusal)
+            self._send_error(connection, error)
         else:
             if was_head and connection.body is not None:
                 self._expect_body(connection, connection.arrived)
@@ -314,8 +314,8 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         else:
             self._linger(connection)
 
-    def _refuse_overdue(self) -> None:
-        """Forget requests that a thread has taken, answer 503 to those that have waited too long."""
+    def _reject_overdue(self) -> None:
+        """Remove requests that a thread has taken, and respond with 503 to those that have waited too long."""
         waiting = self.waiting
         while waiting:
             since, ticket = waiting[0]
@@ -325,17 +325,17 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
                 try:
                     connection = ticket.pop()
                 except IndexError:
-                    pass  # a thread was faster, and answers
+                    pass  # a thread was faster, and responds
                 else:
                     with self._closing_on_error(connection):
-                        self._refuse(connection, Busy("The server is overloaded; nothing was done, try again"))
+                        self._send_error(connection, Busy("The server is overloaded; nothing was done, try again"))
             waiting.popleft()
 
-    def _refuse(self, connection: Connection, refusal: CatalogError) -> None:
-        """Answer from the event loop: one try that cannot block, then wait for the client to close."""
-        answer = refusal_bytes(refusal, connection.logged_head(), connection.arrived)
+    def _send_error(self, connection: Connection, error: CatalogError) -> None:
+        """Send an error response from the event loop: one attempt that cannot block, then linger."""
+        response = render_error(error, connection.logged_head(), connection.arrived)
         try:
-            connection.socket.send(answer)
+            connection.socket.send(response)
         except OSError:
             self._close(connection)
         else:
@@ -343,14 +343,14 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
 
     def _reject_safely(self, connection: Connection, error: CatalogError) -> None:
         with self._closing_on_error(connection):
-            self._refuse(connection, error)
+            self._send_error(connection, error)
 
     def _limit_memory(self) -> None:
         self.unchecked_bytes = 0
         self.transfers.limit_memory()
 
     def _sweep(self, now: float) -> None:
-        """Close what the event loop has waited for long enough; a request that has begun is answered 408."""
+        """Close expired connections; a request that has begun gets 408."""
         for connection in list(self.connections.values()):
             with self._closing_on_error(connection):
                 self._check_expiry(connection, now)
@@ -376,7 +376,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self._expect_body(connection, now)
         else:
             connection.arrived = connection.began
-            self._refuse(connection, RequestTimeout("The client sent its request too slowly"))
+            self._send_error(connection, RequestTimeout("The client sent its request too slowly"))
 
     def _phase_if_expired(self, connection: Connection, now: float) -> Phase | None:
         """The phase of a connection whose time is up; not while a thread is handing it over."""
@@ -434,7 +434,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             os.write(self.PIPE[1], b"1")
 
     def _linger(self, connection: Connection) -> None:
-        """Say that this was the last answer and wait for the client to close."""
+        """Shut down the sending side after the last response and wait for the client to close."""
         try:
             connection.socket.shutdown(socket.SHUT_WR)
         except OSError:

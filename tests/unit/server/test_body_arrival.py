@@ -150,7 +150,7 @@ def test_a_malformed_chunk_is_not_awaited(chunk: bytes) -> None:
 def test_a_chunked_body_over_the_limit(wire: bytes) -> None:
     body = _expected(CHUNKED)
     assert not body.has_arrived(bytearray(CHUNKED + wire))
-    assert isinstance(body.refusal, BodyTooLarge)
+    assert isinstance(body.error, BodyTooLarge)
 
 
 def test_framing_may_take_little_more_than_an_eighth_of_the_payload() -> None:
@@ -159,17 +159,17 @@ def test_framing_may_take_little_more_than_an_eighth_of_the_payload() -> None:
         body = expected_body(bytearray(CHUNKED), len(CHUNKED), 1_000_000)
         received = bytearray(CHUNKED + beginning + tiny * fits)
         assert not body.has_arrived(received)
-        assert body.refusal is None
+        assert body.error is None
         received += tiny * 1000
         assert not body.has_arrived(received)
-        assert isinstance(body.refusal, BadRequest)
+        assert isinstance(body.error, BadRequest)
 
 
 def test_chunk_extensions_are_framing() -> None:
     body = _expected(CHUNKED)
     line = b"1;" + b"e" * 30_000 + b"\r\nx\r\n"
     assert not body.has_arrived(bytearray(CHUNKED + line * 4))
-    assert isinstance(body.refusal, BadRequest)
+    assert isinstance(body.error, BadRequest)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How an answer goes out: gunicorn's rules for status, headers and framing, written in as few packets as it takes."""
+"""Writes responses: gunicorn's rules for status, headers and framing, in as few packets as possible."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gunicorn.util import http_date
 from icekeeper.server.client_socket import ClientSocket
 
 _ONE_PACKET = 262_144
-"""Up to this size head and body are joined: a copy is cheaper than a second system call and a second wake-up."""
+"""Bytes up to which head and body are sent together: a copy is cheaper than a second system call and wake-up."""
 
 
-class Answer(Response):  # type: ignore[misc]  # gunicorn has no types
-    """gunicorn's Response, with the head held back until the first byte of the body."""
+class WorkerResponse(Response):  # type: ignore[misc]  # gunicorn has no types
+    """gunicorn's Response, whose head is sent together with the first bytes of the body."""
 
     sock: ClientSocket
     headers_sent: bool
@@ -40,7 +40,7 @@ class Answer(Response):  # type: ignore[misc]  # gunicorn has no types
         major, minor = self.req.version
         lines = [f"HTTP/{major}.{minor} {self.status}", f"Date: {_date()}"]
         if self.should_close():
-            self.must_close = True  # once said, it holds
+            self.must_close = True  # the header is final
             lines.append("Connection: close")
         elif self.req.version < (1, 1):
             lines.append("Connection: keep-alive")
@@ -51,7 +51,7 @@ class Answer(Response):  # type: ignore[misc]  # gunicorn has no types
         self._head = "\r\n".join(lines).encode("latin-1")
 
     def write(self, data: bytes) -> None:
-        # An API view answers HEAD as it answers GET; gunicorn would write a warning about each.
+        # API views return the same body for HEAD and GET; gunicorn would log a warning for each.
         if self._omits_body:
             self.send_headers()
         else:
@@ -63,14 +63,14 @@ class Answer(Response):  # type: ignore[misc]  # gunicorn has no types
         self._send(data)
 
     def close(self) -> None:
-        """End the answer; raises ConnectionError when the body is shorter than the length it announced."""
+        """Complete the response; raise ConnectionError when the body is shorter than its Content-Length."""
         self.send_headers()
         if self.chunked:
             self._send(b"0\r\n\r\n")
         elif self._head:
             self._send(b"")
         if self.response_length is not None and not self._omits_body and self.sent < self.response_length:
-            raise ConnectionError("the answer ended before its Content-Length")
+            raise ConnectionError("the response ended before its Content-Length")
 
     def _send(self, data: bytes) -> None:
         head, self._head = self._head, b""

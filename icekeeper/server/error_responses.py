@@ -1,4 +1,4 @@
-"""Answers to what never becomes a request: too many at once, too slow, or not HTTP. The envelope is everybody's."""
+"""Error responses of the worker itself: overload, slow clients and malformed HTTP, in the envelope of the APIs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _REQUEST_ID: Final = re.compile(rb"\r\nx-request-id:[ \t]*([^\r\n]*?)[ \t]*\r\n", re.IGNORECASE)
 
 
-def as_refusal(error: Exception) -> CatalogError:
-    """What a head that gunicorn could not parse is answered with."""
+def catalog_error_of(error: Exception) -> CatalogError:
+    """Return the error response for a request head that gunicorn could not parse."""
     match error:
         case http_errors.LimitRequestLine():
             return UriTooLong("The request line is too long")
@@ -42,13 +42,13 @@ def as_refusal(error: Exception) -> CatalogError:
             return BadRequest(f"Malformed request: {error}"[:200])
 
 
-def refusal_bytes(refusal: CatalogError, head: bytes, arrived: float) -> bytes:
-    """The whole answer, after which the connection is closed; writes the request's log line as well.
+def render_error(error: CatalogError, head: bytes, arrived: float) -> bytes:
+    """Render the complete response, which closes the connection, and write the log line of the request.
 
-    `head` is what came of the request, `arrived` when (monotonic seconds).
+    `head` is the received part of the request, `arrived` its time of arrival (monotonic seconds).
     """
     request_id, error_id = choose_request_id(_request_id_header(head)), str(new_id())
-    body = write_json(refusal.envelope(error_id=error_id))
+    body = write_json(error.envelope(error_id=error_id))
     method, path = _first_line(head)
     write_line(
         {
@@ -56,18 +56,18 @@ def refusal_bytes(refusal: CatalogError, head: bytes, arrived: float) -> bytes:
             "method": method,
             "route": None,
             "path": path,
-            "status": refusal.status,
+            "status": error.status,
             "duration_ms": round((monotonic() - arrived) * 1000, 3),
             "bytes": len(body),
             "user": "anonymous",
             "user_agent": None,
-            "error_type": refusal.wire_type,
+            "error_type": error.wire_type,
             "error_id": error_id,
-            "error": refusal.message[:LONGEST_PATH],
+            "error": error.message[:LONGEST_PATH],
         }
     )
     lines = [
-        f"HTTP/1.1 {refusal.status} {_REASONS[refusal.status]}",
+        f"HTTP/1.1 {error.status} {_REASONS[error.status]}",
         f"Date: {http_date()}",
         "Connection: close",
         "Content-Type: application/json",
@@ -75,13 +75,13 @@ def refusal_bytes(refusal: CatalogError, head: bytes, arrived: float) -> bytes:
         f"X-Request-Id: {request_id.text}",
         "Cache-Control: no-store",
     ]
-    if refusal.retry_after is not None:
-        lines.append(f"Retry-After: {refusal.retry_after}")
+    if error.retry_after is not None:
+        lines.append(f"Retry-After: {error.retry_after}")
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + (b"" if method == "HEAD" else body)
 
 
 def _first_line(head: bytes) -> tuple[str | None, str | None]:
-    """Method and path for the log, as far as they can be told; the query is left out, and secrets of tokens."""
+    """Method and path for the log, None when unreadable; without the query and without secrets of tokens."""
     words = head[:8192].lstrip(b"\r\n").split(b"\r\n", 1)[0].split(b" ")
     if len(words) < 2:  # noqa: PLR2004
         return None, None
@@ -90,7 +90,7 @@ def _first_line(head: bytes) -> tuple[str | None, str | None]:
 
 
 def _request_id_header(head: bytes) -> str | None:
-    """The value of `X-Request-ID`, if its whole line is there."""
+    """The value of `X-Request-ID`, if its line is complete."""
     fields, end, _ = head.partition(b"\r\n\r\n")
     found = _REQUEST_ID.search(fields + end[:2])
     return found[1].decode("latin-1") if found else None
