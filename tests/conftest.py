@@ -59,6 +59,7 @@ django.setup()
 
 from django.conf import settings  # noqa: E402
 
+from management import health  # noqa: E402
 from tenancy.audit import collector as audit_collector  # noqa: E402
 
 # A test's transaction is on `default`, and no other connection sees into it; the live server reads through `read`.
@@ -67,6 +68,9 @@ settings.READ_DATABASE = "default"
 # On a busy machine half a second may pass before SQLite gets to the audit rows of a request, and a statement that is
 # interrupted breaks the transaction that the test is in.
 audit_collector.MAX_WAIT_SECONDS = 60.0  # type: ignore[misc]
+
+# Nor may a new connection take its three seconds.
+health.CHECK_SECONDS = 60.0
 
 pytest_plugins = [
     "tests.authorization_fixtures",
