@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 VERSION = "0.1.0"
-PEER_VERSION = "0.14.0"
+LAKEKEEPER_VERSION = "0.14.0"
 """The release of Lakekeeper whose APIs this one follows."""
 
 _ROOT = Path(__file__).resolve().parent.parent

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from django.db import connection
 
-from icekeeper.kernel.db.postgres_session import KeptCursor
+from icekeeper.kernel.db.postgres_session import ReusableCursor
 from storage.io.local import LocalStore
 from storage.io.object_store import RemoteStore
 
@@ -40,10 +40,10 @@ def counting() -> Iterator[Counter[str]]:
         seen["statements"] += 1
         return original(cursor, *args, **options)
 
-    original = KeptCursor.execute
+    original = ReusableCursor.execute
     with ExitStack() as patched:
         patched.enter_context(connection.execute_wrapper(through_django))
-        patched.enter_context(patch.object(KeptCursor, "execute", through_psycopg))
+        patched.enter_context(patch.object(ReusableCursor, "execute", through_psycopg))
         for method in ("put_new", "get", "delete", "require_exists", "is_empty", "delete_below", "create_folder"):
             for store in (LocalStore, RemoteStore):
                 counted = _counted(getattr(store, method), seen, f"store.{method}")

@@ -123,7 +123,7 @@ FIGURES: Final = ("scans", "commits", *dict.fromkeys([*SCAN_FIGURES.values(), *C
 
 
 @dataclass(frozen=True, slots=True)
-class MetricsReport:
+class ParsedReport:
     """A good report. `figures` has those of `FIGURES` that it counts for, `text` is the whole as JSON."""
 
     kind: str
@@ -132,7 +132,7 @@ class MetricsReport:
     text: bytes
 
 
-def read_metrics_report(document: dict[str, Any]) -> MetricsReport:
+def read_metrics_report(document: dict[str, Any]) -> ParsedReport:
     """Read a metrics report.
 
     Implausible numbers (negative, or larger than any table) are accepted and clamped to the possible range. Raises
@@ -163,7 +163,7 @@ def read_metrics_report(document: dict[str, Any]) -> MetricsReport:
     text = write_json(document)
     if len(text) > MAX_REPORT_BYTES:
         raise BodyTooLarge(f"A metrics report may have {MAX_REPORT_BYTES} bytes")
-    return MetricsReport(kind, snapshot_id, figures, text)
+    return ParsedReport(kind, snapshot_id, figures, text)
 
 
 def _check_filter(value: Any) -> None:

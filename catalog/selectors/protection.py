@@ -24,7 +24,7 @@ class Protection:
 
 
 @dataclass(frozen=True, slots=True)
-class Protected:
+class ProtectedObject:
     """What may be protected, by its own id, and whether it is."""
 
     id: UUID
@@ -41,7 +41,7 @@ def get_protection_for(*, actor: Actor, warehouse_id: UUID, kind: Securable.Type
 
 def get_protected_for(
     *, actor: Actor, action: Can, warehouse_id: UUID, kind: Securable.Type, object_id: UUID
-) -> Protected:
+) -> ProtectedObject:
     """A namespace, or a tabular that was not dropped, when `actor` may do `action` on it."""
     if kind == Securable.Type.NAMESPACE:
         it = FilteredRelation("namespaces", condition=Q(namespaces__pk=object_id))
@@ -57,4 +57,4 @@ def get_protected_for(
     if own_id is None:
         raise missing
     require_permission(actor, action, kind, own_id, missing=missing)
-    return Protected(own_id, Protection(is_protected, updated_at))
+    return ProtectedObject(own_id, Protection(is_protected, updated_at))

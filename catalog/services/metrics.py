@@ -18,10 +18,10 @@ from django.db.models import F, Value
 from django.db.models.functions import Least
 
 from catalog.errors import no_such_tabular
-from catalog.iceberg.metrics_reports import FIGURES, MAX_FIGURE, MetricsReport, read_metrics_report
+from catalog.iceberg.metrics_reports import FIGURES, MAX_FIGURE, ParsedReport, read_metrics_report
 from catalog.identifiers import Identifier
 from catalog.models import MetricsDay, Tabular
-from catalog.models import MetricsReport as StoredReport
+from catalog.models import MetricsReport
 from catalog.selectors.tables.load import require_tabular_exists
 from catalog.selectors.tables.metadata_cache import metadata_cache
 from icekeeper.kernel.clock import now
@@ -65,7 +65,7 @@ SELECT count(*) FROM counted
 class _Received:
     warehouse_id: UUID
     table: Identifier
-    report: MetricsReport
+    report: ParsedReport
     text: bytes
     """The report as the database takes it."""
     at: datetime
@@ -93,7 +93,7 @@ def report_metrics(*, actor: Actor, warehouse_id: UUID, table: Identifier, docum
 def delete_old_reports(*, actor: Actor, batch: int = BATCH) -> tuple[int, int]:
     """Delete the reports and the daily sums that are older than the settings keep them; how many there were of each."""
     at, kept = now(), settings.ICEKEEPER
-    reports = StoredReport.objects.filter(received_at__lt=at - timedelta(seconds=kept.metrics_report_retention))
+    reports = MetricsReport.objects.filter(received_at__lt=at - timedelta(seconds=kept.metrics_report_retention))
     days = MetricsDay.objects.filter(day__lt=(at - timedelta(seconds=kept.metrics_day_retention)).date())
     return delete_in_batches(reports, batch=batch), delete_in_batches(days, batch=batch)
 
@@ -148,7 +148,7 @@ def _record_step_by_step(table_id: UUID, received: _Received) -> bool:
             MetricsDay.objects.filter(pk=day.pk).update(**sums)
         # `day` is as it was before this report, unless the report began it.
         if day.scans + day.commits < settings.ICEKEEPER.metrics_reports_per_day + is_new:
-            StoredReport.objects.create(
+            MetricsReport.objects.create(
                 tabular_id=table_id,
                 kind=report.kind,
                 snapshot_id=report.snapshot_id,

@@ -19,8 +19,8 @@ from icekeeper.kernel.errors.responses import ErrorResponse
 
 logger = logging.getLogger("icekeeper.access")
 
-LONGEST_PATH = 512
-LONGEST_USER_AGENT = 256
+MAX_PATH_LENGTH = 512
+MAX_USER_AGENT_LENGTH = 256
 """Bytes of the User-Agent header that are kept."""
 
 QUIET_ROUTES = frozenset({"health", "health/live", "health/ready"})
@@ -38,7 +38,7 @@ def log_request(request: HttpRequest, response: HttpResponseBase) -> None:
     fields: dict[str, Any] = {
         "method": request.method,
         "route": match.route if match is not None else None,
-        "path": without_tokens(meta["icekeeper.path"])[:LONGEST_PATH],
+        "path": redact_tokens(meta["icekeeper.path"])[:MAX_PATH_LENGTH],
         "status": response.status_code,
         "duration_ms": round((monotonic() - meta["icekeeper.arrived"]) * 1000, 3),
         "bytes": _body_bytes(request, response),
@@ -50,12 +50,12 @@ def log_request(request: HttpRequest, response: HttpResponseBase) -> None:
     if isinstance(response, ErrorResponse):
         fields["error_type"] = response.error.wire_type
         fields["error_id"] = response.error_id
-        fields["error"] = without_tokens(response.error.message)[:LONGEST_PATH]
+        fields["error"] = redact_tokens(response.error.message)[:MAX_PATH_LENGTH]
     quiet = response.status_code == 200 and fields["route"] in QUIET_ROUTES  # noqa: PLR2004
     write_line(fields, level=logging.DEBUG if quiet else logging.INFO)
 
 
-def without_tokens(text: str) -> str:
+def redact_tokens(text: str) -> str:
     return _TOKEN.sub(r"\1_***", text)
 
 
@@ -71,7 +71,7 @@ def truncated_user_agent(value: str | None) -> str | None:
     """The header as text, cut to 256 bytes of the client's; WSGI holds header bytes as latin-1."""
     if value is None:
         return None
-    return value[:LONGEST_USER_AGENT].encode("latin-1", "replace").decode("utf-8", "replace")
+    return value[:MAX_USER_AGENT_LENGTH].encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def _body_bytes(request: HttpRequest, response: HttpResponseBase) -> int | None:

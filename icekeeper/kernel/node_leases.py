@@ -106,7 +106,7 @@ def share_leases() -> None:
     _board = LeaseBoard()
 
 
-def slot_of(address: Hashable) -> int:
+def lease_slot(address: Hashable) -> int:
     digest = blake2b(repr(address).encode(errors="surrogatepass"), digest_size=4).digest()
     return int.from_bytes(digest) % SLOTS
 
@@ -124,7 +124,7 @@ def take_lease(slot: int, *, seconds: float) -> bool:
     return False
 
 
-def give_lease_back(slot: int, *, keep_seconds: float = 0.0) -> None:
+def release_lease(slot: int, *, keep_seconds: float = 0.0) -> None:
     """Let other processes have it, in so many seconds."""
     if _board is not None:
         _board.give_back(slot, keep_seconds=keep_seconds)

@@ -22,7 +22,7 @@ MAX_TRAILERS: Final = 131_072
 MAX_FRAMING: Final = 65_536
 """Bytes that chunk sizes and their line ends may take, beyond an eighth of the payload: each chunk takes time."""
 
-_LARGEST_READ: Final = 1_048_576
+_MAX_READ_BYTES: Final = 1_048_576
 _FRAMING_READ: Final = 8192
 """Bytes read at once where chunks may begin: each chunk in them takes the event loop some time."""
 
@@ -60,7 +60,7 @@ class SizedBody:
         return len(received) >= self._end
 
     def read_size(self, received: bytearray) -> int:
-        return min(self._end - len(received), _LARGEST_READ)
+        return min(self._end - len(received), _MAX_READ_BYTES)
 
 
 class UnreadBody:
@@ -110,7 +110,7 @@ class ChunkedBody:
         return not self.is_awaited
 
     def read_size(self, received: bytearray) -> int:
-        return min(max(self._position - len(received), _FRAMING_READ), _LARGEST_READ)
+        return min(max(self._position - len(received), _FRAMING_READ), _MAX_READ_BYTES)
 
     def _has_trailers(self, received: bytearray, line_end: int) -> bool:
         """Whether the empty line is there that ends them; the chunk's own line ends at `line_end`."""

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from time import monotonic, sleep
 from typing import Any
 
-FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 60.0
+MIN_RESTART_SECONDS = 1.0
+MAX_RESTART_SECONDS = 60.0
 """Seconds until it is started again: the first, doubled each time it dies, until it has lived for the longest."""
 
 _PR_SET_PDEATHSIG = 1
@@ -39,7 +39,7 @@ class ChildProcess:
         self.name, self.run, self.listens_on = name, run, listens_on
         self.pid: int | None = None
         self._started = self._next_start = 0.0
-        self._pause = FIRST_PAUSE
+        self._pause = MIN_RESTART_SECONDS
 
     def supervise(self, listeners: Iterable[Any]) -> None:
         """Start it when it does not run and its pause is over. `listeners` are the server's sockets."""
@@ -59,28 +59,28 @@ class ChildProcess:
             if not pid:
                 return
             status = os.waitstatus_to_exitcode(wait_status)
-        if monotonic() - self._started >= LONGEST_PAUSE:
-            self._pause = FIRST_PAUSE
+        if monotonic() - self._started >= MAX_RESTART_SECONDS:
+            self._pause = MIN_RESTART_SECONDS
         extra = {"pid": self.pid, "status": status, "next_start_in_s": self._pause}
         self.pid = None
         self._next_start = monotonic() + self._pause
-        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        self._pause = min(self._pause * 2, MAX_RESTART_SECONDS)
         logger.warning("%s died and is started again", self.name, extra=extra)
 
-    def ask_to_stop(self) -> None:
+    def terminate(self) -> None:
         self._signal(signal.SIGTERM)
 
     def wait(self, until: float) -> None:
         """Return when it is gone: by itself until then (monotonic seconds), else killed."""
-        while self._is_there() and monotonic() < until:
+        while self._is_running() and monotonic() < until:
             sleep(0.02)
-        if self._is_there():
+        if self._is_running():
             logger.warning("%s does not stop and is killed", self.name, extra={"pid": self.pid})
             self._signal(signal.SIGKILL)
-            while self._is_there():
+            while self._is_running():
                 sleep(0.02)
 
-    def _is_there(self) -> bool:
+    def _is_running(self) -> bool:
         if self.pid is None:
             return False
         try:
@@ -92,7 +92,7 @@ class ChildProcess:
         return is_there
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._is_there() and self.pid is not None:
+        if self._is_running() and self.pid is not None:
             os.kill(self.pid, number)
 
     def _start(self, listeners: Iterable[Any]) -> None:

@@ -13,13 +13,13 @@ from icekeeper.server.client_socket import ClientSocket
 
 _FIRST_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ\r")
 
-LARGEST_LINE = 32_768
+MAX_REQUEST_LINE_BYTES = 32_768
 """Bytes of a request line: five namespace levels and a table of 255 characters each, percent-encoded, fit."""
 
-LARGEST_HEAD = 131_072
+MAX_HEAD_BYTES = 131_072
 """Bytes of request line and header fields together."""
 
-LARGEST_LOGGED_HEAD = 8192
+MAX_LOGGED_HEAD_BYTES = 8192
 """Bytes of a head that are kept for the log line of a request that cannot be parsed."""
 
 _HEAD_READ = 16_384
@@ -162,14 +162,14 @@ class Connection:
             return self.body.error
         if self.received[0] not in _FIRST_BYTES:
             return BadRequest("Malformed request: not HTTP/1.1 (TLS must end in front of this port)")
-        if len(self.received) > LARGEST_LINE and b"\r\n" not in self.received:
+        if len(self.received) > MAX_REQUEST_LINE_BYTES and b"\r\n" not in self.received:
             return UriTooLong("The request line is too long")
-        if len(self.received) > LARGEST_HEAD:
+        if len(self.received) > MAX_HEAD_BYTES:
             return HeadersTooLarge("The request's header fields are too large or too many")
         return None
 
     def logged_head(self) -> bytes:
-        return bytes(self.received[:LARGEST_LOGGED_HEAD])
+        return bytes(self.received[:MAX_LOGGED_HEAD_BYTES])
 
     def take_request(self) -> ReceivedBytes:
         """A source for gunicorn's parser: what has arrived, then the socket."""

@@ -11,25 +11,25 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import ConnectionHandler
 
-OLDEST_POSTGRES = 15
+MIN_POSTGRES_VERSION = 15
 CONNECT_SECONDS = 10
 
 
 class UnusableDatabase(Exception):
     """A database that must not be served from. The message is one line and names the cure.
 
-    `may_pass` is whether it may be well without anybody's doing here: it starts, or is being migrated.
+    `is_temporary` is whether it may be well without anybody's doing here: it starts, or is being migrated.
     """
 
-    may_pass: ClassVar[bool] = False
+    is_temporary: ClassVar[bool] = False
 
 
-class OutOfReach(UnusableDatabase):
-    may_pass = True
+class DatabaseUnreachable(UnusableDatabase):
+    is_temporary = True
 
 
-class NotMigrated(UnusableDatabase):
-    may_pass = True
+class MigrationsMissing(UnusableDatabase):
+    is_temporary = True
 
 
 def check_databases(*, needs_migrations: bool = True) -> None:
@@ -62,16 +62,16 @@ def _check(connection: BaseDatabaseWrapper, *, needs_migrations: bool) -> None:
         connection.ensure_connection()
         if connection.vendor == "postgresql":
             version: int = connection.pg_version  # type: ignore[attr-defined]
-            if version < OLDEST_POSTGRES * 10_000:
+            if version < MIN_POSTGRES_VERSION * 10_000:
                 raise UnusableDatabase(
-                    f"{_describe(connection)} is PostgreSQL {version // 10_000}: {OLDEST_POSTGRES} or newer is needed"
+                    f"{_describe(connection)} is PostgreSQL {version // 10_000}: {MIN_POSTGRES_VERSION} or newer is needed"
                 )
         executor = MigrationExecutor(connection)
     except NotSupportedError as error:  # Django's own lower bound
         raise UnusableDatabase(f"{_describe(connection)} is too old: {error}") from error
     except DatabaseError as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise OutOfReach(
+        raise DatabaseUnreachable(
             f"{_describe(connection)} cannot be reached: {reason}. Check LAKEKEEPER__PG_* or ICEKEEPER__DATA_DIR"
         ) from error
     loader = executor.loader
@@ -90,7 +90,7 @@ def _check(connection: BaseDatabaseWrapper, *, needs_migrations: bool) -> None:
         )
     missing = executor.migration_plan(loader.graph.leaf_nodes())
     if missing and needs_migrations:
-        raise NotMigrated(
+        raise MigrationsMissing(
             f"{_describe(connection)} lacks {len(missing)} migrations, first {missing[0][0]}. Run: manage.py migrate"
         )
 

@@ -10,7 +10,7 @@ from typing import Final
 from gunicorn.http import errors as http_errors
 from gunicorn.util import http_date
 
-from icekeeper.http.access_log import LONGEST_PATH, without_tokens, write_line
+from icekeeper.http.access_log import MAX_PATH_LENGTH, redact_tokens, write_line
 from icekeeper.kernel.errors.types import (
     BadRequest,
     CatalogError,
@@ -63,7 +63,7 @@ def render_error(error: CatalogError, head: bytes, arrived: float) -> bytes:
             "user_agent": None,
             "error_type": error.wire_type,
             "error_id": error_id,
-            "error": error.message[:LONGEST_PATH],
+            "error": error.message[:MAX_PATH_LENGTH],
         }
     )
     lines = [
@@ -86,7 +86,7 @@ def _first_line(head: bytes) -> tuple[str | None, str | None]:
     if len(words) < 2:  # noqa: PLR2004
         return None, None
     method, target = words[0][:20].decode("latin-1"), words[1].split(b"?", 1)[0].decode("latin-1")
-    return method, without_tokens(target)[:LONGEST_PATH]
+    return method, redact_tokens(target)[:MAX_PATH_LENGTH]
 
 
 def _request_id_header(head: bytes) -> str | None:

@@ -33,5 +33,5 @@ class LoadBoard:
     def write(self, slot: int, connections: int) -> None:
         self._counts[slot] = connections
 
-    def someone_holds_fewer(self, connections: int) -> bool:
+    def another_has_fewer(self, connections: int) -> bool:
         return min(self._counts) < connections

@@ -30,8 +30,8 @@ from icekeeper.server.worker import STOP_SIGNALS, RequestWorker
 
 BACKLOG = 2048
 METRICS_BACKLOG = 256
-MOST_FIELDS = 100
-LARGEST_FIELD = 32_768
+MAX_HEADER_FIELDS = 100
+MAX_HEADER_FIELD_BYTES = 32_768
 """Bytes of one header field; tokens with many groups are long."""
 
 WORKER_TIMEOUT = 60
@@ -100,7 +100,7 @@ class GracefulArbiter(Arbiter):  # type: ignore[misc]
     def stop(self, graceful: bool = True) -> None:  # noqa: FBT001, FBT002 - gunicorn's signature
         until = monotonic() + self.cfg.graceful_timeout
         for child_process in self.app.child_processes:
-            child_process.ask_to_stop()
+            child_process.terminate()
         for other in self.app.other_sockets:
             other.close()
         super().stop(graceful)
@@ -108,7 +108,7 @@ class GracefulArbiter(Arbiter):  # type: ignore[misc]
             child_process.wait(until)
 
 
-class Server(BaseApplication):  # type: ignore[misc]
+class HttpServer(BaseApplication):  # type: ignore[misc]
     """gunicorn's settings from ours. Raises `CannotListen` from the constructor when a port cannot be bound.
 
     `child_processes` live as long as the server. `background_jobs` are dotted paths of functions: each worker process
@@ -186,8 +186,8 @@ def _gunicorn_settings(server: ServerSettings) -> dict[str, Any]:
         "worker_exit": _end_process,
         "logger_class": JsonLogger,
         "limit_request_line": 0,  # the event loop has judged the whole head: server/connection.py
-        "limit_request_fields": MOST_FIELDS,
-        "limit_request_field_size": LARGEST_FIELD,
+        "limit_request_fields": MAX_HEADER_FIELDS,
+        "limit_request_field_size": MAX_HEADER_FIELD_BYTES,
         # One reading of every request, whoever is on the other side: no header sets scheme, path or prefix.
         "secure_scheme_headers": {},
         "forwarder_headers": "",
@@ -255,7 +255,7 @@ def run_server(conf: Settings, when_bound: WhenBound, child_processes: Sequence[
     `when_bound` is called once when connections can be made; `child_processes` live as long as the server does. Raises
     `CannotListen` when a port cannot be bound.
     """
-    server = Server(conf, when_bound, child_processes, settings.BACKGROUND_JOBS)
+    server = HttpServer(conf, when_bound, child_processes, settings.BACKGROUND_JOBS)
     _allow_open_files(conf.server.connections)
     _close_databases()
     server.run()

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-MOST_LENT = 64
+MAX_EXTRA_THREADS = 64
 """Threads beside the set number, while as many requests wait for others."""
 
 
@@ -35,14 +35,14 @@ class ThreadPool(Generic[T]):
 
     def stop(self) -> None:
         """Let each thread end when it has nothing to do."""
-        for _ in range(self._size + MOST_LENT):
+        for _ in range(self._size + MAX_EXTRA_THREADS):
             self._submitted.put(None)
 
     def begin_wait(self) -> None:
         """The request of this thread waits for others: another thread may run in its place."""
         with self._counting:
             self._waiting += 1
-            is_needed = self._running - self._waiting < self._size and self._running < self._size + MOST_LENT
+            is_needed = self._running - self._waiting < self._size and self._running < self._size + MAX_EXTRA_THREADS
             self._running += is_needed
         if is_needed:
             try:

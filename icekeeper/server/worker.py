@@ -172,7 +172,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
 
     def _offer(self, listener: int) -> None:
         """Take a new connection, unless a worker that has fewer can; when that one does not, take it after all."""
-        if self.app.board.someone_holds_fewer(len(self.connections)):
+        if self.app.board.another_has_fewer(len(self.connections)):
             self.offered.append(listener)
             self.offered_until = monotonic() + YIELD_SECONDS
         else:

@@ -15,7 +15,7 @@ from django.db import DatabaseError, InterfaceError, connections
 from catalog.identifiers import Levels, dotted, lookup_key, path_key
 from catalog.services.tables import bulk_register
 from catalog.services.tables.bulk_register import ImportEntry, ImportResult
-from icekeeper.kernel.errors.database import is_load, is_outcome_unknown
+from icekeeper.kernel.errors.database import is_overload, is_outcome_unknown
 from icekeeper.kernel.errors.types import CatalogError, CommitContended, CommitStateUnknown
 from management.table_import.source import ImportSource, Item, NamespaceEntry, UnreadableEntry
 from tenancy.actor import INTERNAL
@@ -183,7 +183,7 @@ class ImportRun:
                 if not _is_transient(error):
                     return ItemResult(item, FAILED, _as_catalog_error(error))
                 if pause is None:
-                    if isinstance(error, CatalogError) or is_load(error):
+                    if isinstance(error, CatalogError) or is_overload(error):
                         return ItemResult(item, FAILED, _as_catalog_error(error))
                     raise  # the database is unavailable
             except Exception as error:  # noqa: BLE001 - one invalid file must not stop the run
@@ -200,7 +200,7 @@ def _namespace_arguments(namespace: NamespaceEntry) -> dict[str, object]:
 def _is_transient(error: Exception) -> bool:
     if isinstance(error, CatalogError):
         return error.retry_after is not None or isinstance(error, CommitContended | CommitStateUnknown)
-    return isinstance(error, DatabaseError | InterfaceError) and (is_load(error) or is_outcome_unknown(error))
+    return isinstance(error, DatabaseError | InterfaceError) and (is_overload(error) or is_outcome_unknown(error))
 
 
 def _as_catalog_error(error: Exception) -> CatalogError:

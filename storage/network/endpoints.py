@@ -15,7 +15,7 @@ from icekeeper.kernel.http.network_addresses import (
     Endpoint,
     UnusableAddress,
     parse_endpoint,
-    require_harmless_ip,
+    require_allowed_ip,
     resolve,
 )
 from storage.errors import StoreUnavailable
@@ -96,6 +96,6 @@ def _require_harmless(ip: IP, endpoint: Endpoint, member: str) -> None:
     if any(each.matches(endpoint.scheme, str(ip), endpoint.port) for each in own.allowed_endpoints or ()):
         return  # the operator has named just this address
     try:
-        require_harmless_ip(ip, allow_private=own.allow_private_endpoints)
+        require_allowed_ip(ip, allow_private=own.allow_private_endpoints)
     except UnusableAddress as complaint:
         raise EndpointNotPermitted(f"{member}: {complaint}") from None

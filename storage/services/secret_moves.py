@@ -26,21 +26,21 @@ YOUNG: Final = timedelta(hours=1)
 
 
 @dataclass(slots=True)
-class Move:
+class SecretMoveProgress:
     """`moved` counts; `failed` are warehouses with the reason."""
 
     moved: int = 0
     failed: list[tuple[UUID, str]] = field(default_factory=list)
 
 
-def move_secrets(*, actor: Actor, progress: Callable[[Move], None]) -> Move:
+def move_secrets(*, actor: Actor, progress: Callable[[SecretMoveProgress], None]) -> SecretMoveProgress:
     """Bring the secrets of warehouses from the other store to the one that new secrets go to, under the same ids.
 
     Each is written, read again, and only then deleted where it was: this may be stopped at any time, run beside servers
     that know both stores, and beside itself. Raises what the stores raise when one of them cannot be used at all.
     """
     chosen, *others = secret_stores()
-    so_far = Move()
+    so_far = SecretMoveProgress()
     for store in others:
         for secret_id in list(store.ids()):
             owner = _owner(secret_id)

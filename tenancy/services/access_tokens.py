@@ -34,7 +34,7 @@ from tenancy.authn.own_tokens.scopes import (
     validate_scopes,
 )
 from tenancy.authn.own_tokens.stored_tokens import revocation_transaction, revocations
-from tenancy.authn.own_tokens.token_format import Kind, create_token_text, token_digest, token_prefix
+from tenancy.authn.own_tokens.token_format import TokenKind, create_token_text, token_digest, token_prefix
 from tenancy.authz.actions import Can
 from tenancy.models import AccessToken, ServiceAccount, User
 from tenancy.models.service_account import USER_ID_PREFIX
@@ -227,14 +227,14 @@ def _owner(actor: Actor, user_id: str | None) -> str:
         if actor.user_id is None:
             raise BadRequest("user-id: must be given", field="user-id")
         return actor.user_id
-    if not actor.is_internal and kind_of(user_id) is not Kind.SERVICE:
+    if not actor.is_internal and kind_of(user_id) is not TokenKind.SERVICE:
         raise Forbidden("Users create their own tokens; user-id must be a service account")
     require_on_server(actor, Can.PROVISION_USERS)
     return user_id
 
 
-def kind_of(user_id: str) -> Kind:
-    return Kind.SERVICE if user_id.startswith(USER_ID_PREFIX) else Kind.PERSONAL
+def kind_of(user_id: str) -> TokenKind:
+    return TokenKind.SERVICE if user_id.startswith(USER_ID_PREFIX) else TokenKind.PERSONAL
 
 
 def _lock_tokens(actor: Actor, *others: UUID) -> dict[UUID, AccessToken]:
@@ -311,7 +311,7 @@ def _lock_user(user_id: str) -> None:
     Raises `UserNotFound` (404) also for an id of a service account that does not exist.
     """
     user = lock_row(User, "id = %s", [user_id])
-    exists = kind_of(user_id) is Kind.PERSONAL or ServiceAccount.objects.filter(user_id=user_id).exists()
+    exists = kind_of(user_id) is TokenKind.PERSONAL or ServiceAccount.objects.filter(user_id=user_id).exists()
     if user is None or user.deleted_at is not None or not exists:
         raise user_not_found(user_id)
     if not user.is_active:

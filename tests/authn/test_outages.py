@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from icekeeper.server.thread_pool import MOST_LENT
+from icekeeper.server.thread_pool import MAX_EXTRA_THREADS
 from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, hangs, running
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
@@ -16,7 +16,7 @@ from tests.server.raw_client_fixtures import RawAnswer, RawClient
 
 INFO = "/management/v1/info"
 THREADS = 4
-FLOOD = 2 * (THREADS + MOST_LENT) + 10
+FLOOD = 2 * (THREADS + MAX_EXTRA_THREADS) + 10
 """Requests at once: more than a process has threads for, lent ones included."""
 TIMEOUT = 4
 """Seconds that one look may take, twice over; the server's own patience with a request in the queue is 5 s."""

@@ -14,8 +14,8 @@ from django.core.management import CommandError, call_command
 
 from icekeeper.conf.environment import read_settings
 from icekeeper.conf.listing import describe_settings, show_settings
-from icekeeper.server.database_checks import NotMigrated, OutOfReach, UnusableDatabase
-from icekeeper.version import PEER_VERSION, VERSION
+from icekeeper.server.database_checks import MigrationsMissing, DatabaseUnreachable, UnusableDatabase
+from icekeeper.version import LAKEKEEPER_VERSION, VERSION
 from management.management.commands import create_warehouse as command
 from management.management.commands import wait_for_db
 from storage.errors import StoreUnavailable
@@ -349,8 +349,8 @@ def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_version() -> None:
     told = json.loads(run("version", "--json"))
-    assert (told["icekeeper"], told["lakekeeper"]) == (VERSION, PEER_VERSION)
-    assert run("version").startswith(f"icekeeper {VERSION} (APIs of Lakekeeper {PEER_VERSION}; Django ")
+    assert (told["icekeeper"], told["lakekeeper"]) == (VERSION, LAKEKEEPER_VERSION)
+    assert run("version").startswith(f"icekeeper {VERSION} (APIs of Lakekeeper {LAKEKEEPER_VERSION}; Django ")
 
 
 # --- waiting and checking --------------------------------------------------------------------------------------------
@@ -383,17 +383,17 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tries]:
 
 
 def test_waiting_ends_when_the_databases_are_ready(tries: Callable[..., Tries]) -> None:
-    made = tries(OutOfReach("away"), NotMigrated("behind"))
+    made = tries(DatabaseUnreachable("away"), MigrationsMissing("behind"))
     assert run("wait_for_db", "--backoff", "0.5") == "The databases are ready.\n"
     assert (made.asked, made.slept) == ([True] * 3, [0.5, 0.5])
     assert json.loads(run("wait_for_db", "--json")) == {"ready": True, "problem": None}
 
 
 def test_waiting_ends_when_it_was_long_enough(tries: Callable[..., Tries]) -> None:
-    made = tries(*[OutOfReach("away")] * 20)
+    made = tries(*[DatabaseUnreachable("away")] * 20)
     assert str(refused("wait_for_db")) == "away"
     assert (len(made.asked), made.slept) == (16, [2.0] * 15)
-    made = tries(*[OutOfReach("away")] * 20)
+    made = tries(*[DatabaseUnreachable("away")] * 20)
     assert str(refused("wait_for_db", "--retries", "0")) == "away"
     assert (len(made.asked), made.slept) == (1, [])
 

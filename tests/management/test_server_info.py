@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from pydantic import SecretStr
 
-from icekeeper.version import PEER_VERSION, find_commit
+from icekeeper.version import LAKEKEEPER_VERSION, find_commit
 from tenancy.models import Server
 from tests.wsgi_client import ApiClient
 
@@ -22,8 +22,8 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 def test_everything_that_the_server_says_of_itself() -> None:
     info = api.get("/info").json()
     assert info == {
-        "version": PEER_VERSION,
-        "lakekeeper-version": PEER_VERSION,
+        "version": LAKEKEEPER_VERSION,
+        "lakekeeper-version": LAKEKEEPER_VERSION,
         "lakekeeper-commit-sha": None,
         "lakekeeper-enterprise-version": None,
         "lakekeeper-enterprise-commit-sha": None,

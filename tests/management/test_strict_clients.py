@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from icekeeper.version import PEER_VERSION
+from icekeeper.version import LAKEKEEPER_VERSION
 from management.openapi.documents import build_document
 from management.openapi.examples import Exchange, read_exchanges
 from tests.management import lakekeeper_responses
@@ -174,7 +174,7 @@ def test_the_version_of_this_server_has_a_route_of_its_own() -> None:
     api = ApiClient("/management/v1")
     assert not [name for name in api.get("/info").json() if name.startswith("icekeeper")]
     assert api.get("/icekeeper-info").json().keys() == {"version", "commit-sha"}
-    assert api.get("/info").json()["version"] == PEER_VERSION
+    assert api.get("/info").json()["version"] == LAKEKEEPER_VERSION
 
 
 @pytest.mark.django_db

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import psutil
 import pytest
 
-from icekeeper.server.thread_pool import MOST_LENT
+from icekeeper.server.thread_pool import MAX_EXTRA_THREADS
 from tests.server.bare_server_fixtures import BareServer
 
 
@@ -52,9 +52,9 @@ def test_a_request_at_work_lends_nothing(narrow: BareServer) -> None:
 
 
 def test_threads_are_bounded(narrow: BareServer) -> None:
-    with narrow.client() as asking, narrow.clients(MOST_LENT + 1) as waiting, ExitStack() as holds:
+    with narrow.client() as asking, narrow.clients(MAX_EXTRA_THREADS + 1) as waiting, ExitStack() as holds:
         before = _threads(narrow)
         for client in waiting:
             holds.enter_context(narrow.holding(client, view="wait"))
-        assert _threads(narrow) == before + MOST_LENT
+        assert _threads(narrow) == before + MAX_EXTRA_THREADS
         assert asking.get("/catalog/v1/echo").status == 503

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icekeeper.conf.environment import SettingsError, read_settings
-from icekeeper.kernel.http.network_addresses import MOST_LOOKUPS
+from icekeeper.kernel.http.network_addresses import MAX_LOOKUPS
 from storage.credentials.kinds import read_credential
 from storage.documents import read_document
 from storage.errors import StoreUnavailable
@@ -259,14 +259,14 @@ def test_a_name_server_that_does_not_answer_holds_nobody_up(monkeypatch: pytest.
     began = time.monotonic()
     asking = [
         threading.Thread(target=require_acceptable_address, args=("http://slow.invalid/", "endpoint"))
-        for _ in range(MOST_LOOKUPS + 20)
+        for _ in range(MAX_LOOKUPS + 20)
     ]
     for thread in asking:
         thread.start()
     for thread in asking:
         thread.join()
     assert 0.9 < time.monotonic() - began < 5
-    assert sum(thread.name == "lookup" for thread in threading.enumerate()) == MOST_LOOKUPS
+    assert sum(thread.name == "lookup" for thread in threading.enumerate()) == MAX_LOOKUPS
     with pytest.raises(StoreUnavailable):
         require_permitted_address("http://slow.invalid/")
     released.set()

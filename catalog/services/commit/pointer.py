@@ -58,7 +58,7 @@ _STATEMENTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class PointerUpdate:
     """One change of a pointer. `document` is None when it is too large for the database.
 
     `namespace_id` is the tabular's namespace: its permissions were checked, so the tabular must still be in it.
@@ -85,7 +85,7 @@ class StoredResponse:
     response: dict[str, Any]
 
 
-def move_pointer(move: Move, record: StoredResponse | None) -> bool:
+def move_pointer(move: PointerUpdate, record: StoredResponse | None) -> bool:
     """Move the pointer if it is still at `seen`, in its namespace; otherwise change nothing and return False.
 
     Raises `IntegrityError`, and changes nothing, when there already is a record with the key of `record`.
@@ -112,7 +112,7 @@ def _printable(value: Any) -> Any:
     return value.replace("\0", "\ufffd") if isinstance(value, str) else str(value)
 
 
-def _move_in_one_statement(move: Move, record: StoredResponse | None) -> bool:
+def _move_in_one_statement(move: PointerUpdate, record: StoredResponse | None) -> bool:
     params: list[Any] = [move.metadata_location, move.location, move.at]
     params += [move.tabular_id, move.namespace_id, move.seen, move.document]
     with_snapshots = bool(move.added_snapshots or move.removed_snapshot_ids)
@@ -129,7 +129,7 @@ def _move_in_one_statement(move: Move, record: StoredResponse | None) -> bool:
     return row is not None and row[0] == 1
 
 
-def _move_step_by_step(move: Move, record: StoredResponse | None) -> bool:
+def _move_step_by_step(move: PointerUpdate, record: StoredResponse | None) -> bool:
     with transaction.atomic():
         seen = Tabular.objects.filter(
             pk=move.tabular_id,

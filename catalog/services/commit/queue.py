@@ -58,7 +58,7 @@ def reserve_commit_slots(addresses: Iterable[Hashable]) -> Iterator[None]:
     """
     try:
         with ExitStack() as slots:
-            for address in sorted(set(addresses), key=lambda each: (node_leases.slot_of(each), str(each))):
+            for address in sorted(set(addresses), key=lambda each: (node_leases.lease_slot(each), str(each))):
                 slots.enter_context(_commit_slot(address))
             yield
     except AuthorizationBackendError as failure:
@@ -203,7 +203,7 @@ def _commit_slot(address: Hashable) -> Iterator[None]:
 
     Both are reserved for a writer whose commit failed.
     """
-    slot = node_leases.slot_of(address)
+    slot = node_leases.lease_slot(address)
     with _queues_lock:
         queue = _queues.get(address)
         if queue is None:
@@ -222,6 +222,6 @@ def _commit_slot(address: Hashable) -> Iterator[None]:
         raise
     finally:
         try:  # a slot that is never released would close the table to this process
-            node_leases.give_lease_back(slot, keep_seconds=RESERVED_SECONDS if is_reserved else 0.0)
+            node_leases.release_lease(slot, keep_seconds=RESERVED_SECONDS if is_reserved else 0.0)
         finally:
             queue.release(has_committed=has_committed, is_reserved=is_reserved)

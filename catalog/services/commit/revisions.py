@@ -25,7 +25,7 @@ from catalog.services.commit.files import (
     inline_or_none,
     write_metadata,
 )
-from catalog.services.commit.pointer import Move, StoredResponse, move_pointer
+from catalog.services.commit.pointer import PointerUpdate, StoredResponse, move_pointer
 from catalog.services.idempotency import DuplicateRequest, IdempotencyKey, response_to_store, store_response
 from catalog.services.locations.claims import (
     claim,
@@ -38,7 +38,7 @@ from catalog.services.locations.claims import (
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.errors.database import is_load, is_outcome_unknown
+from icekeeper.kernel.errors.database import is_overload, is_outcome_unknown
 from icekeeper.kernel.errors.types import CatalogError, CommitContended, CommitStateUnknown
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.request import deadline, permission_recheck
@@ -63,7 +63,7 @@ class Revision:
     """
 
     identifier: Identifier
-    move: Move
+    move: PointerUpdate
     metadata: dict[str, Any]
     file: bytes
     document: bytes
@@ -106,7 +106,7 @@ def revise(
     if outside is not None and (new_claims or _is_new_folder(outside, target, current, base, metadata)):
         new_claims.append(outside)
     document = write_metadata(metadata)
-    move = Move(
+    move = PointerUpdate(
         tabular_id=current.id,
         namespace_id=current.namespace_id,
         seen=current.metadata_location,
@@ -164,7 +164,7 @@ def write_revisions(
         if is_outcome_unknown(error):
             raise CommitStateUnknown("The connection to the database was lost while committing") from error
         delete_orphaned_metadata(store, written)
-        if not is_load(error):
+        if not is_overload(error):
             raise
         raise CommitContended("The database is busy: nothing was committed, try again") from error
     except CommitStateUnknown:

@@ -36,7 +36,7 @@ from catalog.services.tables.drop import audit_drop, retire
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import execute, fetch_all, lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.errors.database import is_foreign_key_violation, is_load
+from icekeeper.kernel.errors.database import is_foreign_key_violation, is_overload
 from icekeeper.kernel.errors.types import AlreadyExists, BadRequest, Busy, CatalogError, CommitStateUnknown
 from icekeeper.kernel.ids import new_id, parse_id
 from storage.errors import no_such_warehouse
@@ -143,7 +143,7 @@ def translate_integrity_errors(kind: Tabular.Kind, identifier: Identifier) -> It
             raise no_such_namespace(identifier.levels) from None
         raise already_exists(kind, kind, identifier) from None
     except DatabaseError as error:
-        if not is_load(error):
+        if not is_overload(error):
             raise
         raise Busy("The database is busy: nothing was created, try again") from error
 

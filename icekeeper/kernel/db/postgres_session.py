@@ -12,7 +12,7 @@ import psycopg
 from psycopg.rows import TupleRow
 
 
-class KeptCursor(psycopg.Cursor[TupleRow]):
+class ReusableCursor(psycopg.Cursor[TupleRow]):
     """A cursor that is used again and again. It does not hold on to rows, which may be large."""
 
     def fetch_all(self, statement: str, params: Sequence[Any]) -> list[TupleRow]:
@@ -46,4 +46,4 @@ class Session(psycopg.Connection[TupleRow]):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.kept_cursor = KeptCursor(self)
+        self.reusable_cursor = ReusableCursor(self)

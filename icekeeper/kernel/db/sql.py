@@ -21,8 +21,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from icekeeper.kernel.db.postgres_session import KeptCursor, Session
-from icekeeper.kernel.db.statement_deadline import before_statement, has_usual_time
+from icekeeper.kernel.db.postgres_session import ReusableCursor, Session
+from icekeeper.kernel.db.statement_deadline import limit_statement, has_default_limit
 from icekeeper.kernel.request import permission_recheck
 
 Row = tuple[Any, ...]
@@ -40,7 +40,7 @@ def fetch_all(alias: str, statement: str, params: Sequence[Any]) -> list[Row]:
         with _on_sqlite(connection, statement, params) as cursor:
             return list(cursor.fetchall())
     with connection.wrap_database_errors:
-        if connection.connection is None and not connection.in_atomic_block and has_usual_time(connection):
+        if connection.connection is None and not connection.in_atomic_block and has_default_limit(connection):
             pool = connection.pool  # type: ignore[attr-defined]  # None for connections without one
             if pool is not None:
                 return _borrowing(pool, statement, params)
@@ -135,13 +135,13 @@ def _on_one_of(pool: Pool, statement: str, params: Sequence[Any]) -> list[Row]:
 
 def _open_session(connection: BaseDatabaseWrapper) -> psycopg.Connection[Row]:
     connection.ensure_connection()
-    before_statement(connection)
+    limit_statement(connection)
     session: psycopg.Connection[Row] = connection.connection
     return session
 
 
-def _cursor_of(session: psycopg.Connection[Row]) -> KeptCursor:
-    return session.kept_cursor if isinstance(session, Session) else KeptCursor(session)
+def _cursor_of(session: psycopg.Connection[Row]) -> ReusableCursor:
+    return session.reusable_cursor if isinstance(session, Session) else ReusableCursor(session)
 
 
 def _on_sqlite(connection: BaseDatabaseWrapper, statement: str, params: Sequence[Any]) -> CursorWrapper:

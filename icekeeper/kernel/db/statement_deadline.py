@@ -41,7 +41,7 @@ def install() -> None:
     connection_created.connect(_prepare_connection, dispatch_uid="icekeeper.statement_deadline")
 
 
-def has_usual_time(connection: BaseDatabaseWrapper) -> bool:
+def has_default_limit(connection: BaseDatabaseWrapper) -> bool:
     """Whether the next statement on `connection` may have the time that sessions give as they are.
 
     False for a connection that this thread has not opened before: only then its usual limit is known. Raises
@@ -52,7 +52,7 @@ def has_usual_time(connection: BaseDatabaseWrapper) -> bool:
     return limit is not None and left is not None and limit.usual - left <= SLACK_SECONDS
 
 
-def before_statement(connection: BaseDatabaseWrapper) -> None:
+def limit_statement(connection: BaseDatabaseWrapper) -> None:
     """Ask before each statement on an open `connection`: it is given no more time than the request has left.
 
     Raises `RequestTimeout` (408) when there is none. Once the write has started (`deadline.begin_write`) nothing
@@ -101,7 +101,7 @@ def _prepare_connection(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
 
 
 def _ask_first(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
-    before_statement(context["connection"])
+    limit_statement(context["connection"])
     return execute(sql, params, many, context)
 
 

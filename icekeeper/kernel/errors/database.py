@@ -21,7 +21,7 @@ def sqlstate(error: BaseException) -> str:
     return str(getattr(error.__cause__, "sqlstate", None) or "")
 
 
-def is_load(error: BaseException) -> bool:
+def is_overload(error: BaseException) -> bool:
     """Whether others were in the way: locks, deadlocks, timeouts, a pool without a free connection.
 
     All of it was rolled back, or never sent; later it may work.

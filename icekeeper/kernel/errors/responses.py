@@ -11,7 +11,7 @@ from django.http import Http404, HttpResponse
 from psycopg_pool import PoolTimeout
 from rest_framework import exceptions
 
-from icekeeper.kernel.errors.database import is_load
+from icekeeper.kernel.errors.database import is_overload
 from icekeeper.kernel.errors.types import (
     BadRequest,
     BodyTooLarge,
@@ -107,7 +107,7 @@ def _database_error(error: DatabaseError | InterfaceError) -> CatalogError | Non
         return RequestTimeout("The request took longer than the server allows (LAKEKEEPER__MAX_REQUEST_TIME)")
     if isinstance(error.__cause__, PoolTimeout):
         return Busy(_NO_CONNECTION)
-    if is_load(error):
+    if is_overload(error):
         return Busy("The database is busy; nothing was changed, try again")
     if isinstance(error, OperationalError | InterfaceError):
         return Busy("The database cannot be reached; nothing was changed, try again")

@@ -60,10 +60,10 @@ NEVER: Final = tuple(
 _NAT64: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
 _COMPATIBLE: Final = IPv6Network("::/96")
 
-MOST_LOOKUPS: Final = 32
+MAX_LOOKUPS: Final = 32
 """At once; a name server that answers nobody must not fill the process with threads."""
 
-_lookups = BoundedSemaphore(MOST_LOOKUPS)
+_lookups = BoundedSemaphore(MAX_LOOKUPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _literal(host: str, *, is_six: bool) -> IP | None:
     raise UnusableAddress("its host is no name and no IP address in the usual form")
 
 
-def require_harmless_ip(ip: IP, *, allow_private: bool) -> None:
+def require_allowed_ip(ip: IP, *, allow_private: bool) -> None:
     """Raises `UnusableAddress` for forbidden addresses, and for private ones unless they are allowed."""
     for each in (ip, *_embedded(ip)):
         if any(each in network for network in NEVER) or each.is_unspecified or each.is_multicast or each.is_link_local:

@@ -16,7 +16,7 @@ import orjson
 from icekeeper.kernel.errors.types import BadRequest
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-LONGEST_INT64 = len(str(INT64_MIN))
+_MAX_INT64_DIGITS = len(str(INT64_MIN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _int64(digits: str) -> int:
-    if len(digits) <= LONGEST_INT64:
+    if len(digits) <= _MAX_INT64_DIGITS:
         number = int(digits)
         if INT64_MIN <= number <= INT64_MAX:
             return number

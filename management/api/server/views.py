@@ -8,7 +8,7 @@ from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.version import PEER_VERSION, VERSION, commit_sha
+from icekeeper.version import LAKEKEEPER_VERSION, VERSION, commit_sha
 from management.api.base import ManagementViewSet
 from management.api.server.schema import describe_server
 from management.api.server.serializers import BootstrapRequest, IcekeeperInfo, ServerInfo
@@ -42,7 +42,7 @@ class ServerViewSet(ManagementViewSet):
     def info(self, request: Request) -> Response:
         server, own, backend = get_server(), settings.ICEKEEPER, authorizer().name
         found = {
-            "lakekeeper_version": PEER_VERSION,
+            "lakekeeper_version": LAKEKEEPER_VERSION,
             "bootstrapped": server.bootstrapped_at is not None,
             "server_id": server.server_id,
             "default_project_id": own.default_project_id if own.enable_default_project else None,

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
-from storage.services.secret_moves import Move, move_secrets
+from storage.services.secret_moves import SecretMoveProgress, move_secrets
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
 
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         if maintenance.is_read_only():
             raise CommandError("Maintenance mode is read-only: no credential is moved")
 
-        def report(so_far: Move) -> None:
+        def report(so_far: SecretMoveProgress) -> None:
             if not options["json"] and so_far.moved and so_far.moved % 100 == 0:
                 self.stderr.write(f"{so_far.moved} moved")
 

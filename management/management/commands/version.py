@@ -7,7 +7,7 @@ import django
 from django.core.management.base import BaseCommand, CommandParser
 
 from icekeeper.kernel.json.strict import write_json
-from icekeeper.version import PEER_VERSION, VERSION, commit_sha
+from icekeeper.version import LAKEKEEPER_VERSION, VERSION, commit_sha
 
 
 class Command(BaseCommand):
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         versions = {
             "icekeeper": VERSION,
             "commit-sha": commit_sha(),
-            "lakekeeper": PEER_VERSION,
+            "lakekeeper": LAKEKEEPER_VERSION,
             "django": django.get_version(),
             "python": platform.python_version(),
         }
@@ -29,6 +29,6 @@ class Command(BaseCommand):
             self.stdout.write(write_json(versions).decode())
         else:
             self.stdout.write(
-                f"icekeeper {VERSION} (APIs of Lakekeeper {PEER_VERSION}; Django {versions['django']}, "
+                f"icekeeper {VERSION} (APIs of Lakekeeper {LAKEKEEPER_VERSION}; Django {versions['django']}, "
                 f"Python {versions['python']})"
             )

@@ -41,7 +41,7 @@ class Command(BaseCommand):
             try:
                 check_databases(needs_migrations=needs_migrations)
             except UnusableDatabase as error:
-                if not error.may_pass or not left:
+                if not error.is_temporary or not left:
                     self._print_json(options, str(error))
                     raise CommandError(str(error)) from None
                 self.stderr.write(f"{error}; {left} attempts left")

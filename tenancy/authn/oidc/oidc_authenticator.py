@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from icekeeper.kernel.http.network_addresses import UnusableAddress, parse_endpoint, require_harmless_ip, resolve
+from icekeeper.kernel.http.network_addresses import UnusableAddress, parse_endpoint, require_allowed_ip, resolve
 from tenancy.authn.oidc.claims import ClaimRules, identity_of
 from tenancy.authn.oidc.jwks_authenticator import JwksAuthenticator, Published
 from tenancy.authn.oidc.jwt import Expected
@@ -98,4 +98,4 @@ class OidcAuthenticator(JwksAuthenticator):
         if addresses is None:
             raise UnusableAddress("the name of its host cannot be resolved")
         for ip in addresses:
-            require_harmless_ip(ip, allow_private=settings.ICEKEEPER.storage.allow_private_endpoints)
+            require_allowed_ip(ip, allow_private=settings.ICEKEEPER.storage.allow_private_endpoints)

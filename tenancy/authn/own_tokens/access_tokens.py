@@ -21,11 +21,11 @@ from tenancy.authn.own_tokens.stored_tokens import (
     require_live,
     revocations,
 )
-from tenancy.authn.own_tokens.token_format import Kind, read_token, token_digest
+from tenancy.authn.own_tokens.token_format import TokenKind, read_token, token_digest
 from tenancy.authn.own_tokens.token_uses import token_uses
 from tenancy.identity import Identity
 
-PREFIXES: Final = (*(f"{kind}_" for kind in Kind), SESSION_PREFIX)
+PREFIXES: Final = (*(f"{kind}_" for kind in TokenKind), SESSION_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)

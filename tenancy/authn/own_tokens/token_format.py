@@ -24,7 +24,7 @@ _ID_LENGTH, _SECRET_LENGTH, _CHECKSUM_LENGTH = 22, 43, 6
 _SHAPE = re.compile(r"(ikp|iks)_([0-9A-Za-z]{22})_[0-9A-Za-z]{43}([0-9A-Za-z]{6})", re.ASCII)
 
 
-class Kind(StrEnum):
+class TokenKind(StrEnum):
     """Prefix of a token: a personal access token, or a secret of a service account."""
 
     PERSONAL = "ikp"
@@ -35,17 +35,17 @@ class Kind(StrEnum):
 class TokenText:
     """A well-formed token, which may not exist."""
 
-    kind: Kind
+    kind: TokenKind
     token_id: UUID
 
 
-def create_token_text(kind: Kind, token_id: UUID) -> str:
+def create_token_text(kind: TokenKind, token_id: UUID) -> str:
     """Return a new random token for the row `token_id`."""
     body = f"{token_prefix(kind, token_id)}_{_write(secrets.randbits(SECRET_BITS), _SECRET_LENGTH)}"
     return body + _checksum(body)
 
 
-def token_prefix(kind: Kind, token_id: UUID) -> str:
+def token_prefix(kind: TokenKind, token_id: UUID) -> str:
     """Return the beginning of a token, which identifies it and contains nothing secret."""
     return f"{kind}_{_write(token_id.int, _ID_LENGTH)}"
 
@@ -56,13 +56,13 @@ def read_token(text: str) -> TokenText | None:
     if shape is None or shape[3] != _checksum(text[:-_CHECKSUM_LENGTH]):
         return None
     number = _read(shape[2])
-    return TokenText(Kind(shape[1]), UUID(int=number)) if number < 2**128 else None
+    return TokenText(TokenKind(shape[1]), UUID(int=number)) if number < 2**128 else None
 
 
 def read_prefix(text: str) -> UUID | None:
     """Return the id of the token with this prefix; None for an invalid prefix."""
     kind, _, number = text.partition("_")
-    is_one = kind in set(Kind) and len(number) == _ID_LENGTH and set(number) <= set(ALPHABET)
+    is_one = kind in set(TokenKind) and len(number) == _ID_LENGTH and set(number) <= set(ALPHABET)
     return UUID(int=_read(number)) if is_one and _read(number) < 2**128 else None
 
 

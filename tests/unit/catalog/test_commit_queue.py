@@ -135,7 +135,7 @@ def test_a_waiter_gets_the_slot_in_bounded_time(
 def test_no_slot_at_one_table_reserves_none_at_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction that times out at its second table read nothing old of the first."""
     monkeypatch.setattr(queue, "MAX_WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(node_leases, "slot_of", ord)  # in the order of the leases
+    monkeypatch.setattr(node_leases, "lease_slot", ord)  # in the order of the leases
     with reserve_commit_slots(["b"]):
         with pytest.raises(CommitContended), reserve_commit_slots(["a", "b"]):
             raise AssertionError("b is taken")

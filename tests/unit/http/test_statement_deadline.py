@@ -9,7 +9,7 @@ import pytest
 from django.db import connection, transaction
 
 from icekeeper.kernel.db import statement_deadline
-from icekeeper.kernel.db.statement_deadline import before_statement, restore_statement_limits
+from icekeeper.kernel.db.statement_deadline import limit_statement, restore_statement_limits
 from icekeeper.kernel.errors.types import RequestTimeout
 from icekeeper.kernel.request.deadline import begin_write, deadline
 from tests.unit.step_fixtures import count_steps
@@ -62,7 +62,7 @@ def test_no_statement_is_sent_after_the_deadline() -> None:
     with deadline(time.monotonic() - 1), pytest.raises(RequestTimeout), connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     with deadline(time.monotonic() - 1), pytest.raises(RequestTimeout):
-        before_statement(connection)
+        limit_statement(connection)
 
 
 def test_a_started_write_has_the_usual_limit_again() -> None:
@@ -92,4 +92,4 @@ def test_a_rollback_does_not_leave_a_lowered_limit_behind() -> None:
 def test_a_fast_statement_pays_next_to_nothing() -> None:
     connection.ensure_connection()
     with deadline(time.monotonic() + 3600):
-        assert count_steps(lambda: before_statement(connection)) < 100
+        assert count_steps(lambda: limit_statement(connection)) < 100

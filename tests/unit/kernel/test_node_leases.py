@@ -143,9 +143,9 @@ def test_nobody_waits_longer_than_said(board: LeaseBoard, monkeypatch: pytest.Mo
 def test_without_a_board_every_lease_is_there() -> None:
     assert node_leases._board is None
     assert node_leases.take_lease(SLOT, seconds=0)
-    node_leases.give_lease_back(SLOT)
+    node_leases.release_lease(SLOT)
 
 
 def test_hostile_addresses_have_a_slot() -> None:
     for address in (("w", "\ud800", ""), ("w", "a" * 100_000, "$\x00"), ("w", "ns", "t")):
-        assert 0 <= node_leases.slot_of(address) < node_leases.SLOTS
+        assert 0 <= node_leases.lease_slot(address) < node_leases.SLOTS

@@ -123,7 +123,7 @@ def test_a_write_is_not_sent_again() -> None:
 def test_rows_are_not_held_between_statements() -> None:
     with _with_time(), transaction.atomic():
         fetch_one("default", "SELECT repeat('x', %s)", [1_000_000])
-        cursor = connection.connection.kept_cursor
+        cursor = connection.connection.reusable_cursor
         assert cursor.pgresult is None
         assert not cursor._results
         assert cursor._tx.pgresult is None
