@@ -20,8 +20,7 @@ from django.db.models.functions import Least
 from catalog.errors import no_such_tabular
 from catalog.iceberg.metrics_reports import FIGURES, MAX_FIGURE, ParsedReport, read_metrics_report
 from catalog.identifiers import Identifier
-from catalog.models import MetricsDay, Tabular
-from catalog.models import MetricsReport
+from catalog.models import MetricsDay, MetricsReport, Tabular
 from catalog.selectors.tables.load import require_tabular_exists
 from catalog.selectors.tables.metadata_cache import metadata_cache
 from icekeeper.kernel.clock import now

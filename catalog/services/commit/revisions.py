@@ -38,7 +38,7 @@ from catalog.services.locations.claims import (
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.errors.database import is_overload, is_outcome_unknown
+from icekeeper.kernel.errors.database import is_outcome_unknown, is_overload
 from icekeeper.kernel.errors.types import CatalogError, CommitContended, CommitStateUnknown
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.request import deadline, permission_recheck

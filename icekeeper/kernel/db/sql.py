@@ -22,7 +22,7 @@ from django.db.backends.utils import CursorWrapper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from icekeeper.kernel.db.postgres_session import ReusableCursor, Session
-from icekeeper.kernel.db.statement_deadline import limit_statement, has_default_limit
+from icekeeper.kernel.db.statement_deadline import has_default_limit, limit_statement
 from icekeeper.kernel.request import permission_recheck
 
 Row = tuple[Any, ...]
