@@ -64,7 +64,8 @@ def _check(connection: BaseDatabaseWrapper, *, needs_migrations: bool) -> None:
             version: int = connection.pg_version  # type: ignore[attr-defined]
             if version < MIN_POSTGRES_VERSION * 10_000:
                 raise UnusableDatabase(
-                    f"{_describe(connection)} is PostgreSQL {version // 10_000}: {MIN_POSTGRES_VERSION} or newer is needed"
+                    f"{_describe(connection)} is PostgreSQL {version // 10_000}: "
+                    f"{MIN_POSTGRES_VERSION} or newer is needed"
                 )
         executor = MigrationExecutor(connection)
     except NotSupportedError as error:  # Django's own lower bound

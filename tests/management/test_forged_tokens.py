@@ -21,7 +21,7 @@ from tenancy.authn.authenticator import VerifiedToken
 from tenancy.authn.own_tokens import session_tokens, stored_tokens
 from tenancy.authn.own_tokens.session_tokens import create_session_token
 from tenancy.authn.own_tokens.stored_tokens import find_live_token, revocations
-from tenancy.authn.own_tokens.token_format import Kind, create_token_text, read_token
+from tenancy.authn.own_tokens.token_format import TokenKind, create_token_text, read_token
 from tenancy.authn.providers import authenticators
 from tenancy.authn.token_verification import VerifiedTokens, identify
 from tenancy.identity import Identity
@@ -90,10 +90,10 @@ def test_a_token_that_is_too_long_is_not_read(access_tokens: None) -> None:
 
 def test_well_formed_tokens_of_nobody(alice: TokenClient) -> None:
     bob = id_of(new_token("local~bob"))
-    assert is_refused(create_token_text(Kind.PERSONAL, new_id()))
-    assert is_refused(create_token_text(Kind.PERSONAL, bob))  # the id of another's token with a secret of one's own
-    assert is_refused(create_token_text(Kind.SERVICE, bob))
-    assert is_refused(create_token_text(Kind.PERSONAL, UUID(int=0)))
+    assert is_refused(create_token_text(TokenKind.PERSONAL, new_id()))
+    assert is_refused(create_token_text(TokenKind.PERSONAL, bob))  # the id of another's token with a secret of one's own
+    assert is_refused(create_token_text(TokenKind.SERVICE, bob))
+    assert is_refused(create_token_text(TokenKind.PERSONAL, UUID(int=0)))
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic {}", "Token {}", "{}", "Bearer\x0b{}"])

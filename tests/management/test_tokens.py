@@ -18,7 +18,7 @@ from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authn.own_tokens.session_tokens import create_session_token
 from tenancy.authn.own_tokens.stored_tokens import find_live_token
-from tenancy.authn.own_tokens.token_format import Kind, read_token, token_digest, token_prefix
+from tenancy.authn.own_tokens.token_format import TokenKind, read_token, token_digest, token_prefix
 from tenancy.authn.token_verification import identify
 from tenancy.authz.actions import Can
 from tenancy.identity import Identity
@@ -578,4 +578,4 @@ def test_no_token_is_written_anywhere(alice: TokenClient, caplog: pytest.LogCapt
         assert text[:26] in written
         known = read_token(text)
         assert known is not None
-        assert text[:26] == token_prefix(Kind.PERSONAL, known.token_id)
+        assert text[:26] == token_prefix(TokenKind.PERSONAL, known.token_id)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from tenancy.authn.own_tokens.token_format import Kind, read_prefix, token_prefix
+from tenancy.authn.own_tokens.token_format import TokenKind, read_prefix, token_prefix
 
 FOLDER = "/var/lib/icekeeper/warehouses"
 STORY_BEGINS_MS = 1_768_469_400_000
@@ -70,7 +70,7 @@ class StandIns:
     def _prefix(self, prefix: str, place: str) -> str:
         token_id = read_prefix(prefix)
         assert token_id is not None
-        return token_prefix(Kind(prefix[:3]), UUID(self._id(str(token_id), place)))
+        return token_prefix(TokenKind(prefix[:3]), UUID(self._id(str(token_id), place)))
 
     def _id(self, text: str, place: str) -> str:
         return self._ids.setdefault(text, _made_up(UUID(text), place))

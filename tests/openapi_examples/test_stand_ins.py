@@ -11,7 +11,7 @@ from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.ids import new_id
 from management.openapi import documents as openapi
 from management.openapi.examples import FOLDER as EXAMPLES
-from tenancy.authn.own_tokens.token_format import Kind, create_token_text, read_prefix, read_token, token_prefix
+from tenancy.authn.own_tokens.token_format import TokenKind, create_token_text, read_prefix, read_token, token_prefix
 from tests.openapi_examples.stand_ins import FOLDER, StandIns
 
 
@@ -45,8 +45,8 @@ def test_everything_else_is_left_as_it_is(value: object) -> None:
     assert repr(StandIns(Path("/tmp/x")).instead_of({"a": value}, "")) == repr({"a": value})
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_a_secret_is_replaced_by_what_is_none(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", TokenKind)
+def test_a_secret_is_replaced_by_what_is_none(kind: TokenKind) -> None:
     token_id = new_id()
     token = create_token_text(kind, token_id)
     row = {"id": str(token_id), "prefix": token_prefix(kind, token_id), "token": token}

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import orjson
 
-from tenancy.authn.own_tokens.token_format import Kind, create_token_text
+from tenancy.authn.own_tokens.token_format import TokenKind, create_token_text
 from tests.server.bare_server_fixtures import BareServer
 from tests.server.raw_client_fixtures import RawClient
 
@@ -94,7 +94,7 @@ def test_compressed_bytes_are_counted_as_sent(server: BareServer, client: RawCli
 
 def test_a_token_in_an_address_is_not_written(server: BareServer, client: RawClient) -> None:
     """But for its beginning, which tells which token it is; so it is in the error's message, too."""
-    stored = create_token_text(Kind.SERVICE, uuid4())
+    stored = create_token_text(TokenKind.SERVICE, uuid4())
     short = "ika_eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
     for written, shown in (
         (stored, f"{stored[:26]}_***"),
