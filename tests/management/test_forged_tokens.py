@@ -91,7 +91,9 @@ def test_a_token_that_is_too_long_is_not_read(access_tokens: None) -> None:
 def test_well_formed_tokens_of_nobody(alice: TokenClient) -> None:
     bob = id_of(new_token("local~bob"))
     assert is_refused(create_token_text(TokenKind.PERSONAL, new_id()))
-    assert is_refused(create_token_text(TokenKind.PERSONAL, bob))  # the id of another's token with a secret of one's own
+    assert is_refused(
+        create_token_text(TokenKind.PERSONAL, bob)
+    )  # the id of another's token with a secret of one's own
     assert is_refused(create_token_text(TokenKind.SERVICE, bob))
     assert is_refused(create_token_text(TokenKind.PERSONAL, UUID(int=0)))
 

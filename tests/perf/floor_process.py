@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from icekeeper.conf.environment import read_settings
-from icekeeper.server.run import HttpServer
 from tests.perf import floors
 
 
