@@ -13,7 +13,7 @@ from icekeeper.conf.environment import read_settings
 from tests.perf import floors
 
 
-class Floors(Server):
+class Floors(HttpServer):
     def load(self) -> Callable[..., Any]:
         return floors.application
 

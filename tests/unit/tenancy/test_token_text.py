@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tenancy.authn.own_tokens.token_format import (
     ALPHABET,
-    Kind,
+    TokenKind,
     create_token_text,
     read_prefix,
     read_token,
@@ -20,8 +20,8 @@ from tenancy.authn.own_tokens.token_format import (
 IDS = st.uuids()
 
 
-@given(kind=st.sampled_from(Kind), token_id=IDS)
-def test_a_token_says_what_it_is_and_which(kind: Kind, token_id: UUID) -> None:
+@given(kind=st.sampled_from(TokenKind), token_id=IDS)
+def test_a_token_says_what_it_is_and_which(kind: TokenKind, token_id: UUID) -> None:
     token = create_token_text(kind, token_id)
     assert re.fullmatch(r"ik[ps]_[0-9A-Za-z]{22}_[0-9A-Za-z]{49}", token)
     text = read_token(token)
@@ -33,14 +33,14 @@ def test_a_token_says_what_it_is_and_which(kind: Kind, token_id: UUID) -> None:
 
 @pytest.mark.parametrize("token_id", [UUID(int=0), UUID(int=1), UUID(int=2**128 - 1)])
 def test_the_first_and_the_last_id(token_id: UUID) -> None:
-    text = read_token(create_token_text(Kind.SERVICE, token_id))
+    text = read_token(create_token_text(TokenKind.SERVICE, token_id))
     assert text is not None
     assert text.token_id == token_id
 
 
 @given(token_id=IDS, place=st.integers(4, 75), character=st.sampled_from(ALPHABET))
 def test_one_wrong_character_is_noticed(token_id: UUID, place: int, character: str) -> None:
-    token = create_token_text(Kind.PERSONAL, token_id)
+    token = create_token_text(TokenKind.PERSONAL, token_id)
     wrong = token[:place] + character + token[place + 1 :]
     assert (read_token(wrong) is None) is (wrong != token)
 
@@ -58,5 +58,5 @@ def test_ids_beyond_a_uuid_are_none() -> None:
 
 
 def test_tokens_differ_and_so_do_their_digests() -> None:
-    tokens = {create_token_text(Kind.PERSONAL, UUID(int=7)) for _ in range(100)}
+    tokens = {create_token_text(TokenKind.PERSONAL, UUID(int=7)) for _ in range(100)}
     assert len({token_digest(token) for token in tokens}) == len({token[27:70] for token in tokens}) == 100
