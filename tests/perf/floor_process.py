@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from icekeeper.conf.environment import read_settings
+from icekeeper.server.run import HttpServer
 from tests.perf import floors
 
 
