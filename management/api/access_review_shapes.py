@@ -9,8 +9,7 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
-from management.api.grant_shapes import resource_type
-from management.api.serializers import IdText
+from management.api.serializers import IdText, resource_type
 from tenancy.authz.access_review import Rights, Source, instance_admins, standing_actions
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable

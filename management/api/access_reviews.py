@@ -33,16 +33,21 @@ from management.api.access_review_shapes import (
 )
 from management.api.base import ManagementView, require_parameters
 from management.api.csv_answers import CSV, csv_answer, wants_csv
-from management.api.grant_queries import (
+from management.api.principals import required_grant_principal
+from management.api.rights_places import GrantedView, RightsView
+from management.api.schema import (
+    BAD_PAGE,
     BAD_PRINCIPAL,
+    NO_WAREHOUSE,
+    OBJECT_TYPES,
+    PAGE,
     PAGE_NAMES,
+    PRINCIPAL,
     PRINCIPAL_NAMES,
-    required_principal,
+    PROJECT_ERRORS,
+    PROJECT_HEADER,
+    WAREHOUSE_ID,
 )
-from management.api.grants import GrantedView
-from management.api.principals import PRINCIPAL
-from management.api.rights_places import DESCRIBED, RightsView
-from management.api.schema import BAD_PAGE, NO_WAREHOUSE, PAGE, PROJECT_ERRORS, PROJECT_HEADER, WAREHOUSE_ID
 from tenancy.grantee import Grantee
 from tenancy.models import Project, Securable
 from tenancy.refs import securable_id
@@ -93,7 +98,7 @@ class ObjectReviewView(GrantedView):
     def reviewed(self, project: Project | None) -> RightsTarget:
         if self.kind is not T.ROLE or project is None:
             return self.target()
-        role_id = self.id_in_path("role_id", lambda text: role_not_found(text, project))
+        role_id = self.path_id("role_id", lambda text: role_not_found(text, project))
         return find_role_target(actor=self.actor, project=project, role_id=role_id)
 
     def get(self, request: Request, **names: str) -> HttpResponseBase:
@@ -132,7 +137,7 @@ class PrincipalReviewView(ManagementView):
     )
     def get(self, request: Request) -> HttpResponseBase:
         is_csv = _asks_for_csv(request, PRINCIPAL_NAMES)
-        grantee, project = required_principal(request, "Access of which principal?"), self.project()
+        grantee, project = required_grant_principal(request.GET), self.project()
         page = self.page(listing_key("access-review-of", project.pk, grantee))
         chunk = review_sources_for(
             actor=self.actor, project=project, grantee=grantee, is_export=is_csv, name_objects=name_objects
@@ -166,7 +171,7 @@ class ReachedObjectsView(RightsView):
     )
     def get(self, request: Request, **names: Any) -> HttpResponseBase:
         is_csv = _asks_for_csv(request, PRINCIPAL_NAMES)
-        grantee, project = required_principal(request, "Access of which principal?"), self.project()
+        grantee, project = required_grant_principal(request.GET), self.project()
         target = find_target(actor=self.actor, key=self.object_key(), project=project)
         page = self.page(listing_key("reached-objects", securable_id(*target.ref), grantee))
         chunk = review_objects_for(
@@ -188,7 +193,7 @@ def _is_admin(grantee: Grantee) -> bool:
 
 
 def _object_view(kind: Securable.Type) -> type[ObjectReviewView]:
-    told = DESCRIBED[kind]
+    told = OBJECT_TYPES[kind]
     in_project = kind is not T.SERVER
     gone = [each for each in (told.missing, PROJECT_ERRORS[404] if in_project else None) if each]
     bad = [BAD_PAGE, *([PROJECT_ERRORS[400]] if in_project else [])]

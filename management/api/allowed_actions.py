@@ -14,9 +14,9 @@ from catalog.objects.object_keys import find_target
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import KebabSerializer, operation_responses
 from management.api.action_checks import TAGS
-from management.api.principals import PRINCIPAL, asked_principal
-from management.api.rights_places import DESCRIBED, RightsView
-from management.api.schema import BAD_USER_ID, PROJECT_ERRORS, PROJECT_HEADER
+from management.api.principals import principal_of_query
+from management.api.rights_places import RightsView
+from management.api.schema import BAD_USER_ID, OBJECT_TYPES, PRINCIPAL, PROJECT_ERRORS, PROJECT_HEADER
 from tenancy.authz.actions import Can
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable
@@ -37,7 +37,7 @@ class AllowedActionsView(RightsView):
         return find_target(actor=self.actor, key=self.object_key(), project=None)
 
     def get(self, request: Request, **names: str) -> Response:
-        grantee = asked_principal(request.GET)
+        grantee = principal_of_query(request.GET)
         target = self.target()
         allowed = list_allowed_actions_for(
             actor=self.actor,
@@ -57,7 +57,7 @@ V = TypeVar("V", bound=AllowedActionsView)
 
 
 def _shape(kind: Securable.Type) -> type[KebabSerializer]:
-    name = DESCRIBED[kind].shape
+    name = OBJECT_TYPES[kind].shape
     words = serializers.ChoiceField([action.value for action in ACTIONS_ON[kind]])
     action = type(f"{name}ActionResponse", (KebabSerializer,), {"action": words})
     return type(f"{name}ActionsResponse", (KebabSerializer,), {"allowed_actions": action(many=True)})
@@ -65,7 +65,7 @@ def _shape(kind: Securable.Type) -> type[KebabSerializer]:
 
 def _described(kind: Securable.Type) -> Callable[[type[V]], type[V]]:
     """What the OpenAPI document says of the route for objects of a type, which is `kind` of the view from now on."""
-    told = DESCRIBED[kind]
+    told = OBJECT_TYPES[kind]
     bad = ["`InvalidGetAccessQuery`", BAD_USER_ID, *([PROJECT_ERRORS[400]] if kind in _IN_PROJECTS else [])]
     gone = [*([told.missing] if told.missing else []), "`UserNotFound`, `RoleIdNotFound`"]
     operation = extend_schema(
@@ -126,7 +126,7 @@ class GenericTableActionsView(AllowedActionsView):
 class RoleActionsView(AllowedActionsView):
     def target(self) -> RightsTarget:
         project = self.project()
-        role_id = self.id_in_path("role_id", lambda text: role_not_found(text, project))
+        role_id = self.path_id("role_id", lambda text: role_not_found(text, project))
         return find_role_target(actor=self.actor, project=project, role_id=role_id)
 
 
@@ -135,7 +135,7 @@ class TagActionsView(AllowedActionsView):
     """Of whatever project: clients send none here."""
 
     def target(self) -> RightsTarget:
-        definition_id = self.id_in_path("tag_definition_id", lambda text: tag_id_not_found(text, None))
+        definition_id = self.path_id("tag_definition_id", lambda text: tag_id_not_found(text, None))
         return find_tag_target(actor=self.actor, project=None, definition_id=definition_id)
 
 
@@ -144,6 +144,6 @@ class UserActionsView(AllowedActionsView):
     """Users are no objects that something is granted on: what the server lets one do with them counts."""
 
     def get(self, request: Request, **names: Any) -> Response:
-        grantee = asked_principal(request.GET)
+        grantee = principal_of_query(request.GET)
         user_id = require_user_id(decode_segment(self.kwargs["user_id"]))
         return _answer(list_user_actions_for(actor=self.actor, grantee=grantee, user_id=user_id))

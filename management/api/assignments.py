@@ -15,8 +15,7 @@ from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_respo
 from management.api.base import paged
 from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
 from management.api.principals import read_grantee, seen_json
-from management.api.rights_places import Described
-from management.api.schema import BAD_PAGE, BAD_USER_ID, EXTENSIONS_HEADER, PAGE, PROJECT_ERRORS
+from management.api.schema import BAD_PAGE, BAD_USER_ID, EXTENSIONS_HEADER, PAGE, PROJECT_ERRORS, ObjectType
 from management.api.serializers import IdText
 from management.api.users.serializers import SEEN
 from tenancy.authz.privileges import privileges_on
@@ -126,7 +125,7 @@ def _spec(entry: dict[str, Any], where: str) -> GrantSpec:
 
 
 def _assignments_view(
-    kind: Securable.Type, told: Described, *, suffix: str = "", deprecated: bool = False
+    kind: Securable.Type, told: ObjectType, *, suffix: str = "", deprecated: bool = False
 ) -> type[AssignmentsView]:
     """Return the view of a type of object with its OpenAPI descriptions."""
     change, answer = _SHAPES[kind]
@@ -149,7 +148,7 @@ def _assignments_view(
             parameters=[*told.parameters, relations, *PAGE, EXTENSIONS_HEADER],
             responses=operation_responses(
                 {200: answer},
-                told.refusals(*(each for each in (bad_place, BAD_PAGE) if each)),
+                told.errors(*(each for each in (bad_place, BAD_PAGE) if each)),
             ),
         ),
         post=extend_schema(
@@ -164,7 +163,7 @@ def _assignments_view(
             responses=operation_responses(
                 empty_response("Updated"),
                 {
-                    **told.refusals(*bad, missing="`TupleNotFoundError`: a privilege to revoke is not granted"),
+                    **told.errors(*bad, missing="`TupleNotFoundError`: a privilege to revoke is not granted"),
                     403: "`GrantActionForbidden`",
                     409: "; ".join(each for each in (_CONFLICTS, of_roles[1]) if each),
                 },

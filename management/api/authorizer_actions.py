@@ -12,9 +12,8 @@ from rest_framework.response import Response
 
 from icekeeper.kernel.http.serializers import KebabSerializer, operation_responses
 from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
-from management.api.principals import PRINCIPAL, asked_principal
-from management.api.rights_places import Described
-from management.api.schema import BAD_USER_ID, PROJECT_ERRORS
+from management.api.principals import principal_of_query
+from management.api.schema import BAD_USER_ID, PRINCIPAL, PROJECT_ERRORS, ObjectType
 from tenancy.authz.actions import Can
 from tenancy.authz.vocabulary import ABOUT_GRANTS, OLD_WORDS
 from tenancy.models import Securable
@@ -28,7 +27,7 @@ class AllowedActionsView(PermissionView):
     words: ClassVar[Mapping[str, Can]]
 
     def get(self, request: Request, **names: str) -> Response:
-        grantee = asked_principal(request.GET)
+        grantee = principal_of_query(request.GET)
         target, words = self.target(), self.words
         allowed = list_allowed_actions_for(
             actor=self.actor, grantee=grantee, ref=target.ref, actions=list(words.values()), missing=target.missing
@@ -45,7 +44,7 @@ _ACCESS: Final = {kind: _shape(kind, OLD_WORDS, "AccessResponse") for kind in OL
 _ABOUT_GRANTS: Final = {kind: _shape(kind, ABOUT_GRANTS, "AuthorizerActionsResponse") for kind in ABOUT_GRANTS}
 
 
-def _access_view(kind: Securable.Type, told: Described, *, suffix: str = "") -> type[AllowedActionsView]:
+def _access_view(kind: Securable.Type, told: ObjectType, *, suffix: str = "") -> type[AllowedActionsView]:
     view: type[AllowedActionsView] = type(
         f"{told.shape}AccessView", (AllowedActionsView,), {"kind": kind, "words": OLD_WORDS[kind]}
     )
@@ -74,11 +73,11 @@ def _authorizer_actions_view(kind: Securable.Type) -> type[AllowedActionsView]:
 
 
 def _described(
-    view: type[AllowedActionsView], told: Described, answer: type[KebabSerializer], **operation: Any
+    view: type[AllowedActionsView], told: ObjectType, answer: type[KebabSerializer], **operation: Any
 ) -> type[AllowedActionsView]:
     """Describe both operations; `operation` has what differs."""
     bad = [PROJECT_ERRORS[400]] if view.kind is T.PROJECT else []
-    refusals = told.refusals(*bad, "`InvalidGetAccessQuery`", BAD_USER_ID, missing="`UserNotFound`, `RoleIdNotFound`")
+    refusals = told.errors(*bad, "`InvalidGetAccessQuery`", BAD_USER_ID, missing="`UserNotFound`, `RoleIdNotFound`")
     described = extend_schema(
         tags=TAGS,
         description="Other principals than the caller need the permission to read the grants on the object. Roles "

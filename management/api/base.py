@@ -52,7 +52,7 @@ class ManagementView(APIView):
                 exc = another
         return super().handle_exception(exc)
 
-    def body(self, shape: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+    def body(self, shape: Callable[..., serializers.Serializer[Any]]) -> dict[str, Any]:
         """The checked members of the request's body; those that the shape does not know are left out."""
         given = shape(data=self.request.data)
         given.is_valid(raise_exception=True)

@@ -7,8 +7,9 @@ from typing import Any
 from rest_framework import serializers
 
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
-from management.api.grant_shapes import GrantPrincipal, resource_type
 from management.api.permission_questions import PermissionQuestion, operation_shape
+from management.api.principals import GrantPrincipal
+from management.api.serializers import resource_type
 from tenancy.authz.builtin.role_paths import Entry
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.permissions import Standing

@@ -11,8 +11,8 @@ from rest_framework import serializers
 from catalog.objects.grants import GrantedObject
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
-from management.api.principals import read_grantee, seen_json
-from management.api.serializers import IdText
+from management.api.principals import GrantPrincipal, read_grantee, seen_json
+from management.api.serializers import StrictSerializer, resource_type
 from management.api.users.serializers import SEEN
 from tenancy.authz.privileges import Privilege, is_privilege
 from tenancy.models import Securable
@@ -28,13 +28,6 @@ GRANTED_ON: Final = (
 
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
-TAG_DEFINITION: Final = "tag-definition"
-
-
-def resource_type(securable_type: Securable.Type) -> str:
-    return TAG_DEFINITION if securable_type is T.TAG else securable_type.value
-
-
 RESOURCE_TYPES: Final = [resource_type(each) for each in GRANTED_ON]
 
 
@@ -49,23 +42,6 @@ class EndField(serializers.DateTimeField):
         if not isinstance(value, str) or not _MOMENT.fullmatch(value):
             self.fail("invalid", format="2027-01-31T18:00:00Z")
         return super().to_internal_value(value)
-
-
-class StrictSerializer(KebabSerializer):
-    # Refuses members that it does not know: a misspelled `deletes` must not look done.
-
-    def to_internal_value(self, data: Any) -> Any:
-        unknown = sorted(data.keys() - self.fields.keys()) if isinstance(data, dict) else []
-        if unknown:
-            raise serializers.ValidationError({unknown[0][:100]: ["There is no such member"]})
-        return super().to_internal_value(data)
-
-
-class GrantPrincipal(StrictSerializer):
-    """Exactly one of the two."""
-
-    user = Text(required=False, help_text="`<provider>~<subject>`")
-    role = IdText(required=False, help_text="Its id: the role with all its members")
 
 
 class RevokeEntry(StrictSerializer):

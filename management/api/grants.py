@@ -9,17 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.objects.grants import GrantedObject, list_grants_of_for
-from catalog.objects.object_keys import find_target
 from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.serializers import empty_response, operation_responses
 from management.api.base import ManagementView, paged, require_parameters
-from management.api.grant_queries import (
-    BAD_PRINCIPAL,
-    PAGE_NAMES,
-    PRINCIPAL_NAMES,
-    given_principal,
-    required_principal,
-)
 from management.api.grant_shapes import (
     GRANTED_ON,
     ApplyGrantsRequest,
@@ -30,15 +22,26 @@ from management.api.grant_shapes import (
     privilege_json,
     read_difference,
     require_few,
-    resource_type,
 )
-from management.api.principals import PRINCIPAL
-from management.api.rights_places import DESCRIBED, RightsView
-from management.api.schema import BAD_PAGE, BAD_USER_ID, EXTENSIONS_HEADER, PAGE, PROJECT_ERRORS, PROJECT_HEADER
+from management.api.principals import grant_principal, required_grant_principal
+from management.api.rights_places import GrantedView
+from management.api.schema import (
+    BAD_PAGE,
+    BAD_PRINCIPAL,
+    BAD_USER_ID,
+    EXTENSIONS_HEADER,
+    OBJECT_TYPES,
+    PAGE,
+    PAGE_NAMES,
+    PRINCIPAL,
+    PRINCIPAL_NAMES,
+    PROJECT_ERRORS,
+    PROJECT_HEADER,
+)
+from management.api.serializers import resource_type
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import Securable
-from tenancy.selectors.rights_targets import RightsTarget, find_tag_target, target_project, the_server
-from tenancy.selectors.tag_definitions import tag_id_not_found
+from tenancy.selectors.rights_targets import RightsTarget
 from tenancy.selectors.visible_grants import list_grantable_for, list_grants_on_for
 from tenancy.services.grants import apply_grants
 
@@ -51,35 +54,21 @@ _BAD_CHANGE: Final = (
 )
 
 
-class GrantedView(RightsView):
-    """Routes below the path of an object that privileges can be granted on. It is in the request's project."""
-
-    def target(self) -> RightsTarget:
-        if self.kind is T.SERVER:
-            return the_server()
-        project = self.project()
-        if self.kind is T.PROJECT:
-            return target_project(project)
-        if self.kind is T.TAG:
-            definition_id = self.id_in_path("tag_definition_id", lambda text: tag_id_not_found(text, project))
-            return find_tag_target(actor=self.actor, project=project, definition_id=definition_id)
-        return find_target(actor=self.actor, key=self.object_key(), project=project)
-
-    def grant_place(self, target: RightsTarget) -> GrantedObject:
-        if self.kind in {T.SERVER, T.PROJECT, T.TAG}:
-            return GrantedObject(self.kind, str(target.ref.id))
-        key = self.object_key()
-        return GrantedObject(self.kind, str(key.object_id), str(key.warehouse_id))
+def _granted_object(view: GrantedView, target: RightsTarget) -> GrantedObject:
+    if view.kind in {T.SERVER, T.PROJECT, T.TAG}:
+        return GrantedObject(view.kind, str(target.ref.id))
+    key = view.object_key()
+    return GrantedObject(view.kind, str(key.object_id), str(key.warehouse_id))
 
 
 class ResourceGrantsView(GrantedView):
     def get(self, request: Request, **names: str) -> Response:
         require_parameters(request, (*PRINCIPAL_NAMES, *PAGE_NAMES))
         wants_extensions = self.wants_extensions()
-        grantee, target = given_principal(request), self.target()
+        grantee, target = grant_principal(request.GET), self.target()
         page = self.page(listing_key("grants", self.kind.value, str(target.ref.id), grantee))
         found, token = list_grants_on_for(actor=self.actor, target=target, grantee=grantee, page=page)
-        place = self.grant_place(target)
+        place = _granted_object(self, target)
         grants = grants_json([(each, place) for each in found], wants_extensions=wants_extensions)
         return Response(paged("grants", grants, token))
 
@@ -95,7 +84,7 @@ class ResourceGrantsView(GrantedView):
 class ResourceGrantablePrivilegesView(GrantedView):
     def get(self, request: Request, **names: str) -> Response:
         require_parameters(request, PRINCIPAL_NAMES)
-        grantee, target = given_principal(request), self.target()
+        grantee, target = grant_principal(request.GET), self.target()
         found = list_grantable_for(actor=self.actor, target=target, grantee=grantee)
         return Response(
             {"privileges": [{"privilege": privilege_json(each), "allowed": allowed} for each, allowed in found]}
@@ -123,7 +112,7 @@ class GrantsView(ManagementView):
     def get(self, request: Request) -> Response:
         require_parameters(request, (*PRINCIPAL_NAMES, *PAGE_NAMES))
         wants_extensions = self.wants_extensions()
-        grantee = required_principal(request, "Grants of which principal?")
+        grantee = required_grant_principal(request.GET)
         project = self.project()
         page = self.page(listing_key("grants-of", project.pk, grantee))
         found, token = list_grants_of_for(actor=self.actor, project=project, grantee=grantee, page=page)
@@ -144,7 +133,7 @@ class GrantablePrivilegesView(ManagementView):
 
 
 def _grants_view(kind: Securable.Type) -> type[ResourceGrantsView]:
-    told, place = DESCRIBED[kind], _described_place(kind)
+    told, place = OBJECT_TYPES[kind], _described_place(kind)
     bad, gone = place["refusals"][400], place["refusals"].get(404)
     missing = {} if gone is None else {404: gone}
     described = extend_schema_view(
@@ -185,7 +174,7 @@ def _grants_view(kind: Securable.Type) -> type[ResourceGrantsView]:
 
 
 def _grantable_view(kind: Securable.Type) -> type[ResourceGrantablePrivilegesView]:
-    told, place = DESCRIBED[kind], _described_place(kind)
+    told, place = OBJECT_TYPES[kind], _described_place(kind)
     gone = ", ".join(each for each in (place["refusals"].get(404), "`UserNotFound`, `RoleIdNotFound`") if each)
     described = extend_schema_view(
         get=extend_schema(
@@ -210,7 +199,7 @@ def _grantable_view(kind: Securable.Type) -> type[ResourceGrantablePrivilegesVie
 
 def _described_place(kind: Securable.Type) -> dict[str, Any]:
     """The parameters that say which object is meant, and what can be wrong with them."""
-    told = DESCRIBED[kind]
+    told = OBJECT_TYPES[kind]
     if kind is T.SERVER:
         return {"parameters": [], "refusals": {400: ""}}
     missing = dict.fromkeys([*([told.missing] if told.missing else []), PROJECT_ERRORS[404]])

@@ -64,7 +64,7 @@ def _described(kind: Securable.Type) -> Callable[[type[V]], type[V]]:
             tags=TAGS,
             summary=f"Get managed access of {told.noun}",
             parameters=told.parameters,
-            responses=operation_responses({200: shape}, told.refusals()),
+            responses=operation_responses({200: shape}, told.errors()),
         )
     }
     changing = {
@@ -77,7 +77,7 @@ def _described(kind: Securable.Type) -> Callable[[type[V]], type[V]]:
             parameters=told.parameters,
             request=SetManagedAccessRequest,
             responses=operation_responses(
-                empty_response("Updated", status=200), {**told.refusals(), 409: "`GrantLockTimeout`"}
+                empty_response("Updated", status=200), {**told.errors(), 409: "`GrantLockTimeout`"}
             ),
         )
     }

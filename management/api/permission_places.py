@@ -12,9 +12,8 @@ from drf_spectacular.utils import OpenApiParameter
 from catalog.errors import no_such_object
 from catalog.objects.object_keys import find_namespace_target, find_target
 from icekeeper.kernel.http.raw_path import decode_segment
-from management.api import rights_places
-from management.api.rights_places import Described, RightsView
-from management.api.schema import MISSING_OBJECTS, PROJECT_HEADER, PROJECT_ID
+from management.api.rights_places import RightsView
+from management.api.schema import MISSING_OBJECTS, OBJECT_TYPES, PROJECT_HEADER, PROJECT_ID, ObjectType
 from tenancy.models import Project, Securable
 from tenancy.selectors.projects import require_project_id
 from tenancy.selectors.rights_targets import RightsTarget, find_role_target, find_tag_target, target_project, the_server
@@ -29,9 +28,9 @@ def _id(name: str, noun: str) -> OpenApiParameter:
     return OpenApiParameter(name, OpenApiTypes.UUID, OpenApiParameter.PATH, description=f"The {noun}'s id")
 
 
-_told: Final = rights_places.DESCRIBED
+_told: Final = OBJECT_TYPES
 PROJECT_BY_ID: Final = replace(_told[T.PROJECT], parameters=[PROJECT_ID])
-DESCRIBED: Final[Mapping[Securable.Type, Described]] = {
+DESCRIBED: Final[Mapping[Securable.Type, ObjectType]] = {
     T.SERVER: _told[T.SERVER],
     T.PROJECT: replace(_told[T.PROJECT], parameters=[PROJECT_HEADER]),
     T.WAREHOUSE: _told[T.WAREHOUSE],
@@ -59,13 +58,13 @@ class PermissionView(RightsView):
             case T.PROJECT:
                 return target_project(self._project())
             case T.NAMESPACE:
-                namespace_id = self.id_in_path("namespace_id", lambda text: no_such_object("namespace", text))
+                namespace_id = self.path_id("namespace_id", lambda text: no_such_object("namespace", text))
                 return find_namespace_target(actor=self.actor, namespace_id=namespace_id)
             case T.ROLE:
-                role_id = self.id_in_path("role_id", role_id_not_found)
+                role_id = self.path_id("role_id", role_id_not_found)
                 return find_role_target(actor=self.actor, project=None, role_id=role_id)
             case T.TAG:
-                definition_id = self.id_in_path("tag_definition_id", lambda text: tag_id_not_found(text, None))
+                definition_id = self.path_id("tag_definition_id", lambda text: tag_id_not_found(text, None))
                 return find_tag_target(actor=self.actor, project=None, definition_id=definition_id)
             case _:
                 return find_target(actor=self.actor, key=self.object_key(), project=None)

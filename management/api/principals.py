@@ -1,67 +1,102 @@
-"""Users and roles as the APIs of rights name them."""
+"""Users and roles in requests about grants and permissions."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from django.http import QueryDict
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import Text
 from icekeeper.kernel.ids import parse_id
-from management.api.serializers import IdText
+from management.api.serializers import IdText, StrictSerializer
 from tenancy.grantee import Grantee
 from tenancy.selectors.users import unseen_among
 from tenancy.user_ids import require_user_id
-
-PRINCIPAL = [
-    OpenApiParameter("principalUser", OpenApiTypes.STR, description="The user that is meant; default: who asks"),
-    OpenApiParameter("principalRole", OpenApiTypes.UUID, description="The role that is meant; not with a user"),
-]
 
 
 class InvalidGetAccessQuery(BadRequest):
     wire_type = "InvalidGetAccessQuery"
 
 
+class MissingGrantPrincipal(BadRequest):
+    wire_type = "MissingGrantPrincipal"
+
+
+class AmbiguousGrantPrincipal(BadRequest):
+    wire_type = "AmbiguousGrantPrincipal"
+
+
 class UserOrRole(serializers.Serializer[Any]):
     """Exactly one of the two."""
 
     user = Text(required=False, help_text="`<provider>~<subject>`")
-    role = IdText(required=False, help_text="Its id: the role with all its members")
+    role = IdText(required=False, help_text="The role's id: the role with all its members")
+
+
+class GrantPrincipal(UserOrRole, StrictSerializer):
+    """Exactly one of the two."""
+
+
+def render_grantee(grantee: Grantee) -> dict[str, str]:
+    return {"user": grantee.user_id} if grantee.user_id is not None else {"role": str(grantee.role_id)}
+
+
+def unseen_users(grantees: Iterable[Grantee], *, with_extensions: bool) -> dict[str, Any]:
+    """Return the context of responses with the member `seen`: the users who have never called, None to omit it."""
+    users = {each.user_id for each in grantees if each.user_id is not None}
+    return {"unseen": unseen_among(users) if with_extensions else None}
+
+
+def is_seen(grantee: Grantee, context: dict[str, Any]) -> bool | None:
+    """Return the member `seen`: whether a user has ever called, None to omit it."""
+    unseen = context["unseen"]
+    return None if unseen is None or grantee.user_id is None else grantee.user_id not in unseen
 
 
 def seen_json(grantees: Collection[Grantee], *, wants_extensions: bool) -> list[dict[str, bool]]:
-    """For each of those whom something is granted to, in their order, whether they have called; nothing for roles."""
-    if not wants_extensions:
-        return [{}] * len(grantees)
-    unseen = unseen_among({each.user_id for each in grantees if each.user_id is not None})
-    return [{} if each.user_id is None else {"seen": each.user_id not in unseen} for each in grantees]
+    context = unseen_users(grantees, with_extensions=wants_extensions)
+    found = [is_seen(each, context) for each in grantees]
+    return [{} if each is None else {"seen": each} for each in found]
 
 
 def read_grantee(given: dict[str, Any], where: str) -> Grantee:
-    """Whom the checked members `user` and `role` mean. Raises `BadRequest` or what `require_user_id` raises."""
+    """Read the checked members `user` and `role`. Raises `BadRequest`, or what `require_user_id` raises."""
     user, role = given.get("user"), given.get("role")
     if (user is None) == (role is None):
-        raise BadRequest(f"{where}: there must be either user or role")
+        raise BadRequest(f"{where}: exactly one of user and role is required")
     return Grantee(user_id=require_user_id(user)) if user is not None else _role(str(role), f"{where}.role")
 
 
-def asked_principal(query: QueryDict) -> Grantee | None:
-    """Whom `principalUser` or `principalRole` means; None: nobody but who asks.
+def principal_of_query(query: QueryDict) -> Grantee | None:
+    """Read `principalUser` or `principalRole`, None without either.
 
-    Raises `InvalidGetAccessQuery` (400) for both, else as `read_grantee`.
+    Raises `InvalidGetAccessQuery` (400) for more than one, else as `read_grantee`.
     """
     users, roles = query.getlist("principalUser"), query.getlist("principalRole")
     if len(users) + len(roles) > 1:
-        raise InvalidGetAccessQuery("There may be one of principalUser and principalRole, once")
+        raise InvalidGetAccessQuery("Only one of principalUser and principalRole is allowed, once")
     if users:
         return Grantee(user_id=require_user_id(users[0]))
     return _role(roles[0], "principalRole") if roles else None
+
+
+def grant_principal(query: QueryDict) -> Grantee | None:
+    """Like `principal_of_query`, but raises `AmbiguousGrantPrincipal` (400) for more than one."""
+    try:
+        return principal_of_query(query)
+    except InvalidGetAccessQuery as error:
+        raise AmbiguousGrantPrincipal(error.message) from error
+
+
+def required_grant_principal(query: QueryDict) -> Grantee:
+    """Like `grant_principal`, but raises `MissingGrantPrincipal` (400) without one."""
+    grantee = grant_principal(query)
+    if grantee is None:
+        raise MissingGrantPrincipal("One of principalUser and principalRole is required")
+    return grantee
 
 
 def _role(text: str, where: str) -> Grantee:

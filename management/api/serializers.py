@@ -12,6 +12,7 @@ from rest_framework import serializers
 
 from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
+from tenancy.models import Securable
 from tenancy.selectors.similarity import DEFAULT_HITS, MAX_SEARCH_LENGTH
 
 ONLY_WITH_PAGES = "Only with `page-size` or `page-token`; absent on the last page"
@@ -97,6 +98,11 @@ class StrictSerializer(KebabSerializer):
 @extend_schema_field(OpenApiTypes.UUID)
 class IdText(Text):
     """A UUID in its canonical form."""
+
+
+def resource_type(securable_type: Securable.Type) -> str:
+    """Return the name of a type of objects in requests and responses."""
+    return "tag-definition" if securable_type is Securable.Type.TAG else securable_type.value
 
 
 class SearchRequest(KebabSerializer):

@@ -1,0 +1,59 @@
+"""Resolution of the object that a path names."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from catalog.errors import no_such_object
+from catalog.objects.object_keys import ObjectKey, find_namespace_target, find_target
+from management.api.base import ManagementViewSet
+from tenancy.models import Project, Securable
+from tenancy.selectors.projects import require_project_id
+from tenancy.selectors.rights_targets import RightsTarget, find_role_target, find_tag_target, target_project, the_server
+from tenancy.selectors.roles import role_id_not_found, role_not_found
+from tenancy.selectors.tag_definitions import tag_id_not_found
+
+T = Securable.Type
+
+
+class ObjectViewSet(ManagementViewSet):
+    """Routes below the path of an object of the type `securable_type`."""
+
+    @property
+    def object_key(self) -> ObjectKey:
+        """The warehouse in the path, or the object in it."""
+        if self.securable_type is T.WAREHOUSE:
+            return ObjectKey(T.WAREHOUSE, self.warehouse_id)
+        return ObjectKey(self.securable_type, self.warehouse_id, self._object_id())
+
+    def target(self, project: Project | None = None) -> RightsTarget:
+        """Return the object in the path, with `project` only if it is in that project. Raises the 404 of its type.
+
+        Permissions are not checked: the target has the error for callers from whom it is hidden.
+        """
+        match self.securable_type:
+            case T.SERVER:
+                return the_server()
+            case T.PROJECT:
+                return target_project(project or self._project())
+            case T.ROLE:
+                role_id = self.path_id(
+                    "role_id", lambda text: role_not_found(text, project) if project else role_id_not_found(text)
+                )
+                return find_role_target(actor=self.actor, project=project, role_id=role_id)
+            case T.TAG:
+                definition_id = self.path_id("tag_definition_id", lambda text: tag_id_not_found(text, project))
+                return find_tag_target(actor=self.actor, project=project, definition_id=definition_id)
+            case T.NAMESPACE if "warehouse_id" not in self.kwargs:
+                return find_namespace_target(actor=self.actor, namespace_id=self._object_id())
+            case _:
+                return find_target(actor=self.actor, key=self.object_key, project=project)
+
+    def _object_id(self) -> UUID:
+        kind = self.securable_type.value
+        return self.path_id(f"{kind.replace('-', '_')}_id", lambda text: no_such_object(kind, text))
+
+    def _project(self) -> Project:
+        """Return the project in the path, else that of the request."""
+        is_named = "project_id" in self.kwargs
+        return self.project(require_project_id(self.path_text("project_id")) if is_named else None)
