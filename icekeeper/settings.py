@@ -115,7 +115,7 @@ APPEND_SLASH = False
 API_PREFIXES = ("/catalog/", "/lakekeeper/", "/management/")
 # Outermost first. Request id, body limit, deadline and log line are no middleware: icekeeper.http.application has them.
 _CORS = ["corsheaders.middleware.CorsMiddleware"] if ICEKEEPER.allow_origin else []
-API_MIDDLEWARE = [*_CORS, "icekeeper.http.compression.compress_responses", "icekeeper.http.caching.mark_private"]
+API_MIDDLEWARE = [*_CORS, "icekeeper.http.middleware.compress_responses", "icekeeper.http.middleware.mark_private"]
 # Called with request and answer of each API call when the answer has been sent; they must be quick and wait for nobody.
 REQUEST_OBSERVERS = ["management.call_counter.count_request"]
 # Called with request and answer before the answer is sent; what they raise is an error of the server.
@@ -160,7 +160,7 @@ METRIC_SOURCES = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "icekeeper.http.compression.compress_responses",
+    "icekeeper.http.middleware.compress_responses",
     "whitenoise.middleware.WhiteNoiseMiddleware",
 ]
 

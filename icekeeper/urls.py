@@ -30,7 +30,7 @@ if settings.ICEKEEPER.serve_swagger_ui:
         path("api-docs/<str:name>/v1/openapi.json", serve_openapi, name="openapi"),
     ]
 
-handler400 = "icekeeper.http.error_views.bad_request"
-handler403 = "icekeeper.http.error_views.forbidden"
-handler404 = "icekeeper.http.error_views.not_found"
-handler500 = "icekeeper.http.error_views.server_error"
+handler400 = "icekeeper.http.handlers.bad_request"
+handler403 = "icekeeper.http.handlers.forbidden"
+handler404 = "icekeeper.http.handlers.not_found"
+handler500 = "icekeeper.http.handlers.server_error"

@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from icekeeper.kernel.errors.types import InvalidPageToken
-from icekeeper.kernel.http.page_tokens import decode_token, encode_token
+from icekeeper.kernel.http.paging import decode_token, encode_token
 from tenancy.derived_keys import derived_keys
 
 _PURPOSE: Final = "icekeeper page tokens 1"

@@ -29,7 +29,7 @@ from catalog.models import IdempotencyRecord
 from catalog.selectors.tables.generic_tables import LoadedGenericTable, load_generic_table_by_id
 from catalog.selectors.tables.load import Loaded, StagedTable, load_version
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.batches import delete_in_batches
+from icekeeper.kernel.db.deletion import delete_in_batches
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, NotFound
 from icekeeper.kernel.ids import new_id

@@ -24,7 +24,7 @@ from catalog.models import MetricsDay, MetricsReport, Tabular
 from catalog.selectors.tables.load import require_tabular_exists
 from catalog.selectors.tables.metadata_cache import metadata_cache
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.batches import BATCH, delete_in_batches
+from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
 from icekeeper.kernel.db.sql import fetch_one
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.json.strict import read_stored_json, write_json

@@ -9,7 +9,7 @@ from django.conf import settings
 from catalog.models import WarehouseStatistic
 from catalog.selectors.warehouse_statistics import beginning_of_hour
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.batches import BATCH, delete_in_batches
+from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
 from icekeeper.kernel.db.sql import execute
 from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.actor import Actor

@@ -1,11 +1,13 @@
-"""Everything between the server and Django: one reading of the path, one id, one deadline, one limit for the body."""
+"""The WSGI application: one reading of the path, one request id, one deadline, one limit of the body."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from time import monotonic
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from django.conf import settings
 from django.core.cache import close_caches
@@ -17,10 +19,39 @@ from django.urls import get_resolver
 
 from icekeeper.http.handlers import ApiHandler, PageHandler
 from icekeeper.http.request_body import limit_body
-from icekeeper.http.target import set_path
 from icekeeper.kernel.db import statement_deadline
-from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, NotFound
+from icekeeper.kernel.http.raw_path import raw_path
 from icekeeper.kernel.request.context import begin_request, choose_request_id
+
+_DOT_SEGMENT = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
+_ABSOLUTE_FORM = re.compile(r"https?://", re.IGNORECASE)
+
+
+def set_path(environ: dict[str, Any], target: str, prefixes: tuple[str, ...]) -> bool:
+    """Put the path and the query of `target` into `environ`; True when the path begins with one of `prefixes`.
+
+    Raises `BadRequest` or `NotFound` for a target that can be read in two ways. `icekeeper.path` is the raw path.
+    """
+    environ["icekeeper.path"] = path = raw_path(target)
+    environ["SCRIPT_NAME"] = ""
+    environ["PATH_INFO"] = path
+    environ["QUERY_STRING"] = query = target.split("#", 1)[0].partition("?")[2]
+    if not target.startswith("/") and target != "*" and not _ABSOLUTE_FORM.match(target):
+        raise BadRequest("Malformed request target: must be a path or an http URL")
+    if _DOT_SEGMENT.search(path):
+        raise BadRequest("Malformed path: . and .. segments are not allowed")
+    if "%00" in path or "%00" in query:
+        raise BadRequest("Malformed path or query: NUL is not allowed")
+    if path.startswith(prefixes):
+        return True
+    environ["PATH_INFO"] = decoded = unquote_to_bytes(path).decode("latin-1")  # WSGI's form of bytes
+    if decoded.startswith(prefixes):
+        raise NotFound("No such resource: an API's prefix must be written without escapes")
+    if _DOT_SEGMENT.search(decoded):
+        raise BadRequest("Malformed path: . and .. segments are not allowed")
+    return False
+
 
 logger = logging.getLogger("icekeeper.http")
 

@@ -1,7 +1,8 @@
-"""Django's handler twice: one for the APIs with a stack of their own, one for everything else."""
+"""Django's handler twice: for the APIs with their own middleware, and for everything else; error views of both."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from django.utils.module_loading import import_string
 from icekeeper.http.access_log import log_request
 from icekeeper.kernel.db.connections import release_connections
 from icekeeper.kernel.errors.responses import error_response
-from icekeeper.kernel.errors.types import MethodNotAllowed
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden, MethodNotAllowed, NotFound
 
 Handle = Callable[[HttpRequest], HttpResponseBase]
 
@@ -112,3 +113,21 @@ def _answering_errors(handle: Handle) -> Handle:
             return error_response(error)
 
     return answering
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return error_response(BadRequest("Malformed request"))
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return error_response(Forbidden("Forbidden"))
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return error_response(NotFound("No such resource"))
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Called while the exception is being handled, so what it was is known and gets into the log."""
+    error = sys.exc_info()[1]
+    return error_response(error if isinstance(error, Exception) else CatalogError("Unexpected error"))

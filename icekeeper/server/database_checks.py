@@ -1,8 +1,11 @@
-"""What the databases must be like before requests are served."""
+"""Requirements that the databases must meet before requests are served."""
 
 from __future__ import annotations
 
 import copy
+import os
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -10,6 +13,8 @@ from django.db import DatabaseError, NotSupportedError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import ConnectionHandler
+
+from icekeeper.kernel.files import is_writable
 
 MIN_POSTGRES_VERSION = 15
 CONNECT_SECONDS = 10
@@ -110,3 +115,20 @@ def _describe(connection: BaseDatabaseWrapper) -> str:
     if connection.vendor == "sqlite":
         return f"the SQLite database {named['NAME']}"
     return f"the database {named['NAME']} on {named['HOST'] or 'the local socket'} ({connection.alias})"
+
+
+class UnwritableFolder(Exception):
+    """A folder that the server cannot do without. The message is one line and names the cure."""
+
+
+def check_data_folder(database: Path) -> None:
+    """Raise `UnwritableFolder` unless the embedded `database` can be written to. Creates its folder if needed."""
+    with suppress(OSError):
+        database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if is_writable(database.parent) and is_writable(database):
+            return
+    raise UnwritableFolder(
+        f"The embedded SQLite database {database} cannot be written to by this user (uid {os.getuid()}). Set "
+        "ICEKEEPER__DATA_DIR to a folder that can, or LAKEKEEPER__PG_DATABASE_URL_WRITE to a PostgreSQL, which needs "
+        "no folder"
+    )

@@ -23,8 +23,8 @@ from gunicorn.workers import base
 from gunicorn.workers.base import Worker
 from gunicorn.workers.workertmp import WorkerTmp
 
-from icekeeper.kernel.anonymous_file import open_anonymous_file
 from icekeeper.kernel.errors.types import Busy, CatalogError, RequestTimeout
+from icekeeper.kernel.files import open_anonymous_file
 from icekeeper.kernel.request.context import end_request
 from icekeeper.kernel.request.thread_slots import set_slot_pool
 from icekeeper.server.client_socket import ClientSocket

@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from catalog.objects.names import name_objects
 from catalog.objects.object_keys import find_target
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.paging import FIRST, listing_key
+from icekeeper.kernel.http.paging import MIN_ID, listing_key
 from icekeeper.kernel.http.serializers import KebabSerializer, operation_responses
 from management.api.access_review_shapes import (
     OBJECT_HEADER,
@@ -145,7 +145,7 @@ class PrincipalReviewView(ManagementView):
         if is_csv:
             return csv_answer("access-review", PLACES_HEADER, places_rows(read_all(chunk)))
         after = page.after_id()
-        found, token = read_page(chunk, page, "" if after == FIRST else str(after))
+        found, token = read_page(chunk, page, "" if after == MIN_ID else str(after))
         return Response(principal_review_json(found, is_instance_admin=_is_admin(grantee), token=token))
 
 

@@ -16,7 +16,7 @@ from rest_framework.response import Response
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, InvalidPageToken
-from icekeeper.kernel.http.page_tokens import read_page_token, write_page_token
+from icekeeper.kernel.http.paging import read_page_token, write_page_token
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import ManagementView

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import connection
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.batches import BATCH, delete_in_batches
+from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json.strict import write_json

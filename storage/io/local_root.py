@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from icekeeper.kernel.writable_paths import is_writable
+from icekeeper.kernel.files import is_writable
 
 
 def unwritable_storage(root: Path | None) -> str | None:

@@ -14,7 +14,7 @@ from django.conf import settings
 
 from icekeeper.kernel.errors.types import Busy, RequestTimeout
 from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.waiter_limit import WaiterLimit
+from icekeeper.kernel.request.thread_slots import WaiterLimit
 from storage.vending.vended import Vended
 
 REUSED_FOR: Final = 0.8

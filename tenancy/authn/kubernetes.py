@@ -14,8 +14,7 @@ from threading import BoundedSemaphore, Lock
 from typing import Any, Final, Literal
 
 from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_slots import release_thread_slot
-from icekeeper.kernel.request.waiter_limit import WaiterLimit
+from icekeeper.kernel.request.thread_slots import WaiterLimit, release_thread_slot
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
 from tenancy.authn.oidc.claims import texts, user_id

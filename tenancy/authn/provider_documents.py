@@ -19,7 +19,7 @@ from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.client import NoRedirectSession, UnusableResponse, read_response
 from icekeeper.kernel.json.strict import JsonBound, read_json
 from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.waiter_limit import SHORT_WAIT_SECONDS, WaiterLimit
+from icekeeper.kernel.request.thread_slots import SHORT_WAIT_SECONDS, WaiterLimit
 from icekeeper.version import VERSION
 from tenancy.authn.authenticator import ProviderUnavailable
 

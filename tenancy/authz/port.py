@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.utils.module_loading import import_string
 
-from icekeeper.kernel.http.paging import EVERYTHING
+from icekeeper.kernel.http.paging import NO_LIMIT
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
@@ -61,7 +61,7 @@ class Authorizer(ABC):
 
     def all_visible(self, actor: Actor, *, parent: ObjectRef, child_type: Securable.Type, after: UUID) -> set[int]:
         """Return all ids that `visible_ids` finds, as `UUID.int`: integers are much faster to create and compare."""
-        ids = self.visible_ids(actor, parent=parent, child_type=child_type, after=after, limit=EVERYTHING)
+        ids = self.visible_ids(actor, parent=parent, child_type=child_type, after=after, limit=NO_LIMIT)
         return {each.int for each in ids}
 
     def all_visible_of(self, actor: Actor, *, parents: Sequence[ObjectRef], child_type: Securable.Type) -> set[int]:

@@ -8,7 +8,7 @@ from typing import Final
 from django.db import connection
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.cascades import delete_rows_returning
+from icekeeper.kernel.db.deletion import delete_rows_returning
 from icekeeper.kernel.db.sql import execute, fetch_all, fetch_one
 from tenancy.authz.ended_grants import EndedGrants
 from tenancy.authz.openfga.outbox import enqueue_move, enqueue_new_object, enqueue_object_deletion

@@ -15,8 +15,7 @@ from uuid import UUID
 from django.conf import settings
 
 from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.http.page_tokens import write_page_token
-from icekeeper.kernel.http.paging import FIRST, Page
+from icekeeper.kernel.http.paging import MIN_ID, Page, write_page_token
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_access_review
 from tenancy.authz.access_review import Rights, Source
@@ -117,7 +116,7 @@ def review_sources_for(
     review = _review_principal(actor, project, grantee, {"export": is_export})
 
     def chunk(after: str, limit: int) -> tuple[SourceChunk, str | None]:
-        found = review.sources(project, after=UUID(after) if after else FIRST, limit=limit + 1)
+        found = review.sources(project, after=UUID(after) if after else MIN_ID, limit=limit + 1)
         shown = found[:limit]
         objects = name_objects(_visible(actor, [each.source.securable_id for _, each in shown]))
         entries = [each for _, each in shown if each.source.securable_id in objects]

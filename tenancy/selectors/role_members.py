@@ -15,7 +15,7 @@ from uuid import UUID
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
 from icekeeper.kernel.errors.types import InvalidPageToken
-from icekeeper.kernel.http.paging import FIRST, Page, build_page
+from icekeeper.kernel.http.paging import MIN_ID, Page, build_page
 from icekeeper.kernel.ids import parse_id
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -230,7 +230,7 @@ def list_transitive_members_for(
     require_permission(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
     _require_role(project, role_id)
     after_role, after_user = _behind(page)
-    roles = [kind != "user" and after_role is not None, after_role or FIRST, role_id]
+    roles = [kind != "user" and after_role is not None, after_role or MIN_ID, role_id]
     users, at = [kind != "role", after_user], now()
     rows = fetch_all("default", _ALL_MEMBERS, [role_id, *[at] * 5, *roles, *users, page.sql_limit])
     found = [_member(row) for row in rows]
@@ -298,7 +298,7 @@ def _behind(page: Page) -> tuple[UUID | None, str]:
     """The role that the page starts behind, None when no roles are left, and the user."""
     key = page.after_key()
     if not key:
-        return FIRST, ""
+        return MIN_ID, ""
     kind, _, member = key.partition(" ")
     if kind == "user":
         return None, member

@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.batches import BATCH, delete_in_batches
+from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, Forbidden

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import IntegrityError
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.cascades import delete_rows
+from icekeeper.kernel.db.deletion import delete_rows
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.database import is_foreign_key_violation
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict

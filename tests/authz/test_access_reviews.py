@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from catalog.models import Namespace, Tabular
-from icekeeper.kernel.http.page_tokens import write_page_token
-from icekeeper.kernel.http.paging import listing_key
+from icekeeper.kernel.http.paging import listing_key, write_page_token
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.authz import port

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from catalog.models import Namespace, Tabular
 from catalog.services.namespaces.drop_tree import drop_subtree
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.cascades import delete_rows_returning
+from icekeeper.kernel.db.deletion import delete_rows_returning
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL

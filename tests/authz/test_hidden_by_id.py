@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from catalog.models import Tabular
-from icekeeper.kernel.http.page_tokens import write_page_token
+from icekeeper.kernel.http.paging import write_page_token
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL

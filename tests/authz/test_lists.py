@@ -13,7 +13,7 @@ from catalog.selectors import visibility
 from catalog.selectors.tables import deleted, search
 from catalog.services.record_statistics import record_warehouse_statistics
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.http.page_tokens import write_page_token
+from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse

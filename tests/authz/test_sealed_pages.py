@@ -11,8 +11,7 @@ import pytest
 from catalog.models import Tabular
 from catalog.selectors import visibility
 from catalog.selectors.tables import deleted, search
-from icekeeper.kernel.http.page_tokens import write_page_token
-from icekeeper.kernel.http.paging import listing_key
+from icekeeper.kernel.http.paging import listing_key, write_page_token
 from storage.models import Warehouse
 from tenancy.refs import ObjectRef
 from tests.authz.conftest import good, person

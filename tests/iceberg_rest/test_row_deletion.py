@@ -11,7 +11,7 @@ from django.db import IntegrityError, connection, models, transaction
 from django.test.utils import isolate_apps
 
 from catalog.models import LocationClaim, Namespace, Snapshot, Tabular, TabularMetadata
-from icekeeper.kernel.db.cascades import delete_rows
+from icekeeper.kernel.db.deletion import delete_rows
 from tests.catalog_fixtures import SCAN_REPORT, snapshot
 from tests.wsgi_client import ApiClient
 

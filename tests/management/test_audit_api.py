@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from icekeeper.kernel.http.page_tokens import write_page_token
+from icekeeper.kernel.http.paging import write_page_token
 from management.api import audit
 from tenancy.actor import INTERNAL, Actor
 from tenancy.audit.chain import seal_records

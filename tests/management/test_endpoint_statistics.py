@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import connections
 
 from catalog.services.delete_warehouse import delete_warehouse
-from icekeeper.kernel.http.page_tokens import write_page_token
+from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.names import name_key
 from management import call_counter as counter_module
 from management.api import endpoint_statistics as api_module

@@ -12,7 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.http.paging import FIRST
+from icekeeper.kernel.http.paging import MIN_ID
 from icekeeper.kernel.ids import new_id
 from tenancy.models import Project, Role, RoleMember, User
 from tenancy.selectors import role_members
@@ -97,11 +97,11 @@ def test_pages_read_their_own_rows(crowd: dict[str, Any]) -> None:
 def look_at_members(crowd: dict[str, Any]) -> None:
     for role, most in ((crowd["many"][0].pk, SIZE + 1), (crowd["few"][0].pk, FEW)):
         members = list(RoleMember.objects.filter(role=role).order_by("pk").values_list("pk", flat=True))
-        for after in (FIRST, members[len(members) // 2]):
+        for after in (MIN_ID, members[len(members) // 2]):
             for kind in (None, "user"):
                 assert rows_read(role_members._MEMBERS_OF[kind], _page_of_members(role, after)) <= most
     role = crowd["many"][0].pk
-    roles_alone = rows_read(role_members._MEMBERS_OF["role"], _page_of_members(role, FIRST))
+    roles_alone = rows_read(role_members._MEMBERS_OF["role"], _page_of_members(role, MIN_ID))
     assert roles_alone == SIZE + 1, "the users who came before them are not looked at"
 
 
@@ -116,11 +116,11 @@ def look_at_roles_that_somebody_is_in(crowd: dict[str, Any]) -> None:
     project, at, limit = many[0].project_id, now(), SIZE + 1
     held = list(RoleMember.objects.filter(user=user).order_by("pk").values_list("pk", flat=True))
     inner = list(RoleMember.objects.filter(member_role=many[1]).order_by("pk").values_list("pk", flat=True))
-    for after in (FIRST, inner[5_000]):
+    for after in (MIN_ID, inner[5_000]):
         joined = [many[1].pk, after, many[1].pk, at, limit]
         owned = [many[1].pk, after, project, *[at] * 3, limit]
         assert rows_read(role_members._ROLES_OF_ROLE, [*joined, *owned, limit]) == limit
-    for after in (FIRST, held[5_000]):
+    for after in (MIN_ID, held[5_000]):
         joined = [user, after, user, project, at, limit]
         owned = [user, after, project, *[at] * 3, limit]
         assert rows_read(role_members._ROLES_OF_USER, [*joined, *owned, limit]) == limit

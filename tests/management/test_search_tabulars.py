@@ -16,7 +16,7 @@ from catalog.selectors.tables import search as tabular_search
 from catalog.selectors.tables import similar_names
 from catalog.selectors.tables.similar_names import similarity_of
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.http.page_tokens import write_page_token
+from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
 from storage.models import Warehouse

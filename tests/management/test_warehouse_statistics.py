@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from catalog.models import Namespace, Tabular, WarehouseStatistic
 from catalog.selectors import warehouse_statistics as selector
 from catalog.services import record_statistics as service
-from icekeeper.kernel.http.page_tokens import write_page_token
+from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse

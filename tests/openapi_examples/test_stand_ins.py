@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from icekeeper.kernel.http.page_tokens import write_page_token
+from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.ids import new_id
 from management.openapi import documents as openapi
 from management.openapi.examples import FOLDER as EXAMPLES

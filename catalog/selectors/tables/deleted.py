@@ -16,7 +16,7 @@ from catalog.models import Tabular
 from catalog.selectors.sealed_page_tokens import open_page_token, seal_page_token
 from catalog.selectors.visibility import AT_ONCE, filter_visible
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
-from icekeeper.kernel.http.paging import FIRST, Page
+from icekeeper.kernel.http.paging import MIN_ID, Page
 from tasks.queue.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -55,7 +55,7 @@ def list_deleted_tabulars_for(
         raise action_forbidden(actor, Can.LIST_DELETED_TABULARS, ObjectRef(Securable.Type.WAREHOUSE, warehouse_id))
     if namespace_id is not None:
         namespace_key_for(actor, warehouse_id, namespace_id)
-    after = FIRST
+    after = MIN_ID
     if page.token:
         (after_text,) = open_page_token(page.token, page.kind)
         after = UUID(after_text)

@@ -16,7 +16,7 @@ from catalog.services.commit.queue import attempts
 from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations.claims import lock_warehouse
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.cascades import delete_rows
+from icekeeper.kernel.db.deletion import delete_rows
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import new_id

@@ -19,7 +19,7 @@ from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations.claims import NO_OWNER, is_foreseeable, is_in_own_folder, lock_warehouse, take_location
 from catalog.services.tables.insert import lock_name, translate_integrity_errors
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.batches import delete_in_batches
+from icekeeper.kernel.db.deletion import delete_in_batches
 from icekeeper.kernel.db.sql import as_datetime, fetch_all
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, InvalidLocation

@@ -1,19 +1,58 @@
-"""Pages of listings, by keyset: a page starts behind the last item that was sent, so that insertion moves nothing."""
+"""Pages of listings by keyset, and the page tokens that carry the last key, so that insertions do not move a page."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeVar
 from uuid import UUID
 
+import orjson
+
 from icekeeper.kernel.errors.types import BadRequest, InvalidPageToken
-from icekeeper.kernel.http.page_tokens import read_page_token, write_page_token
 from icekeeper.kernel.ids import parse_id
 
-FIRST = UUID(int=0)
-EVERYTHING = 2**62
+VERSION = 1
+
+
+def write_page_token(kind: str, *after: str) -> str:
+    """Return the token that continues a listing of `kind` after the sort key `after`."""
+    return encode_token(orjson.dumps([VERSION, kind, *after]))
+
+
+def read_page_token(token: str, kind: str, *, parts: int) -> list[str]:
+    """Return the sort key in a token for `kind`: `parts` strings. Raises `InvalidPageToken` (400)."""
+    try:
+        document = orjson.loads(decode_token(token))
+    except orjson.JSONDecodeError:
+        raise InvalidPageToken("Invalid page token") from None
+    if not isinstance(document, list) or document[:2] != [VERSION, kind] or len(document) != parts + 2:
+        raise InvalidPageToken("Invalid page token")
+    after = document[2:]
+    if not all(isinstance(part, str) and "\x00" not in part for part in after):
+        raise InvalidPageToken("Invalid page token")
+    return after
+
+
+def encode_token(token: bytes) -> str:
+    """Return the URL-safe base64 of `token`, without padding."""
+    return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
+
+
+def decode_token(text: str) -> bytes:
+    """Reverse `encode_token`. Raises `InvalidPageToken`."""
+    try:
+        raw = text.encode("ascii")
+        return base64.b64decode(raw + b"=" * (-len(raw) % 4), altchars=b"-_", validate=True)
+    except (UnicodeEncodeError, binascii.Error):
+        raise InvalidPageToken("Invalid page token") from None
+
+
+MIN_ID = UUID(int=0)
+NO_LIMIT = 2**62
 """A limit that limits nothing, so that one prepared statement serves listings with and without pages."""
 MAX_PAGE_SIZE = 999_999_999
 """That a request may ask for; what it gets is bounded by the server's own limit."""
@@ -43,7 +82,7 @@ class Page:
     @property
     def sql_limit(self) -> int:
         """Raises as `size`."""
-        return EVERYTHING if self.size is None else self.size + 1
+        return NO_LIMIT if self.size is None else self.size + 1
 
     def bounds(self) -> tuple[UUID, int]:
         """`after_id` and `sql_limit` for a statement that reads rows and permissions at once; no rows for a wrong page.
@@ -53,12 +92,12 @@ class Page:
         try:
             return self.after_id(), self.sql_limit
         except BadRequest:
-            return FIRST, 0
+            return MIN_ID, 0
 
     def after_id(self) -> UUID:
-        """The id that the page starts behind, in listings by id; `FIRST` at the beginning."""
+        """The id that the page starts behind, in listings by id; `MIN_ID` at the beginning."""
         if not self.token:
-            return FIRST
+            return MIN_ID
         after = parse_id(self.after_key())
         if after is None:
             raise InvalidPageToken("Invalid page token")

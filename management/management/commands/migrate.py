@@ -11,8 +11,7 @@ from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import connections
 
-from icekeeper.server.database_checks import describe_database
-from icekeeper.server.writable_folders import UnwritableFolder, check_data_folder
+from icekeeper.server.database_checks import UnwritableFolder, check_data_folder, describe_database
 from tenancy.authz.openfga.client import OpenFgaUnavailable
 from tenancy.authz.openfga.delivery import is_openfga
 from tenancy.authz.openfga.http_interface import retry_during_startup

@@ -11,10 +11,15 @@ from django.utils.module_loading import import_string
 
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.server.child_process import ChildProcess
-from icekeeper.server.database_checks import UnusableDatabase, check_databases, describe_database
+from icekeeper.server.database_checks import (
+    UnusableDatabase,
+    UnwritableFolder,
+    check_data_folder,
+    check_databases,
+    describe_database,
+)
 from icekeeper.server.ports import CannotListen
 from icekeeper.server.run import run_server
-from icekeeper.server.writable_folders import UnwritableFolder, check_data_folder
 from storage.io.local_root import unwritable_storage
 from tenancy import maintenance
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers

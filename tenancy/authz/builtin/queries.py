@@ -15,7 +15,7 @@ from uuid import UUID
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
-from icekeeper.kernel.http.paging import EVERYTHING
+from icekeeper.kernel.http.paging import NO_LIMIT
 from tenancy.authz.builtin.evaluation import Node, showing_privileges
 from tenancy.authz.model import DOWN, MANAGED_ACCESS, rights_model
 from tenancy.authz.privileges import ASSIGNEE
@@ -353,7 +353,7 @@ def read_all_shown_children(
 ) -> set[int]:
     """Return all ids that `read_shown_children` would find, as `UUID.int`."""
     if rights_model().links(child_type, DOWN):
-        ids = read_shown_children(subject, roles, parent, child_type, after=after, limit=EVERYTHING)
+        ids = read_shown_children(subject, roles, parent, child_type, after=after, limit=NO_LIMIT)
         return {each.int for each in ids}
     of_each = [now(), *_between(parent, child_type, after)]
     ((shown,),) = fetch_all("default", SHOWN_LEAVES, [subject.user_id, *of_each, list(roles), *of_each])

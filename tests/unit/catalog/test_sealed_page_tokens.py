@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from catalog.selectors.sealed_page_tokens import open_page_token, seal_page_token
 from icekeeper.kernel.errors.types import InvalidPageToken
-from icekeeper.kernel.http.page_tokens import write_page_token
+from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.ids import new_id
 
 KEYS = st.lists(st.one_of(st.uuids().map(str), st.floats(0, 1).map(repr)), min_size=1, max_size=2)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icekeeper.http.target import set_path
+from icekeeper.http.application import set_path
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, NotFound
 
 PREFIXES = ("/catalog/", "/lakekeeper/", "/management/")

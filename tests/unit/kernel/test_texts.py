@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icekeeper.kernel.errors.types import BadRequest, InvalidPageToken
-from icekeeper.kernel.http.page_tokens import read_page_token, write_page_token
+from icekeeper.kernel.http.paging import read_page_token, write_page_token
 from icekeeper.kernel.http.raw_path import decode_levels, decode_segment, raw_path
 from icekeeper.kernel.ids import new_id, parse_id
 from icekeeper.kernel.json.strict import read_json

@@ -1,9 +1,10 @@
-"""Files without a name, for locks and time stamps that processes share through a fork."""
+"""Files of the operating system: without a name, and whether this process may write one."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from pathlib import Path
 from typing import BinaryIO
 
 
@@ -16,3 +17,10 @@ def open_anonymous_file(label: str) -> BinaryIO:
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create(label), "w+b", 0)
     return tempfile.TemporaryFile("w+b", 0)
+
+
+def is_writable(path: Path) -> bool:
+    """Whether a file or folder can be written to; for one that does not exist, whether it could be created."""
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return os.access(path, os.W_OK | (os.X_OK if path.is_dir() else 0))

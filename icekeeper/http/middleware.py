@@ -1,4 +1,4 @@
-"""Gzip for answers that are worth it."""
+"""Middleware of the APIs: gzip, and the caching headers of responses."""
 
 from __future__ import annotations
 
@@ -78,3 +78,20 @@ def accepts_gzip(accept_encoding: str) -> bool:
             weight = 0.0
         weights[coding.strip()] = weight
     return weights.get("gzip", weights.get("x-gzip", weights.get("*", 0.0))) > 0
+
+
+VARY = "authorization, x-project-id, x-assume-role, x-iceberg-access-delegation, x-icekeeper-extensions"
+"""Request headers that change an answer."""
+
+
+def mark_private(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """Middleware: `Cache-Control: private` where the handler set none, and `Vary` on every answer."""
+
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
+        if "Cache-Control" not in response.headers:
+            response.headers["Cache-Control"] = "private"
+        add_vary(response, VARY)
+        return response
+
+    return middleware
