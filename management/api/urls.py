@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.urls import include, path
 
 from management.api.access_review_urls import ACCESS_REVIEW_ROUTES
-from management.api.audit import AuditExportView, AuditView
 from management.api.endpoint_statistics import EndpointStatisticsView
 from management.api.rights_urls import RIGHTS_ROUTES
 from management.api.warehouse_statistics import WarehouseStatisticsView
@@ -27,10 +26,9 @@ urlpatterns = [
             "namespaces",
             "tabulars",
             "tags",
+            "audit",
         )
     ),
-    path("v1/audit", AuditView.as_view(), name="audit"),
-    path("v1/audit/export", AuditExportView.as_view(), name="audit-export"),
     path("v1/endpoint-statistics", EndpointStatisticsView.as_view(), name="endpoint-statistics"),
     path(f"{_WAREHOUSE}/statistics", WarehouseStatisticsView.as_view(), name="warehouse-statistics"),
     path("v1/permissions/", include("management.api.permission_urls")),

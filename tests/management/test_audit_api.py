@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from icekeeper.kernel.http.paging import write_page_token
-from management.api import audit
+from management.api.audit import views as audit_views
 from tenancy.actor import INTERNAL, Actor
 from tenancy.audit.chain import seal_records
 from tenancy.audit.collector import collector
@@ -284,7 +284,7 @@ def test_an_export_ends_in_time(seven: list[str], monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_export_has_bounds(seven: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "USUALLY_EXPORTED", 2)
+    monkeypatch.setattr(audit_views, "DEFAULT_EXPORT_SIZE", 2)
     seal_records(actor=INTERNAL)
     assert len(exported()) == 2
     assert len(exported("limit=10000")) == 7
