@@ -5,11 +5,7 @@ from __future__ import annotations
 from django.urls import include, path
 
 from management.api.access_review_urls import ACCESS_REVIEW_ROUTES
-from management.api.endpoint_statistics import EndpointStatisticsView
 from management.api.rights_urls import RIGHTS_ROUTES
-from management.api.warehouse_statistics import WarehouseStatisticsView
-
-_WAREHOUSE = "v1/warehouse/<str:warehouse_id>"
 
 urlpatterns = [
     *ACCESS_REVIEW_ROUTES,
@@ -27,9 +23,8 @@ urlpatterns = [
             "tabulars",
             "tags",
             "audit",
+            "statistics",
         )
     ),
-    path("v1/endpoint-statistics", EndpointStatisticsView.as_view(), name="endpoint-statistics"),
-    path(f"{_WAREHOUSE}/statistics", WarehouseStatisticsView.as_view(), name="warehouse-statistics"),
     path("v1/permissions/", include("management.api.permission_urls")),
 ]

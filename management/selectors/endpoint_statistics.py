@@ -11,8 +11,7 @@ from django.conf import settings
 from django.db.models import OuterRef, Subquery
 
 from icekeeper.kernel.errors.types import BadRequest
-from management.models import EndpointStatistic
-from management.models.endpoint_statistic import NO_WAREHOUSE
+from management.models import NO_WAREHOUSE, EndpointStatistic
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor

@@ -16,8 +16,7 @@ from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json.strict import write_json
-from management.models import EndpointStatistic
-from management.models.endpoint_statistic import NO_WAREHOUSE
+from management.models import NO_WAREHOUSE, EndpointStatistic
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.models import Project

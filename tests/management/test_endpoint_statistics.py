@@ -18,10 +18,9 @@ from catalog.services.delete_warehouse import delete_warehouse
 from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.names import name_key
 from management import call_counter as counter_module
-from management.api import endpoint_statistics as api_module
+from management.api.statistics import views as api_module
 from management.call_counter import CallCounter
-from management.models import EndpointStatistic
-from management.models.endpoint_statistic import NO_WAREHOUSE
+from management.models import NO_WAREHOUSE, EndpointStatistic
 from management.selectors import endpoint_statistics as selector
 from management.services import endpoint_statistics as service
 from management.services.endpoint_statistics import CallCount, CallKey, delete_old_statistics, record_calls

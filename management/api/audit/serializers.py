@@ -22,9 +22,7 @@ class AuditRecordResponse(ResponseSerializer):
     )
     count = serializers.IntegerField(help_text="Number of equal occurrences that the record stands for")
     event = Text()
-    action = Text(
-        allow_null=True, help_text="The permission that was checked; for a denial without one, the operation"
-    )
+    action = Text(allow_null=True, help_text="The permission that was checked; for a denial without one, the operation")
     outcome = serializers.ChoiceField(AuditRecord.Outcome.values)
     reason = Text(allow_null=True, help_text="The actual reason of a denial")
     privilege_source = serializers.ChoiceField(
