@@ -30,7 +30,7 @@ def warn_of_unsigned_writes() -> None:
         logger.warning(
             "writes are not signed in %d warehouses on S3-compatible stores that would sign them with their own keys: "
             "POST /management/v1/warehouse/{warehouse_id}/storage/validate-access names the cure for each "
-            "(docs/storage.md, Signed writes without STS)", count,
+            "(docs/storage-access.md, Signed writes without STS)", count,
             extra={"warehouses": count},
         )  # fmt: skip
 
