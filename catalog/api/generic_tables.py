@@ -30,11 +30,9 @@ from catalog.api.parameters import (
     REFERENCED_BY,
 )
 from catalog.api.render import load_generic_table_response
-from catalog.api.table_config import build_access_config, build_access_config_after_write, requested_delegation
 from catalog.api.tabulars import LoadCredentialsResponse, RenameTableRequest, StorageCredentials, TabularViewSet
-from catalog.identifiers import Levels
+from catalog.identifiers import Identifier, Levels
 from catalog.models import Tabular
-from catalog.selectors.access.files import access_for, access_to_written
 from catalog.selectors.tables.generic_tables import list_generic_tables_for, load_generic_table_for
 from catalog.services.tables.create_generic_table import create_generic_table
 from icekeeper.kernel.http.serializers import empty_response
@@ -161,18 +159,8 @@ class GenericTableViewSet(TabularViewSet):
                 idempotency_key=idempotency_key,
             ),
         )
-        files, access = access_to_written(
-            actor=self.actor,
-            kind=GENERIC_TABLE,
-            tabular_id=created.id,
-            files=created.files,
-            asked=requested_delegation(request),
-            warehouse_id=self.warehouse_id,
-        )
-        access_config = build_access_config_after_write(
-            request, files, access, kind=GENERIC_TABLE, tabular_id=created.id, refreshed_as=None
-        )
-        return load_generic_table_response(created, access_config)
+        identifier = Identifier(self.levels, created.name)
+        return load_generic_table_response(created, self.access_config_after_write(request, created, identifier))
 
     @operation(
         "load_generic_table",
@@ -185,13 +173,8 @@ class GenericTableViewSet(TabularViewSet):
     def load(self, request: HttpRequest) -> HttpResponse:
         reader = self.reader(request)
         loaded = load_generic_table_for(actor=reader.actor, warehouse_id=self.warehouse_id, identifier=self.identifier)
-        files = loaded.files
-        requested = requested_delegation(request)
-        access = access_for(reader=reader, rights=loaded.rights, kind=GENERIC_TABLE, files=files, asked=requested)
-        access_config = build_access_config(
-            request, files, access, kind=GENERIC_TABLE, tabular_id=loaded.id, refreshed_as=None, reader=reader
-        )
-        return load_generic_table_response(loaded, access_config)
+        access = self.access_for(request, reader, loaded)
+        return load_generic_table_response(loaded, self.access_config(request, reader, loaded, access))
 
     @operation(
         "drop_generic_table",

@@ -1,20 +1,153 @@
-"""Responses from stored bytes: the metadata is spliced in, never parsed."""
+"""Responses of loads: stored metadata, never parsed, with the config by which a client accesses the files."""
 
 from __future__ import annotations
 
-from datetime import datetime
+import logging
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from hashlib import blake2b
+from typing import Annotated, Final, TypedDict
+from urllib.parse import quote
+from uuid import UUID
 
-from django.http import HttpResponse
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
 
-from catalog.api.referenced_by import format_referenced_by
-from catalog.api.table_config import TableAccessConfig
-from catalog.selectors.access.files import Access, Reader
+from catalog.api.parameters import format_referenced_by
+from catalog.identifiers import Identifier
+from catalog.models import Tabular
+from catalog.selectors.access.files import Access, Reader, TabularFiles, vended_credentials
 from catalog.selectors.tables.generic_tables import LoadedGenericTable
 from catalog.selectors.tables.load import Loaded, StagedTable
-from icekeeper.kernel.clock import now_ms
+from catalog.services.tables.staging import StagingTicket
+from icekeeper.kernel.clock import now, now_ms
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.http.base_url import base_url
 from icekeeper.kernel.json.strict import write_json
-from storage.models.warehouse import WarehouseStorage
+from storage.vending.client_config import SignerEndpoint, client_config, credential_config
+from storage.vending.rights import FileAccess
+from storage.vending.vended import Vended
+from tenancy.actor import ANONYMOUS
+from tenancy.audit.log import Event
+from tenancy.audit.occurrences import record_read
+from tenancy.authz.actions import Can
+from tenancy.models import Securable
+
+logger = logging.getLogger("icekeeper.storage")
+
+MAX_REFRESH_DELAY: Final = timedelta(hours=1)
+"""A client with a credential refreshes it after this at the latest."""
+
+
+class StorageCredential(TypedDict):
+    prefix: Annotated[str, "The credential is for locations that begin with it"]
+    config: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TableAccessConfig:
+    """Members of a response, for a caller with `access`.
+
+    `refresh_at`, in UTC, is when a client should load it again; None if nothing expires.
+    """
+
+    config: dict[str, str] = field(default_factory=dict, repr=False)
+    storage_credentials: list[StorageCredential] = field(default_factory=list, repr=False)
+    refresh_at: datetime | None = None
+    access: Access | None = None
+
+
+def build_access_config(
+    request: HttpRequest,
+    files: TabularFiles | None,
+    access: Access | None,
+    *,
+    kind: Tabular.Kind,
+    tabular_id: UUID | None,
+    identifier: Identifier,
+    ticket: StagingTicket | None = None,
+    reader: Reader | None = None,
+) -> TableAccessConfig:
+    """Build the config for a caller with `access`, and vend credentials; empty if there are no files (None).
+
+    A staged table has a `ticket` and no `tabular_id`. Tables have a route from which clients refresh their credentials;
+    a `reader` of a view chain does so with the same chain. Vended credentials are audited if that is enabled. Raises as
+    `vend`.
+    """
+    if files is None or access is None:
+        return TableAccessConfig()
+    profile, warehouse_id = files.storage.profile, files.storage.warehouse_id
+    vended = vended_credentials(files, access)
+    if vended:
+        record_read(
+            actor=reader.actor if reader is not None else request.META.get("icekeeper.actor", ANONYMOUS),
+            event=Event.DATA_CREDENTIALS_VENDED,
+            action=Can.READ_DATA if access.rights is FileAccess.READ else Can.WRITE_DATA,
+            object_type=kind.value if tabular_id is not None else Securable.Type.WAREHOUSE.value,
+            object_id=tabular_id or warehouse_id,
+        )
+    signer = refresh_endpoint = None
+    if access.delegation.signing and (tabular_id or ticket):
+        table = f"tabular-id/{tabular_id}" if ticket is None else f"staged/{ticket.written()}"
+        signer = SignerEndpoint(
+            uri=f"{_catalog(request)}/", endpoint=f"v1/signer/{warehouse_id}/{table}/v1/aws/s3/sign"
+        )
+    if vended and kind == Tabular.Kind.TABLE:
+        refresh_endpoint = f"{_catalog(request)}/v1/{warehouse_id}/{_path(identifier)}/credentials"
+        if reader is not None and reader.is_delegate:
+            refresh_endpoint += f"?{format_referenced_by(reader.views)}"
+    agent = request.META.get("HTTP_USER_AGENT", "")
+    config = client_config(
+        profile,
+        vended=vended[0][1] if vended else None,
+        signer=signer,
+        refresh_endpoint=refresh_endpoint,
+        user_agent=agent,
+    )
+    credentials: list[StorageCredential] = [
+        {
+            "prefix": prefix,
+            "config": credential_config(profile, each, refresh_endpoint=refresh_endpoint, user_agent=agent),
+        }
+        for prefix, each in vended
+    ]
+    return TableAccessConfig(config, credentials, _refresh_time([each for _, each in vended]), access)
+
+
+def build_access_config_after_write(
+    request: HttpRequest,
+    files: TabularFiles | None,
+    access: Access | None,
+    *,
+    kind: Tabular.Kind,
+    tabular_id: UUID,
+    identifier: Identifier,
+) -> TableAccessConfig:
+    """Build the config for the response to a committed write; credentials that cannot be vended now are left out."""
+    try:
+        return build_access_config(request, files, access, kind=kind, tabular_id=tabular_id, identifier=identifier)
+    except CatalogError as error:
+        logger.warning("no credentials vended after the write: %s", error.message, extra={"tabular": str(tabular_id)})
+    if access is not None:
+        access = replace(access, delegation=replace(access.delegation, vended=False))
+    return build_access_config(request, files, access, kind=kind, tabular_id=tabular_id, identifier=identifier)
+
+
+def _catalog(request: HttpRequest) -> str:
+    return f"{base_url(request.META, settings.ICEKEEPER)}/catalog"
+
+
+def _path(table: Identifier) -> str:
+    levels = "%1F".join(quote(level, safe="") for level in table.levels)
+    return f"namespaces/{levels}/tables/{quote(table.name, safe='')}"
+
+
+def _refresh_time(vended: list[Vended]) -> datetime | None:
+    """Return the half of the shortest life."""
+    if not vended:
+        return None
+    vended_at = now()
+    return vended_at + min((min(each.expires_at for each in vended) - vended_at) / 2, MAX_REFRESH_DELAY)
 
 
 def load_table_result(
@@ -63,21 +196,16 @@ def not_modified(etag: str) -> HttpResponse:
 
 
 def table_etag(
-    metadata_location: str,
-    snapshots: str = "all",
-    *,
-    storage: WarehouseStorage | None = None,
-    access: Access | None = None,
-    reader: Reader | None = None,
+    metadata_location: str, snapshots: str = "all", *, access: Access | None = None, reader: Reader | None = None
 ) -> str:
     """Return the ETag of one version of a table with all its `snapshots` or only the referenced ones ("refs").
 
-    It covers `access` to the files in `storage`, and the `reader` whose rights decide if that is not the caller.
+    It covers `access` to the files, and the `reader` whose permissions decide if that is not the caller.
     """
     text = f"{snapshots} {metadata_location}"
-    if storage is not None and access is not None:
+    if access is not None:
         delegation = access.delegation
-        text += f" {storage.version} {access.rights.value} {delegation.vended} {delegation.signing}"
+        text += f" {access.storage_version} {access.rights.value} {delegation.vended} {delegation.signing}"
     if reader is not None and reader.is_delegate:
         text += f" {reader.actor.user_id} {format_referenced_by(reader.views)}"
     return f'"{blake2b(text.encode(), digest_size=12).hexdigest()}"'

@@ -36,12 +36,14 @@ from catalog.api.parameters import (
     REFERENCED_BY,
     SNAPSHOTS,
 )
-from catalog.api.render import commit_table_response, load_table_result, matching_etag, not_modified, table_etag
-from catalog.api.table_config import (
+from catalog.api.render import (
     TableAccessConfig,
     build_access_config,
-    build_access_config_after_write,
-    requested_delegation,
+    commit_table_response,
+    load_table_result,
+    matching_etag,
+    not_modified,
+    table_etag,
 )
 from catalog.api.table_shapes import (
     CommitTableRequest,
@@ -60,7 +62,7 @@ from catalog.api.tabulars import (
 )
 from catalog.identifiers import Identifier, path_key, require_identifier
 from catalog.models import Tabular
-from catalog.selectors.access.files import access_for, access_of_creator, access_to_written
+from catalog.selectors.access.files import access_of_creator
 from catalog.selectors.tables.load import (
     Loaded,
     StagedTable,
@@ -187,24 +189,20 @@ class TableViewSet(TabularViewSet):
         errors={400: TOO_MANY_VIEWS, 404: f"{NO_TABLE}, {NO_METADATA_FILE}", 503: STORE_FAILED},
     )
     def load(self, request: HttpRequest) -> HttpResponse:
-        reader, table = self.reader(request), self.identifier
-        loaded = load_tabular_for(actor=reader.actor, warehouse_id=self.warehouse_id, identifier=table, kind=TABLE)
-        files = loaded.files
-        access = access_for(
-            reader=reader, rights=loaded.rights, kind=TABLE, files=files, asked=requested_delegation(request)
+        reader = self.reader(request)
+        loaded = load_tabular_for(
+            actor=reader.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=TABLE
         )
+        access = self.access_for(request, reader, loaded)
         has_query = bool(request.META["QUERY_STRING"])
         snapshots = "refs" if has_query and (SNAPSHOTS.read(request) or "").lower() == "refs" else "all"
-        storage = files.storage if files else None
-        etag = table_etag(loaded.metadata_location, snapshots, storage=storage, access=access, reader=reader)
+        etag = table_etag(loaded.metadata_location, snapshots, access=access, reader=reader)
         given = IF_NONE_MATCH.read(request)
         if given is not None:
             known = matching_etag(given, etag, expires=access is not None and access.delegation.vended)
             if known is not None:
                 return not_modified(known)
-        access_config = build_access_config(
-            request, files, access, kind=TABLE, tabular_id=loaded.id, refreshed_as=table, reader=reader
-        )
+        access_config = self.access_config(request, reader, loaded, access)
         if snapshots == "refs":
             loaded = with_referenced_snapshots(loaded)
         return load_table_result(loaded, access_config, etag=etag)
@@ -363,18 +361,8 @@ class TableViewSet(TabularViewSet):
 
     def _new_table(self, request: HttpRequest, table: Loaded, identifier: Identifier) -> HttpResponse:
         """Return LoadTableResult of a table that the caller has created or registered."""
-        files, access = access_to_written(
-            actor=self.actor,
-            kind=TABLE,
-            tabular_id=table.id,
-            files=table.files,
-            asked=requested_delegation(request),
-            warehouse_id=self.warehouse_id,
-        )
-        etag = table_etag(table.metadata_location, storage=files.storage if files else None, access=access)
-        access_config = build_access_config_after_write(
-            request, files, access, kind=TABLE, tabular_id=table.id, refreshed_as=identifier
-        )
+        access_config = self.access_config_after_write(request, table, identifier)
+        etag = table_etag(table.metadata_location, access=access_config.access)
         return load_table_result(table, access_config, etag=etag)
 
     def _staged_table(self, request: HttpRequest, table: StagedTable, identifier: Identifier) -> HttpResponse:
@@ -388,9 +376,9 @@ class TableViewSet(TabularViewSet):
             levels=identifier.levels,
             location=files.locations[0],
         )
-        access = access_of_creator(files, requested_delegation(request))
+        access = access_of_creator(files, ACCESS_DELEGATION.read(request))
         access_config = build_access_config(
-            request, files, access, kind=TABLE, tabular_id=None, refreshed_as=identifier, staged_as=ticket
+            request, files, access, kind=TABLE, tabular_id=None, identifier=identifier, ticket=ticket
         )
         return load_table_result(table, access_config, etag=None)
 

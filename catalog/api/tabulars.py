@@ -7,19 +7,37 @@ from typing import Annotated, ClassVar, NotRequired, TypedDict
 from django.http import HttpRequest, HttpResponse
 
 from catalog.api.base import CatalogViewSet, json_response, no_content
-from catalog.api.parameters import FORCE, RETURN_PROTECTION, RETURN_UUIDS, QueryFlag
-from catalog.api.referenced_by import parse_referenced_by
-from catalog.api.table_config import StorageCredential, build_access_config, requested_delegation
+from catalog.api.parameters import (
+    ACCESS_DELEGATION,
+    FORCE,
+    RETURN_PROTECTION,
+    RETURN_UUIDS,
+    QueryFlag,
+    parse_referenced_by,
+)
+from catalog.api.render import (
+    StorageCredential,
+    TableAccessConfig,
+    build_access_config,
+    build_access_config_after_write,
+)
 from catalog.identifiers import Identifier, Levels, require_identifier
 from catalog.models import Tabular
-from catalog.selectors.access.files import Reader, access_for, find_files_for
+from catalog.selectors.access.files import (
+    Access,
+    ReadableTabular,
+    Reader,
+    access_for,
+    access_to_written,
+    find_files_for,
+)
 from catalog.selectors.access.view_chains import reader_through
 from catalog.selectors.tables.load import list_tabulars_for
 from catalog.services.tables.drop import drop_tabular
 from catalog.services.tables.rename import rename_tabular
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.json.shapes import Uuid
-from storage.vending.delegation import RequestedAccess
+from storage.vending.delegation import RequestedAccess, parse_requested_access
 
 
 class TableIdentifier(TypedDict):
@@ -64,6 +82,40 @@ class TabularViewSet(CatalogViewSet):
             return Reader(self.actor)
         return reader_through(
             views, actor=self.actor, warehouse_id=self.warehouse_id, kind=self.kind, identifier=self.identifier
+        )
+
+    def access_for(self, request: HttpRequest, reader: Reader, tabular: ReadableTabular) -> Access | None:
+        """Return the access to the files that the client requests, as far as `reader` has it."""
+        return access_for(reader=reader, kind=self.kind, tabular=tabular, requested=ACCESS_DELEGATION.read(request))
+
+    def access_config(
+        self, request: HttpRequest, reader: Reader, tabular: ReadableTabular, access: Access | None
+    ) -> TableAccessConfig:
+        """Build the config for a load, and vend credentials for `access`. Raises as `vend`."""
+        return build_access_config(
+            request,
+            tabular.files,
+            access,
+            kind=self.kind,
+            tabular_id=tabular.id,
+            identifier=self.identifier,
+            reader=reader,
+        )
+
+    def access_config_after_write(
+        self, request: HttpRequest, written: ReadableTabular, identifier: Identifier
+    ) -> TableAccessConfig:
+        """As `access_config`, for the response to a committed write, which it never fails."""
+        files, access = access_to_written(
+            actor=self.actor,
+            kind=self.kind,
+            tabular_id=written.id,
+            files=written.files,
+            requested=ACCESS_DELEGATION.read(request),
+            warehouse_id=self.warehouse_id,
+        )
+        return build_access_config_after_write(
+            request, files, access, kind=self.kind, tabular_id=written.id, identifier=identifier
         )
 
     def list_tabulars(self, request: HttpRequest) -> HttpResponse:
@@ -118,17 +170,14 @@ class TabularViewSet(CatalogViewSet):
 
     def load_tabular_credentials(self, request: HttpRequest) -> HttpResponse:
         """Vend new credentials for the files."""
-        reader, tabular, kind = self.reader(request), self.identifier, self.kind
-        tabular_id, files, rights = find_files_for(
-            actor=reader.actor, warehouse_id=self.warehouse_id, identifier=tabular, kind=kind
+        reader = self.reader(request)
+        found = find_files_for(
+            actor=reader.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=self.kind
         )
-        requested = (
-            requested_delegation(request) & ~RequestedAccess.CLIENT_MANAGED
-        )  # a caller of this route wants credentials
-        access = access_for(reader=reader, rights=rights, kind=kind, files=files, asked=requested)
-        refreshed_as = tabular if kind == Tabular.Kind.TABLE else None
-        access_config = build_access_config(
-            request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as, reader=reader
-        )
+        requested = ACCESS_DELEGATION.read(request)
+        if parse_requested_access(requested) is RequestedAccess.CLIENT_MANAGED:
+            requested = None  # a caller of this route wants credentials
+        access = access_for(reader=reader, kind=self.kind, tabular=found, requested=requested)
+        access_config = self.access_config(request, reader, found, access)
         response: LoadCredentialsResponse = {"storage-credentials": access_config.storage_credentials}
         return json_response(response)

@@ -12,21 +12,9 @@ from catalog.api.oauth_tokens import OAuthTokenViewSet
 from catalog.api.signing import SigningViewSet
 from catalog.api.tables import TableViewSet
 from catalog.api.views import ViewViewSet
+from icekeeper.kernel.http.raw_path import RawSegment
 
-
-class Segment:
-    """One raw segment. It may be empty: Spark asks for tables of no namespace and must get NoSuchTable."""
-
-    regex = "[^/]*"
-
-    def to_python(self, value: str) -> str:
-        return value
-
-    def to_url(self, value: str) -> str:
-        return value
-
-
-register_converter(Segment, "segment")
+register_converter(RawSegment, "segment")
 
 NAMESPACE: Final = "v1/<segment:prefix>/namespaces/<segment:namespace>"
 _TABLE: Final = f"{NAMESPACE}/tables/<segment:table>"

@@ -34,14 +34,13 @@ from catalog.api.parameters import (
     REFERENCED_BY,
 )
 from catalog.api.render import load_view_result
-from catalog.api.table_config import build_access_config, build_access_config_after_write, requested_delegation
 from catalog.api.tabulars import ListTablesResponse, RenameTableRequest, TabularViewSet
 from catalog.iceberg import shapes
 from catalog.iceberg.views.requirements import VIEW_REQUIREMENTS
 from catalog.iceberg.views.updates import VIEW_UPDATES
+from catalog.identifiers import Identifier
 from catalog.models import Tabular
-from catalog.selectors.access.files import access_for, access_to_written
-from catalog.selectors.tables.load import Loaded, load_tabular_for, require_tabular_exists
+from catalog.selectors.tables.load import load_tabular_for, require_tabular_exists
 from catalog.services.tables.create_view import create_view, replace_view
 from catalog.services.tables.register import register_tabular
 from icekeeper.kernel.http.serializers import empty_response
@@ -145,7 +144,8 @@ class ViewViewSet(TabularViewSet):
                 idempotency_key=idempotency_key,
             ),
         )
-        return self._written_view(request, created)
+        identifier = Identifier(self.levels, str(body.get("name")))
+        return load_view_result(created, self.access_config_after_write(request, created, identifier))
 
     @operation(
         "registerView",
@@ -178,7 +178,8 @@ class ViewViewSet(TabularViewSet):
                 idempotency_key=idempotency_key,
             ),
         )
-        return self._written_view(request, registered)
+        identifier = Identifier(self.levels, str(body.get("name")))
+        return load_view_result(registered, self.access_config_after_write(request, registered, identifier))
 
     @operation(
         "loadView",
@@ -193,12 +194,8 @@ class ViewViewSet(TabularViewSet):
         view = load_tabular_for(
             actor=reader.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=VIEW
         )
-        requested = requested_delegation(request)
-        access = access_for(reader=reader, rights=view.rights, kind=VIEW, files=view.files, asked=requested)
-        access_config = build_access_config(
-            request, view.files, access, kind=VIEW, tabular_id=view.id, refreshed_as=None, reader=reader
-        )
-        return load_view_result(view, access_config)
+        access = self.access_for(request, reader, view)
+        return load_view_result(view, self.access_config(request, reader, view, access))
 
     @operation(
         "viewExists",
@@ -245,7 +242,7 @@ class ViewViewSet(TabularViewSet):
                 idempotency_key=idempotency_key,
             ),
         )
-        return self._written_view(request, replaced)
+        return load_view_result(replaced, self.access_config_after_write(request, replaced, self.identifier))
 
     @operation(
         "dropView",
@@ -273,17 +270,3 @@ class ViewViewSet(TabularViewSet):
     )
     def rename(self, request: HttpRequest) -> HttpResponse:
         return self.rename_tabular(request)
-
-    def _written_view(self, request: HttpRequest, view: Loaded) -> HttpResponse:
-        files, access = access_to_written(
-            actor=self.actor,
-            kind=VIEW,
-            tabular_id=view.id,
-            files=view.files,
-            asked=requested_delegation(request),
-            warehouse_id=self.warehouse_id,
-        )
-        access_config = build_access_config_after_write(
-            request, files, access, kind=VIEW, tabular_id=view.id, refreshed_as=None
-        )
-        return load_view_result(view, access_config)

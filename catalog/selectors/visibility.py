@@ -7,10 +7,10 @@ from itertools import islice
 from typing import Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
+from tenancy.authz.errors import Missing
 from tenancy.authz.permissions import are_allowed, require_permission_and_check
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable
@@ -27,7 +27,7 @@ MAX_SCANNED: Final = 10_000
 page ends, even if it is short, with a token for the rest."""
 
 
-def require_to_list(actor: Actor, action: Can, parent: ObjectRef, missing: CatalogError) -> ObjectRef | None:
+def require_to_list(actor: Actor, action: Can, parent: ObjectRef, missing: Missing) -> ObjectRef | None:
     """Check the listing `action` on `parent`; return None when the caller sees everything in it, otherwise `parent`.
 
     Raises as `require_permission_and_check`.

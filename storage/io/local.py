@@ -18,7 +18,7 @@ from icekeeper.kernel.request import deadline
 from storage.errors import StoreUnavailable
 from storage.io.folders import LINK_ERRORS, OPEN_FOLDER, empty_folder, holds_files, remove_folder
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge
-from storage.profiles.local import local_path, normalize_location, written_path
+from storage.profiles.local import local_path, normalize_location
 
 
 class LocalStore(ObjectStore):
@@ -67,7 +67,7 @@ class LocalStore(ObjectStore):
     def require_exists(self, location: str) -> None:
         deadline.remaining()
         with self._translate_errors(location):
-            os.lstat(written_path(location))
+            os.lstat(location.removeprefix("file:").removeprefix("//"))  # validated when it was written
 
     def delete(self, location: str) -> None:
         *folders, name = self._names(location)

@@ -32,6 +32,11 @@ from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.secrets.credentials import stored_credential
 from storage.vending.vended import Vended
 
+VERIFY_METADATA: Final = "verify-metadata-on-load"
+"""Member of the storage profile: whether a load checks that the metadata file exists, although its bytes come from the
+database. On local files, where the check costs one system call and finds files that were deleted without the catalog,
+it is on by default; on object stores it would cost a request for each load."""
+
 MAX_OPEN_STORES: Final = 512
 """Stores with their connections. None is out of date: a change of a warehouse gives its storage another key."""
 
@@ -58,6 +63,13 @@ def store_for(storage: WarehouseStorage) -> ObjectStore:
         if store is None:
             store = _open[storage.key] = RemoteStore(_own_bucket(profile, credential), profile.location)
         return store
+
+
+def verify_metadata_file(storage: WarehouseStorage, location: str) -> None:
+    """Raise `ObjectNotFound` when a metadata file is missing, if the warehouse has loads verify that."""
+    profile = storage.profile
+    if profile.get(VERIFY_METADATA, profile["type"] == "local"):
+        store_for(storage).require_exists(location)
 
 
 def open_store(profile: Profile, credential: Credential | None) -> ObjectStore:

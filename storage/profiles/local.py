@@ -42,12 +42,6 @@ def normalize_location(location: str) -> str:
     return f"file://{path}"
 
 
-def written_path(location: str) -> str:
-    """The path in a location that was checked when it was written, in whatever spelling: `file:/a`, `file:///a`."""
-    path = location.removeprefix("file:")
-    return path.removeprefix("//")
-
-
 def local_path(location: str) -> Path:
     """The path of a normalised `file://` location."""
     return Path(location.removeprefix("file://"))

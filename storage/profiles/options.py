@@ -5,23 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-VERIFY = "verify-metadata-on-load"
-"""Whether a load looks if the metadata file is still there, although its bytes come from the database.
-
-On local files the look costs one system call and finds files that were deleted without the catalog, so there
-it is on unless the profile says otherwise; on object stores it would cost a request to the store for each load.
-"""
-
 MAY_HOLD_FILES = "allow-non-empty-locations"
 """Whether a new table may be put at a location that holds files already. Off unless the profile says otherwise: the
 files may belong to others, and would be deleted with the table when it is purged."""
 
 DEFAULT_LIFETIME_SECONDS = 3600
 """Of a credential whose store knows no other, or for which the profile says none."""
-
-
-def verifies_metadata_on_load(profile: dict[str, Any]) -> bool:
-    return bool(profile.get(VERIFY, profile.get("type") == "local"))
 
 
 def allows_non_empty_locations(profile: dict[str, Any]) -> bool:

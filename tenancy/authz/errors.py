@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from icekeeper.kernel.errors.types import CatalogError, Forbidden
@@ -10,6 +11,9 @@ from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
+
+Missing = CatalogError | Callable[[], CatalogError] | None
+"""The error for an object that does not exist, or a function that builds it; hot paths build it only when needed."""
 
 
 class AuthorizationBackendError(CatalogError):
@@ -78,6 +82,10 @@ _ERRORS: dict[Securable.Type, type[Forbidden]] = {
 
 _TABULARS: Final = frozenset({Securable.Type.TABLE, Securable.Type.VIEW, Securable.Type.GENERIC_TABLE})
 """Types whose id in the API differs from the id of the securable."""
+
+
+def build_missing(missing: Missing) -> CatalogError | None:
+    return missing() if callable(missing) else missing
 
 
 def display_name(ref: ObjectRef, missing: CatalogError | None) -> str:

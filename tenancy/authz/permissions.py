@@ -13,13 +13,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.request import permission_recheck
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_override
 from tenancy.authz import port
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.errors import AuthorizationBackendError, action_forbidden, deny_as_missing
+from tenancy.authz.errors import AuthorizationBackendError, Missing, action_forbidden, build_missing, deny_as_missing
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.port import PermissionCheck, require_decision_for_each
 from tenancy.authz.securables import are_registered
@@ -98,7 +97,7 @@ def are_allowed(actor: Actor, action: Can, objects: Sequence[ObjectRef]) -> Iter
 
 
 def require_permission(
-    actor: Actor, action: Can, securable_type: Securable.Type, object_id: object, *, missing: CatalogError | None = None
+    actor: Actor, action: Can, securable_type: Securable.Type, object_id: object, *, missing: Missing = None
 ) -> None:
     """Raise `Forbidden` (403) unless `actor` may do `action` on the object.
 
@@ -109,7 +108,7 @@ def require_permission(
 
 
 def require_permission_and_check(
-    actor: Actor, action: Can, ref: ObjectRef, more: Sequence[Can], *, missing: CatalogError | None = None
+    actor: Actor, action: Can, ref: ObjectRef, more: Sequence[Can], *, missing: Missing = None
 ) -> list[bool]:
     """As `require_permission`, and return whether each of `more` is allowed too; calls the backend once."""
     epoch = permission_epoch.current()
@@ -119,21 +118,20 @@ def require_permission_and_check(
     if allowed[action]:
         recheck_before_write(actor, [(action, ref)], epoch, missing)
         return [allowed[each] for each in more]
-    if missing is not None and not allowed[seen_by] and ref.type in SEEN_BY:
-        raise deny_as_missing(actor, action, ref, missing)
-    raise action_forbidden(actor, action, ref, missing)
+    error = build_missing(missing)
+    if error is not None and not allowed[seen_by] and ref.type in SEEN_BY:
+        raise deny_as_missing(actor, action, ref, error)
+    raise action_forbidden(actor, action, ref, error)
 
 
 class _RequiredPermission(NamedTuple):
     actor: Actor
     check: PermissionCheck
     epoch: int
-    missing: CatalogError | None
+    missing: Missing
 
 
-def recheck_before_write(
-    actor: Actor, checks: Sequence[PermissionCheck], epoch: int, missing: CatalogError | None = None
-) -> None:
+def recheck_before_write(actor: Actor, checks: Sequence[PermissionCheck], epoch: int, missing: Missing = None) -> None:
     """Record that the request depends on these permissions; `epoch` is the one before they were checked.
 
     `missing` is as for `require_permission`, for checks on one object.
@@ -179,7 +177,7 @@ def _recheck(required: list[_RequiredPermission]) -> None:
         exists = are_registered([ref for _, ref in denied]) if denied else []
         for (action, ref), does_exist in zip(denied, exists, strict=True):
             if does_exist:
-                raise action_forbidden(actor, action, ref, missing[action, ref])
+                raise action_forbidden(actor, action, ref, build_missing(missing[action, ref]))
     required[:] = [each._replace(epoch=epoch) for each in required]
 
 

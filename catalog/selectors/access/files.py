@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from django.conf import settings
@@ -14,18 +15,17 @@ from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from icekeeper.kernel.db.sql import as_uuid, fetch_one
-from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
 from storage.models.warehouse import WarehouseStorage
-from storage.vending.delegation import Delegation, RequestedAccess, choose_delegation
+from storage.vending.delegation import Delegation, RequestedAccess, choose_delegation, parse_requested_access
 from storage.vending.rights import FileAccess
 from storage.vending.vend import vend
 from storage.vending.vended import Vended
 from tenancy.actor import Actor
 from tenancy.authn.own_tokens.scopes import may_change_catalog
 from tenancy.authz.actions import Can
-from tenancy.authz.errors import AuthorizationBackendError
+from tenancy.authz.errors import AuthorizationBackendError, Missing
 from tenancy.authz.permissions import check_permissions, require_permission_and_check
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
@@ -64,6 +64,23 @@ class TabularFiles:
     locations: tuple[str, ...]
 
 
+class ReadableTabular(Protocol):
+    """A tabular with its files, and the reader's access to them."""
+
+    @property
+    def id(self) -> UUID: ...
+    @property
+    def files(self) -> TabularFiles | None: ...
+    @property
+    def rights(self) -> FileAccess | None: ...
+
+
+class FoundFiles(NamedTuple):
+    id: UUID
+    files: TabularFiles
+    rights: FileAccess | None
+
+
 def read_storage(
     warehouse_id: UUID, version: int, profile: Any, secret_id: Any, enforced_signatures: str | None
 ) -> WarehouseStorage:
@@ -92,9 +109,7 @@ def files_of(*, warehouse_id: UUID, tabular_id: UUID) -> TabularFiles | None:
     return None if row is None else TabularFiles(read_storage(warehouse_id, *row[:4]), read_locations(*row[4:]))
 
 
-def find_files_for(
-    *, actor: Actor, warehouse_id: UUID, identifier: Identifier, kind: Tabular.Kind
-) -> tuple[UUID, TabularFiles, FileAccess]:
+def find_files_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, kind: Tabular.Kind) -> FoundFiles:
     """Return id and files of a tabular that `actor` may read, and their access to the files.
 
     Raises `NoSuchWarehouse`, `NoSuchTable`, `Forbidden`.
@@ -103,13 +118,13 @@ def find_files_for(
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
     _, *stored, tabular_id, found_kind, location, metadata_location, claims = row
-    missing = no_such_tabular(kind, identifier)
+    missing = partial(no_such_tabular, kind, identifier)
     if tabular_id is None or found_kind != kind:
-        raise missing
+        raise missing()
     tabular_id = as_uuid(tabular_id)
     rights = require_data_rights(actor, kind, tabular_id, missing=missing)
     files = TabularFiles(read_storage(warehouse_id, *stored), read_locations(location, metadata_location, claims))
-    return tabular_id, files, rights
+    return FoundFiles(tabular_id, files, rights)
 
 
 _ON_FILES: Final = {
@@ -120,7 +135,7 @@ _ON_FILES: Final = {
 """The actions that read and that write files. The folder of a view is never written to. Write access includes read."""
 
 
-def require_to_load(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missing: CatalogError) -> FileAccess | None:
+def require_to_load(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missing: Missing) -> FileAccess | None:
     """Check that `actor` may see a tabular, and return their access to its files, None without any.
 
     One call to the authorizer. Raises `missing` when the tabular is hidden from `actor`.
@@ -129,7 +144,7 @@ def require_to_load(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missi
     return _rights(require_permission_and_check(actor, Can.GET_METADATA, ref, _ON_FILES[kind], missing=missing))
 
 
-def require_data_rights(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missing: CatalogError) -> FileAccess:
+def require_data_rights(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missing: Missing) -> FileAccess:
     """Return the access of `actor` to the files.
 
     Raises `Forbidden` without read access, `missing` when the tabular is hidden from `actor`, too.
@@ -157,10 +172,11 @@ logger = logging.getLogger("icekeeper.storage")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A caller's access to files, and how it is delegated."""
+    """A caller's access to files, and how it is delegated by this version of the warehouse's storage."""
 
     delegation: Delegation
     rights: FileAccess
+    storage_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,23 +191,23 @@ class Reader:
         return self.actor.delegated_by is not None
 
 
-def access_for(
-    *, reader: Reader, rights: FileAccess | None, kind: Tabular.Kind, files: TabularFiles | None, asked: RequestedAccess
-) -> Access | None:
+def access_for(*, reader: Reader, kind: Tabular.Kind, tabular: ReadableTabular, requested: str | None) -> Access | None:
     """Return the access to delegate; None without rights, without files, and for local files, which need no delegation.
 
-    Requests to the folder of a view are not signed. Nor are those of an engine that reads with an owner's rights, as
-    the signer knows only the engine's own: it gets vended credentials where possible, otherwise nothing. Read-only
-    tokens get read access.
+    `requested` is the value of the header X-Iceberg-Access-Delegation. Requests to the folder of a view are not signed.
+    Nor are those of an engine that reads with an owner's rights, as the signer knows only the engine's own: it gets
+    vended credentials where possible, otherwise nothing. Read-only tokens get read access.
     """
-    if rights is None or files is None or _needs_no_help(files):
+    files, rights = tabular.files, tabular.rights
+    if rights is None or files is None or _is_local(files):
         return None
     caller = reader.actor.delegated_by or reader.actor
     if not may_change_catalog(caller.identity):
         rights = FileAccess.READ
-    if reader.is_delegate and asked is RequestedAccess.SIGNING:
-        asked = RequestedAccess.VENDED
-    return _access(files, rights, asked, signs=kind != Tabular.Kind.VIEW and not reader.is_delegate)
+    access = parse_requested_access(requested)
+    if reader.is_delegate and access is RequestedAccess.SIGNING:
+        access = RequestedAccess.VENDED
+    return _access(files, rights, access, signs=kind != Tabular.Kind.VIEW and not reader.is_delegate)
 
 
 def access_to_written(
@@ -200,7 +216,7 @@ def access_to_written(
     kind: Tabular.Kind,
     tabular_id: UUID,
     files: TabularFiles | None,
-    asked: RequestedAccess,
+    requested: str | None,
     warehouse_id: UUID,
 ) -> tuple[TabularFiles | None, Access | None]:
     """Return the files of a tabular, and the caller's access to them, for the response to a write.
@@ -210,21 +226,23 @@ def access_to_written(
     committed, a failed look-up or permission check means no access instead of an error; a later load vends again.
     """
     if files is not None and kind != Tabular.Kind.VIEW:
-        return files, access_of_creator(files, asked)
+        return files, access_of_creator(files, requested)
     try:
         files = files or files_of(warehouse_id=warehouse_id, tabular_id=tabular_id)
-        if files is None or _needs_no_help(files):
+        if files is None or _is_local(files):
             return files, None
-        rights = data_rights(actor, kind, tabular_id)
-        return files, access_for(reader=Reader(actor), rights=rights, kind=kind, files=files, asked=asked)
+        found = FoundFiles(tabular_id, files, data_rights(actor, kind, tabular_id))
+        return files, access_for(reader=Reader(actor), kind=kind, tabular=found, requested=requested)
     except (Error, AuthorizationBackendError) as error:
         logger.warning("no credentials vended after a write", exc_info=error, extra={"tabular": str(tabular_id)})
         return None, None
 
 
-def access_of_creator(files: TabularFiles, asked: RequestedAccess) -> Access | None:
+def access_of_creator(files: TabularFiles, requested: str | None) -> Access | None:
     """Return the access of the client that created or staged a table just now."""
-    return None if _needs_no_help(files) else _access(files, FileAccess.READ_WRITE, asked, signs=True)
+    if _is_local(files):
+        return None
+    return _access(files, FileAccess.READ_WRITE, parse_requested_access(requested), signs=True)
 
 
 def vended_credentials(files: TabularFiles, access: Access) -> list[tuple[str, Vended]]:
@@ -238,10 +256,11 @@ def vended_credentials(files: TabularFiles, access: Access) -> list[tuple[str, V
     return [(location, vended) for location, vended in found if vended is not None]
 
 
-def _needs_no_help(files: TabularFiles) -> bool:
+def _is_local(files: TabularFiles) -> bool:
     return bool(files.storage.profile["type"] == "local")
 
 
-def _access(files: TabularFiles, rights: FileAccess, asked: RequestedAccess, *, signs: bool) -> Access:
-    chosen = choose_delegation(asked, files.storage.profile)
-    return Access(Delegation(vended=chosen.vended, signing=chosen.signing and signs), rights)
+def _access(files: TabularFiles, rights: FileAccess, requested: RequestedAccess, *, signs: bool) -> Access:
+    chosen = choose_delegation(requested, files.storage.profile)
+    delegation = Delegation(vended=chosen.vended, signing=chosen.signing and signs)
+    return Access(delegation, rights, files.storage.version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -29,9 +30,8 @@ from icekeeper.kernel.json.strict import read_stored_json, write_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.errors import no_such_warehouse
 from storage.io.port import ObjectNotFound
-from storage.io.stores import store_for
+from storage.io.stores import store_for, verify_metadata_file
 from storage.models.warehouse import WarehouseStorage
-from storage.profiles.options import verifies_metadata_on_load
 from storage.vending.rights import FileAccess
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -143,14 +143,14 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
     _, *stored_storage, tabular_id, found_kind, location, metadata_location, claims, stored = row
+    missing = partial(no_such_tabular, kind, identifier)
     if tabular_id is None or found_kind != kind:
-        raise no_such_tabular(kind, identifier)
+        raise missing()
     tabular_id = as_uuid(tabular_id)
-    rights = require_to_load(actor, kind, tabular_id, missing=no_such_tabular(kind, identifier))
+    rights = require_to_load(actor, kind, tabular_id, missing=missing)
     current = Version(tabular_id, metadata_location)
     storage = read_storage(warehouse_id, *stored_storage)
-    if verifies_metadata_on_load(storage.profile):
-        store_for(storage).require_exists(metadata_location)
+    verify_metadata_file(storage, metadata_location)
     if document is None or current != seen:
         document = read_document(storage, current, stored)
         metadata_cache.put(current, document, address=address)
@@ -208,11 +208,11 @@ def require_tabular_exists(
     row = fetch_one(settings.READ_DATABASE, _EXISTS, [identifier.path_key, identifier.name_key, warehouse_id])
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
-    securable, missing = Securable.Type(kind.value), no_such_tabular(kind, identifier)
+    missing = partial(no_such_tabular, kind, identifier)
     if row[1] is None or row[2] != kind:
-        raise missing
+        raise missing()
     tabular_id = as_uuid(row[1])
-    require_permission(actor, action, securable, tabular_id, missing=missing)
+    require_permission(actor, action, Securable.Type(kind.value), tabular_id, missing=missing)
     return tabular_id
 
 
@@ -257,9 +257,9 @@ def require_listing(
     if not rows or rows[0][0] != "active":
         raise no_such_warehouse(warehouse_id)
     _, namespace_id, path, *_ = rows[0]
-    missing = no_such_namespace(levels)
+    missing = partial(no_such_namespace, levels)
     if namespace_id is None:
-        raise missing
+        raise missing()
     seen_in = require_to_list(
         actor, LISTING_ACTIONS[kind], ObjectRef(Securable.Type.NAMESPACE, as_uuid(namespace_id)), missing
     )

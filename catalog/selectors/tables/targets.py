@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -80,18 +81,18 @@ class Target:
 
     def namespace_to_create_in(self, actor: Actor, kind: Tabular.Kind) -> UUID:
         """Return the namespace. Raises `NoSuchNamespace`, and `Forbidden` when `actor` may not create `kind` in it."""
-        missing = no_such_namespace(self.identifier.levels)
+        missing = partial(no_such_namespace, self.identifier.levels)
         if self.namespace_id is None:
-            raise missing
+            raise missing()
         require_permission(actor, _CREATE[kind], Securable.Type.NAMESPACE, self.namespace_id, missing=missing)
         return self.namespace_id
 
     def tabular_for(self, actor: Actor, action: Can, kind: Tabular.Kind) -> CurrentTabular:
         """Return the tabular with the name, after a check of its kind and of `action`."""
-        securable, missing = Securable.Type(kind.value), no_such_tabular(kind, self.identifier)
+        missing = partial(no_such_tabular, kind, self.identifier)
         if self.current is None or self.current.kind != kind:
-            raise missing
-        require_permission(actor, action, securable, self.current.id, missing=missing)
+            raise missing()
+        require_permission(actor, action, Securable.Type(kind.value), self.current.id, missing=missing)
         return self.current
 
 

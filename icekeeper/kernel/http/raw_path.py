@@ -14,6 +14,21 @@ from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 
 
+class RawSegment:
+    """Path converter of Django for one raw segment.
+
+    It may be empty: Spark loads tables of no namespace and must get NoSuchTable.
+    """
+
+    regex = "[^/]*"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
 def raw_path(target: str) -> str:
     """The path of a request target: scheme, authority, query and fragment cut off.
 
