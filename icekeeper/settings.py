@@ -42,7 +42,7 @@ def _secret_keys(settings: Settings, *, is_embedded: bool) -> tuple[Any, list[An
 
 def _shared_secret_key(encryption_key: SecretStr | None) -> Any:
     def read() -> str:
-        from tenancy.signing_secret import shared_signing_key  # the settings are complete when it is called
+        from tenancy.signing_keys import shared_signing_key  # the settings are complete when it is called
 
         return shared_signing_key(encryption_key)
 
@@ -139,7 +139,7 @@ STARTUP_CHECKS = [
     "tenancy.services.authorization_startup.require_chosen_backend",
     "storage.secrets.start.require_readable_secrets",
     "storage.signing.start.warn_of_unsigned_writes",
-    "tenancy.signing_secret.require_signing_keys",
+    "tenancy.signing_keys.require_signing_keys",
 ]
 # Called in each server process when it begins to serve; what they return is called when it ends.
 BACKGROUND_JOBS = [
@@ -147,8 +147,8 @@ BACKGROUND_JOBS = [
     "tenancy.authz.permission_epoch.start_polling",
     "tenancy.authz.openfga.delivery.start_delivering",
     "management.call_counter.start_flushing",
-    "tenancy.authn.own_tokens.token_uses.start_recording",
-    "tenancy.audit.flusher.start_flushing",
+    "tenancy.authn.own_tokens.stored_tokens.start_recording",
+    "tenancy.audit.collector.start_flushing",
 ]
 # Called before server processes are forked; each gives a Meter, whose numbers are part of the metrics.
 METRIC_SOURCES = [

@@ -6,7 +6,7 @@ class StorageConfig(AppConfig):
 
     def ready(self) -> None:
         from storage.models import Warehouse
-        from tenancy.authz.visibility import filter_visible
+        from tenancy.authz.permissions import filter_visible
         from tenancy.models import Securable
         from tenancy.models.querysets import set_visibility_filter
 

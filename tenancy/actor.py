@@ -1,11 +1,37 @@
-"""The actor of an operation, which every service takes as an argument."""
+"""The actor of an operation: the identity that its token proves, and the user or role whose grants it has."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 from uuid import UUID
 
-from tenancy.identity import Identity
+from django.conf import settings
+
+from icekeeper.kernel.errors.types import Forbidden
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The verified claims of a token.
+
+    `user_id` is `<provider id>~<subject>`. `name` and `email` are None where the token has none. `roles` are the
+    names that the provider gives the user, each the `source-id` of a role with the provider's id. `scopes` bound what
+    may be done with the token, None when nothing does; `access_token_id` is set for a token that this server issued:
+    for a session token (`is_short_lived`) it is the id of its parent. `audiences` are those of a
+    provider's token; tokens of this server have none.
+    """
+
+    user_id: str
+    provider_id: str
+    user_type: Literal["human", "application"]
+    name: str | None = None
+    email: str | None = None
+    roles: tuple[str, ...] = ()
+    scopes: frozenset[str] | None = None
+    access_token_id: UUID | None = None
+    is_short_lived: bool = False
+    audiences: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +71,42 @@ class Actor:
 
 ANONYMOUS = Actor()
 INTERNAL = Actor(is_internal=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Grantee:
+    """A user or a role with all its members: exactly one of the two is set."""
+
+    user_id: str | None = None
+    role_id: UUID | None = None
+
+    def __str__(self) -> str:
+        return self.user_id if self.user_id is not None else f"role {self.role_id}"
+
+
+def acting_as(actor: Actor) -> Grantee | None:
+    """Return the grantee whose rights `actor` has: the assumed role, else the user; None for anonymous callers."""
+    if actor.assumed_role is not None:
+        return Grantee(role_id=actor.assumed_role)
+    return None if actor.user_id is None else Grantee(user_id=actor.user_id)
+
+
+class InstanceAdminRequired(Forbidden):
+    wire_type = "InstanceAdminRequired"
+
+
+def is_instance_admin(actor: Actor) -> bool:
+    """Return whether the actor is an instance admin: never in an assumed role, a delegated read, or a check for others.
+
+    The server's own commands always are.
+    """
+    if actor.is_internal:
+        return True
+    acts_directly = actor.assumed_role is None and actor.delegated_by is None and not actor.is_check_subject
+    return acts_directly and actor.user_id in settings.ICEKEEPER.instance_admins
+
+
+def require_instance_admin(actor: Actor) -> None:
+    """Raises `InstanceAdminRequired` (403)."""
+    if not is_instance_admin(actor):
+        raise InstanceAdminRequired(f"{actor.name} is no instance admin: LAKEKEEPER__INSTANCE_ADMINS names them")

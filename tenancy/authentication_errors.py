@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from icekeeper.kernel.errors.types import Unauthorized
-from tenancy.actor import Actor
-from tenancy.identity import Identity
+from tenancy.actor import Actor, Identity
 
 
 class AuthenticationFailed(Unauthorized):

@@ -10,8 +10,7 @@ from typing import Any
 
 from django.conf import settings
 
-from tenancy.actor import Actor
-from tenancy.identity import Identity
+from tenancy.actor import Actor, Identity
 
 
 def owner_properties() -> frozenset[str]:

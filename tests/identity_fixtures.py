@@ -94,7 +94,7 @@ def believing(variables: Mapping[str, str]) -> Iterator[None]:
     root = settings.ICEKEEPER.local_storage_root
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(settings, "ICEKEEPER", believed.model_copy(update={"local_storage_root": root}))
-        patch.setattr("tenancy.authn.oidc.jwks_authenticator.REFRESH_PAUSE_SECONDS", 0.0)
+        patch.setattr("tenancy.authn.oidc.authenticators.REFRESH_PAUSE_SECONDS", 0.0)
         providers.authenticators.cache_clear()
         token_verification.verified_tokens.clear()
         yield

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tenancy.actor import Identity
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn import providers, requests, token_verification
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
-from tenancy.identity import Identity
 from tests.wsgi_client import Answer, ApiClient, call
 
 

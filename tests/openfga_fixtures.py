@@ -13,8 +13,7 @@ from icekeeper.kernel.ids import new_id
 from tenancy.authz import port
 from tenancy.authz.openfga import store as stores
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
-from tenancy.authz.openfga.installation import install
-from tenancy.authz.openfga.store import PAGE_SIZE, OpenFgaStore, openfga_store
+from tenancy.authz.openfga.store import PAGE_SIZE, OpenFgaStore, install, openfga_store
 from tenancy.authz.openfga.tuples import desired_tuples_on, end_of
 from tenancy.models import Securable, UndeliveredTuple
 from tests.parts.openfga import OpenFga

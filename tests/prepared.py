@@ -21,7 +21,7 @@ from catalog.services.commit import queue
 from storage.io import stores
 from storage.vending.vend import _cache_of
 from tenancy.authn.assumed_roles import known_roles
-from tenancy.services.registered_users import registered_users
+from tenancy.services.registration import registered_users
 
 Row = tuple[Any, ...]
 

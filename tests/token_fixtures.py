@@ -11,11 +11,11 @@ from django.conf import settings
 
 from tenancy.actor import INTERNAL
 from tenancy.authn.own_tokens import session_tokens
-from tenancy.authn.own_tokens.token_uses import token_uses
+from tenancy.authn.own_tokens.stored_tokens import token_uses
 from tenancy.authn.providers import authenticators
 from tenancy.authn.token_verification import verified_tokens
 from tenancy.services.access_tokens import create_token
-from tenancy.services.local_users import create_local_user
+from tenancy.services.users import create_local_user
 from tests.wsgi_client import Answer, call
 
 

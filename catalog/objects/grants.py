@@ -10,12 +10,10 @@ from catalog.objects.names import client_uuids
 from catalog.objects.object_keys import TABULARS
 from icekeeper.kernel.http.paging import Page
 from storage.models import Warehouse
-from tenancy.actor import Actor
-from tenancy.grantee import Grantee
+from tenancy.actor import Actor, Grantee
 from tenancy.models import Project, Securable
 from tenancy.refs import securable_id
-from tenancy.selectors.grants import HeldGrant
-from tenancy.selectors.visible_grants import LocatedGrant, list_grants_of
+from tenancy.selectors.grants import HeldGrant, LocatedGrant, list_grants_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.models import Warehouse
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.refs import securable_id
-from tenancy.selectors.object_names import NamedObject
+from tenancy.selectors.objects import NamedObject
 
 T = Securable.Type
 Named = Iterator[tuple[str, "NamedObject"]]

@@ -20,7 +20,7 @@ from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.models import Project, Securable
 from tenancy.refs import ObjectRef
-from tenancy.selectors.rights_targets import RightsTarget, require_found
+from tenancy.selectors.objects import RightsTarget, require_found
 
 TABULARS: Final = {
     Securable.Type.TABLE: Tabular.Kind.TABLE,

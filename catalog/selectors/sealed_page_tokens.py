@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from icekeeper.kernel.errors.types import InvalidPageToken
 from icekeeper.kernel.http.paging import decode_token, encode_token
-from tenancy.derived_keys import derived_keys
+from tenancy.signing_keys import derived_keys
 
 _PURPOSE: Final = "icekeeper page tokens 1"
 _NONCE_BYTES: Final = 12

@@ -22,15 +22,15 @@ from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission
 from tenancy.models import Project, Securable, TagAttachment, TagDefinition
 from tenancy.refs import ObjectRef
-from tenancy.selectors.tag_attachments import (
+from tenancy.selectors.tags import (
     AttachmentFilter,
     TargetTag,
     effective_tags_on,
+    get_tag_definition_for,
     list_attachments,
     tags_on,
     tags_on_columns,
 )
-from tenancy.selectors.tag_definitions import get_tag_definition_for
 
 _UUIDS = "SELECT id, uuid FROM catalog_tabular WHERE id = ANY(%s)"
 

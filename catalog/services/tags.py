@@ -16,9 +16,8 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.models import Project, Securable, TagAttachment, TagDefinition
-from tenancy.selectors.tag_definitions import get_tag_definition_named_for, tag_name_not_found
-from tenancy.services.tag_attachments import put_attachment, remove_attachment
-from tenancy.services.tag_definitions import InvalidTagValue, checked_value
+from tenancy.selectors.tags import get_tag_definition_named_for, tag_name_not_found
+from tenancy.services.tags import InvalidTagValue, checked_value, put_attachment, remove_attachment
 
 _KINDS = TagDefinition.ValueKind
 

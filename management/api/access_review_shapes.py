@@ -14,8 +14,8 @@ from tenancy.authz.access_review import Rights, Source, instance_admins, standin
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable
 from tenancy.selectors.access_reviews import Names, ObjectReviewChunk, ReachableChunk, SourceChunk
-from tenancy.selectors.object_names import NamedObject
 from tenancy.selectors.object_reviews import Principal
+from tenancy.selectors.objects import NamedObject
 
 T = Securable.Type
 _TYPES: Final = [resource_type(each) for each in T if each is not T.USER]

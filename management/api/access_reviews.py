@@ -48,7 +48,7 @@ from management.api.schema import (
     PROJECT_HEADER,
     WAREHOUSE_ID,
 )
-from tenancy.grantee import Grantee
+from tenancy.actor import Grantee
 from tenancy.models import Project, Securable
 from tenancy.refs import securable_id
 from tenancy.selectors.access_reviews import (
@@ -58,7 +58,7 @@ from tenancy.selectors.access_reviews import (
     review_objects_for,
     review_sources_for,
 )
-from tenancy.selectors.rights_targets import RightsTarget, find_role_target
+from tenancy.selectors.objects import RightsTarget, find_role_target
 from tenancy.selectors.roles import role_not_found
 
 T = Securable.Type

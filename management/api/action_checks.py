@@ -23,7 +23,7 @@ from management.api.action_contexts import read_action
 from management.api.base import ManagementView
 from management.api.principals import read_grantee
 from management.api.schema import EXTENSIONS_HEADER, MISSING_OBJECTS, NO_WAREHOUSE, PROJECT_HEADER
-from tenancy.grantee import Grantee
+from tenancy.actor import Grantee
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.permission_checks import THE_SERVER, ActionCheck, Verdict, check_actions_for

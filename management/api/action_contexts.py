@@ -15,8 +15,8 @@ from rest_framework import serializers
 
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import parse_id
+from tenancy.authz.action_names import ACTIONS_ON
 from tenancy.authz.actions import Can
-from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable
 
 

@@ -17,13 +17,13 @@ from management.api.action_checks import TAGS
 from management.api.principals import principal_of_query
 from management.api.rights_places import RightsView
 from management.api.schema import BAD_USER_ID, OBJECT_TYPES, PRINCIPAL, PROJECT_ERRORS, PROJECT_HEADER
+from tenancy.authz.action_names import ACTIONS_ON
 from tenancy.authz.actions import Can
-from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable
 from tenancy.selectors.allowed_actions import list_allowed_actions_for, list_user_actions_for
-from tenancy.selectors.rights_targets import RightsTarget, find_role_target, find_tag_target, target_project, the_server
+from tenancy.selectors.objects import RightsTarget, find_role_target, find_tag_target, target_project, the_server
 from tenancy.selectors.roles import role_not_found
-from tenancy.selectors.tag_definitions import tag_id_not_found
+from tenancy.selectors.tags import tag_id_not_found
 from tenancy.user_ids import require_user_id
 
 T = Securable.Type

@@ -21,8 +21,7 @@ from management.api.users.serializers import SEEN
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import Securable
 from tenancy.selectors.grants import GrantFilter, HeldGrant, list_grants_for
-from tenancy.services.grant_differences import build_difference
-from tenancy.services.grants import MAX_CHANGES, GrantSpec, assign
+from tenancy.services.grants import MAX_CHANGES, GrantSpec, assign, build_difference
 
 T = Securable.Type
 _BAD_CHANGE: Final = (

@@ -14,8 +14,8 @@ from icekeeper.kernel.http.serializers import KebabSerializer, operation_respons
 from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
 from management.api.principals import principal_of_query
 from management.api.schema import BAD_USER_ID, PRINCIPAL, PROJECT_ERRORS, ObjectType
+from tenancy.authz.action_names import GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
 from tenancy.authz.actions import Can
-from tenancy.authz.vocabulary import ABOUT_GRANTS, OLD_WORDS
 from tenancy.models import Securable
 from tenancy.selectors.allowed_actions import list_allowed_actions_for
 
@@ -40,13 +40,15 @@ def _shape(kind: Securable.Type, words: Words, ending: str) -> type[KebabSeriali
     return type(f"{DESCRIBED[kind].shape}{ending}", (KebabSerializer,), {"allowed_actions": actions})
 
 
-_ACCESS: Final = {kind: _shape(kind, OLD_WORDS, "AccessResponse") for kind in OLD_WORDS}
-_ABOUT_GRANTS: Final = {kind: _shape(kind, ABOUT_GRANTS, "AuthorizerActionsResponse") for kind in ABOUT_GRANTS}
+_ACCESS: Final = {kind: _shape(kind, LEGACY_ACTION_NAMES, "AccessResponse") for kind in LEGACY_ACTION_NAMES}
+_ABOUT_GRANTS: Final = {
+    kind: _shape(kind, GRANT_ACTION_NAMES, "AuthorizerActionsResponse") for kind in GRANT_ACTION_NAMES
+}
 
 
 def _access_view(kind: Securable.Type, told: ObjectType, *, suffix: str = "") -> type[AllowedActionsView]:
     view: type[AllowedActionsView] = type(
-        f"{told.shape}AccessView", (AllowedActionsView,), {"kind": kind, "words": OLD_WORDS[kind]}
+        f"{told.shape}AccessView", (AllowedActionsView,), {"kind": kind, "words": LEGACY_ACTION_NAMES[kind]}
     )
     return _described(
         view,
@@ -61,7 +63,7 @@ def _access_view(kind: Securable.Type, told: ObjectType, *, suffix: str = "") ->
 def _authorizer_actions_view(kind: Securable.Type) -> type[AllowedActionsView]:
     told = DESCRIBED[kind]
     view: type[AllowedActionsView] = type(
-        f"{told.shape}AuthorizerActionsView", (AllowedActionsView,), {"kind": kind, "words": ABOUT_GRANTS[kind]}
+        f"{told.shape}AuthorizerActionsView", (AllowedActionsView,), {"kind": kind, "words": GRANT_ACTION_NAMES[kind]}
     )
     return _described(
         view,
@@ -90,7 +92,7 @@ def _described(
 
 
 ACCESS_VIEWS: Final[Mapping[Securable.Type, type[AllowedActionsView]]] = {
-    kind: _access_view(kind, DESCRIBED[kind]) for kind in OLD_WORDS if kind is not T.GENERIC_TABLE
+    kind: _access_view(kind, DESCRIBED[kind]) for kind in LEGACY_ACTION_NAMES if kind is not T.GENERIC_TABLE
 }
 PROJECT_BY_ID_ACCESS_VIEW: Final = _access_view(T.PROJECT, PROJECT_BY_ID, suffix="_by_id_deprecated")
-AUTHORIZER_ACTIONS_VIEWS: Final = {kind: _authorizer_actions_view(kind) for kind in ABOUT_GRANTS}
+AUTHORIZER_ACTIONS_VIEWS: Final = {kind: _authorizer_actions_view(kind) for kind in GRANT_ACTION_NAMES}

@@ -13,7 +13,7 @@ from management.api.explanation_shapes import ExplainRequest, ExplainResponse, e
 from management.api.permission_places import TAGS
 from management.api.permission_questions import BAD_QUESTION, NOTHING_THERE, read_question
 from management.api.schema import PROJECT_HEADER
-from tenancy.authz.vocabulary import ALL_WORDS
+from tenancy.authz.action_names import ACTION_NAMES
 from tenancy.selectors.explanations import explain_for
 
 
@@ -40,7 +40,7 @@ class ExplainView(ManagementView):
         ),
     )
     def post(self, request: Request) -> Response:
-        asked = read_question(self, ExplainRequest, ALL_WORDS)
+        asked = read_question(self, ExplainRequest, ACTION_NAMES)
         explained = explain_for(
             actor=self.actor,
             grantee=asked.grantee,

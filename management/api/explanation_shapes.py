@@ -10,13 +10,13 @@ from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.permission_questions import PermissionQuestion, operation_shape
 from management.api.principals import GrantPrincipal
 from management.api.serializers import resource_type
+from tenancy.authz.action_names import ACTION_NAMES
 from tenancy.authz.builtin.role_paths import Entry
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.permissions import Standing
-from tenancy.authz.vocabulary import ALL_WORDS
 from tenancy.models import Securable
 from tenancy.selectors.explanations import Explained, VisibleGrant, VisibleStep
-from tenancy.selectors.object_names import NamedObject
+from tenancy.selectors.objects import NamedObject
 
 T = Securable.Type
 STANDING = [ALLOWALL, Standing.BLOCKED.value, Standing.EVERYBODY.value, Standing.INSTANCE_ADMIN.value]
@@ -24,7 +24,7 @@ STANDING = [ALLOWALL, Standing.BLOCKED.value, Standing.EVERYBODY.value, Standing
 
 class ExplainRequest(PermissionQuestion):
     operation = operation_shape(
-        ALL_WORDS,
+        ACTION_NAMES,
         name="ExplainOperation",
         of_type="Explain",
         told="In the words of permissions/check or batch-check",
@@ -32,7 +32,7 @@ class ExplainRequest(PermissionQuestion):
 
 
 class ExplainedObject(KebabSerializer):
-    type = serializers.ChoiceField([resource_type(each) for each in ALL_WORDS])
+    type = serializers.ChoiceField([resource_type(each) for each in ACTION_NAMES])
     id = Text(help_text="As clients know it")
     warehouse_id = serializers.UUIDField(required=False, help_text="Of what is in one")
     namespace = serializers.ListField(

@@ -17,8 +17,14 @@ from management.api.users.serializers import SEEN
 from tenancy.authz.privileges import Privilege, is_privilege
 from tenancy.models import Securable
 from tenancy.selectors.grants import HeldGrant
-from tenancy.services.grant_differences import MAX_PRIVILEGE_LENGTH, GrantDiffTooLarge, build_difference
-from tenancy.services.grants import MAX_CHANGES, Difference, GrantSpec
+from tenancy.services.grants import (
+    MAX_CHANGES,
+    MAX_PRIVILEGE_LENGTH,
+    Difference,
+    GrantDiffTooLarge,
+    GrantSpec,
+    build_difference,
+)
 
 T = Securable.Type
 GRANTED_ON: Final = (

@@ -41,8 +41,8 @@ from management.api.schema import (
 from management.api.serializers import resource_type
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import Securable
-from tenancy.selectors.rights_targets import RightsTarget
-from tenancy.selectors.visible_grants import list_grantable_for, list_grants_on_for
+from tenancy.selectors.grants import list_grantable_for, list_grants_on_for
+from tenancy.selectors.objects import RightsTarget
 from tenancy.services.grants import apply_grants
 
 T = Securable.Type

@@ -15,7 +15,7 @@ from icekeeper.kernel.http.serializers import Flag, KebabSerializer, empty_respo
 from management.api.base import no_body
 from management.api.permission_places import DESCRIBED, TAGS, PermissionView
 from tenancy.models import Securable
-from tenancy.selectors.managed_access import get_managed_access_for
+from tenancy.selectors.grants import get_managed_access_for
 from tenancy.services.managed_access import set_managed_access
 
 T = Securable.Type

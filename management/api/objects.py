@@ -8,10 +8,10 @@ from catalog.errors import no_such_object
 from catalog.objects.object_keys import ObjectKey, find_namespace_target, find_target
 from management.api.base import ManagementViewSet
 from tenancy.models import Project, Securable
+from tenancy.selectors.objects import RightsTarget, find_role_target, find_tag_target, target_project, the_server
 from tenancy.selectors.projects import require_project_id
-from tenancy.selectors.rights_targets import RightsTarget, find_role_target, find_tag_target, target_project, the_server
 from tenancy.selectors.roles import role_id_not_found, role_not_found
-from tenancy.selectors.tag_definitions import tag_id_not_found
+from tenancy.selectors.tags import tag_id_not_found
 
 T = Securable.Type
 

@@ -21,11 +21,11 @@ from management.api.permission_questions import (
     read_question,
 )
 from management.api.schema import PROJECT_HEADER
-from tenancy.authz.vocabulary import OLD_WORDS
+from tenancy.authz.action_names import LEGACY_ACTION_NAMES
 from tenancy.models import Securable
 from tenancy.selectors.allowed_actions import is_allowed_for
 
-_WORDS: Final[Words] = {kind: words for kind, words in OLD_WORDS.items() if kind is not Securable.Type.ROLE}
+_WORDS: Final[Words] = {kind: words for kind, words in LEGACY_ACTION_NAMES.items() if kind is not Securable.Type.ROLE}
 """This route has no checks on roles."""
 
 

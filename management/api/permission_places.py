@@ -15,10 +15,10 @@ from icekeeper.kernel.http.raw_path import decode_segment
 from management.api.rights_places import RightsView
 from management.api.schema import MISSING_OBJECTS, OBJECT_TYPES, PROJECT_HEADER, PROJECT_ID, ObjectType
 from tenancy.models import Project, Securable
+from tenancy.selectors.objects import RightsTarget, find_role_target, find_tag_target, target_project, the_server
 from tenancy.selectors.projects import require_project_id
-from tenancy.selectors.rights_targets import RightsTarget, find_role_target, find_tag_target, target_project, the_server
 from tenancy.selectors.roles import role_id_not_found
-from tenancy.selectors.tag_definitions import tag_id_not_found
+from tenancy.selectors.tags import tag_id_not_found
 
 T = Securable.Type
 TAGS = ["permission"]

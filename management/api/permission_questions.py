@@ -19,10 +19,10 @@ from management.api.principals import UserOrRole, read_grantee
 from management.api.schema import BAD_USER_ID, MISSING_OBJECTS, NO_WAREHOUSE, PROJECT_ERRORS
 from management.api.serializers import IdText
 from management.api.tabulars.serializers import require_uuid
+from tenancy.actor import Grantee
 from tenancy.authz.actions import Can
-from tenancy.grantee import Grantee
 from tenancy.models import Securable
-from tenancy.selectors.rights_targets import RightsTarget, find_role_target, find_tag_target, target_project, the_server
+from tenancy.selectors.objects import RightsTarget, find_role_target, find_tag_target, target_project, the_server
 
 T = Securable.Type
 Words = Mapping[Securable.Type, Mapping[str, Can]]

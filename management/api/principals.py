@@ -12,7 +12,7 @@ from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import Text
 from icekeeper.kernel.ids import parse_id
 from management.api.serializers import IdText, StrictSerializer
-from tenancy.grantee import Grantee
+from tenancy.actor import Grantee
 from tenancy.selectors.users import unseen_among
 from tenancy.user_ids import require_user_id
 

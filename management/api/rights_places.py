@@ -8,8 +8,8 @@ from catalog.errors import no_such_object
 from catalog.objects.object_keys import ObjectKey, find_target
 from management.api.base import ManagementView
 from tenancy.models import Securable
-from tenancy.selectors.rights_targets import RightsTarget, find_tag_target, target_project, the_server
-from tenancy.selectors.tag_definitions import tag_id_not_found
+from tenancy.selectors.objects import RightsTarget, find_tag_target, target_project, the_server
+from tenancy.selectors.tags import tag_id_not_found
 
 T = Securable.Type
 

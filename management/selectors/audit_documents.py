@@ -9,8 +9,7 @@ from uuid import UUID
 from catalog.objects.names import client_uuids
 from catalog.objects.object_keys import TABULARS
 from icekeeper.kernel.ids import parse_id
-from tenancy.audit.document import record_document
-from tenancy.audit.entries import canonical_text
+from tenancy.audit.records import canonical_text, record_document
 from tenancy.models import AuditRecord
 
 _TABULARS: Final = frozenset(each.value for each in TABULARS)

@@ -17,11 +17,10 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from storage.services.location_overlap import name_taken
 from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_warehouse_name
-from tenancy.actor import Actor
+from tenancy.actor import Actor, is_instance_admin, require_instance_admin
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission
-from tenancy.instance_admins import is_instance_admin, require_instance_admin
 from tenancy.models import Securable
 
 

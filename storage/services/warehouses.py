@@ -25,13 +25,12 @@ from storage.services.warehouse_rules import checked_delete_profile, checked_for
 from storage.services.warehouse_storage import parse_new_credential, store_credential, storing_credential
 from storage.validation.access import examine_store, require_enforcement
 from storage.validation.examination import CheckName, Examination, Guard, Report, ValidationCheck
-from tenancy.actor import Actor
+from tenancy.actor import Actor, require_instance_admin
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable
-from tenancy.instance_admins import require_instance_admin
 from tenancy.models import Project, Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import no_such_project

@@ -17,7 +17,7 @@ from django.conf import settings
 from icekeeper.kernel.db.sql import execute
 from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.actor import Actor
-from tenancy.audit.document import record_hash
+from tenancy.audit.records import record_hash
 from tenancy.models import AuditChain, AuditRecord
 
 logger = logging.getLogger("icekeeper.audit")

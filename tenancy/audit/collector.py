@@ -2,7 +2,7 @@
 
 The denied request itself writes its record, before the 401 or 403 is sent and after its transaction is rolled back; the
 limits below keep a client that is denied repeatedly from filling the disk. Everything else is kept in memory until
-`flush` (`tenancy.audit.flusher`): aggregated records, denials that the response hides, and records of failed writes.
+`flush` (`tenancy.audit.collector`): aggregated records, denials that the response hides, and records of failed writes.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from threading import Lock
 from time import monotonic
 from typing import Final
 
-from django.db import DatabaseError, InterfaceError, OperationalError, connection
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, OperationalError, connection, connections
 
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.periodic_thread import PeriodicThread
 from icekeeper.kernel.request.context import current_context
 from icekeeper.kernel.request.deadline import deadline
 from tenancy.actor import INTERNAL
-from tenancy.audit.entries import build_record
+from tenancy.audit.chain import seal_records
 from tenancy.audit.log import Event
-from tenancy.audit.projects import set_projects
+from tenancy.audit.records import build_record, set_projects
 from tenancy.audit.tallies import Tallies
 from tenancy.maintenance import is_read_only
 from tenancy.models import AuditRecord
@@ -252,3 +254,34 @@ def _lost_records(count: int) -> AuditRecord:
     )
     row.count = count
     return row
+
+
+FLUSH_SECONDS: Final = 5.0
+
+
+def start_flushing() -> Callable[[], None]:
+    """Start the thread in a process that serves requests (`BACKGROUND_JOBS`); return a function that stops it.
+
+    Stopping writes everything that is pending. Where the settings turn on maintenance mode, no thread is started.
+    """
+    if settings.ICEKEEPER.maintenance_mode != "off":
+        return lambda: None
+    thread = PeriodicThread("audit", flush, interval=FLUSH_SECONDS)
+    thread.start()
+
+    def stop() -> None:
+        thread.stop()
+        flush(is_last=True)
+        connections.close_all()
+
+    return stop
+
+
+def flush(*, is_last: bool = False) -> None:
+    """Write due records, with `is_last` all of them, and seal; errors are logged and retried at the next run."""
+    try:
+        collector.flush(is_last=is_last)
+        if not is_read_only():
+            seal_records(actor=INTERNAL)
+    except Exception as error:  # noqa: BLE001 - an exception would end the thread
+        logger.warning("audit records could not be written or sealed, retrying: %s", error)

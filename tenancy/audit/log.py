@@ -14,8 +14,7 @@ from django.conf import settings
 from django.db import transaction
 
 from tenancy.actor import Actor
-from tenancy.audit.entries import build_record, is_audit_enabled
-from tenancy.audit.projects import set_projects
+from tenancy.audit.records import build_record, is_audit_enabled, set_projects
 
 logger = logging.getLogger("icekeeper.audit")
 

@@ -15,8 +15,8 @@ from django.conf import settings
 from icekeeper.kernel.request.context import current_context
 from tenancy.actor import Actor
 from tenancy.audit.collector import collector
-from tenancy.audit.entries import Outcome, PrivilegeSource, build_record, is_audit_enabled
 from tenancy.audit.log import Event, write_line
+from tenancy.audit.records import Outcome, PrivilegeSource, build_record, is_audit_enabled
 from tenancy.models import AuditRecord
 
 

@@ -15,8 +15,8 @@ from icekeeper.kernel.errors.responses import ErrorResponse
 from icekeeper.kernel.errors.types import Forbidden, Unauthorized
 from tenancy.actor import ANONYMOUS
 from tenancy.audit.collector import collector
-from tenancy.audit.entries import truncate_text
 from tenancy.audit.occurrences import record_denial, record_sign_in
+from tenancy.audit.records import truncate_text
 from tenancy.authentication_errors import GenuineTokenRejected
 
 ENDPOINT: Final = "endpoint"

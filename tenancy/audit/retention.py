@@ -15,8 +15,8 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.chain import append_to_chain
-from tenancy.audit.entries import build_record
 from tenancy.audit.log import Event
+from tenancy.audit.records import build_record
 from tenancy.models import AuditChain, AuditRecord
 
 BATCH: Final = 500

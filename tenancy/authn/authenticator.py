@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from icekeeper.kernel.errors.types import CatalogError
-from tenancy.identity import Identity
+from tenancy.actor import Identity
 
 
 class ProviderUnavailable(CatalogError):

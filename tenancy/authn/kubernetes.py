@@ -15,20 +15,20 @@ from typing import Any, Final, Literal
 
 from icekeeper.kernel.request import deadline
 from icekeeper.kernel.request.thread_slots import WaiterLimit, release_thread_slot
+from tenancy.actor import Identity
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
-from tenancy.authn.oidc.claims import texts, user_id
-from tenancy.authn.oidc.jwks_authenticator import (
+from tenancy.authn.oidc.authenticators import (
     KEYS_LIFETIME_SECONDS,
     REFRESH_PAUSE_SECONDS,
     JwksAuthenticator,
     Published,
     has_published_key,
 )
+from tenancy.authn.oidc.claims import texts, user_id
 from tenancy.authn.oidc.jwt import Expected, NotAJwt, read_jwt
 from tenancy.authn.oidc.keys import ALGORITHMS_OF, UnusableKey, read_key_set, signing_key_id, verify_signature
 from tenancy.authn.provider_documents import Fetcher, FetchFailed, RefreshingCache
-from tenancy.identity import Identity
 
 logger = logging.getLogger("icekeeper.authn")
 

@@ -16,9 +16,9 @@ from tenancy.authn.kubernetes import (
     TokenReviewAuthenticator,
 )
 from tenancy.authn.kubernetes import PROVIDER_ID as KUBERNETES_ID
+from tenancy.authn.oidc.authenticators import OidcAuthenticator
 from tenancy.authn.oidc.claims import ClaimRules, parse_template
 from tenancy.authn.oidc.jwt import Expected
-from tenancy.authn.oidc.oidc_authenticator import OidcAuthenticator
 from tenancy.authn.own_tokens.access_tokens import AccessTokenAuthenticator
 from tenancy.authn.provider_documents import Fetcher
 

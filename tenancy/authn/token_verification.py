@@ -15,12 +15,12 @@ from cachetools import LRUCache
 from django.conf import settings
 
 from icekeeper.kernel.db.sql import fetch_one
+from tenancy.actor import Identity
 from tenancy.authentication_errors import AuthenticationFailed, GenuineTokenRejected, SignedTokenRejected
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
 from tenancy.authn.oidc.jwt import NotAJwt, read_jwt
 from tenancy.authn.own_tokens.stored_tokens import revocations
 from tenancy.authn.providers import authenticators
-from tenancy.identity import Identity
 from tenancy.user_ids import require_user_id
 
 logger = logging.getLogger("icekeeper.authn")

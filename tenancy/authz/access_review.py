@@ -14,6 +14,7 @@ from django.db.models import Q
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_uuid, fetch_all
+from tenancy.authz.action_names import ACTIONS_ON
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.evaluation import Evaluation, Node
 from tenancy.authz.builtin.queries import IS_BELOW, SHOWS
@@ -22,7 +23,6 @@ from tenancy.authz.model import MANAGED_ACCESS, UP, rights_model
 from tenancy.authz.permissions import NOT_BY_OVERRIDE
 from tenancy.authz.securables import end_of
 from tenancy.authz.subject import Subject, is_unexpired
-from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Grant, Securable
 
 ACTIONS_OF_ALL_USERS: Final = frozenset({(Securable.Type.ROLE, Can.READ_METADATA)})

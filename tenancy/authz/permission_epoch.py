@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Final, Generic, NamedTuple, TypeVar
 
+from cachetools import LRUCache
 from django.db import transaction
 
 from icekeeper.kernel.db.sql import execute, fetch_one
@@ -96,3 +98,43 @@ def _poll() -> None:
         permission_epoch.poll()
     except Exception as error:  # noqa: BLE001 - a thread that ends at the first error would never poll again
         logger.warning("the permission epoch cannot be read, cached decisions are not used meanwhile: %s", error)
+
+
+T = TypeVar("T")
+
+
+NO_EXPIRY = float("inf")
+
+
+class CachedDecision(NamedTuple, Generic[T]):
+    """`ends_at` (seconds as of `time.time`) is when the first of the grants behind it expires."""
+
+    value: T
+    ends_at: float
+    epoch: int
+
+
+class DecisionCache(Generic[T]):
+    """The `size` most recently used values, each valid until the epoch changes or a grant expires."""
+
+    def __init__(self, size: int) -> None:
+        self._values: LRUCache[Hashable, CachedDecision[T]] = LRUCache(size)
+        self._lock = Lock()
+
+    def get(self, key: Hashable) -> CachedDecision[T] | None:
+        if not permission_epoch.is_fresh():
+            return None
+        with self._lock:
+            cached = self._values.get(key)
+        if cached is None or cached.epoch != permission_epoch.current() or cached.ends_at <= time.time():
+            return None
+        return cached
+
+    def put(self, key: Hashable, value: T, *, epoch: int, ends_at: float) -> None:
+        """`epoch` is the permission epoch before the value was read."""
+        with self._lock:
+            self._values[key] = CachedDecision(value, ends_at, epoch)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()

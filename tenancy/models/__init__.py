@@ -4,17 +4,12 @@ from tenancy.models.access_token import AccessToken
 from tenancy.models.audit_record import AuditChain, AuditRecord
 from tenancy.models.grant import Grant
 from tenancy.models.project import Project
-from tenancy.models.rights_version import RightsVersion
-from tenancy.models.role import Role
-from tenancy.models.role_member import RoleMember
+from tenancy.models.role import Role, RoleMember
 from tenancy.models.securable import Securable
-from tenancy.models.server import Server
-from tenancy.models.service_account import ServiceAccount
-from tenancy.models.signing_secret import SigningSecret
-from tenancy.models.tag_attachment import TagAttachment
-from tenancy.models.tag_definition import TagDefinition
+from tenancy.models.server import RightsVersion, Server, SigningSecret
+from tenancy.models.tag import TagAttachment, TagDefinition
 from tenancy.models.undelivered_tuple import UndeliveredTuple
-from tenancy.models.user import User
+from tenancy.models.user import ServiceAccount, User
 
 __all__ = [
     "AccessToken",

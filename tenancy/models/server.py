@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Q
 
 from icekeeper.kernel.ids import new_id
 
@@ -26,3 +27,38 @@ class Server(models.Model):
 
     def __str__(self) -> str:
         return str(self.server_id)
+
+
+class RightsVersion(models.Model):
+    """The single row that counts changes of permissions (`tenancy.authz.permission_epoch`); written by the first one.
+
+    A transaction that changes permissions locks it after all other rows, and locks nothing afterwards: waiting for it
+    never blocks another transaction that could finish.
+    """
+
+    singleton = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    number = models.BigIntegerField(default=0, help_text="Number of changes of permissions.")
+
+    class Meta:
+        verbose_name = "permission version"
+        constraints = [models.CheckConstraint(condition=Q(singleton=1), name="one_rights_version")]
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+
+class SigningSecret(models.Model):
+    """The random text that the keys of this deployment are derived from; a single row, created on first use.
+
+    It is a secret: only `tenancy.signing_keys` reads it.
+    """
+
+    singleton = models.SmallIntegerField(primary_key=True, default=1)
+    text = models.CharField(max_length=128, help_text="Secret: never show it.")
+
+    class Meta:
+        verbose_name = "signing secret"
+        constraints = [models.CheckConstraint(condition=models.Q(singleton=1), name="signing_secret_is_one_row")]
+
+    def __str__(self) -> str:
+        return "signing secret"

@@ -16,7 +16,7 @@ from django.conf import settings
 
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import MIN_ID, Page, write_page_token
-from tenancy.actor import Actor
+from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.audit.occurrences import record_access_review
 from tenancy.authz.access_review import Rights, Source
 from tenancy.authz.actions import SEEN_BY
@@ -24,15 +24,13 @@ from tenancy.authz.errors import deny_as_missing
 from tenancy.authz.permissions import check_permissions, require_permission
 from tenancy.authz.privileges import reads_grants
 from tenancy.authz.subject import Subject
-from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Project, Role, Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.allowed_actions import actor_of
-from tenancy.selectors.object_names import NamedObject, NameObjects
+from tenancy.selectors.grants import require_to_read
 from tenancy.selectors.object_reviews import ObjectReview, Principal
+from tenancy.selectors.objects import NamedObject, NameObjects, RightsTarget, target_project
 from tenancy.selectors.principal_reviews import AccessSource, PrincipalReview
-from tenancy.selectors.rights_targets import RightsTarget, target_project
-from tenancy.selectors.visible_grants import require_to_read
 
 MAX_REVIEW_PAGE_SIZE: Final = 1_000
 CHUNK: Final = 500

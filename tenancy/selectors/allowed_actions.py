@@ -7,14 +7,13 @@ from collections.abc import Collection, Sequence
 from django.conf import settings
 
 from icekeeper.kernel.errors.types import CatalogError
-from tenancy.actor import Actor
+from tenancy.actor import Actor, Grantee, acting_as
+from tenancy.authz.action_names import ACTIONS_ON
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.errors import deny_as_missing
 from tenancy.authz.permissions import check_permissions, is_allowed, require_permission
 from tenancy.authz.port import PermissionCheck
 from tenancy.authz.privileges import reads_grants
-from tenancy.authz.vocabulary import ACTIONS_ON
-from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Role, Securable, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors.roles import role_id_not_found

@@ -15,7 +15,7 @@ from typing import Final
 from uuid import UUID
 
 from icekeeper.kernel.errors.types import CatalogError
-from tenancy.actor import Actor
+from tenancy.actor import Actor, Grantee
 from tenancy.audit.occurrences import record_access_review
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.builtin.role_paths import Entry, Membership
@@ -24,11 +24,10 @@ from tenancy.authz.explanation import Explanation, GrantRow, Step, explain
 from tenancy.authz.permissions import check_permissions, is_allowed
 from tenancy.authz.port import PermissionCheck
 from tenancy.authz.privileges import reads_grants
-from tenancy.grantee import Grantee
 from tenancy.models import Role, Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.allowed_actions import actor_of, resolve_checked_actor
-from tenancy.selectors.object_names import NamedObject, NameObjects
+from tenancy.selectors.objects import NamedObject, NameObjects
 
 T = Securable.Type
 

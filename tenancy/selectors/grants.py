@@ -1,26 +1,32 @@
-"""Which privileges are granted on an object, and to whom: directly, as it is written, nothing that follows from it."""
+"""Reads of grants on an object or of a principal, of grantable privileges, and of managed access."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
-from typing import TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, Q, QuerySet, Value
+from django.db.models.functions import StrIndex, Substr
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page, build_page
-from tenancy.actor import Actor
-from tenancy.authz.permissions import require_permission
-from tenancy.authz.privileges import ASSIGNEE, reads_grants
+from tenancy.actor import Actor, Grantee, acting_as
+from tenancy.audit.occurrences import record_denial
+from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.errors import GrantActionForbidden, deny_as_missing
+from tenancy.authz.permissions import check_permissions, require_permission
+from tenancy.authz.port import PermissionCheck
+from tenancy.authz.privileges import ASSIGNEE, Privilege, grant_action, privileges_on, reads_grants
 from tenancy.authz.subject import is_unexpired
-from tenancy.grantee import Grantee
-from tenancy.models import Grant, RoleMember, Securable
+from tenancy.models import Grant, Project, RoleMember, Securable
 from tenancy.refs import ObjectRef, securable_id
+from tenancy.selectors.allowed_actions import actor_of, require_known
+from tenancy.selectors.objects import RightsTarget, target_project
 
 M = TypeVar("M", bound=Model)
 
@@ -88,3 +94,129 @@ def _is_to(grantee: Grantee, role_field: str) -> Q:
 
 def _held(privilege: str, role_id: UUID | None, row: Grant | RoleMember) -> HeldGrant:
     return HeldGrant(privilege, Grantee(row.user_id, role_id), row.created_at, row.expires_at)
+
+
+_WAREHOUSE_STEP: Final = len("warehouse:") + 36
+"""Length of a warehouse's securable id in the path of an object in it."""
+
+_LISTED: Final = (
+    Securable.Type.PROJECT,
+    Securable.Type.WAREHOUSE,
+    Securable.Type.NAMESPACE,
+    Securable.Type.TABLE,
+    Securable.Type.VIEW,
+    Securable.Type.GENERIC_TABLE,
+    Securable.Type.TAG,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedGrant:
+    """A grant and its object; `warehouse_id` is empty for objects that are in no warehouse and are none."""
+
+    grant: HeldGrant
+    ref: ObjectRef
+    warehouse_id: str
+
+
+def list_grants_on_for(
+    *, actor: Actor, target: RightsTarget, grantee: Grantee | None, page: Page
+) -> tuple[list[HeldGrant], str | None]:
+    """List the grants on an object, optionally of one principal, in the order in which they were granted.
+
+    Raises the target's `missing` (404) when the object is hidden from the caller, else `GrantActionForbidden` (403).
+    """
+    require_to_read(actor, target, grantee)
+    return list_grants_on(ref=target.ref, wanted=GrantFilter(grantee=grantee), page=page)
+
+
+def list_grants_of(
+    *, actor: Actor, project: Project, grantee: Grantee, inactive_warehouses: Callable[[], Collection[str]], page: Page
+) -> tuple[list[LocatedGrant], str | None]:
+    """List the grants of one principal in a project, in the order in which they were granted.
+
+    Left out are roles, whose members are listed as such, and objects in inactive warehouses (their securable ids).
+    Raises `GrantActionForbidden` (403).
+    """
+    require_to_read(actor, target_project(project), grantee)
+    top = Securable.objects.values_list("path", flat=True).get(pk=securable_id(Securable.Type.PROJECT, project.pk))
+    rows = (
+        Grant.objects.filter(Q(user_id=grantee.user_id) if grantee.role_id is None else Q(role_id=grantee.role_id))
+        .filter(is_unexpired(now()), pk__gt=page.after_id())
+        # Compared as text: LIKE ignores case on SQLite, and ids of projects may differ in case alone.
+        .annotate(root=Substr("path", 1, len(top)))
+        .annotate(step=Substr("path", len(top) + 1, _WAREHOUSE_STEP))
+        .annotate(kind=Substr("securable_id", 1, StrIndex("securable_id", Value(":")) - 1))
+        .filter(root=top, kind__in=_LISTED)
+        .filter(Q(kind=Securable.Type.WAREHOUSE) | ~Q(step__in=inactive_warehouses()))
+        .order_by("pk")[: page.sql_limit]
+    )
+    shown, token = build_page([(row.pk, row) for row in rows], page)
+    found = []
+    for row in shown:
+        securable_type, _, object_id = row.securable_id.partition(":")
+        grant = HeldGrant(row.privilege, grantee, row.created_at, row.expires_at)
+        ref = ObjectRef(Securable.Type(securable_type), object_id)
+        found.append(LocatedGrant(grant, ref, row.step.partition(":")[2]))  # type: ignore[attr-defined]  # annotated above
+    return found, token
+
+
+def list_grantable_for(*, actor: Actor, target: RightsTarget, grantee: Grantee | None) -> list[tuple[Privilege, bool]]:
+    """List each privilege on the target's type with whether `grantee`, or the caller, may grant and revoke it there.
+
+    Raises as `list_grants_on_for` and `actor_of`.
+    """
+    if grantee is None or grantee == acting_as(actor):
+        require_known(actor, target.ref, target.missing)
+        subject = actor
+    else:
+        require_to_read(actor, target, grantee)
+        subject = actor_of(grantee)
+    privileges = privileges_on(target.ref.type)
+    allowed = check_permissions(subject, [(grant_action(each.name), target.ref) for each in privileges])
+    return list(zip(privileges, allowed, strict=True))
+
+
+def require_to_read(actor: Actor, target: RightsTarget, grantee: Grantee | None) -> None:
+    """Require that `actor` may read the grants on the target, of `grantee` or of everyone.
+
+    Raises as `list_grants_on_for`.
+    """
+    ref = target.ref
+    seeing = Can.GET_METADATA if ref.type is Securable.Type.PROJECT else SEEN_BY.get(ref.type)
+    checks: list[PermissionCheck] = [(Can.READ_GRANTS, ref), *([] if seeing is None else [(seeing, ref)])]
+    may_read, *sees = check_permissions(actor, checks)
+    is_visible = all(sees)
+    if may_read or (is_visible and grantee is not None and grantee == acting_as(actor)):
+        return
+    if not is_visible and ref.type in SEEN_BY:
+        raise deny_as_missing(actor, SEEN_BY[ref.type], ref, target.missing)
+    record_denial(actor=actor, action=Can.READ_GRANTS, object_type=ref.type.value, object_id=ref.id)
+    raise GrantActionForbidden(f"{actor.name} may not read what is granted on this {ref.type.value}")
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedAccess:
+    """Whether it is set on the object itself, and whether it counts there: set on the object or on what it lies in."""
+
+    is_set: bool
+    is_in_force: bool
+
+
+def get_managed_access_for(*, actor: Actor, ref: ObjectRef, missing: CatalogError) -> ManagedAccess:
+    """Of a warehouse or a namespace. Raises `missing` for who may not know of it. Two statements."""
+    require_known(actor, ref, missing)
+    on = Securable.objects.filter(pk=securable_id(*ref)).first()
+    if on is None:
+        raise missing
+    return ManagedAccess(on.managed_access, _is_in_force(on.path))
+
+
+def is_access_managed(ref: ObjectRef) -> bool:
+    """Whether managed access counts on what lies in a warehouse or a namespace."""
+    path = Securable.objects.filter(pk=securable_id(*ref)).values_list("path", flat=True).first()
+    return path is not None and _is_in_force(path)
+
+
+def _is_in_force(path: str) -> bool:
+    return Securable.objects.filter(pk__in=path.rstrip("/").split("/"), managed_access=True).exists()

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from icekeeper.kernel.errors.types import CatalogError, Forbidden
-from tenancy.actor import Actor
+from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.errors import deny_as_missing
 from tenancy.authz.permissions import check_permissions
 from tenancy.authz.port import NO_OBJECT, PermissionCheck
-from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Project, Role, Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import no_such_project

@@ -8,9 +8,8 @@ from django.db.models import Q, QuerySet
 
 from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.permissions import check_permissions, is_allowed
+from tenancy.authz.permissions import check_permissions, filter_visible, is_allowed
 from tenancy.authz.privileges import reads_grants
-from tenancy.authz.visibility import filter_visible
 from tenancy.models import (
     AccessToken,
     AuditRecord,

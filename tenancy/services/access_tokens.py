@@ -37,7 +37,7 @@ from tenancy.authn.own_tokens.stored_tokens import revocation_transaction, revoc
 from tenancy.authn.own_tokens.token_format import TokenKind, create_token_text, token_digest, token_prefix
 from tenancy.authz.actions import Can
 from tenancy.models import AccessToken, ServiceAccount, User
-from tenancy.models.service_account import USER_ID_PREFIX
+from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
 from tenancy.selectors.access_tokens import (
     AccessTokenNotFound,
     get_access_token_for,
@@ -45,8 +45,7 @@ from tenancy.selectors.access_tokens import (
     require_on_server,
 )
 from tenancy.selectors.users import user_not_found
-from tenancy.services.administrators import lock_roles
-from tenancy.services.appointments import require_to_act_as
+from tenancy.services.administrators import lock_roles, require_to_act_as
 from tenancy.services.registration import register_principal
 
 MAX_LIVE_TOKENS: Final = 100
@@ -234,7 +233,7 @@ def _owner(actor: Actor, user_id: str | None) -> str:
 
 
 def kind_of(user_id: str) -> TokenKind:
-    return TokenKind.SERVICE if user_id.startswith(USER_ID_PREFIX) else TokenKind.PERSONAL
+    return TokenKind.SERVICE if user_id.startswith(SERVICE_ACCOUNT_PREFIX) else TokenKind.PERSONAL
 
 
 def _lock_tokens(actor: Actor, *others: UUID) -> dict[UUID, AccessToken]:

@@ -10,7 +10,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
-from tenancy.authz.ended_grants import MAX_NAMED, EndedGrants, names_that_fit, summarize_grants
+from tenancy.authz.securables import MAX_NAMED, EndedGrants, names_that_fit, summarize_grants
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -14,29 +14,26 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, NotFound
-from tenancy.actor import Actor
+from tenancy.actor import Actor, Grantee
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
+from tenancy.authz.builtin.role_paths import NEVER, expiry_timestamp
 from tenancy.authz.errors import GrantActionForbidden, display_name
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import enqueue_grant
 from tenancy.authz.permission_epoch import bump_permission_epoch, permission_epoch
-from tenancy.authz.permissions import check_permissions, recheck_before_write
+from tenancy.authz.permissions import check_permissions, check_permissions_at, recheck_before_write
 from tenancy.authz.privileges import ASSIGNEE, PASS_GRANTS, grant_action, is_privilege, reads_grants
 from tenancy.authz.subject import is_unexpired
-from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.allowed_actions import checks_to_know, require_known
 from tenancy.selectors.roles import require_visible_roles
-from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
-from tenancy.services.appointments import require_to_appoint
-from tenancy.services.grant_locks import GrantLockTimeout, waiting_for_grants
-from tenancy.services.passed_grants import require_to_outlast
-from tenancy.services.role_chains import require_chain
-from tenancy.services.role_locks import lock_memberships
-from tenancy.services.unseen_users import lock_or_add_users, lock_users
+from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles, require_to_appoint
+from tenancy.services.lock_timeouts import GrantLockTimeout, waiting_for_grants
+from tenancy.services.registration import lock_or_add_users, lock_users
+from tenancy.services.role_nesting import lock_memberships, require_chain
 
 MAX_CHANGES: Final = 100
 """Grants and revocations in one call."""
@@ -356,3 +353,77 @@ __all__ = [
     "reads_grants",
     "require_known",
 ]
+
+
+MAX_PRIVILEGE_LENGTH: Final = 256
+
+
+class GrantDiffTooLarge(BadRequest):
+    wire_type = "GrantDiffTooLarge"
+
+
+class DuplicateGrantEntry(BadRequest):
+    wire_type = "DuplicateGrantEntry"
+
+
+class ContradictoryGrantDiff(BadRequest):
+    """The same privilege would be granted and revoked."""
+
+    wire_type = "ContradictoryGrantDiff"
+
+
+class InvalidGrantPrivilegeLength(BadRequest):
+    wire_type = "InvalidGrantPrivilegeLength"
+
+
+def build_difference(*, writes: Sequence[GrantSpec], deletes: Sequence[GrantSpec]) -> Difference:
+    """Validate a change of grants, independent of permissions.
+
+    Raises `GrantDiffTooLarge`, `InvalidGrantPrivilegeLength`, `DuplicateGrantEntry` or `ContradictoryGrantDiff` (400).
+    """
+    number = len(writes) + len(deletes)
+    if number > MAX_CHANGES:
+        raise GrantDiffTooLarge(f"{number} changes of grants in one request, at most {MAX_CHANGES} are allowed")
+    for each in (*writes, *deletes):
+        if not 1 <= len(each.privilege) <= MAX_PRIVILEGE_LENGTH:
+            raise InvalidGrantPrivilegeLength(f"A privilege has 1 to {MAX_PRIVILEGE_LENGTH} characters")
+    written, deleted = _require_unique(writes, "writes"), _require_unique(deletes, "deletes")
+    for privilege, grantee in written & deleted:
+        raise ContradictoryGrantDiff(f"{privilege} for {grantee} is both granted and revoked")
+    return Difference(writes, deletes)
+
+
+def _require_unique(specs: Sequence[GrantSpec], where: str) -> set[tuple[str, Grantee]]:
+    seen: set[tuple[str, Grantee]] = set()
+    for each in specs:
+        if (each.privilege, each.grantee) in seen:
+            raise DuplicateGrantEntry(f"{where}: {each.privilege} for {each.grantee} is listed twice")
+        seen.add((each.privilege, each.grantee))
+    return seen
+
+
+_LAST_MOMENT: Final = timedelta(microseconds=1)
+"""A grant is last valid this long before its expiry."""
+
+
+def require_to_outlast(
+    actor: Actor, ref: ObjectRef, given: Sequence[tuple[str, datetime | None]], missing: CatalogError
+) -> None:
+    """Require that `actor` may still grant each privilege just before its expiry, also through memberships.
+
+    Grants only expire, so a permission at that time also exists until then. Call it under the lock of the object. One
+    check per privilege. `missing` has the name of the object in the request. Raises `GrantActionForbidden` (403).
+    """
+    latest: dict[str, datetime | None] = {}
+    for privilege, end in given:
+        latest[privilege] = max(latest.get(privilege, end), end, key=expiry_timestamp)
+    for privilege, end in latest.items():
+        action = grant_action(privilege)
+        if not check_permissions_at(actor, [(action, ref)], NEVER if end is None else end - _LAST_MOMENT)[0]:
+            record_denial(
+                actor=actor, action=action, object_type=ref.type.value, object_id=ref.id, reason="ActionForbidden"
+            )
+            raise GrantActionForbidden(
+                f"{actor.name} may not grant on {display_name(ref, missing)}: {privilege} for longer than they have it "
+                "themselves with pass_grants; an earlier expires-at is needed"
+            )

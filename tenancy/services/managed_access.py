@@ -14,7 +14,7 @@ from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.allowed_actions import require_known
-from tenancy.services.grant_locks import waiting_for_grants
+from tenancy.services.lock_timeouts import waiting_for_grants
 
 
 def set_managed_access(*, actor: Actor, ref: ObjectRef, is_managed: bool, missing: CatalogError) -> None:

@@ -21,8 +21,7 @@ from tenancy.authz.openfga.tuples import ASSIGNEE, FOREVER, TupleKey, desired_tu
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.selectors.users import users
-from tenancy.services.role_chains import require_chain
-from tenancy.services.role_locks import lock_memberships
+from tenancy.services.role_nesting import lock_memberships, require_chain
 
 _LINKS: Final = frozenset({UP, MANAGED_ACCESS})
 

@@ -19,11 +19,9 @@ from tenancy.authz.openfga.outbox import enqueue_members
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.models import Project, Role, RoleMember
 from tenancy.selectors.roles import get_role_for, require_visible_roles, role_not_found
-from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
-from tenancy.services.appointments import require_to_appoint
-from tenancy.services.role_chains import require_chain
-from tenancy.services.role_locks import lock_memberships
-from tenancy.services.unseen_users import lock_or_add_users
+from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles, require_to_appoint
+from tenancy.services.registration import lock_or_add_users
+from tenancy.services.role_nesting import lock_memberships, require_chain
 
 MAX_MEMBERS = 1000
 """Per request: other requests wait while these are checked."""

@@ -20,23 +20,26 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.assumed_roles import known_roles, unknown_assumed_role
 from tenancy.authz.actions import Can
-from tenancy.authz.ended_grants import delete_grants_of_roles
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import enqueue_role_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import require_permission
-from tenancy.authz.securables import add_securable, remove_securable
+from tenancy.authz.securables import add_securable, delete_grants_of_roles, remove_securable
 from tenancy.models import Project, Role, Securable
 from tenancy.models.role import OWN_PROVIDER
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import ProjectNotFound
 from tenancy.selectors.roles import get_role_for, role_not_found
-from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
-from tenancy.services.appointments import require_to_appoint, require_to_bind_roles
+from tenancy.services.administrators import (
+    administrated_by,
+    keeping_administrators,
+    lock_roles,
+    require_to_appoint,
+    require_to_bind_roles,
+)
 from tenancy.services.cascaded_grants import rights_of_role
 from tenancy.services.creator_grants import grant_creator
-from tenancy.services.role_chains import require_chain
-from tenancy.services.role_locks import lock_memberships
+from tenancy.services.role_nesting import lock_memberships, require_chain
 
 SYSTEM_PROVIDER: Final = "system"
 """Provider of roles that only the server itself creates and updates."""

@@ -16,11 +16,11 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.own_tokens.stored_tokens import revocation_transaction
 from tenancy.authz.actions import Can
-from tenancy.authz.ended_grants import delete_grants_of_user
 from tenancy.authz.openfga.outbox import enqueue_user_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
+from tenancy.authz.securables import delete_grants_of_user
 from tenancy.models import RoleMember, ServiceAccount, User
-from tenancy.models.service_account import USER_ID_PREFIX
+from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
 from tenancy.selectors.access_tokens import live_service_accounts, require_on_server
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
@@ -40,7 +40,7 @@ class ServiceAccountNotFound(NotFound):
 
 def service_account_id(text: str) -> UUID | None:
     """Parse `icekeeper~<uuid>` or a bare UUID; None for anything else."""
-    return parse_id(text.removeprefix(USER_ID_PREFIX))
+    return parse_id(text.removeprefix(SERVICE_ACCOUNT_PREFIX))
 
 
 def create_service_account(*, actor: Actor, name: object, description: str = "") -> ServiceAccount:
@@ -55,7 +55,7 @@ def create_service_account(*, actor: Actor, name: object, description: str = "")
     try:
         with write_transaction():
             ServiceAccount.objects.named(checked).exclude(user__deleted_at=None).delete()
-            user = User(id=f"{USER_ID_PREFIX}{account_id}", name=checked, user_type=User.Type.APPLICATION)
+            user = User(id=f"{SERVICE_ACCOUNT_PREFIX}{account_id}", name=checked, user_type=User.Type.APPLICATION)
             user.origin = User.Origin.ADMINISTRATOR
             user.set_unusable_password()
             user.save(force_insert=True)
@@ -80,7 +80,7 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
     Raises `ServiceAccountNotFound` (404), `LastAdministrator` (409).
     """
     require_on_server(actor, Can.DELETE_USERS)
-    user_id = f"{USER_ID_PREFIX}{account_id}"
+    user_id = f"{SERVICE_ACCOUNT_PREFIX}{account_id}"
     with revocation_transaction():
         lock_user(user_id)  # before any securable, in the lock order of grants
         if not live_service_accounts().filter(pk=account_id).exists():

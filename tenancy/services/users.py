@@ -1,8 +1,9 @@
-"""Services that register, provision, update and delete users."""
+"""Services that register, provision, update, block and delete users."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from django.contrib.auth.hashers import make_password
 
@@ -11,18 +12,19 @@ from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import BadRequest
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
+from tenancy.authn.own_tokens.stored_tokens import revocation_transaction
 from tenancy.authz.actions import Can
-from tenancy.authz.ended_grants import delete_grants_of_user
 from tenancy.authz.openfga.outbox import enqueue_user_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import is_allowed, require_permission
+from tenancy.authz.securables import delete_grants_of_user
 from tenancy.models import RoleMember, Securable, User
+from tenancy.selectors.access_tokens import require_on_server
 from tenancy.selectors.server import get_server
 from tenancy.selectors.users import require_for_user, user_not_found, users
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.cascaded_grants import rights_of_user
-from tenancy.services.registered_users import registered_users
 from tenancy.services.registration import (
     CREATED,
     UserProfile,
@@ -32,9 +34,10 @@ from tenancy.services.registration import (
     lock_user,
     own_profile,
     put_user,
+    registered_users,
     write_profile,
 )
-from tenancy.user_ids import OWN_PROVIDERS, InvalidUserId, require_new_user_id
+from tenancy.user_ids import OWN_PROVIDERS, InvalidUserId, require_local_user_id, require_new_user_id, require_user_id
 
 
 class MissingUserName(BadRequest):
@@ -151,3 +154,51 @@ def _caller_profile(actor: Actor, name: str | None, email: str | None, user_type
         return replace(by_token, name=stored.name, email=stored.email, origin=User.Origin(stored.origin))
     kept_email = "" if stored.origin == User.Origin.USER else stored.email
     return replace(by_token, email=by_token.email or kept_email)
+
+
+def block_user(*, actor: Actor, user_id: str) -> bool:
+    """Reject all tokens of a user; return whether the user was not blocked before. Grants and tokens are kept.
+
+    The last administrator can be blocked, too: blocking must not depend on others. A deleted user can be blocked and
+    then cannot register again. Tokens of this server are rejected immediately in this process and within 5 seconds
+    elsewhere, those of identity providers within a minute, at their next verification.
+    Raises `InvalidUserId` (400), `UserNotFound` (404).
+    """
+    return _set_active(actor, user_id, is_active=False)
+
+
+def unblock_user(*, actor: Actor, user_id: str) -> bool:
+    """Unblock a user; return whether the user was blocked. Raises as `block_user`."""
+    return _set_active(actor, user_id, is_active=True)
+
+
+def _set_active(actor: Actor, user_id: str, *, is_active: bool) -> bool:
+    require_user_id(user_id)
+    require_for_user(actor, Can.DELETE, user_id)
+    with revocation_transaction():
+        rows = User.objects.filter(pk=user_id)
+        changed = bool(rows.exclude(is_active=is_active).update(is_active=is_active))
+        if not changed and not rows.exists():
+            raise user_not_found(user_id)
+        if changed:
+            record(Event.USER_UNBLOCKED if is_active else Event.USER_BLOCKED, actor=actor, subject=user_id)
+    return changed
+
+
+LOCAL_PREFIX: Final = "local~"
+
+
+def create_local_user(*, actor: Actor, user_id: str) -> bool:
+    """Create the user `local~<name>` unless it exists; return whether it was created or restored.
+
+    A deleted user is restored without its earlier grants and tokens. Raises `InvalidUserId` (400).
+    """
+    require_on_server(actor, Can.PROVISION_USERS)
+    require_local_user_id(user_id)
+    name = user_id.removeprefix(LOCAL_PREFIX)
+    with write_transaction():
+        _, is_new = User.objects.get_or_create(pk=user_id, defaults={"name": name, "password": make_password(None)})
+        is_new = is_new or bool(User.objects.exclude(deleted_at=None).filter(pk=user_id).update(deleted_at=None))
+        if is_new:
+            record(Event.USER_CREATED, actor=actor, subject=user_id)
+    return is_new

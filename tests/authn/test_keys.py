@@ -17,13 +17,13 @@ from django.db import connections
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from icekeeper.kernel.request.thread_slots import SHORT_WAIT_SECONDS
+from tenancy.actor import Identity
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable
-from tenancy.authn.oidc import jwks_authenticator as keyed
+from tenancy.authn.oidc import authenticators as jwks
 from tenancy.authn.provider_documents import MAX_OVERDUE_FETCHES, Fetcher
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
 from tenancy.authn.token_verification import identify, verified_tokens
-from tenancy.identity import Identity
 from tests.authn.conftest import Ask, SwitchOn, forget, refused
 from tests.identity_provider import (
     DISCOVERY,
@@ -46,13 +46,13 @@ On = tuple[Authenticator, ...]
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Providers may be looked at again at once; to be asked for before `on`."""
-    monkeypatch.setattr(keyed, "REFRESH_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(jwks, "REFRESH_PAUSE_SECONDS", 0.0)
 
 
 @pytest.fixture
 def ages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys are too old as soon as they are there."""
-    monkeypatch.setattr(keyed, "KEYS_LIFETIME_SECONDS", 0.0)
+    monkeypatch.setattr(jwks, "KEYS_LIFETIME_SECONDS", 0.0)
 
 
 def anew(provider: IdentityProvider, **claims: Any) -> str:

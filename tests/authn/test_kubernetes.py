@@ -31,7 +31,7 @@ from icekeeper.kernel.request.thread_slots import MAX_LONG_WAITERS, MAX_SHORT_WA
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable
 from tenancy.authn.kubernetes import MAX_REJECTED, MAX_REVIEWS, MAX_UNPROVEN_REVIEWS, MAX_UNPROVEN_WAITING
-from tenancy.authn.oidc import jwks_authenticator as keyed
+from tenancy.authn.oidc import authenticators as jwks
 from tenancy.authn.providers import ProvidersUnreachable, connect_providers
 from tenancy.authn.token_verification import identify, verified_tokens
 from tests.authn.conftest import Ask, SwitchOn, refused
@@ -351,7 +351,7 @@ def test_the_start_fails_without_the_files_of_a_pod(
 
 @pytest.fixture
 def keys(switch_on: SwitchOn, api: FakeKubernetesApi, monkeypatch: pytest.MonkeyPatch) -> tuple[Authenticator, ...]:
-    monkeypatch.setattr(keyed, "REFRESH_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(jwks, "REFRESH_PAUSE_SECONDS", 0.0)
     return switch_on(**api.variables(ICEKEEPER__KUBERNETES__METHOD="jwks"))
 
 

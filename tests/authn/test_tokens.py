@@ -15,8 +15,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authn.authenticator import Authenticator
 from tenancy.authn.token_verification import MAX_TOKEN_LENGTH, identify, verified_tokens
 from tenancy.models import User
-from tenancy.services.blocking import block_user, unblock_user
-from tenancy.services.users import delete_user
+from tenancy.services.users import block_user, delete_user, unblock_user
 from tests.authn.conftest import Ask, SwitchOn, refused
 from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, encoded, sign
 from tests.wsgi_client import call

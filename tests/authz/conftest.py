@@ -12,10 +12,9 @@ import pytest
 from catalog.models import Namespace, Tabular
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
-from tenancy.actor import INTERNAL, Actor
+from tenancy.actor import INTERNAL, Actor, Identity
 from tenancy.authz import port
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.identity import Identity
 from tenancy.models import Grant, Securable, Server, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project

@@ -16,7 +16,7 @@ from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tenancy.services.roles import create_role
-from tenancy.services.tag_definitions import create_tag_definition
+from tenancy.services.tags import create_tag_definition
 from tests.authz.tree_fixtures import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient, NamedCallers

@@ -13,11 +13,11 @@ from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.authz import permissions
 from tenancy.authz.access_review import ACTIONS_OF_ALL_USERS
+from tenancy.authz.action_names import ACTIONS_ON
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.model import rights_model
 from tenancy.authz.subject import Subject
-from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.object_reviews import ObjectReview, Principal

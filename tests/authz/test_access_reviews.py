@@ -13,9 +13,9 @@ from catalog.models import Namespace, Tabular
 from icekeeper.kernel.http.paging import listing_key, write_page_token
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
+from tenancy.actor import Grantee
 from tenancy.authz import port
 from tenancy.authz.securables import add_securable
-from tenancy.grantee import Grantee
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
 from tenancy.refs import ObjectRef, securable_id
 from tests.authz.conftest import person

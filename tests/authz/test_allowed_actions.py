@@ -10,9 +10,9 @@ import pytest
 from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.authz import port
+from tenancy.authz.action_names import ACTIONS_ON
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tests.authz.conftest import person

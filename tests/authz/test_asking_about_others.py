@@ -12,13 +12,11 @@ from catalog.objects.object_keys import ObjectKey, resolve_objects
 from icekeeper.kernel.errors.types import CatalogError, NoSuchWarehouse
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
-from tenancy.actor import ANONYMOUS, INTERNAL, Actor
+from tenancy.actor import ANONYMOUS, INTERNAL, Actor, Grantee, acting_as, is_instance_admin
+from tenancy.authz.action_names import ACTIONS_ON
 from tenancy.authz.actions import Can
 from tenancy.authz.errors import ProjectActionForbidden, WarehouseActionForbidden
 from tenancy.authz.port import authorizer
-from tenancy.authz.vocabulary import ACTIONS_ON
-from tenancy.grantee import Grantee, acting_as
-from tenancy.instance_admins import is_instance_admin
 from tenancy.models import Securable, Server, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors.allowed_actions import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenancy.authz.vocabulary import ABOUT_GRANTS, OLD_WORDS
+from tenancy.authz.action_names import GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
 from tenancy.models import Securable
 from tests.authz.permission_fixtures import (
     FORBIDDEN,
@@ -23,8 +23,8 @@ from tests.named_callers import CallerClient
 pytestmark = pytest.mark.django_db
 
 T = Securable.Type
-ROUTES = [(kind, "authorizer-actions") for kind in ABOUT_GRANTS]
-ROUTES += [(kind, "access") for kind in OLD_WORDS if kind is not T.GENERIC_TABLE]
+ROUTES = [(kind, "authorizer-actions") for kind in GRANT_ACTION_NAMES]
+ROUTES += [(kind, "access") for kind in LEGACY_ACTION_NAMES if kind is not T.GENERIC_TABLE]
 HIDDEN = [(kind, route) for kind, route in ROUTES if kind in MISSING]
 
 
@@ -37,7 +37,7 @@ def allowed(client: CallerClient, path: str, route: str, query: str = "", **head
 
 
 def words(kind: Securable.Type, route: str) -> list[str]:
-    return list((OLD_WORDS if route == "access" else ABOUT_GRANTS)[kind])
+    return list((LEGACY_ACTION_NAMES if route == "access" else GRANT_ACTION_NAMES)[kind])
 
 
 @pytest.mark.parametrize(("kind", "route"), ROUTES)
@@ -142,7 +142,7 @@ def test_instance_admins_are_told_of_their_own_rights_alone(things: Things, monk
     use_settings(monkeypatch, instance_admins=["oidc~anna"])
     anna, path = things.client("anna"), things.path(T.TABLE)
     assert allowed(anna, path, "access") == [
-        word for word in OLD_WORDS[T.TABLE] if not word.startswith("grant_")
+        word for word in LEGACY_ACTION_NAMES[T.TABLE] if not word.startswith("grant_")
         and word not in {"read_data", "write_data", "change_ownership"}
     ]  # fmt: skip
     assert allowed(anna, path, "authorizer-actions") == ["read_assignments"]
@@ -155,7 +155,7 @@ def test_a_project_is_named_by_header_or_in_the_path(things: Things) -> None:
     boss = things.client("boss")
     assert allowed(boss, "/project", "access", **{"x-project-id": project.pk}) == []
     assert allowed(boss, f"/project/{project.pk}", "access") == []
-    assert allowed(boss, f"/project/{things.refs[T.PROJECT][1]}", "access") == list(OLD_WORDS[T.PROJECT])
+    assert allowed(boss, f"/project/{things.refs[T.PROJECT][1]}", "access") == list(LEGACY_ACTION_NAMES[T.PROJECT])
     assert boss.get("/project/access", **{"x-project-id": "no"}).refused(404, "ProjectNotFound")
     assert boss.get("/project/authorizer-actions", **{"x-project-id": "a b"}).refused(400, "MalformedProjectID")
 

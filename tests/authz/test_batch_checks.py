@@ -10,9 +10,9 @@ import pytest
 from catalog.models import Namespace, Tabular
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
+from tenancy.authz.action_names import ACTIONS_ON
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.securables import add_securable
-from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable, Server
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project

@@ -15,8 +15,14 @@ from tenancy.authz import permission_epoch as epoch_module
 from tenancy.authz import permissions
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.builtin.decision_cache import NO_EXPIRY, DecisionCache
-from tenancy.authz.permission_epoch import MAX_AGE_SECONDS, PermissionEpoch, bump_permission_epoch, permission_epoch
+from tenancy.authz.permission_epoch import (
+    MAX_AGE_SECONDS,
+    NO_EXPIRY,
+    DecisionCache,
+    PermissionEpoch,
+    bump_permission_epoch,
+    permission_epoch,
+)
 from tenancy.models import RightsVersion
 from tenancy.refs import ObjectRef
 from tests.authz.conftest import person

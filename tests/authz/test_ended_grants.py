@@ -18,9 +18,8 @@ from icekeeper.kernel.db.deletion import delete_rows_returning
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
-from tenancy.authz import ended_grants
-from tenancy.authz.ended_grants import EndedGrants
-from tenancy.authz.securables import add_securable, remove_securables
+from tenancy.authz import securables
+from tenancy.authz.securables import EndedGrants, add_securable, remove_securables
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
@@ -161,7 +160,7 @@ def test_with_a_namespace_and_all_that_is_in_it(
 def test_of_many_the_first_are_named(
     lake: dict[str, ObjectRef], root: CallerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ended_grants, "MAX_NAMED", 3)
+    monkeypatch.setattr(securables, "MAX_NAMED", 3)
     inside = [ref for name, ref in lake.items() if name.startswith("closed")]
     assert root.delete("/namespaces/closed?recursive=true").status == 204
     told = ended(lake["closed"])

@@ -18,7 +18,7 @@ from tenancy.authz import port
 from tenancy.authz.errors import AuthorizationBackendError
 from tenancy.models import Securable, User
 from tenancy.refs import ObjectRef
-from tenancy.services.blocking import block_user
+from tenancy.services.users import block_user
 from tests.authz.parity.pair_fixtures import grant, member, somebody
 from tests.authz.permission_fixtures import NOBODY, Everything, Things, make_role, other_project
 from tests.management.warehouse_request_fixtures import use_settings

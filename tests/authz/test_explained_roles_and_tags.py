@@ -10,7 +10,7 @@ import pytest
 from tenancy.actor import INTERNAL
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
-from tenancy.services.tag_definitions import create_tag_definition
+from tenancy.services.tags import create_tag_definition
 from tests.authz.hidden_object_fixtures import told
 from tests.authz.object_path_fixtures import HOSTILE, MISSING
 from tests.authz.parity.pair_fixtures import grant, member

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Role, RoleMember, Securable, User
-from tenancy.models.service_account import USER_ID_PREFIX
+from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import delete_role
@@ -76,7 +76,7 @@ def test_a_user_who_is_deleted(lake: dict[str, ObjectRef]) -> None:
 
 def test_a_service_account_that_is_deleted(lake: dict[str, ObjectRef]) -> None:
     account = create_service_account(actor=INTERNAL, name="robot")
-    ids = grant_all(lake, ON, user_id=f"{USER_ID_PREFIX}{account.pk}")
+    ids = grant_all(lake, ON, user_id=f"{SERVICE_ACCOUNT_PREFIX}{account.pk}")
     require_in_order(ids, lambda: delete_service_account(actor=INTERNAL, account_id=account.pk))
     assert not Grant.objects.filter(pk__in=ids).exists()
 

@@ -9,9 +9,8 @@ import pytest
 from icekeeper.kernel.errors.types import InvalidPageToken, NoSuchWarehouse
 from icekeeper.kernel.http.paging import Page
 from storage.models import Warehouse
-from tenancy.actor import INTERNAL, Actor
+from tenancy.actor import INTERNAL, Actor, Grantee
 from tenancy.authz.errors import WarehouseActionForbidden
-from tenancy.grantee import Grantee
 from tenancy.models import Grant, RoleMember, Securable, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors.grants import GrantFilter, HeldGrant, list_grants_for, list_grants_on

@@ -20,8 +20,7 @@ ACTS_AS_THE_SERVER = {
     "management/table_import/": "the command `register_tables`",
     "tasks/workers/": "the worker's housekeeping",
     "tenancy/services/openfga_import.py": "the command `copy_grants`",
-    "tenancy/audit/collector.py": "says of itself that it lost records",
-    "tenancy/audit/flusher.py": "seals what was written",
+    "tenancy/audit/collector.py": "records that it lost records, and seals",
 }
 """Who names `INTERNAL`, and as what. Nothing that a request gets to."""
 

@@ -9,7 +9,7 @@ import pytest
 from catalog.models import Tabular
 from icekeeper.kernel.clock import now
 from storage.models import Warehouse
-from tenancy.authz.vocabulary import OLD_WORDS
+from tenancy.authz.action_names import LEGACY_ACTION_NAMES
 from tenancy.models import Securable
 from tests.authz.permission_check_fixtures import A_WORD, KINDS, NAMES, TABULARS, asked, by_id, by_name
 from tests.authz.permission_fixtures import MISSING, SHOWS, Things, other_project
@@ -34,7 +34,7 @@ def test_each_word_is_answered_for_oneself_and_for_others(things: Things, kind: 
     viewer = things.with_right("viewer", SHOWS[kind]) if kind in SHOWS else things.client("viewer")
     route = "authorizer-actions" if kind is T.GENERIC_TABLE else "access"
     told = set(viewer.get(f"{things.path(kind)}/{route}").json()["allowed-actions"])
-    for word in OLD_WORDS[kind]:
+    for word in LEGACY_ACTION_NAMES[kind]:
         own = check(viewer, kind, word, place)
         assert check(manager, kind, word, place, {"user": "oidc~viewer"}) is own
         assert check(viewer, kind, word, place, {"user": "oidc~viewer"}) is own

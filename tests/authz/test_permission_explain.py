@@ -13,9 +13,9 @@ from catalog.models import Tabular
 from icekeeper.kernel.clock import now
 from tenancy.actor import Actor
 from tenancy.authz import port
+from tenancy.authz.action_names import ACTION_NAMES, ACTIONS_ON, LEGACY_ACTION_NAMES
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.port import Authorizer
-from tenancy.authz.vocabulary import ACTIONS_ON, ALL_WORDS, OLD_WORDS
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.refs import ObjectRef, securable_id
 from tests.authz.parity.pair_fixtures import grant, member, somebody
@@ -61,7 +61,7 @@ def cures(told: dict[str, Any]) -> list[tuple[str, str]]:
 def test_each_word_of_a_check_is_explained_as_it_is_answered(things: Things, kind: Securable.Type) -> None:
     manager, place = things.manager(kind), by_id(things, kind)
     viewer = things.with_right("viewer", SHOWS[kind]) if kind in SHOWS else things.client("viewer")
-    for word in ALL_WORDS[kind].keys() - {"read_metadata"}:  # what everybody may
+    for word in ACTION_NAMES[kind].keys() - {"read_metadata"}:  # what everybody may
         about_viewer = explained(manager, kind, word, place, {"user": "oidc~viewer"})
         told = explained(viewer, kind, word, place)
         for each in (told, about_viewer):
@@ -69,20 +69,20 @@ def test_each_word_of_a_check_is_explained_as_it_is_answered(things: Things, kin
             assert bool(each["cures"]) is not each["allowed"]
             assert "standing" not in each
         assert told["chain"] == about_viewer["chain"]
-        if kind is not T.ROLE and word in OLD_WORDS.get(kind, ()):
+        if kind is not T.ROLE and word in LEGACY_ACTION_NAMES.get(kind, ()):
             answer = viewer.post("/check", asked(kind, word, place))
             assert answer.json() == {"allowed": told["allowed"]}
 
 
 def test_the_words_of_both_vocabularies_mean_the_same() -> None:
-    assert ALL_WORDS.keys() == {*OLD_WORDS, T.TAG} == set(EXPLAINED)
-    assert ALL_WORDS[T.TAG].keys() - {each.value for each in ACTIONS_ON[T.TAG]} == {
+    assert ACTION_NAMES.keys() == {*LEGACY_ACTION_NAMES, T.TAG} == set(EXPLAINED)
+    assert ACTION_NAMES[T.TAG].keys() - {each.value for each in ACTIONS_ON[T.TAG]} == {
         "read_assignments",
         "grant_apply",
         "change_ownership",
     }
-    for kind, words in OLD_WORDS.items():
-        assert ALL_WORDS[kind] == {each.value: each for each in ACTIONS_ON[kind]} | dict(words)
+    for kind, words in LEGACY_ACTION_NAMES.items():
+        assert ACTION_NAMES[kind] == {each.value: each for each in ACTIONS_ON[kind]} | dict(words)
         assert all(words.get(each.value, each) is each for each in ACTIONS_ON[kind])
 
 

@@ -16,14 +16,13 @@ from icekeeper.kernel.db import sql
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
-from tenancy.actor import INTERNAL
+from tenancy.actor import INTERNAL, Grantee
 from tenancy.authz import explanation
 from tenancy.authz.access_review import read_path
 from tenancy.authz.builtin import queries
 from tenancy.authz.builtin.role_paths import Entry, Membership, RolePath
 from tenancy.authz.explanation import Rows
 from tenancy.authz.subject import Subject
-from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, Securable, User
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.principal_reviews import PrincipalReview

@@ -8,9 +8,8 @@ from collections.abc import Callable
 import pytest
 from django.db import connection
 
-from tenancy.actor import INTERNAL, Actor
+from tenancy.actor import INTERNAL, Actor, InstanceAdminRequired
 from tenancy.authz.errors import GrantActionForbidden
-from tenancy.instance_admins import InstanceAdminRequired
 from tenancy.models import AccessToken, Grant, Server
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project

@@ -11,16 +11,14 @@ from pydantic import AnyHttpUrl
 
 from icekeeper.conf.authentication import ProviderSettings
 from icekeeper.kernel.errors.types import NotFound
-from tenancy.actor import INTERNAL
+from tenancy.actor import INTERNAL, Grantee, Identity
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import is_allowed
-from tenancy.grantee import Grantee
-from tenancy.identity import Identity
 from tenancy.models import Grant, RoleMember, Securable, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors.server import get_server
 from tenancy.services.grants import Difference, GrantSpec, apply_grants
-from tenancy.services.registered_users import registered_users
+from tenancy.services.registration import registered_users
 from tenancy.services.service_accounts import create_service_account
 from tenancy.services.users import delete_user, register_user
 from tests.authz.conftest import person

@@ -13,8 +13,7 @@ from catalog.identifiers import Levels
 from catalog.services.tables.create_view import create_view
 from icekeeper.conf.authentication import EngineIdentitySettings, TrustedEngineSettings
 from storage.models import Warehouse
-from tenancy.actor import INTERNAL, Actor
-from tenancy.identity import Identity
+from tenancy.actor import INTERNAL, Actor, Identity
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tests.authz.tree_fixtures import give

@@ -14,7 +14,7 @@ from icekeeper.kernel.db.sql import lock_row
 from storage.models import Warehouse
 from tenancy.models import Grant, Securable, User
 from tenancy.refs import ObjectRef, securable_id
-from tenancy.services import grant_locks
+from tenancy.services import lock_timeouts
 from tests.fingerprint import Fingerprint
 from tests.wsgi_client import Answer, ApiClient
 
@@ -38,7 +38,7 @@ def place(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> str:
     """Of a warehouse, below `/management/v1`; bob is known, and has no rights on it."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
-    monkeypatch.setattr(grant_locks, "MAX_WAIT_SECONDS", SHORT)
+    monkeypatch.setattr(lock_timeouts, "MAX_WAIT_SECONDS", SHORT)
     User.objects.create(id="oidc~bob", name="bob")
     return f"/warehouse/{warehouse.pk}"
 
@@ -70,7 +70,7 @@ def held(ref: ObjectRef) -> Iterator[None]:
 def test_three_seconds_are_waited() -> None:
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
-    with transaction.atomic(), grant_locks.waiting_for_grants(), connection.cursor() as cursor:
+    with transaction.atomic(), lock_timeouts.waiting_for_grants(), connection.cursor() as cursor:
         cursor.execute("SHOW lock_timeout")
         assert cursor.fetchone() == ("3s",)
 

@@ -13,9 +13,8 @@ from django.conf import settings
 from catalog.models import Tabular
 from catalog.services.tables.staging import StagingTicket
 from storage.models import Warehouse
-from tenancy.actor import ANONYMOUS
+from tenancy.actor import ANONYMOUS, Identity
 from tenancy.authz.actions import Can
-from tenancy.identity import Identity
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import NOBODY, refuse, told, use_settings
 from tests.named_callers import CallerClient, NamedCallers

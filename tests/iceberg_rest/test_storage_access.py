@@ -13,8 +13,8 @@ from catalog.selectors.access import files
 from icekeeper.kernel import clock
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
+from tenancy.actor import Identity
 from tenancy.authz.actions import Can
-from tenancy.identity import Identity
 from tests.catalog_fixtures import SCHEMA
 from tests.iceberg_rest.lake_fixtures import KEYS, VIEW, client_of, make_table, may_write, new_lake
 from tests.management.warehouse_request_fixtures import keep_secrets, refuse

@@ -25,9 +25,9 @@ from tenancy.actor import INTERNAL, Actor
 from tenancy.audit import chain_verification
 from tenancy.audit.chain import seal_records
 from tenancy.audit.chain_verification import ChainBroken, ChainHead, verify_chain
-from tenancy.audit.document import record_hash
 from tenancy.audit.log import Event as AuditEvent
 from tenancy.audit.log import record
+from tenancy.audit.records import record_hash
 from tenancy.audit.retention import delete_old_records
 from tenancy.maintenance import switch
 from tenancy.models import AuditChain, AuditRecord
@@ -366,7 +366,7 @@ def test_the_worker_seals_and_deletes() -> None:
     house = settings.PERIODIC_TASKS
     names = ["tenancy.audit.chain.seal_records", "tenancy.audit.retention.delete_old_records"]
     assert [name for name in house if name.startswith("tenancy.audit")] == names
-    assert "tenancy.audit.flusher.start_flushing" in settings.BACKGROUND_JOBS
+    assert "tenancy.audit.collector.start_flushing" in settings.BACKGROUND_JOBS
 
 
 # --- export by command -----------------------------------------------------------------------------------------------

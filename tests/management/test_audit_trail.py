@@ -18,8 +18,7 @@ from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.request.context import NO_ORIGIN, current_context
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
-from tenancy.audit.collector import collector
-from tenancy.audit.flusher import start_flushing
+from tenancy.audit.collector import collector, start_flushing
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_read
 from tenancy.authn.own_tokens.token_format import read_token

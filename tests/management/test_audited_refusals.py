@@ -21,11 +21,10 @@ from icekeeper.kernel.errors.types import Forbidden, NotFound
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.audit import collector as collecting
-from tenancy.audit import flusher
 from tenancy.audit.collector import collector
-from tenancy.audit.entries import Outcome, build_record
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
+from tenancy.audit.records import Outcome, build_record
 from tenancy.authn.own_tokens.oauth import ACCESS_TOKEN_TYPE, CLIENT_CREDENTIALS, TOKEN_EXCHANGE, OAuthError, grant
 from tenancy.authn.own_tokens.token_format import read_token
 from tenancy.authn.token_verification import verified_tokens
@@ -116,9 +115,9 @@ def test_a_denial_behind_a_404_is_written_after_the_response(refused_as_missing:
 def test_deferred_denials_are_written_when_the_server_stops(
     refused_as_missing: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flusher, "PeriodicThread", Mock())  # its thread cannot write beside the test's transaction
-    monkeypatch.setattr(flusher.connections, "close_all", lambda: None)  # the connection is the test's
-    stop = flusher.start_flushing()
+    monkeypatch.setattr(collecting, "PeriodicThread", Mock())  # its thread cannot write beside the test's transaction
+    monkeypatch.setattr(collecting.connections, "close_all", lambda: None)  # the connection is the test's
+    stop = collecting.start_flushing()
     refused_as_missing(2)
     assert rows(event="access.denied") == []
     stop()

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from icekeeper.kernel.errors.types import Forbidden
 from tenancy.actor import Actor
 from tenancy.models import User
-from tenancy.services.blocking import block_user
+from tenancy.services.users import block_user
 from tests.management.warehouse_request_fixtures import refuse
 from tests.token_fixtures import TokenClient, new_token
 

@@ -17,12 +17,11 @@ from django.conf import settings
 from django.db import connections
 
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
-from tenancy.actor import ANONYMOUS, INTERNAL, Actor
+from tenancy.actor import ANONYMOUS, INTERNAL, Actor, Identity
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn import requests as authn_requests
 from tenancy.authn import token_verification
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
-from tenancy.identity import Identity
 from tenancy.models import Grant, Project, RightsVersion, Role, Securable, Server, User
 from tenancy.services import bootstrap as module
 from tenancy.services.bootstrap import (

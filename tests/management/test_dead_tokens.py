@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from icekeeper.kernel.clock import now
-from tenancy.actor import Actor
+from tenancy.actor import Actor, Identity
 from tenancy.authentication_errors import AuthenticationFailed
-from tenancy.identity import Identity
 from tenancy.models import AccessToken, Grant, Server, User
 from tenancy.services.bootstrap import bootstrap
-from tenancy.services.registered_users import registered_users
-from tenancy.services.registration import register_principal
+from tenancy.services.registration import register_principal, registered_users
 from tests.fingerprint import Fingerprint
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import Answer

@@ -11,10 +11,10 @@ import pytest
 from catalog.api.base import CatalogViewSet
 from management.api.base import ManagementView
 from storage.models import Warehouse
+from tenancy.actor import Identity
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn import requests, token_verification
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
-from tenancy.identity import Identity
 from tests.fingerprint import Fingerprint
 from tests.routes import OPEN, ROUTES, Route
 from tests.wsgi_client import ApiClient, call

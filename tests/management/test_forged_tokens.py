@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
+from tenancy.actor import Identity
 from tenancy.authn.authenticator import VerifiedToken
 from tenancy.authn.own_tokens import session_tokens, stored_tokens
 from tenancy.authn.own_tokens.session_tokens import create_session_token
@@ -24,7 +25,6 @@ from tenancy.authn.own_tokens.stored_tokens import find_live_token, revocations
 from tenancy.authn.own_tokens.token_format import TokenKind, create_token_text, read_token
 from tenancy.authn.providers import authenticators
 from tenancy.authn.token_verification import VerifiedTokens, identify
-from tenancy.identity import Identity
 from tenancy.models import AccessToken, User
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import call

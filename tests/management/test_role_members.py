@@ -19,7 +19,7 @@ from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Project, Role, RoleMember, User
 from tenancy.selectors.projects import get_project
-from tenancy.services import role_locks, role_members
+from tenancy.services import role_members, role_nesting
 from tenancy.services.roles import create_role
 from tenancy.services.users import delete_user
 from tests.fingerprint import Fingerprint
@@ -568,10 +568,10 @@ def test_a_role_that_is_deleted_meanwhile_has_no_members(at_once: Callable[..., 
 def test_the_wait_for_others_is_bounded(monkeypatch: pytest.MonkeyPatch, at_once: Callable[..., list[Any]]) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
-    monkeypatch.setattr(role_locks, "MAX_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(role_nesting, "MAX_WAIT_SECONDS", 0.05)
     staff, bob = role("staff"), user("bob")
     with transaction.atomic():
-        role_locks.lock_memberships(get_project(None))
+        role_nesting.lock_memberships(get_project(None))
         [added, deleted, read] = at_once(
             lambda: add(staff, bob), lambda: api.delete(f"/role/{staff['id']}"), lambda: members_of(staff)
         )

@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from icekeeper.conf.environment import read_settings
 from icekeeper.settings import _secret_keys
 from tenancy.models import SigningSecret
-from tenancy.signing_secret import SigningKeyUnavailable, require_signing_keys, shared_signing_key
+from tenancy.signing_keys import SigningKeyUnavailable, require_signing_keys, shared_signing_key
 from tests.catalog_fixtures import SCHEMA
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
@@ -224,7 +224,7 @@ def test_a_former_encryption_key_is_a_former_signing_key(monkeypatch: pytest.Mon
         asked.append(key and key.get_secret_value())
         return f"of {asked[-1]}"
 
-    monkeypatch.setattr("tenancy.signing_secret.shared_signing_key", noted)
+    monkeypatch.setattr("tenancy.signing_keys.shared_signing_key", noted)
     key, older = keys_of(LAKEKEEPER__PG_ENCRYPTION_KEY=ENCRYPTION_KEY, ICEKEEPER__PG_ENCRYPTION_OLD_KEYS="[a, b]")
     assert ENCRYPTION_KEY not in repr((key, older))
     assert asked == [], "nobody needs it yet"
@@ -241,7 +241,7 @@ def test_sqlite_keeps_its_own(tmp_path: Path) -> None:
 
 def test_a_server_has_read_them_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    monkeypatch.setattr("tenancy.signing_secret.shared_signing_key", lambda _key: read.append("x") or "key")
+    monkeypatch.setattr("tenancy.signing_keys.shared_signing_key", lambda _key: read.append("x") or "key")
     key, older = keys_of(LAKEKEEPER__PG_ENCRYPTION_KEY=ENCRYPTION_KEY, ICEKEEPER__PG_ENCRYPTION_OLD_KEYS="[a]")
     monkeypatch.setattr(settings, "SECRET_KEY", key)
     monkeypatch.setattr(settings, "FORMER_SECRET_KEYS", older)

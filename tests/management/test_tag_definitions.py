@@ -17,8 +17,8 @@ from tenancy.authz.actions import Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Securable, Server, TagAttachment, TagDefinition
 from tenancy.refs import ObjectRef
-from tenancy.selectors import tag_definitions
-from tenancy.services.tag_definitions import MAX_ALLOWED_VALUES
+from tenancy.selectors import tags
+from tenancy.services.tags import MAX_ALLOWED_VALUES
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import at_once, call_as, refuse
 from tests.wsgi_client import ApiClient
@@ -402,7 +402,7 @@ def test_a_refusal_may_look_like_a_missing_definition(monkeypatch: pytest.Monkey
         told.append((action, str(as_uuid(object_id))))
         raise missing
 
-    monkeypatch.setattr(tag_definitions, "require_permission", hiding)
+    monkeypatch.setattr(tags, "require_permission", hiding)
     hidden = api.get(target).error["message"]
     TagDefinition.objects.all().delete()
     assert api.get(target).error["message"] == hidden
@@ -425,7 +425,7 @@ def test_who_may_not_list_sees_what_they_may_read(monkeypatch: pytest.MonkeyPatc
     made = [make(f"t{number}")["id"] for number in range(7)]
     some = OnlySome(made[1], made[3], made[6])
     monkeypatch.setattr("tenancy.authz.port.authorizer", lambda: some)
-    monkeypatch.setattr(tag_definitions, "BATCH", 3)
+    monkeypatch.setattr(tags, "BATCH", 3)
     assert listed() == ["t1", "t3", "t6"]
     assert some.batches == 3
     first = api.get("/tag-definition?pageSize=2").json()

@@ -17,7 +17,7 @@ from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Securable, Server, TagAttachment, TagDefinition
 from tenancy.refs import ObjectRef
-from tenancy.selectors import tag_definitions
+from tenancy.selectors import tags as tag_selectors
 from tenancy.selectors.projects import get_project
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import refuse
@@ -341,7 +341,7 @@ def test_a_refusal_may_look_like_a_missing_tag(
         raise missing
 
     definition = define()
-    monkeypatch.setattr(tag_definitions, "require_permission", hiding)
+    monkeypatch.setattr(tag_selectors, "require_permission", hiding)
     target = f"{things['view']}/tags/pii"
     hidden = [api.put(target, {"value": "x"}), api.delete(target)]
     TagDefinition.objects.filter(pk=definition).delete()

@@ -9,8 +9,8 @@ import pytest
 
 from icekeeper.kernel.errors.types import Forbidden
 from storage.models import Warehouse
+from tenancy.actor import Identity
 from tenancy.authn.own_tokens.scopes import ALL, InsufficientScope, narrow_scopes, require_scope
-from tenancy.identity import Identity
 from tests.fingerprint import Fingerprint
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import Answer

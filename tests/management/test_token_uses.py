@@ -12,9 +12,9 @@ import pytest
 from django.conf import settings
 
 from icekeeper.kernel.ids import new_id
-from tenancy.authn.own_tokens import token_uses
+from tenancy.authn.own_tokens import stored_tokens
+from tenancy.authn.own_tokens.stored_tokens import TokenUses, record_uses
 from tenancy.authn.own_tokens.token_format import read_token
-from tenancy.authn.own_tokens.token_uses import TokenUses, record_uses
 from tenancy.maintenance import switch
 from tenancy.models import AccessToken
 from tests.token_fixtures import TokenClient, new_token
@@ -25,9 +25,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 @pytest.fixture
 def uses() -> Iterator[TokenUses]:
     """What this process remembers; forgotten before and after."""
-    token_uses.token_uses.take()
-    yield token_uses.token_uses
-    token_uses.token_uses.take()
+    stored_tokens.token_uses.take()
+    yield stored_tokens.token_uses
+    stored_tokens.token_uses.take()
 
 
 def used_at() -> list[datetime | None]:
@@ -68,7 +68,7 @@ def test_uses_that_cannot_be_written_are_kept(
 
     alice.get("/token")
     with monkeypatch.context() as patched:
-        patched.setattr(token_uses, "record_uses", fail)
+        patched.setattr(stored_tokens, "record_uses", fail)
         uses.flush()
     assert used_at() == [None]
     uses.flush()
@@ -100,7 +100,7 @@ def test_what_came_meanwhile_is_newer_than_what_is_given_back() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_uses, "MAX_CACHED", 2)
+    monkeypatch.setattr(stored_tokens, "MAX_NOTED_USES", 2)
     uses = TokenUses()
     for number in (1, 2, 3, 1):
         uses.note(UUID(int=number))
@@ -111,7 +111,7 @@ def test_nothing_is_written_in_maintenance_mode(monkeypatch: pytest.MonkeyPatch)
     read_only = {"maintenance_mode": "read-only"}
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=read_only))
     threads = active_count()
-    end = token_uses.start_recording()
+    end = stored_tokens.start_recording()
     assert active_count() == threads
     end()
-    assert "tenancy.authn.own_tokens.token_uses.start_recording" in settings.BACKGROUND_JOBS
+    assert "tenancy.authn.own_tokens.stored_tokens.start_recording" in settings.BACKGROUND_JOBS

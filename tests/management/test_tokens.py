@@ -15,13 +15,12 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CatalogError
-from tenancy.actor import INTERNAL, Actor
+from tenancy.actor import INTERNAL, Actor, Identity
 from tenancy.authn.own_tokens.session_tokens import create_session_token
 from tenancy.authn.own_tokens.stored_tokens import find_live_token
 from tenancy.authn.own_tokens.token_format import TokenKind, read_token, token_digest, token_prefix
 from tenancy.authn.token_verification import identify
 from tenancy.authz.actions import Can
-from tenancy.identity import Identity
 from tenancy.models import AccessToken, ServiceAccount, User
 from tenancy.services import access_tokens as service
 from tenancy.services.access_tokens import create_token, delete_old_tokens, revoke_tokens_of

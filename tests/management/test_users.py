@@ -12,9 +12,8 @@ from django.conf import settings
 
 from icekeeper.kernel.clock import now
 from storage.models import Warehouse
-from tenancy.actor import INTERNAL, Actor
+from tenancy.actor import INTERNAL, Actor, Identity
 from tenancy.authz.actions import Can
-from tenancy.identity import Identity
 from tenancy.models import AccessToken, Grant, Project, RoleMember, Securable, Server, User
 from tenancy.services.registration import ServiceAccountIsNamed, register_principal
 from tenancy.services.role_members import Members, add_role_members

@@ -12,13 +12,12 @@ from django.test.utils import CaptureQueriesContext
 
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
-from tenancy.actor import Actor
+from tenancy.actor import Actor, Identity
 from tenancy.authn import providers, requests, token_verification
-from tenancy.identity import Identity
 from tenancy.models import User
 from tenancy.selectors.users import get_own_user
 from tenancy.services import registration
-from tenancy.services.registered_users import registered_users
+from tenancy.services.registration import registered_users
 from tenancy.services.users import update_user
 from tests.management.warehouse_request_fixtures import refuse
 from tests.named_callers import CallerClient, NamedCallers

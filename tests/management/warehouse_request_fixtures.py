@@ -13,10 +13,9 @@ from django.conf import settings
 from django.db import connections
 from pydantic import SecretStr
 
-from tenancy.actor import Actor
+from tenancy.actor import Actor, Identity
 from tenancy.authz import port
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.identity import Identity
 from tests.wsgi_client import Answer
 
 S3: dict[str, Any] = {"type": "s3", "bucket": "my-bucket", "key-prefix": "wh", "region": "eu-1", "sts-enabled": False}

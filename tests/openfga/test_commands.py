@@ -18,9 +18,8 @@ from icekeeper.kernel.clock import now
 from tenancy.authz.actions import Can
 from tenancy.authz.model import VERSION
 from tenancy.authz.openfga.authorization_model import authorization_model, unfolded_model
-from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.outbox import require_reconciliation
-from tenancy.authz.openfga.store import openfga_store
+from tenancy.authz.openfga.store import install, openfga_store
 from tenancy.authz.openfga.tuples import Condition, TupleKey, as_tuple, grant_key, member_key
 from tenancy.authz.permissions import is_allowed
 from tenancy.authz.port import authorizer

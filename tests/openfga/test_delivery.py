@@ -14,7 +14,7 @@ from pydantic import AnyHttpUrl
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import NotFound
-from tenancy.actor import INTERNAL, Actor
+from tenancy.actor import INTERNAL, Actor, Grantee
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga import delivery, outbox
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
@@ -31,7 +31,6 @@ from tenancy.authz.openfga.tuples import (
     member_key,
 )
 from tenancy.authz.permissions import is_allowed
-from tenancy.grantee import Grantee
 from tenancy.models import Grant, Securable, UndeliveredTuple, User
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project

@@ -12,18 +12,17 @@ from hypothesis import HealthCheck, given, settings
 from catalog.models import Namespace, Tabular
 from catalog.objects.names import name_objects
 from storage.models import Warehouse
-from tenancy.actor import INTERNAL
+from tenancy.actor import INTERNAL, Grantee
 from tenancy.authz.actions import Can
 from tenancy.authz.explanation import explain
 from tenancy.authz.openfga.outbox import require_reconciliation
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.permissions import check_permissions
-from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.explanations import explain_to_operator
 from tenancy.selectors.projects import get_project
-from tenancy.services.tag_definitions import create_tag_definition
+from tenancy.services.tags import create_tag_definition
 from tests.authz.parity.pair_fixtures import grant, member, questions_about, somebody
 from tests.authz.parity.test_random import make_world, plans
 from tests.authz.tree_fixtures import role

@@ -20,8 +20,7 @@ from tenancy.authz import permissions
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga import client as openfga_client
 from tenancy.authz.openfga.client import ConnectionLimits, OpenFgaConnection, OpenFgaUnavailable
-from tenancy.authz.openfga.installation import install
-from tenancy.authz.openfga.store import StoreAndModel, openfga_store
+from tenancy.authz.openfga.store import StoreAndModel, install, openfga_store
 from tenancy.authz.permissions import is_allowed
 from tenancy.refs import ObjectRef
 from tests.authz.conftest import person

@@ -23,8 +23,7 @@ from django.conf import settings
 from management.management.commands import migrate
 from tenancy.authz.openfga import http_interface
 from tenancy.authz.openfga.client import NoHttpResponse, OpenFgaEndpointIsGrpc, OpenFgaUnavailable
-from tenancy.authz.openfga.installation import install
-from tenancy.authz.openfga.store import openfga_store
+from tenancy.authz.openfga.store import install, openfga_store
 from tenancy.models import Server
 from tenancy.services.authorization_startup import AuthorizationNotChosen, require_chosen_backend
 from tests.management.warehouse_request_fixtures import use_settings

@@ -16,7 +16,7 @@ from tenancy.models import Grant, Securable
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
-from tenancy.services.tag_definitions import create_tag_definition
+from tenancy.services.tags import create_tag_definition
 from tests.authz.conftest import person
 from tests.authz.parity.pair_fixtures import grant, somebody
 from tests.catalog_fixtures import SCHEMA

@@ -27,8 +27,7 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.ended_grants import EndedGrants
-from tenancy.authz.securables import lock_securable_tree, remove_securables
+from tenancy.authz.securables import EndedGrants, lock_securable_tree, remove_securables
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tenancy.services.cascaded_grants import audit_revoked_grants

@@ -26,8 +26,7 @@ from tasks.queue.leases import Lease, cancel_tasks, has_running_tasks
 from tasks.queue.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.ended_grants import EndedGrants
-from tenancy.authz.securables import remove_securables
+from tenancy.authz.securables import EndedGrants, remove_securables
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tenancy.services.cascaded_grants import audit_revoked_grants

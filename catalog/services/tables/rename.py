@@ -27,7 +27,7 @@ from tenancy.authz.permissions import check_permissions, require_permission
 from tenancy.authz.securables import are_registered, move_securable
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
-from tenancy.selectors.managed_access import is_access_managed
+from tenancy.selectors.grants import is_access_managed
 
 
 def rename_tabular(

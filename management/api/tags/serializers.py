@@ -13,7 +13,7 @@ from catalog.selectors.tagged_objects import Attached
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.serializers import ResponseSerializer
 from tenancy.models import Securable, TagAttachment, TagDefinition
-from tenancy.selectors.tag_attachments import TargetTag
+from tenancy.selectors.tags import TargetTag
 
 SOURCES = ["manual"]
 SCOPES = TagDefinition.Scope.values

@@ -32,9 +32,8 @@ from management.api.tags.serializers import (
 )
 from tenancy.authz.actions import Can
 from tenancy.models import Securable, TagDefinition
-from tenancy.selectors.tag_attachments import AttachmentFilter
-from tenancy.selectors.tag_definitions import get_tag_definition_for, list_tag_definitions_for, tag_id_not_found
-from tenancy.services.tag_definitions import create_tag_definition, delete_tag_definition, update_tag_definition
+from tenancy.selectors.tags import AttachmentFilter, get_tag_definition_for, list_tag_definitions_for, tag_id_not_found
+from tenancy.services.tags import create_tag_definition, delete_tag_definition, update_tag_definition
 
 
 @describe_tag_definitions

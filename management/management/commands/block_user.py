@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from management.management.blocking import BlockingCommand
-from tenancy.services.blocking import block_user
+from tenancy.services.users import block_user
 
 
 class Command(BlockingCommand):

@@ -8,9 +8,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from icekeeper.kernel.json.strict import write_json
 from tenancy import maintenance
 from tenancy.authz.openfga.client import OpenFgaUnavailable
-from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.reconciliation import ReconciliationResult, reconcile
-from tenancy.authz.openfga.store import OpenFgaStore, openfga_store
+from tenancy.authz.openfga.store import OpenFgaStore, install, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey
 from tenancy.services.openfga_import import GrantImport, import_grants
 

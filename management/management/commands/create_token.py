@@ -17,8 +17,8 @@ from tenancy.authn.own_tokens.scopes import ALL
 from tenancy.authn.providers import authenticators
 from tenancy.selectors.access_tokens import live_service_accounts
 from tenancy.services.access_tokens import create_token
-from tenancy.services.local_users import create_local_user
 from tenancy.services.service_accounts import ServiceAccountExists, create_service_account
+from tenancy.services.users import create_local_user
 
 
 def duration(text: str) -> float:

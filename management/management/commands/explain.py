@@ -17,19 +17,18 @@ from management.selectors.cli_lookup import (
     resolve_principal,
     resolve_project,
 )
-from tenancy.actor import INTERNAL
+from tenancy.actor import INTERNAL, Grantee
+from tenancy.authz.action_names import ACTION_NAMES
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.role_paths import Entry
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.permissions import Standing
 from tenancy.authz.port import authorizer
 from tenancy.authz.privileges import ASSIGNEE
-from tenancy.authz.vocabulary import ALL_WORDS
-from tenancy.grantee import Grantee
 from tenancy.models import Securable
 from tenancy.refs import securable_id
 from tenancy.selectors.explanations import Explained, VisibleMembership, VisibleStep, explain_to_operator
-from tenancy.selectors.object_names import NamedObject
+from tenancy.selectors.objects import NamedObject
 
 OWN_PROVIDERS: Final = ("local", "icekeeper")
 """Tokens of users of these providers are issued by this server and name no roles."""
@@ -87,10 +86,10 @@ class Command(BaseCommand):
 
 
 def _action(kind: Securable.Type, word: str) -> Can:
-    action = ALL_WORDS[kind].get(word)
+    action = ACTION_NAMES[kind].get(word)
     if action is None:
         raise CommandError(
-            f"{word!r} is not an action on a {kind.value}. Valid actions: {', '.join(sorted(ALL_WORDS[kind]))}"
+            f"{word!r} is not an action on a {kind.value}. Valid actions: {', '.join(sorted(ACTION_NAMES[kind]))}"
         )
     return action
 

@@ -15,8 +15,7 @@ from icekeeper.server.database_checks import UnwritableFolder, check_data_folder
 from tenancy.authz.openfga.client import OpenFgaUnavailable
 from tenancy.authz.openfga.delivery import is_openfga
 from tenancy.authz.openfga.http_interface import retry_during_startup
-from tenancy.authz.openfga.installation import install
-from tenancy.authz.openfga.store import openfga_store
+from tenancy.authz.openfga.store import install, openfga_store
 
 LOCK: Final = 0x1CEB_E126
 """Key of the advisory lock in PostgreSQL."""

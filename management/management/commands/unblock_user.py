@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from management.management.blocking import BlockingCommand
-from tenancy.services.blocking import unblock_user
+from tenancy.services.users import unblock_user
 
 
 class Command(BlockingCommand):

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from tenancy.actor import Identity
 from tenancy.authentication_errors import AuthenticationFailed
-from tenancy.identity import Identity
 from tenancy.user_ids import require_user_id
 
 

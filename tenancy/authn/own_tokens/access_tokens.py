@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hmac import compare_digest
 from typing import Final
 
+from tenancy.actor import Identity
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
 from tenancy.authn.own_tokens.scopes import narrow_scopes
@@ -20,10 +21,9 @@ from tenancy.authn.own_tokens.stored_tokens import (
     find_token,
     require_live,
     revocations,
+    token_uses,
 )
 from tenancy.authn.own_tokens.token_format import TokenKind, read_token, token_digest
-from tenancy.authn.own_tokens.token_uses import token_uses
-from tenancy.identity import Identity
 
 PREFIXES: Final = (*(f"{kind}_" for kind in TokenKind), SESSION_PREFIX)
 

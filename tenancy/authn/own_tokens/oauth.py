@@ -31,7 +31,7 @@ from tenancy.authn.own_tokens.session_tokens import create_session_token
 from tenancy.authn.own_tokens.stored_tokens import StoredToken
 from tenancy.authn.providers import authenticators
 from tenancy.models import AccessToken
-from tenancy.models.service_account import USER_ID_PREFIX
+from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
 
 logger = logging.getLogger("icekeeper.authn")
 
@@ -162,7 +162,7 @@ def _client(form: Form, authorization: str | None) -> AcceptedToken | None:
 def _names(accepted: AcceptedToken) -> set[str]:
     """Return the client ids that are accepted: the user id, the id of the service account, the id of the token."""
     stored = accepted.stored
-    return {stored.user_id, stored.user_id.removeprefix(USER_ID_PREFIX), str(stored.token_id)}
+    return {stored.user_id, stored.user_id.removeprefix(SERVICE_ACCOUNT_PREFIX), str(stored.token_id)}
 
 
 def _basic(authorization: str | None) -> tuple[str, str] | None:

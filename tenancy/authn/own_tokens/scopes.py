@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
-from tenancy.identity import Identity
+from tenancy.actor import Identity
 
 
 class Scope(StrEnum):

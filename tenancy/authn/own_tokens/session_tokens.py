@@ -24,7 +24,7 @@ from icekeeper.kernel.ids import parse_id
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn.own_tokens.scopes import join_scopes
 from tenancy.authn.own_tokens.stored_tokens import StoredToken
-from tenancy.derived_keys import derived_keys
+from tenancy.signing_keys import derived_keys
 
 PREFIX: Final = "ika_"
 ALGORITHM: Final = "HS256"

@@ -16,7 +16,6 @@ from django.db.models import F, QuerySet, UUIDField
 from icekeeper.kernel.clock import now
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.builtin.decision_cache import NO_EXPIRY, DecisionCache
 from tenancy.authz.builtin.evaluation import Evaluation, looks_below
 from tenancy.authz.builtin.queries import (
     Roles,
@@ -29,7 +28,7 @@ from tenancy.authz.builtin.queries import (
 )
 from tenancy.authz.builtin.visibility import visible_securables
 from tenancy.authz.model import MANAGED_ACCESS
-from tenancy.authz.permission_epoch import permission_epoch
+from tenancy.authz.permission_epoch import NO_EXPIRY, DecisionCache, permission_epoch
 from tenancy.authz.port import Authorizer, PermissionCheck
 from tenancy.authz.subject import Subject
 from tenancy.models import Securable

@@ -23,7 +23,6 @@ from icekeeper.kernel.errors.types import Forbidden
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.builtin.decision_cache import NO_EXPIRY, DecisionCache
 from tenancy.authz.builtin.queries import read_shown_paths, read_token_roles
 from tenancy.authz.model import DOWN, UP, Computed, Linked, MalformedModel, parts_of
 from tenancy.authz.openfga.authorization_model import unfolded_model
@@ -31,7 +30,7 @@ from tenancy.authz.openfga.client import OpenFgaUnavailable
 from tenancy.authz.openfga.outbox import PendingTuples
 from tenancy.authz.openfga.store import TupleCheck, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey, assumed_subject, member_key, user_subject
-from tenancy.authz.permission_epoch import permission_epoch
+from tenancy.authz.permission_epoch import NO_EXPIRY, DecisionCache, permission_epoch
 from tenancy.authz.port import Authorizer, PermissionCheck
 from tenancy.authz.subject import Subject
 from tenancy.models import Securable

@@ -20,9 +20,8 @@ from icekeeper.kernel.ids import new_id
 from tenancy.authz.model import Direct, parts_of
 from tenancy.authz.openfga.authorization_model import unfolded_model
 from tenancy.authz.openfga.delivery import deliver_now
-from tenancy.authz.openfga.installation import foreign_models
 from tenancy.authz.openfga.outbox import mark_pending, mark_reconciled
-from tenancy.authz.openfga.store import OpenFgaStore, StoredTuple
+from tenancy.authz.openfga.store import OpenFgaStore, StoredTuple, foreign_models
 from tenancy.authz.openfga.tuples import FOREVER, Condition, Recorded, TupleKey, desired_tuples_on
 from tenancy.models import Securable
 

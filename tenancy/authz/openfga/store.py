@@ -18,7 +18,13 @@ from django.conf import settings
 
 from icekeeper.kernel.json.strict import write_json
 from tenancy.authz.model import DOWN, UP, VERSION
-from tenancy.authz.openfga.authorization_model import CURRENT_TIME, EXPIRES_AT
+from tenancy.authz.openfga.authorization_model import (
+    CURRENT_TIME,
+    EXPIRES_AT,
+    UNEXPIRED,
+    authorization_model,
+    unfolded_model,
+)
 from tenancy.authz.openfga.client import (
     CircuitBreaker,
     ClientCredentials,
@@ -340,3 +346,41 @@ def _require_usable(reply: OpenFgaResponse) -> None:
     if reply.status >= _SERVER_ERROR or reply.status == _OVERLOADED:
         code = str(reply.document.get("code", ""))[:100]
         raise OpenFgaUnavailable(f"it responded {reply.status} {code}", is_in_doubt=True)
+
+
+def install(store: OpenFgaStore) -> tuple[StoreAndModel, bool]:
+    """Return the store and the model of this release, and whether the model was created by this call.
+
+    Models never change: another version is added to the existing ones, and servers of older releases continue to use
+    theirs. With `LAKEKEEPER__OPENFGA__AUTHORIZATION_MODEL_VERSION` none is written.
+
+    Raises `OpenFgaUnavailable`, also if the configured version does not exist.
+    """
+    if settings.ICEKEEPER.openfga.authorization_model_version is not None:
+        return store.resolve(), False
+    store_id = store.find_store_id()
+    if store_id is None:
+        created = store.create_store()
+        store_id = store.find_store_id() or created  # of stores created concurrently the first is used
+    model_id = store.find_model_id(store_id)
+    if model_id is not None:
+        return StoreAndModel(store_id, model_id), False
+    model = authorization_model(unfolded_model(), store.model_name)
+    return StoreAndModel(store_id, store.create_model(store_id, model)), True
+
+
+def foreign_models(store: OpenFgaStore) -> list[str]:
+    """Return the ids of models in our store that no release of ours wrote. Raises `OpenFgaUnavailable`.
+
+    Tuples do not name a model: if there are other models, another application may keep its tuples in the store.
+    """
+    store_id = store.find_store_id()
+    return [] if store_id is None else [str(each["id"]) for each in store.list_models(store_id) if not _is_ours(each)]
+
+
+def _is_ours(model: Mapping[str, Any]) -> bool:
+    """Recognize a model of ours by its name, a type without relations, and by the condition of our grants."""
+    prefix = f"{settings.ICEKEEPER.openfga.authorization_model_prefix}-"
+    named = (each for each in model.get("type_definitions", ()) if not each.get("relations"))
+    is_named = any(str(each.get("type", "")).startswith(prefix) for each in named)
+    return is_named and UNEXPIRED in (model.get("conditions") or {})

@@ -10,11 +10,10 @@ import pytest
 from django.db import transaction
 
 from icekeeper.kernel.clock import now
-from tenancy.actor import ANONYMOUS, Actor
+from tenancy.actor import ANONYMOUS, Actor, Identity
 from tenancy.authz.actions import Can
 from tenancy.authz.model import rights_model
 from tenancy.authz.securables import move_securable_tree
-from tenancy.identity import Identity
 from tenancy.models import Role, Securable
 from tenancy.refs import ObjectRef, securable_id
 from tests.authz.conftest import person

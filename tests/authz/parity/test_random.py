@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
-from tenancy.actor import Actor
+from tenancy.actor import Actor, Identity
 from tenancy.authz.actions import Can
 from tenancy.authz.model import DOWN, rights_model
 from tenancy.authz.securables import add_securable
-from tenancy.identity import Identity
 from tenancy.models import Project, Role, Securable, Server
 from tenancy.refs import ObjectRef, securable_id
 from tests.authz.parity.pair_fixtures import Pair, T, grant, member, somebody

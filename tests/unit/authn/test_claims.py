@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tenancy.actor import Identity
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn.oidc.claims import ClaimRules, identity_of, parse_template, user_id
-from tenancy.identity import Identity
 from tenancy.user_ids import EmptyUserId, InvalidUserId, UserIdTooLong
 
 OIDC = ClaimRules("oidc")

@@ -69,7 +69,7 @@ def _granting(securable_type: Securable.Type, *left_out: Can) -> dict[str, Can]:
     return {"read_assignments": Can.READ_GRANTS, **_words(*(each for each in actions if each not in left_out))}
 
 
-ABOUT_GRANTS: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
+GRANT_ACTION_NAMES: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
     T.SERVER: _granting(T.SERVER, Can.GRANT_OPERATOR),
     T.PROJECT: _granting(T.PROJECT),
     T.WAREHOUSE: _granting(T.WAREHOUSE),
@@ -90,15 +90,15 @@ _OLD_ON_TABULARS: Final = _words(
     Can.DROP, Can.GET_METADATA, Can.RENAME, Can.GET_TASKS, Can.CONTROL_TASKS, Can.SET_PROTECTION
 )
 
-OLD_WORDS: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
+LEGACY_ACTION_NAMES: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
     T.SERVER: {
         **_words(Can.CREATE_PROJECT, Can.UPDATE_USERS, Can.DELETE_USERS, Can.LIST_USERS, Can.PROVISION_USERS),
-        **ABOUT_GRANTS[T.SERVER],
+        **GRANT_ACTION_NAMES[T.SERVER],
     },
     T.PROJECT: {
         **_words(Can.CREATE_WAREHOUSE, Can.DELETE, Can.RENAME, Can.LIST_WAREHOUSES, Can.CREATE_ROLE, Can.LIST_ROLES),
         **_words(Can.SEARCH_ROLES, Can.GET_ENDPOINT_STATISTICS),
-        **ABOUT_GRANTS[T.PROJECT],
+        **GRANT_ACTION_NAMES[T.PROJECT],
     },
     T.WAREHOUSE: {
         **_words(Can.CREATE_NAMESPACE, Can.ACCEPT_MOVED_NAMESPACE, Can.DELETE),
@@ -107,27 +107,28 @@ OLD_WORDS: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
         **_words(Can.GET_CONFIG, Can.GET_METADATA, Can.LIST_NAMESPACES, Can.INCLUDE_IN_LIST, Can.DEACTIVATE),
         **_words(Can.ACTIVATE, Can.RENAME, Can.LIST_DELETED_TABULARS, Can.GET_ALL_TASKS, Can.CONTROL_ALL_TASKS),
         **_words(Can.SET_PROTECTION, Can.SET_FORMAT_VERSION_POLICY, Can.GET_ENDPOINT_STATISTICS),
-        **ABOUT_GRANTS[T.WAREHOUSE],
+        **GRANT_ACTION_NAMES[T.WAREHOUSE],
     },
     T.NAMESPACE: {
         **_words(Can.CREATE_TABLE, Can.CREATE_VIEW, Can.CREATE_GENERIC_TABLE, Can.CREATE_NAMESPACE, Can.DELETE),
         **_words(Can.MOVE, Can.ACCEPT_MOVED_NAMESPACE, Can.UPDATE_PROPERTIES, Can.GET_METADATA, Can.SET_PROTECTION),
-        **ABOUT_GRANTS[T.NAMESPACE],
+        **GRANT_ACTION_NAMES[T.NAMESPACE],
     },
     T.TABLE: {
-        **_words(Can.WRITE_DATA, Can.READ_DATA, Can.COMMIT), **_OLD_ON_TABULARS, **ABOUT_GRANTS[T.TABLE],
+        **_words(Can.WRITE_DATA, Can.READ_DATA, Can.COMMIT), **_OLD_ON_TABULARS, **GRANT_ACTION_NAMES[T.TABLE],
     },
-    T.VIEW: {**_words(Can.SELECT, Can.COMMIT), **_OLD_ON_TABULARS, **ABOUT_GRANTS[T.VIEW]},
+    T.VIEW: {**_words(Can.SELECT, Can.COMMIT), **_OLD_ON_TABULARS, **GRANT_ACTION_NAMES[T.VIEW]},
     T.GENERIC_TABLE: {
         **_words(Can.WRITE_DATA, Can.READ_DATA, Can.UNDROP, Can.INCLUDE_IN_LIST),
         **_OLD_ON_TABULARS,
-        **ABOUT_GRANTS[T.GENERIC_TABLE],
+        **GRANT_ACTION_NAMES[T.GENERIC_TABLE],
     },
-    T.ROLE: {**ABOUT_GRANTS[T.ROLE], **_words(Can.DELETE, Can.UPDATE, Can.READ)},
+    T.ROLE: {**GRANT_ACTION_NAMES[T.ROLE], **_words(Can.DELETE, Can.UPDATE, Can.READ)},
 }  # fmt: skip
 """The words of `permissions/check` and of `permissions/.../access`."""
 
-ALL_WORDS: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
-    kind: {**_words(*ACTIONS_ON[kind]), **words} for kind, words in {**OLD_WORDS, T.TAG: _granting(T.TAG)}.items()
+ACTION_NAMES: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
+    kind: {**_words(*ACTIONS_ON[kind]), **words}
+    for kind, words in {**LEGACY_ACTION_NAMES, T.TAG: _granting(T.TAG)}.items()
 }
 """Both sets of words, for questions of our own: what is in both means the same."""

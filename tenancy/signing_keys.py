@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import secrets
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from cryptography.hazmat.primitives import hashes
@@ -87,3 +88,16 @@ def _create(cursor: Any) -> str:
     if stored is None:
         raise DatabaseError("the signing secret disappeared after it was created")
     return stored
+
+
+def derived_keys(purpose: str) -> list[bytes]:
+    """Return keys of 32 bytes, the same on every server of the deployment.
+
+    The first one signs and encrypts; all of them verify and decrypt.
+    """
+    return [_derive(str(secret), purpose) for secret in (settings.SECRET_KEY, *settings.FORMER_SECRET_KEYS)]
+
+
+@lru_cache(maxsize=128)
+def _derive(secret: str, purpose: str) -> bytes:
+    return HKDF(hashes.SHA256(), length=32, salt=None, info=purpose.encode()).derive(secret.encode())

@@ -1,19 +1,21 @@
-"""Builds audit records: texts of limited length that every database accepts, without secrets."""
+"""Audit records: built without secrets from texts of limited length, assigned to projects, and hashed as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, Final
+from uuid import UUID
 
 from django.conf import settings
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.request.context import current_context
-from tenancy.actor import Actor
-from tenancy.instance_admins import is_instance_admin
-from tenancy.models import AuditRecord
+from tenancy.actor import Actor, is_instance_admin
+from tenancy.models import AuditRecord, Securable
+from tenancy.refs import securable_id
 
 MAX_DETAILS_LENGTH: Final = 262_144
 """Maximum characters of the JSON text, more than any change needs; of a longer text only the length is recorded."""
@@ -114,3 +116,96 @@ def _forwarded_for(value: str | None) -> str:
 def _header(value: str | None) -> str:
     """Decode a header, whose bytes WSGI passes as latin-1, as UTF-8."""
     return truncate_text((value or "")[:256].encode("latin-1", "replace").decode("utf-8", "replace"), 256)
+
+
+PROJECT_OBJECT_TYPES: Final = frozenset(
+    {
+        Securable.Type.WAREHOUSE.value,
+        Securable.Type.NAMESPACE.value,
+        Securable.Type.TABLE.value,
+        Securable.Type.VIEW.value,
+        Securable.Type.GENERIC_TABLE.value,
+        Securable.Type.ROLE.value,
+        Securable.Type.TAG.value,
+    }
+)
+"""Types of objects that belong to a project."""
+
+_PROJECT: Final = f"{Securable.Type.PROJECT.value}:"
+
+
+def set_projects(rows: Sequence[AuditRecord]) -> None:
+    """Set the project of unsaved records that have none, with at most one statement; unknown objects keep none."""
+    unresolved: dict[str, list[AuditRecord]] = {}
+    for row in rows:
+        if row.project_id or not row.object_id:
+            continue
+        if row.object_type == Securable.Type.PROJECT.value:
+            row.project_id = row.object_id[:128]
+        elif row.object_type in PROJECT_OBJECT_TYPES:
+            unresolved.setdefault(securable_id(Securable.Type(row.object_type), row.object_id), []).append(row)
+    if not unresolved:
+        return
+    for key, path in Securable.objects.filter(pk__in=unresolved).values_list("pk", "path"):
+        for row in unresolved[key]:
+            row.project_id = _project_in(path)
+
+
+def _project_in(path: str) -> str:
+    """Return the project id in a path such as `server:…/project:sales/warehouse:…/`; project ids contain no slash."""
+    return next((part.removeprefix(_PROJECT) for part in path.split("/") if part.startswith(_PROJECT)), "")
+
+
+def record_content(record: AuditRecord) -> dict[str, Any]:
+    """Return all fields of the record except the hashes."""
+    return {
+        "id": str(record.id),
+        "position": record.position,
+        "at": _time(record.at),
+        "last-at": _time(record.last_at),
+        "count": record.count,
+        "event": record.event,
+        "action": record.action or None,
+        "outcome": str(record.outcome),
+        "reason": record.reason or None,
+        "privilege-source": str(record.privilege_source) or None,
+        "actor": record.actor,
+        "assumed-role": _id(record.assumed_role),
+        "access-token": _id(record.access_token_id),
+        "object-type": record.object_type or None,
+        "object-id": record.object_id or None,
+        "project-id": record.project_id or None,
+        "request-id": _id(record.request_id),
+        "address": record.address or None,
+        "forwarded-for": record.forwarded_for or None,
+        "user-agent": record.user_agent or None,
+        "details": _details(record.details),
+    }
+
+
+def record_document(record: AuditRecord) -> dict[str, Any]:
+    return record_content(record) | {"previous-hash": record.previous_hash or None, "hash": record.hash or None}
+
+
+def record_hash(record: AuditRecord, previous_hash: str) -> str:
+    """Return the SHA-256 (hex) of the previous hash, a line feed, and the canonical JSON of all fields but the hashes.
+
+    Canonical JSON has sorted keys, no spaces, and ASCII only (`\\uXXXX` for other characters).
+    """
+    return sha256(f"{previous_hash}\n{canonical_text(record_content(record))}".encode()).hexdigest()
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _id(value: UUID | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _details(text: str) -> Any:
+    """Parse the details; return the text itself if it is no JSON, as after manipulation of the row."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,4 +1,4 @@
-"""How long a change of rights on an object waits for another one."""
+"""Limits on how long changes of grants and memberships wait for each other."""
 
 from __future__ import annotations
 

@@ -1,15 +1,20 @@
-"""Limits of nested roles: no cycles, and no chain deeper than a check of OpenFGA resolves."""
+"""Roles in roles: the lock under which memberships change, no cycles, and a limited depth."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 from uuid import UUID
 
 from django.conf import settings
+from django.db import OperationalError, connection
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.sql import as_uuid, fetch_all
+from icekeeper.kernel.db.sql import as_uuid, fetch_all, lock_row
+from icekeeper.kernel.errors.database import sqlstate
 from icekeeper.kernel.errors.types import Conflict
+from tenancy.models import Project
+from tenancy.selectors.projects import ProjectNotFound
 
 # Owners of a role are members. Expired rows do not count: their renewal is checked again.
 _INSIDE = """inside(outer_id, inner_id) AS (
@@ -92,3 +97,33 @@ def _longest_chain(begin: Iterable[UUID], steps: Mapping[UUID, Collection[UUID]]
             under_way.add(here)
             waiting += [each for each in steps.get(here, ()) if each not in under_way]
     return max((lengths[each] for each in begin), default=0)
+
+
+MAX_WAIT_SECONDS: Final = 3.0
+
+_LOCK_TIMEOUT = "55P03"
+
+
+class RoleMembershipLockTimeout(Conflict):
+    """Others are changing memberships of the same project; later it may work."""
+
+    wire_type, is_final = "RoleMembershipLockTimeout", False
+
+
+def lock_memberships(project: Project) -> None:
+    """Be the only one who changes which role is in which, to the end of the caller's transaction.
+
+    Raises `ProjectNotFound` (404), and on PostgreSQL `RoleMembershipLockTimeout` (409) after three seconds, which also
+    bound each later wait of the transaction. SQLite's writers wait for each other anyway.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL lock_timeout = {int(MAX_WAIT_SECONDS * 1000)}")
+    try:
+        locked = lock_row(Project, "id = %s", [project.pk])
+    except OperationalError as error:
+        if sqlstate(error) == _LOCK_TIMEOUT:
+            raise RoleMembershipLockTimeout("Others are changing the memberships of this project; try again") from error
+        raise
+    if locked is None:
+        raise ProjectNotFound(f"Project does not exist: {project.pk}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tenancy.authz.action_names import ACTIONS_ON, GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
 from tenancy.authz.actions import Can
 from tenancy.authz.model import rights_model
-from tenancy.authz.vocabulary import ABOUT_GRANTS, ACTIONS_ON, OLD_WORDS
 from tenancy.models import Securable
 from tests.management.api_digest import read_peer
 
@@ -37,24 +37,24 @@ def test_the_newer_words_are_the_peers(securable_type: Securable.Type) -> None:
     assert len(set(ACTIONS_ON[securable_type])) == len(ACTIONS_ON[securable_type])
 
 
-@pytest.mark.parametrize("securable_type", ABOUT_GRANTS)
+@pytest.mark.parametrize("securable_type", GRANT_ACTION_NAMES)
 def test_the_older_words_are_the_peers(securable_type: Securable.Type) -> None:
     path = "namespace/{}" if securable_type is T.NAMESPACE else PATHS[securable_type]
     below = f"/management/v1/permissions/{path}"
-    assert set(ABOUT_GRANTS[securable_type]) == words_of(f"GET {below}/authorizer-actions", "allowed-actions")
+    assert set(GRANT_ACTION_NAMES[securable_type]) == words_of(f"GET {below}/authorizer-actions", "allowed-actions")
     if securable_type is T.GENERIC_TABLE:  # which has no route of its own for them
         asked = read_peer()["POST /management/v1/permissions/check"].request.members
-        assert set(OLD_WORDS[securable_type]) == set(asked["operation.generic-table.action"])
+        assert set(LEGACY_ACTION_NAMES[securable_type]) == set(asked["operation.generic-table.action"])
     else:
-        assert set(OLD_WORDS[securable_type]) == words_of(f"GET {below}/access", "allowed-actions")
+        assert set(LEGACY_ACTION_NAMES[securable_type]) == words_of(f"GET {below}/access", "allowed-actions")
 
 
 def test_each_word_means_what_the_model_defines() -> None:
     assert ACTIONS_ON.keys() == set(T)
-    assert ABOUT_GRANTS.keys() == OLD_WORDS.keys() == set(T) - {T.TAG, T.USER}
+    assert GRANT_ACTION_NAMES.keys() == LEGACY_ACTION_NAMES.keys() == set(T) - {T.TAG, T.USER}
     meant = [(each, action) for each, actions in ACTIONS_ON.items() for action in actions]
-    meant += [(each, action) for each, words in OLD_WORDS.items() for action in words.values()]
+    meant += [(each, action) for each, words in LEGACY_ACTION_NAMES.items() for action in words.values()]
     for securable_type, action in set(meant) - NOT_OF_THE_MODEL:
         assert action.value in rights_model().actions(securable_type.value), (securable_type, action)
-    for securable_type, words in ABOUT_GRANTS.items():
-        assert words.items() <= OLD_WORDS[securable_type].items()
+    for securable_type, words in GRANT_ACTION_NAMES.items():
+        assert words.items() <= LEGACY_ACTION_NAMES[securable_type].items()

@@ -1,11 +1,9 @@
-"""Look-up of objects by their addresses, for questions about rights on them.
-
-No permission is checked here. A `RightsTarget` has the error that hides its object from callers who may not see it.
-"""
+"""Objects of permission checks and grants: look-up by id, and their names in responses."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from icekeeper.kernel.errors.types import CatalogError, NotFound
@@ -15,7 +13,42 @@ from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.roles import role_id_not_found, role_not_found
 from tenancy.selectors.server import get_server
-from tenancy.selectors.tag_definitions import tag_id_not_found
+from tenancy.selectors.tags import tag_id_not_found
+
+
+@dataclass(frozen=True, slots=True)
+class NamedObject:
+    """An object as clients know it.
+
+    `warehouse_id` and `warehouse_name` are set of warehouses and of what is in one; `levels` are those of a namespace,
+    or of the one that a tabular is in; `name` is that of everything else but the server. `is_dropped`: it can be
+    restored, and keeps its grants until then.
+    """
+
+    securable_type: Securable.Type
+    object_id: str
+    name: str | None = None
+    warehouse_id: str | None = None
+    warehouse_name: str | None = None
+    levels: tuple[str, ...] = ()
+    is_dropped: bool = False
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """All its names, that of the warehouse first; of the server none."""
+        names = (
+            self.warehouse_name,
+            *self.levels,
+            None if self.securable_type is Securable.Type.WAREHOUSE else self.name,
+        )
+        return tuple(each for each in names if each is not None)
+
+    def without_names(self) -> NamedObject:
+        return replace(self, name=None, warehouse_name=None, levels=())
+
+
+NameObjects = Callable[[Iterable[str]], Mapping[str, NamedObject]]
+"""Names the objects of these securable ids, without those that do not exist: `catalog.objects.names.name_objects`."""
 
 
 @dataclass(frozen=True, slots=True)

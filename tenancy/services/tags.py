@@ -1,4 +1,4 @@
-"""Writes of tag definitions."""
+"""Services for tag definitions, and writes of tags on objects for callers that have checked the permission."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Final
 from uuid import UUID
 
 from django.db import IntegrityError
+from django.db.models import QuerySet
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_rows
-from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.sql import execute, lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.database import is_foreign_key_violation
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
@@ -23,9 +24,9 @@ from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.models import Project, Securable, TagAttachment, TagDefinition
-from tenancy.refs import ObjectRef
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import no_such_project
-from tenancy.selectors.tag_definitions import MAX_NAME_LENGTH, get_tag_definition_for, tag_id_not_found
+from tenancy.selectors.tags import MAX_NAME_LENGTH, get_tag_definition_for, tag_id_not_found
 from tenancy.services.creator_grants import grant_creator
 
 MAX_VALUE_LENGTH, MAX_DESCRIPTION_LENGTH = 256, 4096
@@ -258,3 +259,39 @@ def _conflict(error: IntegrityError, definition: TagDefinition) -> CatalogError:
 def _details(definition: TagDefinition) -> dict[str, str]:
     """Return the audit details of a definition."""
     return {"project": definition.project_id, "named": definition.name}
+
+
+# No value is the empty text: services refuse it.
+_PUT = """
+INSERT INTO tenancy_tagattachment (id, definition_id, securable_id, field_id, value, created_at)
+VALUES (%s, %s, %s, %s, %s, %s)
+ON CONFLICT (definition_id, securable_id{column}) WHERE field_id IS {is_column}NULL
+DO UPDATE SET value = excluded.value, updated_at = excluded.created_at
+ WHERE COALESCE(tenancy_tagattachment.value, '') <> COALESCE(excluded.value, '')
+"""
+_PUT_ON_TARGET = _PUT.format(column="", is_column="")
+_PUT_ON_COLUMN = _PUT.format(column=", field_id", is_column="NOT ")
+
+
+def put_attachment(
+    definition: TagDefinition, target: ObjectRef, *, field_id: int | None, value: str | None
+) -> tuple[TagAttachment, bool]:
+    """The attachment of a tag to a target or a column, with this value; and whether that is news.
+
+    In the caller's transaction, which holds what deletes of the target lock. That the definition or the target's
+    securable is gone, the database says at the latest at the commit.
+    """
+    own_id = securable_id(*target)
+    statement = _PUT_ON_TARGET if field_id is None else _PUT_ON_COLUMN
+    changed = execute(statement, [new_id(), definition.pk, own_id, field_id, value, now()])
+    return _of(definition, own_id, field_id).get(), bool(changed)
+
+
+def remove_attachment(definition: TagDefinition, target: ObjectRef, *, field_id: int | None) -> bool:
+    """Whether there was one, which is gone when the caller's transaction is committed."""
+    removed, _ = _of(definition, securable_id(*target), field_id).delete()
+    return bool(removed)
+
+
+def _of(definition: TagDefinition, own_id: str, field_id: int | None) -> QuerySet[TagAttachment]:
+    return TagAttachment.objects.filter(definition=definition, securable_id=own_id, field_id=field_id)
