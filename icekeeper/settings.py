@@ -137,8 +137,8 @@ PERIODIC_TASKS = [
 STARTUP_CHECKS = [
     "tenancy.selectors.server.require_terms_accepted",
     "tenancy.services.authorization_startup.require_chosen_backend",
-    "storage.secrets.start.require_readable_secrets",
-    "storage.signing.start.warn_of_unsigned_writes",
+    "storage.secrets.stores.require_readable_secrets",
+    "storage.signing.enforcement.warn_of_unsigned_writes",
     "tenancy.signing_keys.require_signing_keys",
 ]
 # Called in each server process when it begins to serve; what they return is called when it ends.

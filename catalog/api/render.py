@@ -25,8 +25,7 @@ from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.base_url import base_url
 from icekeeper.kernel.json.strict import write_json
 from storage.vending.client_config import SignerEndpoint, client_config, credential_config
-from storage.vending.rights import FileAccess
-from storage.vending.vended import Vended
+from storage.vending.vended import FileAccess, Vended
 from tenancy.actor import ANONYMOUS
 from tenancy.audit.log import Event
 from tenancy.audit.occurrences import record_read

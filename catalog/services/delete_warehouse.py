@@ -9,7 +9,7 @@ from django.db.models import RestrictedError
 
 from catalog.errors import WarehouseHasUnfinishedTasks, WarehouseNotEmpty, WarehouseProtected
 from catalog.models import LocationClaim, Namespace
-from storage.secrets.keeping import delete_secret
+from storage.secrets.stores import delete_secret
 from storage.services.warehouse_changes import changing_warehouse
 from tasks.queue.leases import has_tasks
 from tenancy.actor import Actor

@@ -17,7 +17,7 @@ from catalog.services.locations.claims import others_at
 from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from storage.errors import no_such_warehouse
-from storage.models.warehouse import WarehouseStorage
+from storage.models import WarehouseStorage
 from storage.profiles.location import normalize
 from storage.signing.request import RequestToSign, SignableRequest
 from storage.signing.signer import Signer, signer_of

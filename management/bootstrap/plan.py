@@ -16,8 +16,7 @@ from management.bootstrap.secret_references import MissingSecret, resolve_secret
 from storage.models import Warehouse
 from storage.profiles.addresses import require_acceptable_addresses
 from storage.profiles.kinds import read_declared_profile, read_profile, read_stored_profile
-from storage.profiles.location_keys import build_location_key, keys_overlap
-from storage.services.location_overlap import WarehouseOverlap, conflicts_across_projects, require_free_location
+from storage.profiles.location import build_location_key, keys_overlap
 from storage.services.warehouse_changes import (
     rename_warehouse,
     set_delete_profile,
@@ -25,6 +24,7 @@ from storage.services.warehouse_changes import (
     set_managed_by,
     set_warehouse_protection,
 )
+from storage.services.warehouse_rules import WarehouseOverlap, conflicts_across_projects, require_free_location
 from storage.services.warehouse_storage import parse_new_credential
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL, Actor

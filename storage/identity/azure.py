@@ -15,7 +15,7 @@ from azure.identity import ClientSecretCredential, DefaultAzureCredential
 from azure.storage.blob import BlobServiceClient, UserDelegationKey
 from cachetools import LRUCache
 
-from storage.credentials.azure import AzureClientCredentials, AzureSystemIdentity
+from storage.credentials import AzureClientCredentials, AzureSystemIdentity
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued, Token, require_usable
 from storage.identity.token_service import retry_within_deadline

@@ -15,7 +15,7 @@ from google.auth.credentials import Credentials
 from google.auth.exceptions import GoogleAuthError, TransportError
 from google.oauth2.service_account import Credentials as ServiceAccount
 
-from storage.credentials.gcs import DEFAULT_UNIVERSE, GcpSystemIdentity, GcsServiceAccount
+from storage.credentials import DEFAULT_UNIVERSE, GcpSystemIdentity, GcsServiceAccount
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued, Token, require_usable
 from storage.identity.token_service import TokenServiceResponse, send_request

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NoReturn, SupportsIndex
 
 from icekeeper.kernel.errors.types import BadRequest
-from storage.credentials.credential import Credential
+from storage.credentials import Credential
 from storage.errors import StoreRefused
 
 

@@ -10,8 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 from botocore.session import Session, get_session
 
-from storage.credentials.credential import Credential
-from storage.credentials.s3 import AliyunOss, CloudflareR2, S3AccessKey, S3SystemIdentity, StackitAccessKey
+from storage.credentials import AliyunOss, CloudflareR2, Credential, S3AccessKey, S3SystemIdentity, StackitAccessKey
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued, Keys, require_usable
 from storage.identity.token_service import retry_within_deadline

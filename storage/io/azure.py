@@ -17,8 +17,7 @@ from obstore.store import AzureStore
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.refreshing import RefreshingValue
 from icekeeper.kernel.retry import unlimited
-from storage.credentials.azure import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
-from storage.credentials.credential import Credential
+from storage.credentials import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity, Credential
 from storage.errors import StoreUnavailable
 from storage.identity.azure import account_url, own_token
 from storage.identity.keys import CredentialNotIssued, Token

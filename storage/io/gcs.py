@@ -27,8 +27,7 @@ from icekeeper.kernel.http.client import BoundedSession, ResponseBodyTooLarge
 from icekeeper.kernel.json.strict import JsonBound, read_json
 from icekeeper.kernel.refreshing import RefreshingValue
 from icekeeper.kernel.retry import unlimited
-from storage.credentials.credential import Credential
-from storage.credentials.gcs import DEFAULT_UNIVERSE, GcpSystemIdentity, GcsServiceAccount
+from storage.credentials import DEFAULT_UNIVERSE, Credential, GcpSystemIdentity, GcsServiceAccount
 from storage.errors import StoreRefused, StoreUnavailable
 from storage.identity.google import own_token
 from storage.identity.keys import CredentialNotIssued, Token

@@ -1,6 +1,6 @@
 """Local files as an object store, for one machine: laptops, tests, a shared mount.
 
-Every path is walked from the root folder one name at a time without following links, so neither `..` nor a symbolic
+Every path is opened from the root folder one name at a time without following links, so neither `..` nor a symbolic
 link that is created later leads outside. A written file is synced, then its folders, before the call returns.
 """
 
@@ -14,11 +14,25 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from icekeeper.kernel.errors.types import CatalogError, InvalidLocation
+from icekeeper.kernel.files import is_writable
 from icekeeper.kernel.request import deadline
 from storage.errors import StoreUnavailable
 from storage.io.folders import LINK_ERRORS, OPEN_FOLDER, empty_folder, holds_files, remove_folder
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge
 from storage.profiles.local import local_path, normalize_location
+
+
+def unwritable_storage(root: Path | None) -> str | None:
+    """Why no warehouse can be created in the folder for local warehouses, with the cure; None where it is writable."""
+    if root is None:
+        return None
+    if not root.is_dir():
+        reason, cure = "as there is no such folder", "create it, mount a volume there"
+    elif not is_writable(root):
+        reason, cure = f"by this user (uid {os.getuid()})", "mount a volume there that can"
+    else:
+        return None
+    return f"warehouses below {root} cannot be written to {reason}: {cure}, or unset ICEKEEPER__LOCAL_STORAGE_ROOT"
 
 
 class LocalStore(ObjectStore):

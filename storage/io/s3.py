@@ -24,8 +24,7 @@ from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.client import ResponseTooLarge, UnusableResponse, read_bounded
 from icekeeper.kernel.refreshing import RefreshingValue
 from icekeeper.kernel.retry import unlimited
-from storage.credentials.credential import Credential
-from storage.credentials.s3 import AliyunOss
+from storage.credentials import AliyunOss, Credential
 from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
 from storage.identity.s3 import own_keys

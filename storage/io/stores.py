@@ -14,15 +14,14 @@ from cachetools import LRUCache
 from django.conf import settings
 
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
-from storage.credentials.credential import Credential
+from storage.credentials import Credential
 from storage.documents import read_document
 from storage.errors import StoreRefused, StoreUnavailable
 from storage.io.bucket import Bucket
-from storage.io.local import LocalStore
-from storage.io.local_root import unwritable_storage
+from storage.io.local import LocalStore, unwritable_storage
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectNotFound, ObjectStore
-from storage.models.warehouse import WarehouseStorage
+from storage.models import WarehouseStorage
 from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.profiles.gcs import GcsProfile

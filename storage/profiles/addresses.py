@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
-from storage.credentials.credential import Credential
-from storage.credentials.gcs import DEFAULT_UNIVERSE, GcsServiceAccount
+from storage.credentials import DEFAULT_UNIVERSE, Credential, GcsServiceAccount
 from storage.documents import InvalidMember
 from storage.network.endpoints import (
     require_acceptable_address,

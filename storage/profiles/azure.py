@@ -8,11 +8,9 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field
 
 from icekeeper.kernel.ids import parse_id
-from storage.credentials.azure import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
-from storage.credentials.credential import Credential
+from storage.credentials import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity, Credential
 from storage.documents import Address, InvalidMember, Seconds, StorageDocument, folder_up_to, matching, trimmed
-from storage.profiles.layout import DefaultLayout
-from storage.profiles.profile import Profile
+from storage.profiles.profile import DefaultLayout, Profile
 
 MAX_PREFIX_BYTES = 512
 DEFAULT_HOST = "dfs.core.windows.net"

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
+from storage.credentials import GcpSystemIdentity, GcsServiceAccount
 from storage.documents import folder_up_to, matching
 from storage.profiles.profile import Profile
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from icekeeper.kernel.errors.types import BadRequest
-from storage.credentials.credential import Credential
+from storage.credentials import Credential
 from storage.documents import only_value, read_document, unknown_members
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.profiles.gcs import GcsProfile

@@ -1,7 +1,7 @@
 """The `local` storage profile: a folder of this machine. Meant for laptops and tests; Lakekeeper does not have it.
 
 `{"type": "local", "path": "/srv/warehouses/demo"}`: the folder must lie in `ICEKEEPER__LOCAL_STORAGE_ROOT`.
-`verify-metadata-on-load` (default true), `allow-non-empty-locations` (default false): see `storage.profiles.options`.
+`verify-metadata-on-load` (default true), `allow-non-empty-locations` (default false): see `storage.profiles.profile`.
 """
 
 from __future__ import annotations

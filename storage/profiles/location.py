@@ -1,17 +1,19 @@
-"""Locations as the store compares them: inside, same, parent, child."""
+"""Normalized locations, and location keys: one text a warehouse, by which overlapping warehouses are found."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Iterator
+from hashlib import blake2b
+from itertools import accumulate
 from typing import Any, Final
 from urllib.parse import unquote
 
 from icekeeper.kernel.errors.types import InvalidLocation
-from storage.profiles.azure import ONELAKE_HOST
+from storage.profiles.azure import DEFAULT_HOST, ONELAKE_HOST
 from storage.profiles.local import MAX_LOCATION_BYTES, normalize_location
-from storage.profiles.s3_address import all_of_aws, holds_pattern
+from storage.profiles.s3_address import all_of_aws, holds_pattern, store_at
 
 SPELLINGS: Final = {"s3": ("s3", "s3a", "s3n"), "abfss": ("abfss", "wasbs"), "gs": ("gs",)}
 """By the scheme of a warehouse: those that name the same objects. New locations need leave for all but the first."""
@@ -105,3 +107,46 @@ def _require_azure_keeps(location: str, authority: str, segments: list[str]) -> 
         raise InvalidLocation(f"Location {location!r} has segments that Azure decodes to nothing, dots or a slash")
     if authority.endswith(f".{ONELAKE_HOST}") and "%" in "".join(segments):
         raise InvalidLocation(f"Location {location!r} holds a %, which OneLake would decode")
+
+
+def build_location_key(profile: dict[str, Any], location: str) -> str:
+    """Return the store as a digest and the folder in it, `<32 hex digits>/a/b/`, for a stored profile and its location.
+
+    Keys are stored: another form of them needs a migration.
+    """
+    digest = blake2b(repr(_store(profile)).encode(), digest_size=16).hexdigest()
+    return f"{digest}{_folder(location)}/"
+
+
+def keys_overlap(one: str, other: str) -> bool:
+    """Return whether two warehouses with these keys have files in common."""
+    return one.startswith(other) or other.startswith(one)
+
+
+def ancestor_keys(key: str) -> list[str]:
+    """Return the keys of all locations that contain `key`, the whole store first and `key` itself last."""
+    return list(accumulate(re.findall(r"[^/]*/", key)))
+
+
+def descendant_key_range(key: str) -> tuple[str, str]:
+    """Return the bounds of all keys that begin with `key`, in byte order: the first, and the first after them."""
+    return key, f"{key.removesuffix('/')}0"
+
+
+def _store(profile: dict[str, Any]) -> tuple[object, ...]:
+    match profile["type"]:
+        case "s3" | "stackit":
+            return "s3", profile["bucket"], store_at(profile["endpoint"], profile["bucket"])
+        case "adls":
+            return "adls", profile["filesystem"], profile["account-name"], profile["host"] or DEFAULT_HOST
+        case "onelake":  # one lakehouse goes by the names of several hosts
+            return "onelake", profile["workspace-id"]
+        case "gcs":
+            return "gcs", profile["bucket"]
+    return (profile["type"],)
+
+
+def _folder(location: str) -> str:
+    """The path in the store, empty for all of it; begins with a slash otherwise."""
+    _, slash, path = location.partition("://")[2].partition("/")
+    return f"{slash}{path}"

@@ -1,17 +1,66 @@
-"""What a storage profile is, whatever the store."""
+"""Base class of storage profiles, with the members that profiles of every type may have."""
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from typing import Any, ClassVar, Self
+from datetime import timedelta
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from django.conf import settings
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from icekeeper.kernel.errors.types import BadRequest
-from storage.credentials.credential import Credential
+from storage.credentials import Credential
 from storage.documents import InvalidMember, StorageDocument
-from storage.profiles.layout import StorageLayout
+
+MAX_TEMPLATE_LENGTH = 256
+_PLACEHOLDERS = ("{uuid}", "{name}")
+
+
+def _template(text: str) -> str:
+    """One path segment with at least one of the placeholders `{uuid}` and `{name}`."""
+    if not any(placeholder in text for placeholder in _PLACEHOLDERS):
+        raise ValueError("must hold {uuid} or {name}")
+    literal = text.replace("{uuid}", "").replace("{name}", "")
+    if not re.fullmatch(r"[A-Za-z0-9_.~=+@ -]*", literal):
+        raise ValueError("may hold letters, digits, -_.~=+@ and spaces around {uuid} and {name}")
+    return text
+
+
+def _with_uuid(text: str) -> str:
+    if "{uuid}" not in text:
+        raise ValueError("must hold {uuid}: without namespaces in the path only that keeps tables apart")
+    return text
+
+
+Template = Annotated[str, Field(max_length=MAX_TEMPLATE_LENGTH), AfterValidator(_template)]
+
+
+class DefaultLayout(StorageDocument):
+    """A folder for each table, right below the base of the warehouse, named by its UUID."""
+
+    type: Literal["default"]
+
+
+class TabularOnlyLayout(StorageDocument):
+    """A folder for each table, right below the base of the warehouse."""
+
+    type: Literal["tabular-only"]
+    tabular: Annotated[Template, AfterValidator(_with_uuid)] = Field(
+        description="Name of a table's folder; {uuid} must be in it, {name} may"
+    )
+
+
+class FullHierarchyLayout(StorageDocument):
+    """A folder for each level of a namespace, and one for the table in it."""
+
+    type: Literal["full-hierarchy"]
+    namespace: Template = Field(description="Name of the folder of one level; {uuid} or {name} must be in it")
+    tabular: Template = Field(description="Name of a table's folder; {uuid} or {name} must be in it")
+
+
+StorageLayout = Annotated[DefaultLayout | TabularOnlyLayout | FullHierarchyLayout, Field(discriminator="type")]
 
 
 class UpdateError(BadRequest):
@@ -102,3 +151,33 @@ class Profile(StorageDocument):
         for field in fields:
             if getattr(self, field) != getattr(before, field):
                 raise UpdateError(f"Field `{field.replace('_', '-')}` cannot be updated")
+
+
+MAY_HOLD_FILES = "allow-non-empty-locations"
+"""Whether a new table may be put at a location that holds files already. Off unless the profile says otherwise: the
+files may belong to others, and would be deleted with the table when it is purged."""
+
+DEFAULT_LIFETIME_SECONDS = 3600
+"""Of a credential whose store knows no other, or for which the profile says none."""
+
+
+def allows_non_empty_locations(profile: dict[str, Any]) -> bool:
+    return bool(profile.get(MAY_HOLD_FILES, False))
+
+
+def vends_credentials(profile: dict[str, Any]) -> bool:
+    """Whether clients may get temporary credentials for the files of tables."""
+    return bool(profile.get("sts-enabled") or profile.get("sas-enabled"))
+
+
+def signs_requests(profile: dict[str, Any]) -> bool:
+    """Whether this server signs requests of clients to the store."""
+    return bool(profile.get("remote-signing-enabled"))
+
+
+def max_credential_lifetime(profile: dict[str, Any]) -> timedelta:
+    """How long after it was handed out a credential for the files of a table may be good; nothing where none are."""
+    if not vends_credentials(profile):
+        return timedelta(0)
+    lives = [profile.get(name) or 0 for name in ("sts-token-validity-seconds", "sas-token-validity-seconds")]
+    return timedelta(seconds=max(*lives, DEFAULT_LIFETIME_SECONDS))

@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from django.conf import settings
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from storage.credentials.credential import Credential
-from storage.credentials.s3 import AliyunOss, CloudflareR2, S3AccessKey, S3SystemIdentity, StackitAccessKey
+from storage.credentials import AliyunOss, CloudflareR2, Credential, S3AccessKey, S3SystemIdentity, StackitAccessKey
 from storage.documents import (
     Address,
     InvalidMember,

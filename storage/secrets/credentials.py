@@ -9,11 +9,10 @@ from uuid import UUID
 from cachetools import LRUCache, cached
 
 from icekeeper.kernel.errors.types import Busy
-from storage.credentials.credential import Credential
-from storage.credentials.kinds import read_credential
+from storage.credentials import Credential, read_credential
 from storage.models import Warehouse
-from storage.secrets.keeping import read_secret
 from storage.secrets.port import SecretMissing
+from storage.secrets.stores import read_secret
 
 MAX_CACHED_CREDENTIALS: Final = 1024
 """Credentials in memory. None can be out of date: a secret is never changed, and one that is gone is not asked for."""

@@ -33,7 +33,7 @@ class SecretStore(ABC):
 
     `shares_transactions` says whether what is put and deleted becomes true with the caller's transaction of the
     database. Else both happen at once and elsewhere, and no transaction may be open meanwhile:
-    `storage.secrets.keeping` sees to both.
+    `storage.secrets.stores` sees to both.
     """
 
     shares_transactions: ClassVar[bool]

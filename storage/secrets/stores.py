@@ -1,13 +1,29 @@
-"""Which store keeps the secrets of this deployment."""
+"""The secret stores of this deployment: create, read and delete the secrets of warehouses.
+
+A secret is stored before a warehouse refers to it, and deleted after the last reference. A store that shares the
+caller's transaction does both in it. Any other store does neither while a transaction is open, so a crash can leave a
+secret without a warehouse, but never a warehouse without its secret. `manage.py check_secrets` finds orphaned secrets.
+"""
 
 from __future__ import annotations
 
-from django.conf import settings
-from django.db import connection
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
 
+from django.conf import settings
+from django.db import connection, transaction
+
+from icekeeper.kernel.errors.types import CatalogError, CommitStateUnknown
+from icekeeper.kernel.ids import new_id
+from storage.models import Warehouse
 from storage.secrets.database import DatabaseSecrets
-from storage.secrets.port import SecretStore
+from storage.secrets.port import SecretMissing, SecretStore
 from storage.secrets.vault import vault_secrets
+from storage.secrets.vault_session import SecretStoreUnavailable
 
 
 def secret_store() -> SecretStore:
@@ -34,3 +50,105 @@ def database_secrets() -> DatabaseSecrets:
     chosen = [key for key in (own.pg_encryption_key, *own.pg_encryption_old_keys) if key is not None]
     texts = [key.get_secret_value() for key in chosen]
     return DatabaseSecrets([*texts, settings.SECRET_KEY] if connection.vendor == "sqlite" else texts)
+
+
+logger = logging.getLogger("icekeeper.secrets")
+
+
+class NewSecret:
+    """A secret that a row of a transaction is to name by its `id`."""
+
+    def __init__(self, store: SecretStore, document: dict[str, Any]) -> None:
+        self.id = new_id()
+        self._store, self._document = store, document
+
+    def keep(self) -> None:
+        """To be called in that transaction."""
+        if self._store.shares_transactions:
+            self._store.put(self.id, self._document)
+
+
+@contextmanager
+def new_secret(document: dict[str, Any]) -> Iterator[NewSecret]:
+    """To be entered before the transaction, and left after it; one that fails leaves no secret.
+
+    Raises as `SecretStore.put`.
+    """
+    store = secret_store()
+    secret = NewSecret(store, document)
+    if store.shares_transactions:
+        store.require_ready()
+        yield secret
+        return
+    try:
+        store.put(secret.id, document)
+        yield secret
+    except CommitStateUnknown:
+        raise  # a warehouse may name it
+    except Exception:
+        _delete_elsewhere(store, secret.id)
+        raise
+
+
+def delete_secret(secret_id: UUID) -> None:
+    """To be called in the transaction in which a warehouse ceases to name it."""
+    for store in secret_stores():
+        if store.shares_transactions:
+            store.delete(secret_id)
+        else:
+            transaction.on_commit(partial(_delete_elsewhere, store, secret_id), robust=True)
+
+
+def read_secret(secret_id: UUID) -> dict[str, Any]:
+    """From the store where it is: it may not have been moved to the chosen one yet. Raises as `SecretStore.get`."""
+    chosen, *others = secret_stores()
+    try:
+        return chosen.get(secret_id)
+    except SecretMissing:
+        for store in others:
+            with suppress(SecretMissing):
+                return store.get(secret_id)
+        raise
+
+
+def _delete_elsewhere(store: SecretStore, secret_id: UUID) -> None:
+    try:
+        store.delete(secret_id)
+    except CatalogError as error:
+        logger.warning(
+            "secret %s is not needed, and may be left because it could not be deleted: %s", secret_id, error.message
+        )
+
+
+logger = logging.getLogger("icekeeper.secrets")
+TRIED: Final = 3
+"""Secrets that are looked for: one may be lost, but hardly the newest ones together."""
+
+
+def require_readable_secrets() -> None:
+    """Asked before a server or worker begins (`STARTUP_CHECKS`); cheap, as few secrets are tried.
+
+    Raises `SecretStoreNotConfigured` or `SecretUnreadable` naming the setting and the cure.
+    """
+    chosen, *others = secret_stores()
+    chosen.require_readable()
+    named = Warehouse.objects.filter(secret_id__isnull=False).order_by("-pk").values_list("secret_id", flat=True)
+    sample = [secret_id for secret_id in named[:TRIED] if secret_id is not None]
+    if not sample or any(_has(chosen, secret_id) for secret_id in sample):
+        return
+    if not any(_has(store, secret_id) for store in others for secret_id in sample):
+        raise SecretMissing(
+            "Warehouses have credentials, and none is where LAKEKEEPER__SECRET_BACKEND says. Set it, and what belongs "
+            "to it, to what they were; docs/secrets.md says how credentials are moved"
+        )
+    logger.warning("credentials of warehouses are still in the former secret store: manage.py move_secrets moves them")
+
+
+def _has(store: SecretStore, secret_id: UUID) -> bool:
+    """Also when the secret store cannot be reached now."""
+    try:
+        with suppress(SecretStoreUnavailable):
+            store.get(secret_id)
+    except SecretMissing:
+        return False
+    return True

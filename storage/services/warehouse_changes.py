@@ -15,8 +15,12 @@ from icekeeper.kernel.errors.types import Forbidden, NotFound
 from icekeeper.kernel.names import name_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from storage.services.location_overlap import name_taken
-from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_warehouse_name
+from storage.services.warehouse_rules import (
+    checked_delete_profile,
+    checked_format_policy,
+    checked_warehouse_name,
+    name_taken,
+)
 from tenancy.actor import Actor, is_instance_admin, require_instance_admin
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can

@@ -9,23 +9,21 @@ from uuid import UUID
 
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import Conflict
-from storage.credentials.credential import Credential
-from storage.credentials.kinds import SYSTEM_IDENTITY_TYPES, read_credential
+from storage.credentials import SYSTEM_IDENTITY_TYPES, Credential, read_credential
 from storage.models import Warehouse
 from storage.profiles.addresses import require_acceptable_addresses
 from storage.profiles.kinds import parse_profile, read_profile, read_stored_profile
-from storage.profiles.location_keys import build_location_key
+from storage.profiles.location import build_location_key
 from storage.profiles.profile import Profile
 from storage.secrets.credentials import stored_credential
-from storage.secrets.keeping import NewSecret, delete_secret, new_secret
-from storage.secrets.stores import secret_store
-from storage.services.location_overlap import lock_locations, require_free_location
+from storage.secrets.stores import NewSecret, delete_secret, new_secret, secret_store
 from storage.services.warehouse_changes import (
     get_warehouse_to_change,
     lock_changeable,
     require_not_managed,
     save_change,
 )
+from storage.services.warehouse_rules import lock_locations, require_free_location
 from storage.signing.enforcement import Enforcement
 from storage.validation.access import examine_store, require_enforcement, require_recorded
 from storage.validation.examination import CheckName, Examination, Guard, Report, ValidationCheck

@@ -12,16 +12,23 @@ from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
-from storage.credentials.credential import Credential
+from storage.credentials import Credential
 from storage.io.stores import create_base_folder
 from storage.models import Warehouse
 from storage.profiles.addresses import require_acceptable_addresses
 from storage.profiles.kinds import read_profile
-from storage.profiles.location_keys import build_location_key
+from storage.profiles.location import build_location_key
 from storage.profiles.profile import Profile
-from storage.secrets.keeping import NewSecret
-from storage.services.location_overlap import lock_locations, name_taken, require_free_location, require_free_name
-from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_warehouse_name
+from storage.secrets.stores import NewSecret
+from storage.services.warehouse_rules import (
+    checked_delete_profile,
+    checked_format_policy,
+    checked_warehouse_name,
+    lock_locations,
+    name_taken,
+    require_free_location,
+    require_free_name,
+)
 from storage.services.warehouse_storage import parse_new_credential, store_credential, storing_credential
 from storage.validation.access import examine_store, require_enforcement
 from storage.validation.examination import CheckName, Examination, Guard, Report, ValidationCheck

@@ -15,9 +15,9 @@ from storage.documents import read_document
 from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
 from storage.identity.s3 import own_keys
-from storage.models.warehouse import WarehouseStorage
+from storage.models import WarehouseStorage
 from storage.profiles.kinds import TYPES
-from storage.profiles.options import vends_credentials
+from storage.profiles.profile import vends_credentials
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.secrets.credentials import stored_credential
 from storage.signing.addresses import addresses_of
@@ -27,10 +27,9 @@ from storage.signing.headers import CHUNKED_PAYLOAD, OURS, PAYLOAD_HASH, signed_
 from storage.signing.request import Operation, RequestToSign, SignableRequest, read_request
 from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
 from storage.signing.uri import written_path, written_query
-from storage.vending.rights import FileAccess
 from storage.vending.sts import keys_of
 from storage.vending.vend import vend
-from storage.vending.vended import Vended
+from storage.vending.vended import FileAccess, Vended
 
 MAX_CACHED_SIGNERS: Final = 1024
 _CURES: Final = (

@@ -16,15 +16,14 @@ from django.conf import settings
 
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.request import deadline
-from storage.credentials.credential import Credential
+from storage.credentials import Credential
 from storage.errors import StoreAccessDenied, StoreRefused
 from storage.identity.keys import Keys
 from storage.identity.s3 import own_keys
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectNotFound, ObjectStore
 from storage.io.stores import open_store, open_vended_store
-from storage.profiles.options import vends_credentials
-from storage.profiles.profile import Profile
+from storage.profiles.profile import Profile, vends_credentials
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.signing.enforcement import (
     Enforcement,
@@ -32,14 +31,11 @@ from storage.signing.enforcement import (
     may_sign_writes,
     signs_with_warehouse_keys,
 )
-from storage.validation.examination import NOT_ATTEMPTED, STORE_CHECKS, CheckName, Examination
-from storage.validation.s3_signatures import probe_enforcement
-from storage.validation.s3_spellings import delete_beside, reads_beside, writes_beside
-from storage.validation.timed import finish_in_time
-from storage.vending.issue import issue
-from storage.vending.rights import FileAccess
+from storage.validation.examination import NOT_ATTEMPTED, STORE_CHECKS, CheckName, Examination, finish_in_time
+from storage.validation.s3_probes import delete_beside, probe_enforcement, reads_beside, writes_beside
 from storage.vending.sts import keys_of
-from storage.vending.vended import Vended
+from storage.vending.vend import issue
+from storage.vending.vended import FileAccess, Vended
 
 T = TypeVar("T")
 

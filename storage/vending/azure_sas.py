@@ -12,14 +12,12 @@ from typing import Final
 from azure.storage.blob import UserDelegationKey, generate_blob_sas
 
 from icekeeper.kernel.clock import now
-from storage.credentials.azure import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
+from storage.credentials import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
 from storage.identity.azure import DelegationKeys, delegation_keys
 from storage.identity.keys import CredentialNotIssued
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.vending.client_config import SAS_TOKEN
-from storage.vending.folder import folder_of
-from storage.vending.rights import FileAccess
-from storage.vending.vended import Vended
+from storage.vending.vended import FileAccess, Vended, folder_of
 
 CLOCKS_DIFFER: Final = timedelta(seconds=60)
 """A token is valid from so long ago, since Azure's clock may be behind ours."""

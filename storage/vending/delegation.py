@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Flag
 from typing import Any, Final
 
-from storage.profiles.options import signs_requests, vends_credentials
+from storage.profiles.profile import signs_requests, vends_credentials
 
 HEADER: Final = "X-Iceberg-Access-Delegation"
 

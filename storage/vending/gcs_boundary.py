@@ -14,14 +14,12 @@ from google.auth.downscoped import Credentials as DownscopedCredentials
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import InvalidLocation
-from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
+from storage.credentials import GcpSystemIdentity, GcsServiceAccount
 from storage.identity.google import google_credentials, google_transport, translate_google_errors, universe_of
 from storage.identity.keys import CredentialNotIssued
 from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.gcs import GcsProfile
-from storage.vending.folder import folder_of
-from storage.vending.rights import FileAccess
-from storage.vending.vended import Vended
+from storage.vending.vended import FileAccess, Vended, folder_of
 
 USUAL_LIFE: Final = timedelta(hours=1)
 

@@ -16,16 +16,14 @@ from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 from icekeeper.kernel.clock import now
-from storage.credentials.s3 import AliyunOss
+from storage.credentials import AliyunOss
 from storage.identity.keys import CredentialNotIssued, Keys
 from storage.identity.token_service import TokenServiceResponse, not_issued_error, required_text, send_request
 from storage.network.endpoints import require_permitted_address
 from storage.profiles.s3 import S3Profile
 from storage.profiles.s3_address import holds_pattern
-from storage.vending.folder import folder_of
-from storage.vending.rights import FileAccess
 from storage.vending.sts import CLIENTS_SESSION, vended_keys
-from storage.vending.vended import Vended
+from storage.vending.vended import FileAccess, Vended, folder_of
 
 _READ: Final = ("oss:GetObject", "oss:GetObjectVersion")
 _WRITE: Final = ("oss:PutObject", "oss:AbortMultipartUpload", "oss:ListParts", "oss:DeleteObject")

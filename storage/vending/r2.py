@@ -11,15 +11,13 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from icekeeper.kernel.clock import now
-from storage.credentials.s3 import CloudflareR2
+from storage.credentials import CloudflareR2
 from storage.identity.keys import Keys
 from storage.identity.token_service import TokenServiceResponse, not_issued_error, required_text, send_request
 from storage.network.endpoints import require_listed_address
 from storage.profiles.s3 import S3Profile
-from storage.vending.folder import folder_of
-from storage.vending.rights import FileAccess
 from storage.vending.sts import vended_keys
-from storage.vending.vended import Vended
+from storage.vending.vended import FileAccess, Vended, folder_of
 
 CLOUDFLARE: Final = "https://api.cloudflare.com/client/v4"
 

@@ -1,20 +1,27 @@
-"""Temporary credentials of S3 and of compatible stores: a role, narrowed by a policy (STS AssumeRole)."""
+"""Temporary S3 credentials: STS AssumeRole with a session policy for one folder, which narrows the role's permissions.
+
+https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies.html#policies_session
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import UTC
-from functools import partial
-from typing import Final
+from functools import lru_cache, partial
+from typing import Any, Final
 
-from storage.credentials.credential import Credential
+from botocore.exceptions import UnknownRegionError
+from botocore.session import get_session
+
+from storage.credentials import Credential
 from storage.identity.keys import CredentialNotIssued, Keys
 from storage.identity.s3 import assume_role
 from storage.identity.token_service import retry_within_deadline
+from storage.profiles.addresses import sts_address
 from storage.profiles.s3 import S3Profile
-from storage.vending.folder import folder_of
-from storage.vending.rights import FileAccess
-from storage.vending.s3_policy import s3_policy
-from storage.vending.vended import Vended
+from storage.profiles.s3_address import all_of_aws, holds_pattern
+from storage.vending.vended import FileAccess, Vended, folder_of
 
 CLIENTS_SESSION: Final = "lakekeeper-sts"
 """The name under which AWS logs what clients do, as in Lakekeeper."""
@@ -58,3 +65,80 @@ def keys_of(vended: Vended) -> Keys:
     return Keys(
         config["s3.access-key-id"], config["s3.secret-access-key"], config["s3.session-token"], vended.expires_at
     )
+
+
+MAX_POLICY_LENGTH: Final = 2048
+"""Characters, of AssumeRole's `Policy`. MinIO has the same bound."""
+
+_READ: Final = ("s3:GetObject", "s3:GetObjectVersion")
+_WRITE: Final = ("s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:DeleteObject")
+
+
+def s3_policy(profile: S3Profile, folder: str, rights: FileAccess) -> str:
+    """JSON for the objects below `folder`, a path in the profile's bucket, and no others.
+
+    Keys with `..` segments are denied: MinIO compares the key of a deletion with the policy first and resolves its
+    segments afterwards, so that `FOLDER/../OTHER/x` would delete an object of another folder.
+
+    Raises `CredentialNotIssued` for a folder that no policy can be written for.
+    """
+    if not folder:
+        raise ValueError("a policy for the whole bucket")
+    bucket = f"arn:{partition(profile)}:s3:::{profile.bucket}"
+    below = f"{_pattern(folder, profile)}/*"
+    writes = rights is FileAccess.READ_WRITE
+    statements = [
+        _allow([*_READ, *(_WRITE if writes else ())], f"{bucket}/{below}"),
+        _allow("s3:ListBucket", bucket) | {"Condition": {"StringLike": {"s3:prefix": below}}},
+        _allow("s3:GetBucketLocation", bucket),
+        {"Effect": "Deny", "Action": "s3:*", "Resource": [f"{bucket}/*/../*", f"{bucket}/*/.."]},
+    ]
+    if profile.aws_kms_key_arn is not None:
+        kms = ["kms:Decrypt", "kms:GenerateDataKey"] if writes else "kms:Decrypt"
+        statements.append(_allow(kms, profile.aws_kms_key_arn))
+    policy = json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
+    if len(policy) > MAX_POLICY_LENGTH:
+        raise CredentialNotIssued(
+            f"The location is too long: a policy for it has {len(policy)} characters, more than {MAX_POLICY_LENGTH}"
+        )
+    return policy
+
+
+def partition(profile: S3Profile) -> str:
+    """The part of AWS that the bucket is in: `aws`, `aws-cn`, `aws-us-gov`, ... Other stores call theirs `aws`."""
+    if profile.flavor == "s3-compat":
+        return "aws"
+    arn = (profile.sts_role_arn or profile.assume_role_arn or "").split(":")
+    if arn[0] == "arn" and len(arn) > 1 and re.fullmatch(r"aws[a-z-]*", arn[1]):
+        return arn[1]
+    return _partition_of(profile.region)
+
+
+@lru_cache(maxsize=64)
+def _partition_of(region: str) -> str:
+    try:
+        return str(get_session().get_partition_for_region(region))
+    except UnknownRegionError:
+        return "aws"
+
+
+def _pattern(folder: str, profile: S3Profile) -> str:
+    """A pattern that matches `folder` alone.
+
+    AWS has a variable for each character that is special in patterns: `${*}`, `${?}`, `${$}`. Compatible stores
+    may not know these, and then `a${*}` would match another folder, `a${b}`: they are asked for plain names only,
+    whatever the profile calls them.
+    """
+    if _is_read_by_aws(profile):
+        return re.sub(r"[*?$]", lambda found: f"${{{found[0]}}}", folder)
+    if holds_pattern(folder):
+        raise CredentialNotIssued("This store has no credentials for a location with *, ? or ${ in it")
+    return folder
+
+
+def _is_read_by_aws(profile: S3Profile) -> bool:
+    return all_of_aws(profile.endpoint, sts_address(profile))
+
+
+def _allow(actions: list[str] | str, resource: str) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": actions, "Resource": resource}

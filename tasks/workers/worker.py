@@ -1,4 +1,4 @@
-"""The worker process: runs queued tasks one at a time, the longest due first."""
+"""The worker process: executes due tasks one at a time, longest due first, and periodic jobs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 
 from django.conf import settings
 from django.db import close_old_connections, connections
+from django.utils.module_loading import import_string
 
 from catalog.services.locations.purge import purge
 from catalog.services.tables.drop import expire_tabular
 from icekeeper.kernel.errors.types import CatalogError
 from tasks.queue.leases import Lease, LeaseLost, lease_due_task
 from tasks.queue.models import Task
-from tasks.workers.periodic_jobs import EVERY_SECONDS, run_periodic_jobs
 from tenancy.actor import INTERNAL
 from tenancy.maintenance import is_read_only, start_watching
 
@@ -34,6 +34,7 @@ WORK: dict[str, Work] = {
 
 JITTER_SECONDS = 0.5
 PAUSE_AFTER_ERROR = 5.0
+PERIODIC_JOBS_SECONDS = 60.0
 MAX_SLEEP_SECONDS = 1.0
 """Seconds between two checks whether the parent process is alive."""
 
@@ -71,7 +72,7 @@ class Worker:
                 continue
             try:
                 if time.monotonic() >= next_periodic_jobs:
-                    next_periodic_jobs = time.monotonic() + EVERY_SECONDS
+                    next_periodic_jobs = time.monotonic() + PERIODIC_JOBS_SECONDS
                     run_periodic_jobs(self._keep_going)
                 pause = 0.0 if self.work() else self.poll_interval + random.uniform(0, JITTER_SECONDS)  # noqa: S311
             except WorkerStopped:
@@ -160,3 +161,16 @@ def run_worker(*, parent: int | None = None, once: bool = False) -> None:
             worker.run()
     finally:
         end_watching()
+
+
+def run_periodic_jobs(keep_going: Callable[[], object]) -> None:
+    """Call each service of `settings.PERIODIC_TASKS`, which deletes in batches what is too old.
+
+    An error of one does not stop the others; `keep_going` is called before each.
+    """
+    for name in settings.PERIODIC_TASKS:
+        keep_going()
+        try:
+            import_string(name)(actor=INTERNAL)
+        except Exception:
+            logger.warning("periodic job failed: %s", name, exc_info=True)

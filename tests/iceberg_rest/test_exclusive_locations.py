@@ -24,8 +24,7 @@ from catalog.services.locations.purge import purge
 from icekeeper.kernel.errors.types import InvalidLocation
 from icekeeper.kernel.ids import new_id
 from storage.io.local import LocalStore
-from storage.models import Warehouse
-from storage.models.warehouse import WarehouseStorage
+from storage.models import Warehouse, WarehouseStorage
 from storage.services.warehouses import create_warehouse
 from tasks.queue.leases import lease_task
 from tasks.queue.models import Task

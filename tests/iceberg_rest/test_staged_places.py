@@ -15,8 +15,8 @@ from catalog.services.tables.staging import TICKET_LIFETIME
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
-from storage.profiles.options import max_credential_lifetime
-from tasks.workers import periodic_jobs
+from storage.profiles.profile import max_credential_lifetime
+from tasks.workers import worker as task_worker
 from tenancy.models import Role, RoleMember
 from tests.authz.tree_fixtures import role
 from tests.catalog_fixtures import SCHEMA, finishing_updates
@@ -278,7 +278,7 @@ def test_when_its_time_is_over_the_place_is_free(alice: CallerClient, bob: Calle
     assert finish(alice, metadata).refused(*TAKEN)
     assert is_finished(bob, late) is False  # the old row is nobody's obstacle, and goes by itself
     assert [each.staged_by for each in LocationClaim.objects.all()] == ["oidc~alice"]
-    periodic_jobs.run_periodic_jobs(lambda: None)
+    task_worker.run_periodic_jobs(lambda: None)
     assert not LocationClaim.objects.exists()
 
 
@@ -287,7 +287,7 @@ def test_only_what_is_over_is_cleared_away(alice: CallerClient, bob: CallerClien
     stage(bob, "u")
     LocationClaim.objects.filter(staged_by="oidc~bob").update(expires_at=now())
     assert alice.post("/namespaces/ns/tables", NEW | {"properties": folder(f"{place}2")}).status == 200
-    periodic_jobs.run_periodic_jobs(lambda: None)
+    task_worker.run_periodic_jobs(lambda: None)
     assert sorted(each.location for each in LocationClaim.objects.all()) == [place, f"{place}2"]
 
 

@@ -12,7 +12,7 @@ from django.conf import settings
 from icekeeper.conf.database import databases
 from icekeeper.conf.environment import SettingsError, read_settings
 from icekeeper.kernel.errors.types import CatalogError
-from storage.secrets.start import require_readable_secrets
+from storage.secrets.stores import require_readable_secrets
 from tenancy.actor import INTERNAL
 from tenancy.authz import port
 from tenancy.models import Server

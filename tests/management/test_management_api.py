@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 
 from management import health
-from storage.io.local_root import unwritable_storage
+from storage.io.local import unwritable_storage
 from storage.models import Warehouse
 from tenancy.models import Project, Securable
 from tests.management.warehouse_request_fixtures import use_settings

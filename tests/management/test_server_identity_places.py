@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from storage.credentials.kinds import SYSTEM_IDENTITY_TYPES
+from storage.credentials import SYSTEM_IDENTITY_TYPES
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.services.projects import create_project

@@ -15,13 +15,12 @@ from django.db import connection
 
 from icekeeper.logs import JsonFormatter
 from storage.io.stores import store_for
-from storage.models import Secret, Warehouse
-from storage.models.warehouse import WarehouseStorage
+from storage.models import Secret, Warehouse, WarehouseStorage
 from storage.secrets.credentials import CredentialChanged, stored_credential
 from storage.secrets.port import SecretMissing
 from storage.secrets.stores import secret_store
-from storage.vending.rights import FileAccess
 from storage.vending.vend import vend
+from storage.vending.vended import FileAccess
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import KEY, S3, at_once, keep_secrets, use_settings
 from tests.storage.test_credentials import ALL

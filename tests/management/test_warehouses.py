@@ -14,11 +14,11 @@ from django.db import connection
 
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.ids import new_id
-from storage.credentials.kinds import SYSTEM_IDENTITY_TYPES
+from storage.credentials import SYSTEM_IDENTITY_TYPES
 from storage.models import Warehouse
-from storage.profiles.location_keys import ancestor_keys, build_location_key, descendant_key_range
+from storage.profiles.location import ancestor_keys, build_location_key, descendant_key_range
 from storage.selectors.warehouses import list_warehouses_for
-from storage.services import location_overlap, warehouses
+from storage.services import warehouse_rules, warehouses
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
@@ -477,7 +477,7 @@ def test_a_warehouse_that_loses_its_place_at_the_last_moment_leaves_no_folder(
     def taken_at_the_second_look(*asked: Any, **whose: Any) -> None:
         looks.append(asked)
         if len(looks) == 2:
-            raise location_overlap.WarehouseOverlap("taken")
+            raise warehouse_rules.WarehouseOverlap("taken")
 
     monkeypatch.setattr(warehouses, "require_free_location", taken_at_the_second_look)
     place = {"storage-profile": {"type": "local", "path": str(storage_root / "late")}}
@@ -610,7 +610,7 @@ def test_whether_a_place_is_free_is_told_by_the_index(many: Project) -> None:
         cursor.execute("ANALYZE storage_warehouse")
     with psycopg.Cursor(connection.connection) as cursor:
         asked = [ancestor_keys(free), *descendant_key_range(free), many.pk, False, SYSTEM_IDENTITY_TYPES, new_id()]
-        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {location_overlap._OTHERS}", asked)
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {warehouse_rules._OTHERS}", asked)
         plan = cursor.fetchone()[0][0]["Plan"]  # type: ignore[index]
     steps = list(steps_of(plan))
     assert max(step["Actual Rows"] + step.get("Rows Removed by Filter", 0) for step in steps) <= 5, plan

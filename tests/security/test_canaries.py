@@ -22,8 +22,7 @@ from django.core.management import call_command
 from icekeeper.conf.environment import read_settings
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.logs import JsonFormatter
-from storage.credentials.credential import Credential
-from storage.credentials.kinds import KINDS, read_credential
+from storage.credentials import KINDS, Credential, read_credential
 from storage.documents import read_document
 from storage.identity.keys import Keys
 from storage.identity.s3 import assume_role, base_keys

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from storage.credentials.kinds import read_credential
+from storage.credentials import read_credential
 from storage.io.object_store import RemoteStore
 from storage.io.stores import open_store
 from storage.profiles.kinds import read_profile

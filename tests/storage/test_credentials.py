@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from icekeeper.kernel.errors.types import BadRequest
-from storage.credentials.credential import Credential
-from storage.credentials.kinds import KINDS, read_credential
+from storage.credentials import KINDS, Credential, read_credential
 from tests.storage.test_profiles_azure import CLIENT, SHARED
 from tests.storage.test_profiles_azure import SYSTEM as AZURE_SYSTEM
 from tests.storage.test_profiles_gcs import ACCOUNT

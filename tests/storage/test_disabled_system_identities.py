@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from storage.credentials.credential import Credential
-from storage.credentials.kinds import read_credential
+from storage.credentials import Credential, read_credential
 from storage.identity.azure import token_credential
 from storage.identity.google import google_credentials, google_transport
 from storage.identity.keys import CredentialNotIssued

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from icekeeper.conf.environment import SettingsError, read_settings
 from icekeeper.kernel.http.network_addresses import MAX_LOOKUPS
-from storage.credentials.kinds import read_credential
+from storage.credentials import read_credential
 from storage.documents import read_document
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
@@ -30,8 +30,8 @@ from storage.network.endpoints import (
 )
 from storage.profiles.addresses import require_acceptable_addresses, require_permitted_addresses
 from storage.profiles.kinds import TYPES, read_profile
-from storage.vending.issue import issue
-from storage.vending.rights import FileAccess
+from storage.vending.vend import issue
+from storage.vending.vended import FileAccess
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, use_settings
 from tests.storage.test_profiles_azure import ADLS, CLIENT, ONELAKE, SHARED

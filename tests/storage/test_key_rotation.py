@@ -20,10 +20,9 @@ from pydantic import SecretStr
 from icekeeper.conf.environment import SettingsError, read_settings
 from icekeeper.kernel.json.strict import write_json
 from storage.models import Secret, Warehouse
-from storage.secrets.database import DatabaseSecrets
-from storage.secrets.keyring import KeyRing
+from storage.secrets.database import DatabaseSecrets, KeyRing
 from storage.secrets.stores import secret_store
-from storage.services.key_rotation import Rotation, rotate_encryption_key
+from storage.services.secret_maintenance import Rotation, rotate_encryption_key
 from tenancy.actor import INTERNAL
 from tests.log_lines import log_lines
 from tests.management.warehouse_request_fixtures import KEY, S3, at_once, use_settings
@@ -240,7 +239,7 @@ def server_with_secrets(home: Path, run_environment: RunEnvironment) -> CatalogS
     server.manage("create_warehouse", "wh", "--profile", "profile.json", "--credential", "key.json")
     code = (
         "import json; from uuid import uuid4; from storage.models import Secret; "
-        "from storage.secrets.keyring import KeyRing; from django.conf import settings; "
+        "from storage.secrets.database import KeyRing; from django.conf import settings; "
         "keys = KeyRing([settings.ICEKEEPER.pg_encryption_key.get_secret_value()]); "
         "Secret.objects.bulk_create(Secret(ciphertext=keys.encrypt(b'{}'), key_id=keys.first_id) for _ in range(1500))"
     )
@@ -300,7 +299,7 @@ def command(server: CatalogServer, *arguments: str) -> subprocess.CompletedProce
 
 def test_a_server_without_credentials_needs_no_key(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
     """A secret that no warehouse names stops nothing, either."""
-    from storage.secrets.start import require_readable_secrets
+    from storage.secrets.stores import require_readable_secrets
 
     put(OLD)
     use_settings(monkeypatch, pg_encryption_key=None)

@@ -7,10 +7,17 @@ from typing import Any
 import pytest
 
 from icekeeper.kernel.errors.types import BadRequest, InvalidLocation
-from storage.credentials.kinds import read_credential
+from storage.credentials import read_credential
 from storage.profiles.kinds import read_profile
-from storage.profiles.location import location_inside, new_location_inside, parents
-from storage.profiles.location_keys import ancestor_keys, build_location_key, descendant_key_range, keys_overlap
+from storage.profiles.location import (
+    ancestor_keys,
+    build_location_key,
+    descendant_key_range,
+    keys_overlap,
+    location_inside,
+    new_location_inside,
+    parents,
+)
 from tests.storage.test_profiles_gcs import ACCOUNT
 
 S3 = "s3://bucket/wh"

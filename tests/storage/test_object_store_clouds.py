@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from storage.credentials.kinds import read_credential
+from storage.credentials import read_credential
 from storage.errors import StoreAccessDenied, StoreRefused, StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
 from storage.io.azure import PART
@@ -303,7 +303,7 @@ def test_a_directory_that_is_not_empty_yet_is_removed_later(azurite: Azurite, mo
     with Recorder(azurite.relay.port) as recorder:
         recorder.answerer = hierarchical
         use_storage_settings(monkeypatch, azure_endpoint=f"{recorder.endpoint}{{account}}")
-        monkeypatch.setattr("storage.io.sweep.MAX_FOLDERS", 3)  # so that inner ones are not seen at first
+        monkeypatch.setattr("storage.io.object_store.MAX_FOLDERS", 3)  # so that inner ones are not seen at first
         with pytest.raises(StoreUnavailable, match="keeps writing"):
             cloud.open().delete_below(f"{cloud.base}/t", go_on)
         monkeypatch.undo()

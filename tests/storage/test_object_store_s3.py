@@ -17,18 +17,18 @@ import pytest
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.refreshing import RefreshingValue
-from storage.credentials.kinds import read_credential
+from storage.credentials import read_credential
 from storage.errors import StoreAccessDenied, StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
 from storage.io import s3
 from storage.io.port import ObjectExists
 from storage.io.stores import open_vended_store, store_for
-from storage.models.warehouse import WarehouseStorage
+from storage.models import WarehouseStorage
 from storage.network.endpoints import EndpointNotPermitted
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile, StackitProfile
-from storage.vending.issue import issue
-from storage.vending.rights import FileAccess
+from storage.vending.vend import issue
+from storage.vending.vended import FileAccess
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.parts.seaweedfs import SeaweedFS

@@ -9,10 +9,10 @@ import pytest
 from django.conf import settings
 
 from icekeeper.kernel.errors.types import CatalogError
-from storage.credentials.kinds import read_credential
+from storage.credentials import read_credential
 from storage.profiles.kinds import read_profile
-from storage.profiles.location_keys import build_location_key
-from storage.profiles.options import max_credential_lifetime
+from storage.profiles.location import build_location_key
+from storage.profiles.profile import max_credential_lifetime
 
 ADLS: dict[str, Any] = {"type": "adls", "filesystem": "my-files", "account-name": "account1"}
 WORKSPACE, LAKEHOUSE = "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44", "0198e0f4-3f6e-7c31-8c7d-000000000001"

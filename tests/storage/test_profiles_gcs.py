@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 
 from icekeeper.kernel.errors.types import CatalogError
-from storage.credentials.kinds import read_credential
+from storage.credentials import read_credential
 from storage.profiles.kinds import read_profile
 
 GCS: dict[str, Any] = {"type": "gcs", "bucket": "my-bucket"}

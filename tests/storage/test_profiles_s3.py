@@ -10,7 +10,7 @@ from django.conf import settings
 
 from icekeeper.conf.values import read_pattern
 from icekeeper.kernel.errors.types import CatalogError
-from storage.credentials.kinds import read_credential
+from storage.credentials import read_credential
 from storage.identity.s3 import assume_role, own_keys
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile

@@ -14,16 +14,15 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from storage.credentials.kinds import read_credential
+from storage.credentials import read_credential
 from storage.identity.keys import Keys
 from storage.io.stores import open_vended_store
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.services.warehouses import create_warehouse
 from storage.vending.gcs_boundary import access_boundary
-from storage.vending.rights import FileAccess
-from storage.vending.s3_policy import s3_policy
-from storage.vending.sts import vended_keys
+from storage.vending.sts import s3_policy, vended_keys
+from storage.vending.vended import FileAccess
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA

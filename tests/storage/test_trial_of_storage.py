@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from icekeeper.kernel.errors.types import CatalogError
-from storage.credentials.kinds import read_credential
+from storage.credentials import read_credential
 from storage.profiles.kinds import read_profile
 from storage.validation import access
 from storage.validation.access import NO_OWN_SIGNATURES, NO_TIME_LEFT, examine_access
@@ -273,7 +273,7 @@ def lets_readers_write(policies: list[dict[str, Any]], _bucket: str) -> dict[str
 
 
 def allows_parent_segments(policies: list[dict[str, Any]], _bucket: str) -> dict[str, Any]:
-    """MinIO then deletes what lies beside the folder, see `storage.validation.s3_spellings`."""
+    """MinIO then deletes what lies beside the folder, see `storage.validation.s3_probes`."""
     return policies[-1] | {"Statement": [each for each in policies[-1]["Statement"] if each["Effect"] == "Allow"]}
 
 

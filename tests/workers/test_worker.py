@@ -20,7 +20,7 @@ from icekeeper.logs import JsonFormatter
 from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
 from tasks.queue.models import Task
-from tasks.workers import periodic_jobs
+from tasks.workers import worker as task_worker
 from tasks.workers.worker import Worker, WorkerStopped
 from tests.wsgi_client import ApiClient
 
@@ -148,7 +148,7 @@ def test_old_outcomes_are_deleted(bootstrapped: None) -> None:
             warehouse_id=new_id(), key=new_id(), fingerprint=b"", status=200, response="{}",
             created_at=now() - timedelta(seconds=age),
         )  # fmt: skip
-    periodic_jobs.run_periodic_jobs(lambda: None)
+    task_worker.run_periodic_jobs(lambda: None)
     assert IdempotencyRecord.objects.count() == 2
 
 
@@ -160,5 +160,5 @@ def test_a_chore_that_fails_does_not_keep_others_from_theirs(monkeypatch: pytest
         "catalog.services.idempotency.delete_expired_idempotency_records",
     ]
     monkeypatch.setattr(settings, "PERIODIC_TASKS", wrong)
-    periodic_jobs.run_periodic_jobs(lambda: None)
+    task_worker.run_periodic_jobs(lambda: None)
     assert done == [1]

@@ -17,11 +17,10 @@ from catalog.models import Tabular
 from icekeeper.kernel.db.sql import as_uuid, fetch_one
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
-from storage.models.warehouse import WarehouseStorage
+from storage.models import WarehouseStorage
 from storage.vending.delegation import Delegation, RequestedAccess, choose_delegation, parse_requested_access
-from storage.vending.rights import FileAccess
 from storage.vending.vend import vend
-from storage.vending.vended import Vended
+from storage.vending.vended import FileAccess, Vended
 from tenancy.actor import Actor
 from tenancy.authn.own_tokens.scopes import may_change_catalog
 from tenancy.authz.actions import Can

@@ -13,7 +13,7 @@ from catalog.selectors.access.files import LOCATIONS, STORAGE, read_storage
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_one
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
-from storage.models.warehouse import WarehouseStorage
+from storage.models import WarehouseStorage
 from storage.profiles.location import parents
 
 _TABULAR = f"t.id, t.kind, t.deleted_at IS NOT NULL, {LOCATIONS}"

@@ -31,8 +31,8 @@ from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.errors import no_such_warehouse
 from storage.io.port import ObjectNotFound
 from storage.io.stores import store_for, verify_metadata_file
-from storage.models.warehouse import WarehouseStorage
-from storage.vending.rights import FileAccess
+from storage.models import WarehouseStorage
+from storage.vending.vended import FileAccess
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission

@@ -15,7 +15,7 @@ from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_one
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
-from storage.models.warehouse import WarehouseStorage
+from storage.models import WarehouseStorage
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission

@@ -25,7 +25,7 @@ from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, InvalidLocation
 from storage.errors import no_such_warehouse
 from storage.profiles.location import location_inside
-from storage.profiles.options import max_credential_lifetime
+from storage.profiles.profile import max_credential_lifetime
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can

@@ -12,7 +12,7 @@ from icekeeper.kernel.ids import new_id
 from management.api.schema import WITH_EXTENSIONS
 from management.api.serializers import ResponseSerializer
 from management.api.warehouses.storage_fields import StorageCredentialField, StorageProfileField
-from storage.credentials.kinds import CREDENTIAL_TYPES, TYPES
+from storage.credentials import CREDENTIAL_TYPES, TYPES
 from storage.models import Warehouse
 from storage.profiles import kinds as profile_kinds
 from storage.validation.examination import CheckName, Status, ValidationCheck

@@ -10,7 +10,7 @@ from drf_spectacular.plumbing import ResolvedComponent
 from pydantic import BaseModel
 from rest_framework import serializers
 
-from storage.credentials import kinds as credential_kinds
+from storage import credentials
 from storage.profiles import kinds as profile_kinds
 
 _REFERENCE = "#/components/schemas/"
@@ -40,7 +40,7 @@ class StorageCredentialShapes(OpenApiSerializerFieldExtension):  # type: ignore[
     target_class = StorageCredentialField
 
     def map_serializer_field(self, auto_schema: AutoSchema, direction: str) -> dict[str, Any]:
-        return {"oneOf": [{"$ref": _component(auto_schema, shape)} for shape in credential_kinds.KINDS]}
+        return {"oneOf": [{"$ref": _component(auto_schema, shape)} for shape in credentials.KINDS]}
 
 
 def _component(auto_schema: AutoSchema, shape: type[BaseModel]) -> str:

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
 from storage.secrets.stores import secret_stores
-from storage.services.secret_moves import delete_orphans, find_orphans, find_unreadable
+from storage.services.secret_maintenance import delete_orphans, find_orphans, find_unreadable
 
 
 class Command(BaseCommand):

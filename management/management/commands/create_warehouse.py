@@ -12,8 +12,8 @@ from management.bootstrap.document import InvalidDocument, parse_document, read_
 from management.bootstrap.secret_references import MissingSecret, resolve_secrets
 from storage.models import Warehouse
 from storage.selectors.warehouses import get_warehouse_named_for
-from storage.services.location_overlap import WarehouseExists
 from storage.services.warehouse_changes import set_warehouse_protection
+from storage.services.warehouse_rules import WarehouseExists
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
-from storage.services.secret_moves import SecretMoveProgress, move_secrets
+from storage.services.secret_maintenance import SecretMoveProgress, move_secrets
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
 

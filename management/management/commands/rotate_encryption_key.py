@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
 from storage.secrets.stores import database_secrets
-from storage.services.key_rotation import (
+from storage.services.secret_maintenance import (
     Rotation,
     count_secrets_by_key,
     find_unreadable_secrets,

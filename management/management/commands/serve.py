@@ -20,7 +20,7 @@ from icekeeper.server.database_checks import (
 )
 from icekeeper.server.ports import CannotListen
 from icekeeper.server.run import run_server
-from storage.io.local_root import unwritable_storage
+from storage.io.local import unwritable_storage
 from tenancy import maintenance
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
 

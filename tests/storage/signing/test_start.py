@@ -9,8 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from storage.models import Warehouse
-from storage.signing.enforcement import Enforcement
-from storage.signing.start import warn_of_unsigned_writes
+from storage.signing.enforcement import Enforcement, warn_of_unsigned_writes
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.signing_fixtures import authorize_signatures, sign_writes
 from tests.wsgi_client import ApiClient

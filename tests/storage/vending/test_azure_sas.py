@@ -24,9 +24,7 @@ from hypothesis import given
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import InvalidLocation
-from storage.credentials.azure import AzureClientCredentials, AzureSystemIdentity
-from storage.credentials.credential import Credential
-from storage.credentials.kinds import read_credential
+from storage.credentials import AzureClientCredentials, AzureSystemIdentity, Credential, read_credential
 from storage.errors import StoreUnavailable
 from storage.identity import azure
 from storage.identity.azure import DelegationKeys, account_url
@@ -34,9 +32,8 @@ from storage.identity.keys import CredentialNotIssued
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.profiles.kinds import read_profile
 from storage.vending import azure_sas
-from storage.vending.issue import UnsupportedCredential, issue
-from storage.vending.rights import FileAccess
-from storage.vending.vended import Vended
+from storage.vending.vend import UnsupportedCredential, issue
+from storage.vending.vended import FileAccess, Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
 from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
 

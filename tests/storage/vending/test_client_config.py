@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from storage.credentials.credential import Credential
-from storage.credentials.kinds import read_credential
+from storage.credentials import Credential, read_credential
 from storage.profiles.kinds import read_profile
 from storage.vending.client_config import SignerEndpoint, client_config, credential_config
 from storage.vending.vended import Vended

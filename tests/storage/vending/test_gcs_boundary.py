@@ -24,8 +24,7 @@ from joserfc.jwk import RSAKey
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import InvalidLocation
-from storage.credentials.gcs import GcsServiceAccount
-from storage.credentials.kinds import read_credential
+from storage.credentials import GcsServiceAccount, read_credential
 from storage.errors import StoreUnavailable
 from storage.identity.google import GoogleResponse, GoogleTransport
 from storage.identity.keys import CredentialNotIssued
@@ -33,8 +32,7 @@ from storage.profiles.gcs import GcsProfile
 from storage.profiles.kinds import read_profile
 from storage.vending import gcs_boundary
 from storage.vending.gcs_boundary import access_boundary, cel_string
-from storage.vending.rights import FileAccess
-from storage.vending.vended import Vended
+from storage.vending.vended import FileAccess, Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
 from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
 

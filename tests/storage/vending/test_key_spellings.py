@@ -12,15 +12,15 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from storage.credentials.kinds import read_credential
+from storage.credentials import read_credential
 from storage.identity.keys import Keys
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.signing.uri import Parameters
 from storage.validation.s3_requests import StoreResponse, encoded_key, send, sign
-from storage.vending.issue import issue
-from storage.vending.rights import FileAccess
 from storage.vending.sts import keys_of
+from storage.vending.vend import issue
+from storage.vending.vended import FileAccess
 from tests.parts.s3 import S3Server
 
 pytestmark = pytest.mark.django_db

@@ -18,15 +18,13 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 
-from storage.credentials.kinds import read_credential
-from storage.credentials.s3 import AliyunOss
+from storage.credentials import AliyunOss, read_credential
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.vending import oss
-from storage.vending.rights import FileAccess
-from storage.vending.vended import Vended
+from storage.vending.vended import FileAccess, Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
 from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
 from tests.storage.vending.policy_fixtures import actions, plain_matches, statement

@@ -19,16 +19,14 @@ from django.conf import settings
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import InvalidLocation
 from icekeeper.kernel.request.deadline import deadline
-from storage.credentials.kinds import read_credential
-from storage.credentials.s3 import CloudflareR2
+from storage.credentials import CloudflareR2, read_credential
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
 from storage.identity.token_service import MAX_RESPONSE_BYTES
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.vending import r2
-from storage.vending.rights import FileAccess
-from storage.vending.vended import Vended
+from storage.vending.vended import FileAccess, Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
 
 pytestmark = pytest.mark.django_db

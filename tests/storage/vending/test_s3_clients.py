@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from storage.credentials.kinds import read_credential
+from storage.credentials import read_credential
 from storage.profiles.kinds import read_profile
 from storage.vending.client_config import client_config, credential_config
-from storage.vending.issue import issue
-from storage.vending.rights import FileAccess
+from storage.vending.vend import issue
+from storage.vending.vended import FileAccess
 from tests.parts.minio import Minio
 
 pytestmark = pytest.mark.django_db

@@ -12,15 +12,14 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from storage.credentials.kinds import read_credential
+from storage.credentials import read_credential
 from storage.identity.keys import CredentialNotIssued
 from storage.identity.s3 import assume_role
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
-from storage.vending.issue import issue
-from storage.vending.rights import FileAccess
-from storage.vending.s3_policy import s3_policy
-from storage.vending.vended import Vended
+from storage.vending.sts import s3_policy
+from storage.vending.vend import issue
+from storage.vending.vended import FileAccess, Vended
 from tests.parts.minio import Minio
 from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
 

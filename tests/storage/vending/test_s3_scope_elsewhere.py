@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from storage.credentials.kinds import read_credential
+from storage.credentials import read_credential
 from storage.profiles.kinds import read_profile
-from storage.vending.issue import issue
-from storage.vending.rights import FileAccess
+from storage.vending.vend import issue
+from storage.vending.vended import FileAccess
 from tests.parts.seaweedfs import SeaweedFS
 
 pytestmark = pytest.mark.django_db

@@ -14,18 +14,17 @@ from pydantic import SecretStr
 from icekeeper.conf.environment import read_settings
 from icekeeper.kernel.errors.types import InvalidLocation
 from icekeeper.kernel.request.thread_slots import set_slot_pool
-from storage.credentials.kinds import read_credential
+from storage.credentials import read_credential
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
-from storage.models.warehouse import WarehouseStorage
+from storage.models import WarehouseStorage
 from storage.profiles.kinds import read_profile
 from storage.profiles.profile import MissingCredential
 from storage.secrets.stores import secret_store
 from storage.vending import vend as module
 from storage.vending.cache import CacheStatistics
-from storage.vending.issue import UnsupportedCredential, issue, issue_credential
-from storage.vending.rights import FileAccess
-from storage.vending.vend import statistics, vend
+from storage.vending.vend import UnsupportedCredential, issue, issue_credential, statistics, vend
+from storage.vending.vended import FileAccess
 from tests.parts.minio import Minio
 
 pytestmark = pytest.mark.django_db

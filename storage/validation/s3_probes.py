@@ -1,6 +1,8 @@
-"""Whether vended keys of S3 reach another folder by keys that the store resolves after it compared them with a policy.
+"""Probes of an S3 store: does it enforce signatures, and do vended keys open other folders?
 
-MinIO does so for DeleteObjects: `t/../other/x` matches a policy for `t/*`, and `other/x` is deleted.
+`probe_enforcement` sends valid requests that were changed after they were signed: what the store obeys, it does not
+enforce. The other probes use object keys that a store may resolve after it has compared them with the policy. MinIO
+does so for DeleteObjects: `t/../other/x` matches a policy for `t/*`, and `other/x` is deleted.
 """
 
 from __future__ import annotations
@@ -8,12 +10,15 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
+from urllib.parse import urlsplit
 from xml.sax.saxutils import escape
 
-from storage.errors import StoreUnavailable
+from storage.errors import StoreRefused, StoreUnavailable
 from storage.identity.keys import Keys
 from storage.profiles.s3 import S3Profile
+from storage.signing.enforcement import Enforcement
 from storage.validation.s3_requests import SignedRequest, StoreFailed, StoreResponse, encoded_key, send, sign
 
 _WAYS_UP: Final = ("/../", "/./../", "//../", "/%2e%2e/", "/..\\", "/x\\..\\..\\", "/.. /")
@@ -87,3 +92,60 @@ def delete_objects(profile: S3Profile, keys: Keys, *names: str) -> SignedRequest
     body = f'<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{objects}</Delete>'.encode()
     digest = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
     return sign(profile, keys, "POST", "", parameters=(("delete", ""),), headers={"content-md5": digest}, body=body)
+
+
+_ADDED_PARAMETER: Final = "x-id=PutObject"
+"""Without meaning to stores, but part of what is signed."""
+_FOREIGN_COPIES: Final = ("x-oss-copy-source", "x-obs-copy-source", "x-goog-copy-source")
+_COPY_OF_COS: Final = "x-cos-copy-source"
+"""It names the source by the host of its bucket."""
+
+
+def probe_enforcement(
+    profile: S3Profile, keys: Keys, *, key: str, victim: str, content: bytes, exists: Callable[[str], bool]
+) -> Enforcement:
+    """What the store enforces of signatures by `keys`.
+
+    `victim` is an object that holds `content`, `key` one that is not there and that the probe writes and deletes;
+    `exists` returns whether an object exists. Raises `StoreRefused` when unchanged requests are rejected,
+    `StoreUnavailable`.
+    """
+    put = sign(profile, keys, "PUT", encoded_key(key), body=content, signs_body=False)
+    if not send(put).is_success:
+        raise StoreRefused("The store refuses a signed PUT of an object")
+    source = f"/{profile.bucket}/{encoded_key(victim)}"
+    changed = (
+        replace(put, headers=put.headers | {"x-amz-copy-source": source}),
+        replace(put, headers=put.headers | {"x-amz-meta-unsigned": "yes"}),
+        replace(put, url=f"{put.url}?{_ADDED_PARAMETER}"),
+    )
+    if any(send(request).is_success for request in changed):
+        return Enforcement.NONE
+    if _copies_by_other_headers(profile, keys, put, key=key, victim=victim, content=content):
+        return Enforcement.NONE
+    deletion = delete_objects(profile, keys, key)
+    if not send(deletion).is_success or exists(key):
+        return Enforcement.REQUESTS  # a store without DeleteObjects
+    other = delete_objects(profile, keys, victim)
+    for headers in ({}, {"content-md5": other.headers["content-md5"]}):
+        send(replace(deletion, body=other.body, headers=deletion.headers | headers))
+    return Enforcement.REQUESTS_AND_BODIES if exists(victim) else Enforcement.REQUESTS
+
+
+def _copies_by_other_headers(
+    profile: S3Profile, keys: Keys, put: SignedRequest, *, key: str, victim: str, content: bytes
+) -> bool:
+    """Whether the store copies `victim` to `key` for a header of its own that was added to the signed, empty PUT.
+
+    One request has the headers of all these stores: each knows its own. Only the content of the object proves it.
+    """
+    source = f"{profile.bucket}/{encoded_key(victim)}"
+    host = urlsplit(put.url).netloc
+    of_cos = host if host.startswith(f"{profile.bucket}.") else f"{profile.bucket}.{host}"
+    headers = dict.fromkeys(_FOREIGN_COPIES, f"/{source}") | {_COPY_OF_COS: f"{of_cos}/{encoded_key(victim)}"}
+    try:
+        if not send(replace(put, headers=put.headers | headers, body=b"")).is_success:
+            return False
+        return send(sign(profile, keys, "GET", encoded_key(key))).body == content
+    except StoreFailed:
+        return False

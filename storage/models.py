@@ -1,3 +1,5 @@
+"""Warehouses, and the encrypted secrets of their credentials."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -44,7 +46,7 @@ class Warehouse(models.Model):
     """A location in an object store where tables are kept, with the rules for them.
 
     `storage_profile` is the profile as the API shows it, `location` its base without a trailing slash, `location_key`
-    the form by which bases of warehouses are compared (`storage.profiles.location_keys`). The row does not contain the
+    the form by which bases of warehouses are compared (`storage.profiles.location`). The row does not contain the
     credential for the store: `credential_type` is its type, `secret_id` its id in the secret store. `version` counts
     changes and is part of cache keys and ETags. `enforced_signatures` says which signed headers the store was found to
     enforce (`storage.signing.enforcement`), null when the store was not probed.
@@ -105,3 +107,22 @@ class Warehouse(models.Model):
     @property
     def has_soft_delete(self) -> bool:
         return bool(self.delete_profile["type"] == "soft")
+
+
+class Secret(models.Model):
+    """What only the server may know, encrypted. Never changed: a new secret is a new row.
+
+    `key_id` names the key (`storage.secrets.database`), null in rows of versions that did not note it. Only a key
+    rotation rewrites a row.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    ciphertext = models.BinaryField()
+    key_id = models.CharField(max_length=16, null=True)  # noqa: DJ001 - null: not noted, which no text says
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["key_id", "id"], name="secret_by_key")]
+
+    def __str__(self) -> str:
+        return str(self.id)
