@@ -120,7 +120,6 @@ def _delete_elsewhere(store: SecretStore, secret_id: UUID) -> None:
         )
 
 
-logger = logging.getLogger("icekeeper.secrets")
 TRIED: Final = 3
 """Secrets that are looked for: one may be lost, but hardly the newest ones together."""
 

@@ -154,8 +154,6 @@ def _since(began: float) -> int:
     return round((time.monotonic() - began) * 1000)
 
 
-T = TypeVar("T")
-
 MAX_UNFINISHED: Final = 64
 """Steps that run at the same time in a process, abandoned ones included."""
 
