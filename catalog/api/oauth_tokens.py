@@ -152,7 +152,7 @@ def _other_error(error: Exception) -> HttpResponse:
     usual = error_response(error)
     known = to_catalog_error(error)
     code = "invalid_request" if usual.status_code < 500 else "server_error"  # noqa: PLR2004
-    message = known.message if known is not None else "The server met an unexpected error"
+    message = known.message if known is not None else "Unexpected error of the server"
     response = _response(usual.status_code, _body(code, message))
     if "Retry-After" in usual.headers:
         response.headers["Retry-After"] = usual.headers["Retry-After"]

@@ -8,7 +8,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 
 from icekeeper.conf.settings import Settings
-from icekeeper.kernel.db.postgres_session import Session
+from icekeeper.kernel.db.postgres_session import PooledConnection
 
 SQLITE_BUSY_SECONDS = 20
 """How long SQLite waits for another writer before the request gets 503."""
@@ -58,7 +58,7 @@ def _postgres(settings: Settings, conninfo: dict[str, Any], *, pool_size: int) -
         "options": f"{given} -c statement_timeout={timeout_ms} -c lock_timeout={timeout_ms}{search_path}".strip(),
         "application_name": conninfo.get("application_name", "icekeeper"),
         "pool": {
-            "connection_class": Session,
+            "connection_class": PooledConnection,
             "min_size": 1,
             "max_size": pool_size,
             "timeout": settings.pg_acquire_timeout,

@@ -1,7 +1,7 @@
-"""One log line a request: who asked for what, and what came of it.
+"""The access log: one line for each request, with its user, route, status and duration.
 
-Never in it: the query (it may hold a secret), the Authorization header, bodies, the secret part of an access token
-that somebody put into the path.
+It never contains the query (it may hold a secret), the Authorization header, bodies, or the secret part of an access
+token in the path.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ logger = logging.getLogger("icekeeper.access")
 
 MAX_PATH_LENGTH = 512
 MAX_USER_AGENT_LENGTH = 256
-"""Bytes of the User-Agent header that are kept."""
+"""Bytes of the User-Agent header that are logged."""
 
 QUIET_ROUTES = frozenset({"health", "health/live", "health/ready"})
-"""Routes that probes call every few seconds: their good answers are written at level debug."""
+"""Routes of probes, which are called every few seconds: a 200 is logged at level debug."""
 
 
 _TOKEN = re.compile(r"(ik[ps](?:_|%5F)[0-9A-Za-z]{22}|ika(?=(?:_|%5F)eyJ))(?:_|%5F)[0-9A-Za-z._%-]+", re.IGNORECASE)
-"""A token of `tenancy.authn.own_tokens.token_format`, of which the beginning is no secret, or a short-lived one."""
+"""A token of `tenancy.authn.own_tokens.token_format`, whose prefix is no secret, or a short-lived one."""
 
 
 def log_request(request: HttpRequest, response: HttpResponseBase) -> None:
-    """Write the line of a request that went through Django. Called when the answer has been sent."""
+    """Log a request that Django has handled, after its response was sent."""
     meta = request.META
     match = request.resolver_match
     fields: dict[str, Any] = {
@@ -56,19 +56,20 @@ def log_request(request: HttpRequest, response: HttpResponseBase) -> None:
 
 
 def redact_tokens(text: str) -> str:
+    """Replace the secret part of access tokens in `text`."""
     return _TOKEN.sub(r"\1_***", text)
 
 
 def write_line(fields: dict[str, Any], *, level: int = logging.INFO) -> None:
-    """Write one line of the access log, if lines of this level are written, and count the request in any case."""
+    """Count a request, and write its line if `level` is enabled."""
     count_answer(fields["status"], fields["duration_ms"])
     if logger.isEnabledFor(level):
-        # Built by hand: Logger.info() would first walk the stack for a source line that nobody prints.
+        # Logger.info() would walk the stack to find a source line that is not logged.
         logger.handle(logger.makeRecord(logger.name, level, "", 0, "request", (), None, extra=fields))
 
 
 def truncated_user_agent(value: str | None) -> str | None:
-    """The header as text, cut to 256 bytes of the client's; WSGI holds header bytes as latin-1."""
+    """Return the first 256 bytes of the header as text; WSGI decodes header bytes as latin-1."""
     if value is None:
         return None
     return value[:MAX_USER_AGENT_LENGTH].encode("latin-1", "replace").decode("utf-8", "replace")

@@ -1,4 +1,9 @@
-"""The WSGI application: one reading of the path, one request id, one deadline, one limit of the body."""
+"""The WSGI application: path, request id, deadline and body limit of every request.
+
+API paths stay encoded: their URL patterns match raw segments, and path converters decode each segment. All other paths
+are decoded for Django. Targets that two parsers could read differently (dot segments, an encoded API prefix, NUL) are
+rejected, so that routing, authentication and logs always agree.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +34,9 @@ _ABSOLUTE_FORM = re.compile(r"https?://", re.IGNORECASE)
 
 
 def set_path(environ: dict[str, Any], target: str, prefixes: tuple[str, ...]) -> bool:
-    """Put the path and the query of `target` into `environ`; True when the path begins with one of `prefixes`.
+    """Set path and query of `environ` from the request target; return whether the path has one of `prefixes`.
 
-    Raises `BadRequest` or `NotFound` for a target that can be read in two ways. `icekeeper.path` is the raw path.
+    `icekeeper.path` is the raw path. Raises `BadRequest` or `NotFound` for an ambiguous target.
     """
     environ["icekeeper.path"] = path = raw_path(target)
     environ["SCRIPT_NAME"] = ""
@@ -47,7 +52,7 @@ def set_path(environ: dict[str, Any], target: str, prefixes: tuple[str, ...]) ->
         return True
     environ["PATH_INFO"] = decoded = unquote_to_bytes(path).decode("latin-1")  # WSGI's form of bytes
     if decoded.startswith(prefixes):
-        raise NotFound("No such resource: an API's prefix must be written without escapes")
+        raise NotFound("No such resource: the prefix of an API must not be percent-encoded")
     if _DOT_SEGMENT.search(decoded):
         raise BadRequest("Malformed path: . and .. segments are not allowed")
     return False
@@ -57,36 +62,35 @@ logger = logging.getLogger("icekeeper.http")
 
 
 class Application:
-    """The WSGI callable. Each request is handled by the API stack or by Django's ordinary one, chosen by its raw path.
+    """The WSGI callable, which chooses the handler of a request by its raw path.
 
-    It adds to the environ, and so to `request.META`: `icekeeper.request_id`, `icekeeper.path` (the raw path),
-    `icekeeper.arrived` (monotonic seconds; the server's own stamp counts when it made one) and, for a request that
-    may not run, `icekeeper.error`. Authentication sets for the log line `icekeeper.user`, the actor's id, and for a
-    token of this server `icekeeper.access_token`, the UUID of its row, and for the audit trail `icekeeper.actor`; a
-    view sets `icekeeper.warehouse`, the id of the warehouse that the request is about, when the path does not name
-    it.
+    It sets in the environ, and so in `request.META`: `icekeeper.request_id`, `icekeeper.path` (the raw path),
+    `icekeeper.arrived` (monotonic seconds, unless the HTTP worker has set them) and, for a rejected request,
+    `icekeeper.error`. Authentication sets `icekeeper.user` (the actor's id) and `icekeeper.access_token` (the UUID of
+    the token's row) for the access log, and `icekeeper.actor` for the audit trail. A view sets `icekeeper.warehouse`
+    (the warehouse id) when the path does not contain it.
     """
 
     def __init__(self) -> None:
         statement_deadline.install()
-        # The handlers give connections back themselves, before a slow reader gets the answer; once is enough.
+        # The handlers release connections before the response is sent, so that slow clients do not occupy them.
         request_started.disconnect(close_old_connections)
         request_finished.disconnect(close_old_connections)
         if not settings.DEBUG:
-            request_started.disconnect(reset_queries)  # nothing is remembered that it could forget
-        # There is no cache to close, and each handler that reads the thread's URL configuration sets it first.
+            request_started.disconnect(reset_queries)  # queries are only recorded in debug mode
+        # No cache needs to be closed, and each handler that reads the thread's URL configuration sets it first.
         request_finished.disconnect(close_caches)
         request_finished.disconnect(reset_urlconf)
         self._api, self._pages = ApiHandler(), PageHandler()
         self._prefixes: tuple[str, ...] = settings.API_PREFIXES
         self._body_limit: int = settings.ICEKEEPER.max_request_body_size
         self._time_limit: float = settings.ICEKEEPER.max_request_time
-        get_resolver().url_patterns  # noqa: B018 - loads every view now, once, and not in the first request
+        get_resolver().url_patterns  # noqa: B018 - loads all views now instead of in the first request
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         target = environ.get("RAW_URI")
         if not target:
-            logger.error("the server does not hand on the raw request target (RAW_URI): use manage.py serve")
+            logger.error("the HTTP server does not pass the raw request target (RAW_URI): use manage.py serve")
             raise ImproperlyConfigured("RAW_URI is missing from the WSGI environ")
         request_id = choose_request_id(environ.get("HTTP_X_REQUEST_ID"))
         environ["icekeeper.request_id"] = request_id.text

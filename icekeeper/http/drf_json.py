@@ -1,4 +1,4 @@
-"""DRF parser, renderer and negotiation of the APIs: strict JSON in, orjson out, whatever the Accept header is."""
+"""DRF parser, renderer and negotiation of the APIs: strict JSON, whatever the Accept header is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Django's handler twice: for the APIs with their own middleware, and for everything else; error views of both."""
+"""Django handlers: one for the APIs with their own middleware, one for all other paths, and the error views."""
 
 from __future__ import annotations
 
@@ -23,28 +23,25 @@ Handle = Callable[[HttpRequest], HttpResponseBase]
 
 
 class EdgeHandler(WSGIHandler):
-    """A handler that gives every answer its length, its request id and its log line.
-
-    `settings.RESPONSE_HOOKS` see every request with its answer before a byte of that is sent.
-    """
+    """Sets length and request id of every response, calls `settings.RESPONSE_HOOKS` before it is sent, and logs it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._last_acts = [import_string(path) for path in settings.RESPONSE_HOOKS]
+        self._hooks = [import_string(path) for path in settings.RESPONSE_HOOKS]
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         return self._complete(request, super().get_response(request))
 
     def _complete(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         meta = request.META
-        for act in self._last_acts:
-            act(request, response)
+        for hook in self._hooks:
+            hook(request, response)
         headers = response.headers
         headers["X-Request-Id"] = meta["icekeeper.request_id"]
         if isinstance(response, HttpResponse):
             if response.status_code not in (204, 304) and "Content-Length" not in headers:
                 headers["Content-Length"] = str(len(response.content))
-            # The work is done: a slow reader of the answer must not keep a pooled connection from others.
+            # A slow client must not occupy a pooled connection while it reads the response.
             release_connections()
         else:
             _when_closed(response, release_connections)
@@ -53,33 +50,32 @@ class EdgeHandler(WSGIHandler):
 
 
 class PageHandler(EdgeHandler):
-    """Everything that is not an API, with `settings.MIDDLEWARE`."""
+    """Handles all paths outside of the APIs, with `settings.MIDDLEWARE`."""
 
 
 class ApiHandler(EdgeHandler):
-    """The APIs: `settings.API_MIDDLEWARE` (plain callables, no hooks), and the JSON envelope for every error.
+    """Handles the APIs, with `settings.API_MIDDLEWARE` (plain callables), and the JSON envelope for every error.
 
-    `settings.REQUEST_OBSERVERS` see every request with its answer, after the log line.
-
-    A refusal that was decided before Django (`environ["icekeeper.error"]`) is answered from the innermost place, so
-    that it carries the same headers as any other answer, those for browsers included.
+    `settings.REQUEST_OBSERVERS` are called after the log line. An error that was found before Django
+    (`environ["icekeeper.error"]`) is raised inside of all middleware, so that its response has the same headers as
+    others, including those for browsers (CORS).
     """
 
     def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002
         self._view_middleware: list[Any] = []
         self._template_response_middleware: list[Any] = []
         self._exception_middleware: list[Any] = []
-        handle = _answering_errors(self._answer)
+        handle = _catch_errors(self._call_view)
         for path in reversed(settings.API_MIDDLEWARE):
             try:
-                handle = _answering_errors(import_string(path)(handle))
+                handle = _catch_errors(import_string(path)(handle))
             except MiddlewareNotUsed:
                 continue
         self._middleware_chain = handle
         self._observers = [import_string(path) for path in settings.REQUEST_OBSERVERS]
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
-        """Without Django's per-thread urlconf and its second log line for errors, which nothing here reads."""
+        """Skip Django's per-thread URL configuration and its additional log line for errors."""
         response = self._middleware_chain(request)
         _when_closed(response, request.close)
         response = self._complete(request, response)
@@ -87,32 +83,32 @@ class ApiHandler(EdgeHandler):
             _when_closed(response, partial(observe, request, response))
         return response
 
-    def _answer(self, request: HttpRequest) -> HttpResponseBase:
-        refusal = request.META.get("icekeeper.error")
-        if refusal is not None:
-            raise refusal
+    def _call_view(self, request: HttpRequest) -> HttpResponseBase:
+        error = request.META.get("icekeeper.error")
+        if error is not None:
+            raise error
         response: HttpResponseBase = self._get_response(request)  # type: ignore[attr-defined]
         if response.status_code == 405 and isinstance(response, HttpResponse) and not response.content:  # noqa: PLR2004
-            answer = error_response(MethodNotAllowed(f"{request.method} is not allowed here"))
-            answer.headers["Allow"] = response.headers.get("Allow", "")
-            return answer
+            not_allowed = error_response(MethodNotAllowed(f"{request.method} is not allowed here"))
+            not_allowed.headers["Allow"] = response.headers.get("Allow", "")
+            return not_allowed
         return response
 
 
-def _when_closed(response: HttpResponseBase, act: Callable[[], None]) -> None:
-    """Django calls `act` when the server closes the answer, after its last byte was sent."""
+def _when_closed(response: HttpResponseBase, callback: Callable[[], None]) -> None:
+    """Let Django call `callback` when the server closes the response, after its last byte was sent."""
     closers: list[Callable[[], None]] = response._resource_closers  # type: ignore[attr-defined]  # noqa: SLF001
-    closers.append(act)
+    closers.append(callback)
 
 
-def _answering_errors(handle: Handle) -> Handle:
-    def answering(request: HttpRequest) -> HttpResponseBase:
+def _catch_errors(handle: Handle) -> Handle:
+    def handle_safely(request: HttpRequest) -> HttpResponseBase:
         try:
             return handle(request)
-        except Exception as error:  # noqa: BLE001 - the last place that can turn an error into an answer
+        except Exception as error:  # noqa: BLE001 - every error gets a response in the APIs' envelope
             return error_response(error)
 
-    return answering
+    return handle_safely
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -128,6 +124,6 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Called while the exception is being handled, so what it was is known and gets into the log."""
+    """Return a 500 for the exception that Django is handling, which is logged."""
     error = sys.exc_info()[1]
     return error_response(error if isinstance(error, Exception) else CatalogError("Unexpected error"))

@@ -9,20 +9,20 @@ from functools import lru_cache
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-SMALLEST = 1024
-"""Answers of fewer bytes fit into one packet anyway."""
+MIN_COMPRESSED_BYTES = 1024
+"""Smaller responses fit into one packet."""
 
 _LEVEL = 1
-"""JSON shrinks to about a tenth at the lowest level; higher ones cost several times the CPU for a few per cent more."""
+"""The lowest level compresses JSON to about a tenth; higher ones need several times the CPU for a few per cent."""
 
 _GZIP_FORMAT = 31
 
 
 def compress_responses(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Middleware: gzip a body over 1 KiB when Accept-Encoding allows it.
+    """Middleware that compresses a body over 1 KiB with gzip when Accept-Encoding allows it.
 
-    Vary names Accept-Encoding whether or not this client got gzip. A strong ETag becomes a weak one, because the bytes
-    differ; clients send it back as they got it, and If-None-Match is compared weakly (RFC 9110 §13.1.2).
+    Vary contains Accept-Encoding for every client. A strong ETag becomes a weak one, because the bytes differ;
+    If-None-Match is compared weakly (RFC 9110 §13.1.2).
     """
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
@@ -31,7 +31,7 @@ def compress_responses(get_response: Callable[[HttpRequest], HttpResponseBase]) 
             isinstance(response, HttpResponse)
             and request.method != "HEAD"
             and response.status_code not in (204, 304)
-            and len(response.content) > SMALLEST
+            and len(response.content) > MIN_COMPRESSED_BYTES
             and "Content-Encoding" not in response.headers
         ):
             add_vary(response, "Accept-Encoding")
@@ -53,21 +53,21 @@ def _compress(response: HttpResponse) -> None:
 
 
 def add_vary(response: HttpResponseBase, names: str) -> None:
-    """Append `names` (a comma list) to Vary; those that are there already stay where they are."""
-    given = response.headers.get("Vary")
-    response.headers["Vary"] = names if given is None else _joined(given, names)
+    """Append those of `names` (a comma-separated list) to Vary that it does not contain."""
+    current = response.headers.get("Vary")
+    response.headers["Vary"] = names if current is None else _merge_lists(current, names)
 
 
 @lru_cache(maxsize=256)
-def _joined(given: str, names: str) -> str:
-    there = {name.strip().lower() for name in given.split(",")}
-    missing = [] if "*" in there else [name for name in names.split(", ") if name.lower() not in there]
-    return ", ".join((given, *missing))
+def _merge_lists(current: str, names: str) -> str:
+    present = {name.strip().lower() for name in current.split(",")}
+    missing = [] if "*" in present else [name for name in names.split(", ") if name.lower() not in present]
+    return ", ".join((current, *missing))
 
 
 @lru_cache(maxsize=256)
 def accepts_gzip(accept_encoding: str) -> bool:
-    """Whether an Accept-Encoding header allows gzip: named, or covered by `*`, with a weight above 0."""
+    """Return whether an Accept-Encoding header allows gzip, by name or by `*`, with a weight above 0."""
     weights: dict[str, float] = {}
     for item in accept_encoding.lower().split(","):
         coding, _, parameters = item.partition(";")
@@ -81,11 +81,11 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
 
 VARY = "authorization, x-project-id, x-assume-role, x-iceberg-access-delegation, x-icekeeper-extensions"
-"""Request headers that change an answer."""
+"""Request headers on which responses depend."""
 
 
 def mark_private(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Middleware: `Cache-Control: private` where the handler set none, and `Vary` on every answer."""
+    """Middleware that sets `Vary`, and `Cache-Control: private` unless the view has set another value."""
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)

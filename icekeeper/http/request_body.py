@@ -1,4 +1,4 @@
-"""The request body: bounded, never truncated unnoticed, and always of known length when a view reads it."""
+"""The request body: limited in size, of known length when a view reads it, and never truncated silently."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PIECE = 65_536
 
 
 class Stream(Protocol):
-    """What a server hands over as `wsgi.input`."""
+    """`wsgi.input` of a server."""
 
     def read(self, size: int = -1, /) -> bytes: ...
 
@@ -21,16 +21,16 @@ class Stream(Protocol):
 
 
 class MeasuredBody:
-    """A body of `length` bytes that says so when the client sends fewer, too slowly or in broken framing.
+    """A body of `length` bytes; reads raise a `CatalogError` if fewer arrive, too slowly, or with malformed framing.
 
-    Raises our own errors from `read`: Django wraps only OSError, so they reach the exception handler as they are.
+    Django wraps only OSError, so the exception handler gets these errors unchanged.
     """
 
     def __init__(self, stream: Stream, length: int) -> None:
         self._stream, self._missing = stream, length
 
     def read(self, size: int = -1, /) -> bytes:
-        """`size` bytes, or what is left. Servers return fewer only at the end, and this is not the end yet."""
+        """Return `size` bytes, fewer only at the end of the body."""
         wanted = self._wanted(size)
         data = _read(self._stream.read, wanted) if wanted else b""
         return self._count(data, at_least=wanted)
@@ -51,11 +51,11 @@ class MeasuredBody:
 
 
 def limit_body(environ: dict[str, Any], limit: int) -> None:
-    """Check the request's body against `limit` bytes and make it readable for Django.
+    """Limit the request's body to `limit` bytes and prepare it for Django.
 
-    A body with Content-Length is judged before a byte of it is read, and read when a view asks. A chunked one is read
-    here, up to the limit, because Django ignores bodies without a length. Raises `BodyTooLarge` (413), `BadRequest`
-    for a malformed or compressed body, `RequestTimeout` (408) for one that stalls.
+    A body with Content-Length is checked before it is read, and read by the view. A chunked body is read here, up to
+    the limit, because Django ignores bodies without a length. Raises `BodyTooLarge` (413), `BadRequest` for a malformed
+    or compressed body, `RequestTimeout` (408) for one that stalls.
     """
     coding = environ.get("HTTP_CONTENT_ENCODING")
     if coding is not None and coding.strip().lower() not in {"", "identity"}:
@@ -105,7 +105,7 @@ def _read(read: Any, size: int) -> bytes:
 
 
 def _no_body(environ: dict[str, Any]) -> None:
-    """Nobody behind this point reads the client's bytes; the server throws them away or closes the connection."""
+    """Let views see no body; the server discards its bytes or closes the connection."""
     environ["wsgi.input"] = BytesIO()
     environ["CONTENT_LENGTH"] = ""
     environ.pop("HTTP_TRANSFER_ENCODING", None)

@@ -1,4 +1,4 @@
-"""The one clock: services read it once and hand the value down."""
+"""The clock: a service reads it once and passes the value on."""
 
 from __future__ import annotations
 

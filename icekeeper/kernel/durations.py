@@ -1,4 +1,4 @@
-"""Durations as people write them, in settings and on the command line."""
+"""Durations as text, in settings and on the command line."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)
 
 
 def read_duration(text: str) -> float:
-    """Seconds from `30s`, `500ms`, `5m`, `1h`, `2d`, a bare number of seconds, or ISO-8601 (`PT30M`, `P1D`).
+    """Return the seconds of `30s`, `500ms`, `5m`, `1h`, `2d`, a number of seconds, or ISO 8601 (`PT30M`, `P1D`).
 
-    Raises ValueError, which says what is taken.
+    Raises ValueError with the accepted forms.
     """
     text = text.strip()
     if plain := _PLAIN.fullmatch(text):

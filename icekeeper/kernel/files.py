@@ -9,10 +9,9 @@ from typing import BinaryIO
 
 
 def open_anonymous_file(label: str) -> BinaryIO:
-    """An empty file in memory; on systems without such files, one in the folder for temporary files.
+    """Return an empty file in memory; a temporary file on systems that have none.
 
-    A server in a container may have no folder that it can write to. `label` is shown by the system beside the
-    descriptor.
+    A server in a container may have no folder that it can write to. The system shows `label` with the descriptor.
     """
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create(label), "w+b", 0)
@@ -20,7 +19,7 @@ def open_anonymous_file(label: str) -> BinaryIO:
 
 
 def is_writable(path: Path) -> bool:
-    """Whether a file or folder can be written to; for one that does not exist, whether it could be created."""
+    """Return whether this process can write to a file or folder; whether it can create it if it does not exist."""
     while not path.exists() and path != path.parent:
         path = path.parent
     return os.access(path, os.W_OK | (os.X_OK if path.is_dir() else 0))

@@ -8,14 +8,14 @@ from uuid_utils import compat
 
 
 def new_id() -> UUID:
-    """A fresh UUIDv7. The one place that chooses the generator, so that migrations never name it."""
+    """Return a new UUIDv7. Migrations refer to this function, not to the library that generates it."""
     return compat.uuid7()
 
 
 def parse_id(text: str) -> UUID | None:
-    """The UUID that `text` spells in its canonical 36-character form (any case); None for anything else.
+    """Return the UUID in its canonical form of 36 characters (any case); None for anything else.
 
-    `uuid.UUID()` alone also takes braces, `urn:uuid:` and missing hyphens: two spellings of one address.
+    `uuid.UUID()` also accepts braces, `urn:uuid:` and missing hyphens, which would be other spellings of one path.
     """
     if len(text) != 36:  # noqa: PLR2004
         return None

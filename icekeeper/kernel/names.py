@@ -1,6 +1,6 @@
-"""Names of warehouses, namespaces and tabulars: what is legal, and the key that they are looked up by.
+"""Names of warehouses, namespaces and tabulars: validation, and the key by which they are looked up.
 
-The spelling is stored as it came; two names are the same when their keys are equal, on every database alike.
+The spelling is stored as sent; two names are the same when their keys are equal, on every database.
 """
 
 from __future__ import annotations
@@ -10,35 +10,35 @@ import unicodedata
 from icekeeper.kernel.errors.types import BadRequest
 
 MAX_NAME_LENGTH = 255
-"""Characters of one name."""
+"""Characters."""
 
 MAX_KEY_BYTES = 4 * MAX_NAME_LENGTH
-"""Of its look-up form, which a database index must hold."""
+"""Of the look-up key, which must fit into a database index."""
 
 LEVEL_SEPARATOR = "\x1f"
-"""Joins the levels of a namespace, in URLs (`%1F`) and in stored keys. A control character, so no name holds it."""
+"""Joins the levels of a namespace, in URLs (`%1F`) and in stored keys. Names cannot contain control characters."""
 
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Control and format characters, surrogates, line and paragraph separators."""
 _JOINERS = frozenset("\u200c\u200d")
-"""Format characters that scripts need; the others only hide or turn what is read."""
+"""Format characters that scripts need; the others only hide or reorder text."""
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180e\u180f\u2800\u3164\uffa0")
-"""Letters and marks of which nothing is drawn (Unicode's Default_Ignorable_Code_Point, and the empty Braille cell)."""
+"""Invisible letters and marks (Unicode's Default_Ignorable_Code_Point, and the empty Braille cell)."""
 
 _LAYOUT = dict.fromkeys(map(ord, "\n\r\t"))
 
 
 def name_key(name: str) -> str:
-    """Case- and width-insensitive form: NFKC(casefold(NFKC(name)))."""
+    """Return the case- and width-insensitive form: NFKC(casefold(NFKC(name)))."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
 def require_name(name: object, what: str) -> str:
-    """Return `name` if it can name a `what`; raises `BadRequest` with the reason if not.
+    """Return `name` if it is a valid name of a `what`; raise `BadRequest` with the reason if not.
 
-    Slashes, dots and any script are fine: clients encode them. Control characters, format characters that cannot be
-    seen, `.` and `..` (path segments that proxies and clients fold away) are not.
+    Slashes, dots and all scripts are allowed: clients encode them. Control characters, invisible format characters,
+    `.` and `..` (path segments that proxies and clients remove) are not.
     """
     if not isinstance(name, str):
         raise BadRequest(f"Invalid {what}: must be a string")
@@ -46,7 +46,7 @@ def require_name(name: object, what: str) -> str:
         raise BadRequest(f"Invalid {what}: must not be empty")
     if len(name) > MAX_NAME_LENGTH:
         raise BadRequest(f"Invalid {what}: longer than {MAX_NAME_LENGTH} characters")
-    if len(name_key(name).encode(errors="replace")) > MAX_KEY_BYTES:  # one ligature may unfold into 18 letters
+    if len(name_key(name).encode(errors="replace")) > MAX_KEY_BYTES:  # a ligature can become 18 letters
         raise BadRequest(f"Invalid {what}: longer than {MAX_KEY_BYTES} bytes in its look-up form")
     if name in {".", ".."}:
         raise BadRequest(f"Invalid {what}: {name!r} is not a name")
@@ -57,7 +57,7 @@ def require_name(name: object, what: str) -> str:
 
 
 def require_trimmed_name(name: object, what: str) -> str:
-    """As `require_name`, for names that people read in lists, where spaces around one cannot be seen."""
+    """Do what `require_name` does, and reject leading and trailing spaces, which are invisible in lists."""
     checked = require_name(name, what)
     if checked != checked.strip():
         raise BadRequest(f"Invalid {what}: must not begin or end with a space")
@@ -78,7 +78,7 @@ def require_description(text: str, *, max_length: int) -> str:
 
 
 def hidden_character(text: str) -> str | None:
-    """The first character of `text` that cannot be seen, or that turns what is read; None when there is none."""
+    """Return the first invisible or reordering character of `text`; None without one."""
     for character in text:
         if character in _BLANK or (unicodedata.category(character) in _HIDDEN and character not in _JOINERS):
             return character

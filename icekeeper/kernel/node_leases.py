@@ -1,8 +1,7 @@
-"""What the processes of one server tell each other about who is at work on something, without asking a database.
+"""Leases in memory that the processes of one server share, for cooperation without a database.
 
-Advice, not protection: a lease runs out by itself, is lost without harm, and two addresses may share one. What must be
-exclusive is decided where the data is. Processes that were not forked from one that called `share_leases` (commands,
-other nodes) take every lease at once.
+Leases are advisory: they expire, can be lost, and two keys may share one. The database must enforce exclusion.
+Processes that were not forked after `share_leases` (commands, other nodes) acquire every lease immediately.
 """
 
 from __future__ import annotations
@@ -23,68 +22,68 @@ from icekeeper.kernel.request.thread_slots import release_thread_slot
 
 SLOTS = 65_536
 LEASE_SECONDS = 1.0
-"""How long a process that does not give its lease back, because it was killed or stopped, holds up the others."""
+"""Time after which a lease expires that a killed or stopped process has not released."""
 
 POLL_SECONDS = 0.001
-STILL_WANTED_SECONDS = 0.02
-"""How long after its last look a waiting process is believed to wait."""
+WAITER_TIMEOUT_SECONDS = 0.02
+"""Time after the last poll of a waiting process after which it no longer counts as waiting."""
 
 _SLOT = struct.Struct("=IIdd")
 
 
 @dataclass(slots=True)
 class _Slot:
-    """Who holds the lease, who waits for it (pids, 0 for nobody), and until when."""
+    """Process ids of the holder and of the first waiter (0 without one), each with its expiry."""
 
     holder: int
-    waiting: int
-    held_until: float
-    waits_until: float
+    waiter: int
+    expires: float
+    waiter_expires: float
 
 
 class LeaseBoard:
-    """Memory that a process shares with those it forks. Times are of the monotonic clock, one for all processes."""
+    """Leases in memory that forked processes share. Times are those of the monotonic clock of the system."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, SLOTS * _SLOT.size)
-        self._file = open_anonymous_file("icekeeper-leases")  # stays empty: locks need no bytes
+        self._file = open_anonymous_file("icekeeper-leases")  # stays empty: byte locks need no bytes
         self._lock = Lock()
 
     def close(self) -> None:
         self._memory.close()
         self._file.close()
 
-    def take(self, number: int) -> bool:
-        """Whether this process holds the lease now; it had it already, or nobody did. Else it is known to wait."""
-        me, at = os.getpid(), time.monotonic()
-        with self._changing(number) as slot:
-            if slot.holder in (0, me) or slot.held_until <= at:
-                slot.holder, slot.held_until = me, at + LEASE_SECONDS
-                if slot.waiting == me:
-                    slot.waiting = 0
+    def acquire(self, number: int) -> bool:
+        """Acquire or renew the lease; return False, and register as waiter, if another process holds it."""
+        own, now = os.getpid(), time.monotonic()
+        with self._locked_slot(number) as slot:
+            if slot.holder in (0, own) or slot.expires <= now:
+                slot.holder, slot.expires = own, now + LEASE_SECONDS
+                if slot.waiter == own:
+                    slot.waiter = 0
                 return True
-            if slot.waiting in (0, me) or slot.waits_until <= at:
-                slot.waiting, slot.waits_until = me, at + STILL_WANTED_SECONDS
+            if slot.waiter in (0, own) or slot.waiter_expires <= now:
+                slot.waiter, slot.waiter_expires = own, now + WAITER_TIMEOUT_SECONDS
             return False
 
-    def give_back(self, number: int, *, keep_seconds: float) -> None:
-        """Hold the lease for `keep_seconds` more; with 0 it goes to who waits for it, who must come and take it."""
-        me, at = os.getpid(), time.monotonic()
-        with self._changing(number) as slot:
-            if slot.holder != me:
+    def release(self, number: int, *, keep_seconds: float) -> None:
+        """Release the lease after `keep_seconds`; with 0 it passes to the waiter, which must still acquire it."""
+        own, now = os.getpid(), time.monotonic()
+        with self._locked_slot(number) as slot:
+            if slot.holder != own:
                 return
             if keep_seconds > 0:
-                slot.held_until = at + keep_seconds
+                slot.expires = now + keep_seconds
             else:
-                is_awaited = slot.waiting not in (0, me) and slot.waits_until > at
-                slot.holder = slot.waiting if is_awaited else 0
-                slot.held_until, slot.waiting = at + STILL_WANTED_SECONDS, 0
+                has_waiter = slot.waiter not in (0, own) and slot.waiter_expires > now
+                slot.holder = slot.waiter if has_waiter else 0
+                slot.expires, slot.waiter = now + WAITER_TIMEOUT_SECONDS, 0
 
     @contextmanager
-    def _changing(self, number: int) -> Iterator[_Slot]:
-        """One slot to read and write, locked between threads and processes for the few instructions that takes.
+    def _locked_slot(self, number: int) -> Iterator[_Slot]:
+        """Read a slot and write it back, under a lock between threads and one between processes.
 
-        The kernel takes the second lock from a process that dies.
+        The operating system releases the second lock of a process that dies.
         """
         descriptor, offset = self._file.fileno(), number * _SLOT.size
         with self._lock:
@@ -101,30 +100,31 @@ _board: LeaseBoard | None = None
 
 
 def share_leases() -> None:
-    """Share leases among the processes that are forked from now on. Called once by the server, before the first."""
-    global _board  # noqa: PLW0603 - what a fork hands on
+    """Share leases among the processes that this one forks. The server calls it before the first fork."""
+    global _board  # noqa: PLW0603 - inherited by forked processes
     _board = LeaseBoard()
 
 
-def lease_slot(address: Hashable) -> int:
-    digest = blake2b(repr(address).encode(errors="surrogatepass"), digest_size=4).digest()
+def lease_slot(key: Hashable) -> int:
+    """Return the number of the lease for `key`."""
+    digest = blake2b(repr(key).encode(errors="surrogatepass"), digest_size=4).digest()
     return int.from_bytes(digest) % SLOTS
 
 
-def take_lease(slot: int, *, seconds: float) -> bool:
-    """Wait for the lease at most so long; whether it came."""
-    if _board is None or _board.take(slot):
+def acquire_lease(slot: int, *, seconds: float) -> bool:
+    """Wait up to `seconds` for the lease; return whether it was acquired."""
+    if _board is None or _board.acquire(slot):
         return True
     until = time.monotonic() + seconds
     with release_thread_slot():
         while time.monotonic() < until:
             time.sleep(POLL_SECONDS)
-            if _board.take(slot):
+            if _board.acquire(slot):
                 return True
     return False
 
 
 def release_lease(slot: int, *, keep_seconds: float = 0.0) -> None:
-    """Let other processes have it, in so many seconds."""
+    """Let other processes acquire the lease after `keep_seconds`."""
     if _board is not None:
-        _board.give_back(slot, keep_seconds=keep_seconds)
+        _board.release(slot, keep_seconds=keep_seconds)

@@ -1,4 +1,4 @@
-"""A thread of a server process that does the same again and again beside the requests."""
+"""A background thread of a server process that repeats its work at an interval."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from django.db import connections
 
 
 class PeriodicThread:
-    """Calls `work` every `interval` seconds and once more at the end. `work` must not raise.
+    """Calls `work` every `interval` seconds and once more when it stops. `work` must not raise.
 
-    Its database connections are given back after each time.
+    The thread's database connections return to the pool after each call.
     """
 
     def __init__(self, name: str, work: Callable[[], object], *, interval: float) -> None:
         self._work, self._interval = work, interval
-        self._ends = Event()
+        self._stopping = Event()
         self._thread = Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when the last work is done."""
-        self._ends.set()
+        """Return after the last call of `work`."""
+        self._stopping.set()
         self._thread.join()
 
     def _run(self) -> None:
         is_last = False
         while not is_last:
-            is_last = self._ends.wait(self._interval)
+            is_last = self._stopping.wait(self._interval)
             try:
                 self._work()
             finally:
                 for connection in connections.all(initialized_only=True):
-                    connection.close()  # this thread's own; the pool has it back
+                    connection.close()

@@ -32,11 +32,11 @@ V = TypeVar("V", bound=Expiring)
 
 
 class RefreshingValue(Generic[V]):
-    """The value that `fetch` returned last, kept for most of its lifetime. Thread-safe: one thread fetches at a time.
+    """The last value that `fetch` returned, kept for most of its lifetime. Thread-safe: one thread fetches at a time.
 
     Other threads wait only when no valid value exists. A value that cannot be refreshed is used until it expires.
-    Threads that waited for a failed fetch all get its error and do not fetch again. A thread that waits too long gets
-    `timeout_error`.
+    Threads that waited for a failed fetch get its error and do not fetch again; `timeout_error` is raised after a long
+    wait.
     """
 
     def __init__(self, fetch: Callable[[], V], *, timeout_error: type[CatalogError] = Busy) -> None:
@@ -59,7 +59,7 @@ class RefreshingValue(Generic[V]):
             self._wait()
         try:
             if self._failure is not None and entered_at < self._failed_at:
-                raise copy(self._failure)  # one instance in many threads would collect all their tracebacks
+                raise copy(self._failure)  # one instance would collect the tracebacks of all threads
             if self._value is None or time.monotonic() >= self._refresh_at:
                 self._value = self._refresh()
             return self._value
@@ -67,12 +67,12 @@ class RefreshingValue(Generic[V]):
             self._lock.release()
 
     def _wait(self) -> None:
-        """Acquire the lock within the time of the request. Raises `timeout_error`, `RequestTimeout`."""
+        """Acquire the lock before the request's deadline. Raises `timeout_error`, `RequestTimeout`."""
         left = deadline.remaining()
         with release_thread_slot():
             if not self._lock.acquire(timeout=MAX_WAIT_SECONDS if left is None else min(left, MAX_WAIT_SECONDS)):
                 deadline.remaining()
-                raise self._timeout_error("The credential of the storage was requested and has not arrived in time")
+                raise self._timeout_error("The storage credential was requested, but did not arrive in time")
 
     def _refresh(self) -> V:
         self._failure = None

@@ -53,7 +53,7 @@ class RequestRunner:
         except Exception:  # noqa: BLE001 - a thread must live on after any failure of the application
             self._log.exception("the application failed")
             if not response.on_wire:
-                self._fail(connection, CatalogError("The server met an unexpected error"), head)
+                self._fail(connection, CatalogError("Unexpected error of the server"), head)
             return False
         if response.should_close() or not _skip_body(request):
             return False

@@ -15,7 +15,7 @@ class ProviderUnavailable(CatalogError):
     `reason` is only logged, where the fetch failed: any client can send tokens that cause it.
     """
 
-    status, wire_type, retry_after, is_on_purpose = 503, "IdentityProviderUnavailable", 5, True
+    status, wire_type, retry_after, is_expected = 503, "IdentityProviderUnavailable", 5, True
 
     def __init__(self, reason: str) -> None:
         super().__init__("An identity provider cannot be reached, so the token could not be verified; try again")

@@ -25,7 +25,7 @@ from tenancy.authn.token_verification import identify
 class UnderMaintenance(CatalogError):
     """A change was rejected in maintenance mode (`tenancy.maintenance`)."""
 
-    status, wire_type, retry_after, is_on_purpose = 503, "MaintenanceModeError", 60, True
+    status, wire_type, retry_after, is_expected = 503, "MaintenanceModeError", 60, True
 
 
 class MissingAuthorizationHeader(Unauthorized):

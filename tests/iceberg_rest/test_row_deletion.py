@@ -67,5 +67,5 @@ def test_a_second_step_is_refused_before_anything_is_deleted() -> None:
         class Meta:
             app_label = "catalog"
 
-    with pytest.raises(ImproperlyConfigured, match="Grandchild hangs on Child"):
+    with pytest.raises(ImproperlyConfigured, match="Grandchild refers to Child"):
         delete_rows(Root, [1])

@@ -214,7 +214,7 @@ def _commit_slot(address: Hashable) -> Iterator[None]:
         raise CommitContended("Commit conflict: too many commits to the same table are waiting; try again")
     has_committed = is_reserved = False
     try:
-        node_leases.take_lease(slot, seconds=node_leases.LEASE_SECONDS)
+        node_leases.acquire_lease(slot, seconds=node_leases.LEASE_SECONDS)
         yield
         has_committed, is_reserved = True, queue.may_continue()
     except CommitFailed as error:

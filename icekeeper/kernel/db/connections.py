@@ -1,4 +1,4 @@
-"""The database connections of a thread, which a pool or the thread itself keeps."""
+"""The database connections of a thread."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from icekeeper.kernel.db.statement_deadline import restore_statement_limits
 
 
 def release_connections() -> None:
-    """Let other requests have the pooled connections of this thread; those in a transaction stay.
+    """Return the pooled connections of this thread to their pool, except those in a transaction.
 
-    As Django's `close_old_connections`, for the connections that are there, and with their usual statement limits.
+    Unlike Django's `close_old_connections` it opens none, and it restores the statement timeouts.
     """
     restore_statement_limits()
     for alias in connections.settings:

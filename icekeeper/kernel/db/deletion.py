@@ -14,14 +14,14 @@ from icekeeper.kernel.db.sql import Row, execute, fetch_all
 from icekeeper.kernel.db.write_transaction import write_transaction
 
 BATCH = 500
-"""Rows of one delete: SQLite takes a bounded number of parameters, and nobody waits long for the locks."""
+"""Rows of one delete: SQLite limits the number of parameters, and other transactions must not wait long for locks."""
 
 
 def delete_in_batches(old: QuerySet[Any], *, batch: int = BATCH) -> int:
-    """Delete what `old` finds; how many rows that were.
+    """Delete the rows of `old` and return their number.
 
-    Each batch is a transaction of its own and leaves out rows that others hold, so this may be stopped at any time
-    and run beside requests and beside itself.
+    Each batch is a transaction of its own and skips locked rows, so this can be interrupted at any time and can run
+    concurrently with requests and with itself.
     """
     deleted = 0
     while True:
@@ -34,15 +34,15 @@ def delete_in_batches(old: QuerySet[Any], *, batch: int = BATCH) -> int:
 
 
 def delete_rows(model: type[models.Model], ids: Sequence[object]) -> None:
-    """Delete rows by primary key, and those that refer to them by CASCADE; nothing is loaded, no signal is sent.
+    """Delete rows by primary key, and those that refer to them by CASCADE; load nothing and send no signal.
 
-    What refers to them by RESTRICT or PROTECT is refused by the database, at the latest at the commit.
-    On PostgreSQL it is one statement, on SQLite one for each table.
+    For references by RESTRICT or PROTECT the database raises an error, at the commit at the latest. It is one statement
+    on PostgreSQL, one for each table on SQLite, composed once for each model: Django's `delete` reads all rows first.
     """
     wanted = list(ids)
-    referring, own = _deletes(model)
+    referring, own = _delete_statements(model)
     if connections["default"].vendor == "postgresql":
-        execute(_in_one(model), [wanted] * (len(referring) + 1))
+        execute(_single_statement(model), [wanted] * (len(referring) + 1))
         return
     for statement in (*(delete for _, delete in referring), own):
         execute(statement, [wanted])
@@ -51,53 +51,53 @@ def delete_rows(model: type[models.Model], ids: Sequence[object]) -> None:
 def delete_rows_returning(
     model: type[models.Model], ids: Sequence[object], *, child: type[models.Model], columns: str
 ) -> list[Row]:
-    """As `delete_rows`, in as many statements; returns `columns` of the rows of `child` that went with the others.
+    """Do what `delete_rows` does, and return `columns` of the deleted rows of `child`.
 
-    `child` refers to `model` by one key. Its rows are locked in the order of theirs.
+    `child` refers to `model` by one foreign key. Its rows are locked in the order of their primary keys.
     """
     wanted = list(ids)
-    referring, own = _deletes(model)
+    referring, own = _delete_statements(model)
     if connections["default"].vendor == "postgresql":
-        return fetch_all("default", _in_one_returning(model, child, columns), [wanted] * (len(referring) + 1))
-    gone: list[Row] = []
+        return fetch_all("default", _single_statement_returning(model, child, columns), [wanted] * (len(referring) + 1))
+    deleted: list[Row] = []
     for referrer, statement in referring:
         if referrer is child:
-            gone = fetch_all("default", f"{statement} RETURNING {columns}", [wanted])
+            deleted = fetch_all("default", f"{statement} RETURNING {columns}", [wanted])
         else:
             execute(statement, [wanted])
     execute(own, [wanted])
-    return gone
+    return deleted
 
 
 @cache
-def _deletes(model: type[models.Model]) -> tuple[list[tuple[type[models.Model], str]], str]:
-    """The deletes from the tables that refer to `model`, and the one from its own."""
+def _delete_statements(model: type[models.Model]) -> tuple[list[tuple[type[models.Model], str]], str]:
+    """Return the deletes from the tables that refer to `model`, each with its model, and that from its own table."""
     referring = []
     for relation in model._meta.related_objects:  # noqa: SLF001 - Django's own name
         if relation.on_delete is models.CASCADE:
             child = relation.related_model
-            _refuse_grandchildren(child)
+            _require_no_grandchildren(child)
             referring.append((child, _delete(child, str(relation.field.column))))
     return referring, _delete(model, str(model._meta.pk.column))  # noqa: SLF001
 
 
 @cache
-def _in_one(model: type[models.Model]) -> str:
-    referring, own = _deletes(model)
-    parts = ", ".join(f"gone_{number} AS ({delete})" for number, (_, delete) in enumerate(referring))
+def _single_statement(model: type[models.Model]) -> str:
+    referring, own = _delete_statements(model)
+    parts = ", ".join(f"deleted_{number} AS ({delete})" for number, (_, delete) in enumerate(referring))
     return f"WITH {parts} {own}" if parts else own
 
 
 @cache
-def _in_one_returning(model: type[models.Model], child: type[models.Model], columns: str) -> str:
-    referring, own = _deletes(model)
+def _single_statement_returning(model: type[models.Model], child: type[models.Model], columns: str) -> str:
+    referring, own = _delete_statements(model)
     parts = [
-        f"told AS ({_delete_in_order(model, child)} RETURNING {columns})"
+        f"returned AS ({_delete_in_order(model, child)} RETURNING {columns})"
         if referrer is child
-        else f"gone_{number} AS ({delete})"
+        else f"deleted_{number} AS ({delete})"
         for number, (referrer, delete) in enumerate(referring)
     ]
-    return f"WITH {', '.join(parts)}, own AS ({own}) SELECT {columns} FROM told"  # noqa: S608
+    return f"WITH {', '.join(parts)}, own AS ({own}) SELECT {columns} FROM returned"  # noqa: S608
 
 
 def _delete(model: type[models.Model], column: str) -> str:
@@ -112,8 +112,8 @@ def _delete_in_order(model: type[models.Model], child: type[models.Model]) -> st
     return f"DELETE FROM {table} WHERE {key} IN ({locked})"  # noqa: S608
 
 
-def _refuse_grandchildren(child: type[models.Model]) -> None:
+def _require_no_grandchildren(child: type[models.Model]) -> None:
     for relation in child._meta.related_objects:  # noqa: SLF001
         if relation.on_delete is models.CASCADE:
-            names = f"{relation.related_model.__name__} hangs on {child.__name__} by CASCADE"
-            raise ImproperlyConfigured(f"{names}: delete_rows() goes one step deep")
+            reference = f"{relation.related_model.__name__} refers to {child.__name__} by CASCADE"
+            raise ImproperlyConfigured(f"{reference}: delete_rows() deletes only direct references")

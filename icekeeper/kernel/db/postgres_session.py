@@ -1,6 +1,6 @@
-"""A PostgreSQL session of the pools; it keeps one cursor for the statements of the hot paths (`kernel.db.sql`).
+"""Connections of the PostgreSQL pools, each with one cursor for the statements of the hot paths (`kernel.db.sql`).
 
-Making a cursor costs about a fifth of what a short prepared statement costs, as each copies the map of types.
+A new cursor copies the map of types, which costs about a fifth of a short prepared statement.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from psycopg.rows import TupleRow
 
 
 class ReusableCursor(psycopg.Cursor[TupleRow]):
-    """A cursor that is used again and again. It does not hold on to rows, which may be large."""
+    """A cursor for many statements. It releases its rows, which may be large, after each."""
 
     def fetch_all(self, statement: str, params: Sequence[Any]) -> list[TupleRow]:
         try:
             self._run(statement, params)
             return self.fetchall()
         finally:
-            self._forget()
+            self._release_rows()
 
     def change(self, statement: str, params: Sequence[Any]) -> int:
-        """The number of rows that the statement changed."""
+        """Return the number of rows that the statement changed."""
         try:
             self._run(statement, params)
             return self.rowcount
         finally:
-            self._forget()
+            self._release_rows()
 
-    def _forget(self) -> None:
+    def _release_rows(self) -> None:
         self._reset()
-        if (transformer := getattr(self, "_tx", None)) is not None:  # made by the first statement that is sent
+        if (transformer := getattr(self, "_tx", None)) is not None:  # created by the first statement
             transformer.set_pgresult(None)
 
     def _run(self, statement: str, params: Sequence[Any]) -> None:
-        # The pool turned preparing on or off for the session: `icekeeper.conf.database`.
+        # Whether the pool's connections prepare statements: `icekeeper.conf.database`.
         prepare = self.connection.prepare_threshold is not None
         self.execute(statement, params, prepare=prepare, binary=True)
 
 
-class Session(psycopg.Connection[TupleRow]):
-    """What the pools hold."""
+class PooledConnection(psycopg.Connection[TupleRow]):
+    """A connection of a pool."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

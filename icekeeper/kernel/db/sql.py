@@ -1,8 +1,8 @@
-"""Statements of the hot paths: constant texts, so that PostgreSQL prepares each once a connection.
+"""SQL statements of the hot paths, sent through psycopg: constant texts, so that each is prepared once a connection.
 
-They go through psycopg, with binary results: on Django's own connection where the thread has one open (a transaction
-sees what it wrote), else a read borrows one of the pool for as long as it lasts. Each is written once, with `%s`
-places, in SQL that both databases read but for the few words of PostgreSQL that `_for_sqlite` knows.
+They use Django's connection where the thread has one open (a transaction sees its own writes); otherwise a read takes a
+connection of the pool for its duration. Results are binary. Each statement is written once, for PostgreSQL;
+`_for_sqlite` translates the few expressions that SQLite does not have.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from icekeeper.kernel.db.postgres_session import ReusableCursor, Session
+from icekeeper.kernel.db.postgres_session import PooledConnection, ReusableCursor
 from icekeeper.kernel.db.statement_deadline import has_default_limit, limit_statement
 from icekeeper.kernel.request import permission_recheck
 
@@ -32,8 +32,8 @@ M = TypeVar("M", bound=models.Model)
 def fetch_all(alias: str, statement: str, params: Sequence[Any]) -> list[Row]:
     """Run one statement on the database `alias` and return its rows.
 
-    Parameters are as for PostgreSQL: UUIDs, datetimes, lists for `= ANY(%s)`. UUIDs and datetimes come back as such on
-    PostgreSQL and as text on SQLite, bytes as `bytes`: see `as_uuid` and `as_datetime`.
+    Parameters are those of PostgreSQL: UUIDs, datetimes, lists for `= ANY(%s)`. SQLite returns UUIDs and datetimes as
+    text (see `as_uuid` and `as_datetime`); bytes are `bytes` on both.
     """
     connection = connections[alias]
     if connection.vendor != "postgresql":
@@ -43,18 +43,18 @@ def fetch_all(alias: str, statement: str, params: Sequence[Any]) -> list[Row]:
         if connection.connection is None and not connection.in_atomic_block and has_default_limit(connection):
             pool = connection.pool  # type: ignore[attr-defined]  # None for connections without one
             if pool is not None:
-                return _borrowing(pool, statement, params)
+                return _fetch_from_pool(pool, statement, params)
         return _cursor_of(_open_session(connection)).fetch_all(statement, params)
 
 
 def fetch_one(alias: str, statement: str, params: Sequence[Any]) -> Row | None:
-    """The first row of `fetch_all`, None when there is none."""
+    """Return the first row of `fetch_all`; None without rows."""
     rows = fetch_all(alias, statement, params)
     return rows[0] if rows else None
 
 
 def execute(statement: str, params: Sequence[Any]) -> int:
-    """Run one statement that changes rows of the default database; how many it changed. Parameters as `fetch_all`."""
+    """Run one statement that changes rows of the default database, and return their number. See `fetch_all`."""
     connection = connections["default"]
     if connection.vendor != "postgresql":
         with _on_sqlite(connection, statement, params) as cursor:
@@ -66,11 +66,11 @@ def execute(statement: str, params: Sequence[Any]) -> int:
 def lock_row(
     model: type[M], where: str, params: Sequence[Any], *, mode: Literal["NO KEY UPDATE", "UPDATE"] = "NO KEY UPDATE"
 ) -> M | None:
-    """The row of `model` that `where` finds, locked to the end of the caller's transaction; None when there is none.
+    """Return the row of `model` that matches `where`, locked until the end of the transaction; None without one.
 
-    `UPDATE` is for a row that is to be deleted: nobody can refer to it by a foreign key any more. SQLite has no row
-    locks and needs none: its writers wait for each other. As others may have been waited for, what the write rests on
-    is looked at again.
+    `UPDATE` is for a row that is deleted afterwards: no new row can refer to it by a foreign key. SQLite has no row
+    locks and needs none: its writers wait for each other. The wait for a lock may be long, so the recorded permissions
+    of the request are checked again.
     """
     statement, names = _locking(model, where, mode)
     connection = connections["default"]
@@ -91,7 +91,7 @@ def as_uuid(value: Any) -> UUID:
 
 
 def as_datetime(value: Any) -> datetime:
-    """SQLite keeps a text, in UTC."""
+    """Return a datetime with time zone; SQLite returns text, in UTC."""
     if isinstance(value, datetime):
         return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     return datetime.fromisoformat(value).replace(tzinfo=UTC)
@@ -100,30 +100,30 @@ def as_datetime(value: Any) -> datetime:
 Pool = ConnectionPool[psycopg.Connection[Row]]
 
 
-def _borrowing(pool: Pool, statement: str, params: Sequence[Any]) -> list[Row]:
-    """One statement without what Django does each time it opens and closes a connection of a pool.
+def _fetch_from_pool(pool: Pool, statement: str, params: Sequence[Any]) -> list[Row]:
+    """Run one statement without the work that Django does to open and close a pooled connection.
 
-    A read whose session turns out to be lost, as all are when the database was started anew, is sent again once the
-    pool has replaced those.
+    A read on a broken connection (all are when the database has restarted) is sent again after the pool has replaced
+    the broken ones.
     """
     try:
-        return _on_one_of(pool, statement, params)
+        return _fetch_once(pool, statement, params)
     except psycopg.OperationalError as error:
         if (
             isinstance(error, PoolTimeout)
-            or error.sqlstate not in _SESSION_LOST
+            or error.sqlstate not in _CONNECTION_LOST
             or not statement.lstrip().startswith("SELECT")
         ):
             raise
     pool.check()
-    return _on_one_of(pool, statement, params)
+    return _fetch_once(pool, statement, params)
 
 
-_SESSION_LOST = frozenset({None, "57P01", "57P02", "57P03"})
-"""No answer at all, or the last words of a server that stops or crashed."""
+_CONNECTION_LOST = frozenset({None, "57P01", "57P02", "57P03"})
+"""No response, or the message of a server that is stopping, has crashed or is starting."""
 
 
-def _on_one_of(pool: Pool, statement: str, params: Sequence[Any]) -> list[Row]:
+def _fetch_once(pool: Pool, statement: str, params: Sequence[Any]) -> list[Row]:
     session = pool.getconn()
     try:
         if not session.autocommit:  # Django closed it within a transaction, and the pool rolled that back
@@ -141,7 +141,7 @@ def _open_session(connection: BaseDatabaseWrapper) -> psycopg.Connection[Row]:
 
 
 def _cursor_of(session: psycopg.Connection[Row]) -> ReusableCursor:
-    return session.reusable_cursor if isinstance(session, Session) else ReusableCursor(session)
+    return session.reusable_cursor if isinstance(session, PooledConnection) else ReusableCursor(session)
 
 
 def _on_sqlite(connection: BaseDatabaseWrapper, statement: str, params: Sequence[Any]) -> CursorWrapper:
@@ -152,24 +152,24 @@ def _on_sqlite(connection: BaseDatabaseWrapper, statement: str, params: Sequence
 
 @lru_cache(maxsize=256)
 def _locking(model: type[models.Model], where: str, mode: str) -> tuple[str, list[str]]:
-    """The statement, and what Django calls its columns."""
+    """Return the statement, and the attribute names of its columns."""
     fields = model._meta.concrete_fields  # noqa: SLF001 - Django's own name
     columns = ", ".join(str(field.column) for field in fields)
     table = model._meta.db_table  # noqa: SLF001
     return f"SELECT {columns} FROM {table} WHERE {where} FOR {mode}", [field.attname for field in fields]  # noqa: S608
 
 
-_SQLITE_WORDS = (
+_SQLITE_TRANSLATIONS = (
     (re.compile(r"= ANY\(%s\)"), "IN (SELECT value FROM json_each(%s))"),
-    (re.compile(r" USING ~<~"), ""),  # in the order of bytes, which is SQLite's own
+    (re.compile(r" USING ~<~"), ""),  # the byte order, SQLite's default
     (re.compile(r"~(>=|>|<)~"), r"\1"),
     (re.compile(r" FOR ((NO KEY )?UPDATE|SHARE)\b"), ""),
     (re.compile(r"\bjson_agg\("), "json_group_array("),
     (re.compile(r"\bstring_agg\("), "group_concat("),
     (re.compile(r"\bstrpos\("), "instr("),
     (re.compile(r"\bunnest\(%s::uuid\[\]\) AS (\w+)\(value\)"), r"json_each(%s) AS \1"),
-    (re.compile(r"::uuid\b"), ""),  # which is a text
-    # Texts that need no quoting in JSON.
+    (re.compile(r"::uuid\b"), ""),  # SQLite stores text
+    # The parts need no quoting in JSON.
     (
         re.compile(r"= ANY\(string_to_array\((.+?), '(.)'\)\)"),
         r"""IN (SELECT value FROM json_each('["' || replace(\1, '\2', '","') || '"]'))""",
@@ -179,8 +179,8 @@ _SQLITE_WORDS = (
 
 @lru_cache(maxsize=256)
 def _for_sqlite(statement: str) -> str:
-    for theirs, ours in _SQLITE_WORDS:
-        statement = theirs.sub(ours, statement)
+    for postgres, sqlite in _SQLITE_TRANSLATIONS:
+        statement = postgres.sub(sqlite, statement)
     return statement
 
 

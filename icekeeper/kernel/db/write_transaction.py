@@ -1,4 +1,4 @@
-"""The transaction of a write, which never calls an outcome certain that is not."""
+"""The database transaction of a write, which reports an unknown outcome as such."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from icekeeper.kernel.request import deadline, permission_recheck
 
 @contextmanager
 def write_transaction() -> Iterator[None]:
-    """From here on the request has no deadline. What fails inside was certainly not committed.
+    """Run the block in a transaction, after another check of the request's permissions and without its deadline.
 
-    What the write rests on is looked at again first. Raises `RequestTimeout` before anything begins,
-    `CommitStateUnknown` (500) when the database was lost while it was asked to commit: then the caller must look, and
-    must not be told to try again.
+    Raises `RequestTimeout` before the transaction begins, `CommitStateUnknown` (500) when the connection is lost during
+    the commit, so that a client does not retry what may have happened. After any other error nothing is committed.
     """
     deadline.begin_write()
     is_committing = False
@@ -26,10 +25,10 @@ def write_transaction() -> Iterator[None]:
         with transaction.atomic():
             permission_recheck.recheck()
             yield
-            permission_recheck.clear()  # before what is done once it is committed
+            permission_recheck.clear()  # before the callbacks of the commit
             is_committing = True
     except (DatabaseError, InterfaceError) as error:
         if is_committing and is_outcome_unknown(error):
-            raise CommitStateUnknown("The database was lost while it was asked to commit") from error
+            raise CommitStateUnknown("The database connection was lost during the commit") from error
         raise
     deadline.end_write()

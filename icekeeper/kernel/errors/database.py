@@ -1,4 +1,4 @@
-"""What a database error says about the work it interrupted."""
+"""Classification of database errors: overload, unknown outcome of a commit, foreign key violation."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from psycopg_pool import PoolTimeout
 
 _FOREIGN_KEY_VIOLATION = "23503"
 
-_LOAD = frozenset({"40001", "40P01", "53300", "55P03", "57014"})
+_OVERLOAD = frozenset({"40001", "40P01", "53300", "55P03", "57014"})
 """Serialization failure, deadlock, too many connections, lock timeout, statement timeout."""
 
-_SQLITE_LOAD = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT})
-_SQLITE_IN_DOUBT = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL})
+_SQLITE_OVERLOAD = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT})
+_SQLITE_UNKNOWN = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL})
 
 
 def sqlstate(error: BaseException) -> str:
-    """PostgreSQL's five-character code; empty for SQLite and for lost connections."""
+    """Return PostgreSQL's five-character code; an empty string for SQLite and lost connections."""
     return str(getattr(error.__cause__, "sqlstate", None) or "")
 
 
 def is_overload(error: BaseException) -> bool:
-    """Whether others were in the way: locks, deadlocks, timeouts, a pool without a free connection.
+    """Return whether load caused the error: locks, deadlocks, timeouts, a pool without a free connection.
 
-    All of it was rolled back, or never sent; later it may work.
+    The work was rolled back or never sent; a later attempt may succeed.
     """
-    return _is_pool_timeout(error) or sqlstate(error) in _LOAD or _sqlite_code(error) in _SQLITE_LOAD
+    return _is_pool_timeout(error) or sqlstate(error) in _OVERLOAD or _sqlite_code(error) in _SQLITE_OVERLOAD
 
 
 def is_outcome_unknown(error: DatabaseError | InterfaceError) -> bool:
-    """Whether work that was being committed may have been, although we were told of an error.
+    """Return whether a commit that raised `error` may have succeeded.
 
-    So it is when the connection to PostgreSQL broke or the server is going down, and when SQLite could not write to
-    its disk. Everything else (locks, deadlocks, timeouts, constraints) was rolled back, or never sent.
+    This is so when the connection to PostgreSQL breaks or the server shuts down, and when SQLite cannot write to its
+    disk. After any other error (locks, deadlocks, timeouts, constraints) the work was rolled back or never sent.
     """
     if _is_pool_timeout(error):
         return False
     sqlite_code = _sqlite_code(error)
     if sqlite_code is not None:
-        return sqlite_code in _SQLITE_IN_DOUBT
+        return sqlite_code in _SQLITE_UNKNOWN
     code = sqlstate(error)
     return isinstance(error, OperationalError | InterfaceError) and (not code or code.startswith(("08", "57P")))
 
@@ -53,6 +53,6 @@ def _is_pool_timeout(error: BaseException) -> bool:
 
 
 def _sqlite_code(error: BaseException) -> int | None:
-    """SQLite's primary result code (the extended one has more bits); None when it is not SQLite's."""
+    """Return SQLite's primary result code (the extended one has more bits); None for errors of PostgreSQL."""
     cause = error.__cause__
     return getattr(cause, "sqlite_errorcode", 0) & 0xFF if isinstance(cause, sqlite3.Error) else None

@@ -1,4 +1,4 @@
-"""How an error leaves the house: the one exception handler of all APIs and the one envelope."""
+"""Error responses: the exception handler of all APIs, and their envelope."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from icekeeper.kernel.request.deadline import expired, has_written
 
 logger = logging.getLogger("icekeeper.errors")
 
-_NO_CONNECTION = "No database connection was free in time, or the database is away; nothing was changed, try again"
-_AFTER_A_CHANGE = "The database failed after something was changed: look before trying again"
+_NO_CONNECTION = "No database connection is available; nothing was changed, try again"
+_AFTER_A_CHANGE = "The database failed after something was changed: check the result before you try again"
 
 
 class ErrorResponse(HttpResponse):
-    """The envelope on the wire; the request's log line reads `error` and `error_id` from it."""
+    """The envelope as a response; the request's log line has its `error` and `error_id`."""
 
     def __init__(self, error: CatalogError, error_id: str) -> None:
         envelope = write_json(error.envelope(error_id=error_id))
@@ -43,28 +43,27 @@ class ErrorResponse(HttpResponse):
 
 
 def error_response(error: Exception, context: dict[str, Any] | None = None) -> HttpResponse:
-    """The answer to `error` for DRF's `EXCEPTION_HANDLER` and for whoever catches at the edge.
+    """Return the response for `error`; DRF's `EXCEPTION_HANDLER`.
 
-    The envelope carries an error id that also stands in the log; the reason of a 5xx stands only there. What a 4xx
-    says is part of the request's own log line.
+    The envelope has an error id, which the log line of the request has as well. Only the log has the reason of a 5xx.
     """
     known = to_catalog_error(error)
     error_id = str(new_id())
     if known is None:
         logger.error("unexpected error", exc_info=error, extra={"error_id": error_id})
-        known = CatalogError("The server met an unexpected error; its log says more under this error id")
-    elif known.status >= 500 and not known.is_on_purpose:  # noqa: PLR2004
+        known = CatalogError("Unexpected error of the server; its log has the details under this error id")
+    elif known.status >= 500 and not known.is_expected:  # noqa: PLR2004
         logger.error("%s", known.message, exc_info=error, extra={"error_id": error_id, "error_type": known.wire_type})
-    answer = ErrorResponse(known, error_id)
+    response = ErrorResponse(known, error_id)
     if known.retry_after is not None:
-        answer["Retry-After"] = str(known.retry_after)
+        response["Retry-After"] = str(known.retry_after)
     if known.challenge is not None:
-        answer["WWW-Authenticate"] = known.challenge
-    return answer
+        response["WWW-Authenticate"] = known.challenge
+    return response
 
 
 def to_catalog_error(error: BaseException) -> CatalogError | None:  # noqa: PLR0911, PLR0912, C901
-    """The member of our tree that `error` amounts to; None when it is unexpected (a 500)."""
+    """Return the `CatalogError` for an error of Django, DRF or the database; None for an unexpected one (500)."""
     match error:
         case CatalogError():
             return error
@@ -77,8 +76,8 @@ def to_catalog_error(error: BaseException) -> CatalogError | None:  # noqa: PLR0
         case exceptions.PermissionDenied():
             return Forbidden(str(error.detail))
         case exceptions.ValidationError():
-            path, complaint = _first_complaint(error.detail)
-            return BadRequest(f"{path}: {complaint}" if path else complaint, field=path or None)
+            path, message = _first_error(error.detail)
+            return BadRequest(f"{path}: {message}" if path else message, field=path or None)
         case exceptions.APIException():
             return BadRequest(str(error.detail))
         case RequestDataTooBig():
@@ -96,10 +95,10 @@ def to_catalog_error(error: BaseException) -> CatalogError | None:  # noqa: PLR0
 
 
 def _database_error(error: DatabaseError | InterfaceError) -> CatalogError | None:
-    """Lock waits, deadlocks, lost connections and timeouts are load, not bugs.
+    """Return the error for overload and lost connections; None for bugs.
 
-    A write whose outcome is in doubt says so itself (`write_transaction`); what fails behind it must not say that
-    nothing was changed.
+    `write_transaction` raises its own error for a commit with an unknown outcome. After a committed write the response
+    must not claim that nothing was changed.
     """
     if isinstance(error, OperationalError | InterfaceError) and has_written():
         return CommitStateUnknown(_AFTER_A_CHANGE)
@@ -114,11 +113,11 @@ def _database_error(error: DatabaseError | InterfaceError) -> CatalogError | Non
     return None
 
 
-def _first_complaint(detail: Any, path: str = "") -> tuple[str, str]:
-    """Return the path of the member that the first of DRF's nested complaints is about, and its text."""
+def _first_error(detail: Any, path: str = "") -> tuple[str, str]:
+    """Return the path of the first invalid member in DRF's nested errors, and the message."""
     if isinstance(detail, dict):
         key, value = next(iter(detail.items()))
-        return _first_complaint(value, path if key == "non_field_errors" else f"{path}.{key}" if path else str(key))
+        return _first_error(value, path if key == "non_field_errors" else f"{path}.{key}" if path else str(key))
     if isinstance(detail, list):
-        return _first_complaint(detail[0], path)
+        return _first_error(detail[0], path)
     return path, str(detail)

@@ -1,7 +1,7 @@
-"""The one error tree: every refusal that a caller may see knows its HTTP status and its wire type.
+"""Base classes of all errors that clients see, each with its HTTP status and its wire type.
 
-Services, selectors and the metadata engine raise these; the exception handlers of the APIs turn them into the
-envelope `{"error": {"message", "type", "code", "stack"}}`. A status code is written nowhere else.
+Services, selectors and the metadata engine raise them; the exception handler of the APIs renders the envelope
+`{"error": {"message", "type", "code", "stack"}}`. No other code sets a status.
 """
 
 from __future__ import annotations
@@ -10,32 +10,30 @@ from typing import Any, ClassVar
 
 
 class CatalogError(Exception):
-    """A refusal with a message meant for the caller.
-
-    `status` is the HTTP status, `wire_type` the `error.type` that clients switch on, `retry_after` the seconds of a
-    `Retry-After` header and `challenge` the `WWW-Authenticate` header (none when None), `is_final` whether sending the
-    same again is pointless: the request and the state it met decided, not load or time, `is_on_purpose` whether a 5xx
-    is what the operator wants, or the log tells of its cause once, so that it need not explain each, `about` how the
-    caller named what is missing, with its type (`table sales.orders`), where that is not what we call it. `message`
-    must never hold a secret.
-    """
+    """An error whose message is meant for the client; it must not contain a secret."""
 
     status: ClassVar[int] = 500
     wire_type: ClassVar[str] = "InternalServerError"
+    """`error.type` of the envelope, by which clients distinguish errors."""
     retry_after: ClassVar[int | None] = None
+    """Seconds of the `Retry-After` header; no header when None."""
     challenge: str | None = None
+    """The `WWW-Authenticate` header; no header when None."""
     is_final: ClassVar[bool] = False
-    is_on_purpose: ClassVar[bool] = False
+    """Whether a retry is pointless: the request and the stored state cause the error, not load or time."""
+    is_expected: ClassVar[bool] = False
+    """Whether a 5xx needs no log line of its own: the operator wants it, or its cause is logged once."""
     about: str | None = None
+    """The missing object as the caller named it, with its type (`table sales.orders`); for messages."""
 
     def __init__(self, message: str, *, field: str | None = None, hint: str | None = None) -> None:
-        """`field` is the wrong member of the request, `hint` how to fix it: for forms, not part of the response."""
+        """`field` is the invalid member of the request, `hint` how to fix it: for forms, not part of the response."""
         super().__init__(message)
         self.message = message
         self.field, self.hint = field, hint
 
     def envelope(self, *, error_id: str) -> dict[str, Any]:
-        """The wire form; `error_id` also stands in the log line of the request."""
+        """Return the error as it is sent; the log line of the request has the `error_id` as well."""
         return {
             "error": {
                 "message": self.message,
@@ -54,7 +52,7 @@ class BadRequest(CatalogError):
 
 
 class IllegalArgument(BadRequest):
-    """For the few refusals that Java clients expect as an exception of their own language."""
+    """For the few errors that Java clients map to `IllegalArgumentException`."""
 
     wire_type = "IllegalArgumentException"
 
@@ -72,16 +70,16 @@ class InvalidPageToken(BadRequest):
 
 
 class NoHostHeader(BadRequest):
-    """Nothing in the request or the settings says under which address clients reach this server."""
+    """Neither the request nor a setting has the host of this server."""
 
     wire_type = "NoHostHeader"
 
 
-# --- 401, 403: who asks ------------------------------------------------------------------------------------------
+# --- 401, 403: authentication and authorization ------------------------------------------------------------------
 
 
 class Unauthorized(CatalogError):
-    """Nobody is known who asks; the answer says how to tell (`WWW-Authenticate`, RFC 6750 §3)."""
+    """The caller is not authenticated; the response has a `WWW-Authenticate` header (RFC 6750 §3)."""
 
     status, wire_type = 401, "NotAuthorizedException"
     challenge = "Bearer"
@@ -91,7 +89,7 @@ class Forbidden(CatalogError):
     status, wire_type = 403, "ForbiddenException"
 
 
-# --- 404: there is no such thing, or the caller may not know that there is ---------------------------------------
+# --- 404: the object does not exist, or is hidden from the caller ------------------------------------------------
 
 
 class NotFound(CatalogError):
@@ -118,7 +116,7 @@ class NoSuchWarehouse(NotFound):
     wire_type, is_final = "NoSuchWarehouseException", False
 
 
-# --- 409: the request is right, the state is not -----------------------------------------------------------------
+# --- 409: the request conflicts with the stored state ------------------------------------------------------------
 
 
 class Conflict(CatalogError):
@@ -130,13 +128,13 @@ class AlreadyExists(Conflict):
 
 
 class CommitFailed(Conflict):
-    """The commit certainly did not happen; clients rebuild it on the newest metadata and try again."""
+    """The commit did not happen; clients rebuild it on the current metadata and retry."""
 
     wire_type = "CommitFailedException"
 
 
 class CommitContended(CommitFailed):
-    """As `CommitFailed`, but nothing in the request is wrong: others were faster, or the database was busy."""
+    """A commit that lost against concurrent commits or failed because of load: the same request can be retried."""
 
     is_final = False
 
@@ -153,7 +151,7 @@ class MethodNotAllowed(CatalogError):
 
 
 class RequestTimeout(CatalogError):
-    """Time ran out before anything was written."""
+    """The request exceeded its deadline before anything was written."""
 
     status, wire_type = 408, "RequestTimeoutException"
 
@@ -177,7 +175,7 @@ class HeadersTooLarge(CatalogError):
 
 
 class UnsupportedTransferCoding(CatalogError):
-    """RFC 9112 §6.1 asks for 501 when a request body comes in a transfer coding that the server does not know."""
+    """The request body has an unknown transfer coding (RFC 9112 §6.1)."""
 
     status, wire_type = 501, "UnsupportedTransferCodingException"
 
@@ -187,12 +185,12 @@ class UnprocessableEntity(CatalogError):
 
 
 class Busy(CatalogError):
-    """Too much at once: the caller should come back. Nothing was changed."""
+    """The server is overloaded; nothing was changed, and the client should retry."""
 
     status, wire_type, retry_after = 503, "SlowDownException", 2
 
 
 class CommitStateUnknown(CatalogError):
-    """The connection was lost while the database was asked to commit: it may or may not have happened."""
+    """The database connection was lost during a commit, which may or may not have happened."""
 
     status, wire_type = 500, "CommitStateUnknownException"

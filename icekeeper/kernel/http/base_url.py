@@ -1,4 +1,4 @@
-"""The address under which clients reach this server, for links that answers hand out."""
+"""The public URL of this server, for links in responses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 class AddressSettings(Protocol):
-    """What `settings.ICEKEEPER` says about the address."""
+    """The members of `settings.ICEKEEPER` that decide the URL."""
 
     @property
     def base_uri(self) -> object | None: ...
@@ -27,12 +27,12 @@ class AddressSettings(Protocol):
 
 
 def base_url(meta: Mapping[str, object], settings: AddressSettings) -> str:
-    """Scheme, host and prefix without a slash at the end, such as `https://catalog.example.com/iceberg`.
+    """Return scheme, host and prefix without a trailing slash, such as `https://catalog.example.com/iceberg`.
 
-    `meta` is `request.META`. LAKEKEEPER__BASE_URI comes first; then `x-forwarded-{host,proto,port,prefix}` (the scheme
-    is https as soon as any of them is there, of a comma list the first counts); then `http://` and the Host header.
-    Raises `NoHostHeader` (400) when nothing names a host and `BadRequest` for a value that is none: these headers come
-    from outside and end up in what other clients are told to call.
+    `meta` is `request.META`. LAKEKEEPER__BASE_URI takes precedence over `x-forwarded-{host,proto,port,prefix}` (the
+    default scheme is then https; the first element of a list counts), and these over `http://` and the Host header.
+    Raises `NoHostHeader` (400) without a host, and `BadRequest` for an invalid header: clients send these headers, and
+    other clients follow the links.
     """
     if settings.base_uri is not None:
         return str(settings.base_uri).rstrip("/")
@@ -43,7 +43,7 @@ def base_url(meta: Mapping[str, object], settings: AddressSettings) -> str:
 
 
 def base_path(meta: Mapping[str, object], settings: AddressSettings) -> str:
-    """The path of `base_url`, such as `/iceberg`; empty when the server is at the root. Raises as that."""
+    """Return the path of `base_url`, such as `/iceberg`; empty for a server at the root. Raises the same errors."""
     return urlsplit(base_url(meta, settings)).path
 
 
@@ -57,16 +57,16 @@ def _forwarded(forwarded_host: str, proto: str, forwarded_port: str, prefix: str
         raise BadRequest("Invalid x-forwarded-prefix: must be a path such as /iceberg")
     if forwarded_host:
         host, port = _host_and_port(forwarded_host, "x-forwarded-host")
-        port = port or forwarded_port  # a port named beside its host is the more exact one
+        port = port or forwarded_port  # the port of the host header is more specific
     else:
         host, port = _host_and_port(own_host, "Host")
-        port = forwarded_port or port  # the proxy's public port, not the one it calls us on
+        port = forwarded_port or port  # the public port of the proxy, not this server's
     return _join(scheme, host, port, prefix.rstrip("/"))
 
 
 def _host_and_port(value: str, header: str) -> tuple[str, str]:
     if not value:
-        raise NoHostHeader("The request names no host, so the address of this server is not known")
+        raise NoHostHeader("The request has no Host header, so the address of this server is unknown")
     found = _HOST.fullmatch(value)
     port = (found["port"] or "") if found else ""
     if found is None or (port and not _is_port(port)) or not _is_address(found["name"]):
@@ -89,8 +89,8 @@ def _is_port(text: str) -> bool:
 
 
 def _join(scheme: str, host: str, port: str, prefix: str) -> str:
-    shown = f":{port}" if port and port != _DEFAULT_PORTS[scheme] else ""
-    return f"{scheme}://{host}{shown}{prefix}"
+    suffix = f":{port}" if port and port != _DEFAULT_PORTS[scheme] else ""
+    return f"{scheme}://{host}{suffix}{prefix}"
 
 
 def _text(value: object) -> str:

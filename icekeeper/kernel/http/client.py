@@ -1,7 +1,7 @@
 """HTTP requests to other servers, limited in time and in size; redirects are not followed.
 
-The timeout of a socket applies to each wait: a server that sends byte after byte, one more header, or `100 Continue`
-without end could block a thread for ever. Connections of this module give the whole response one deadline.
+A socket timeout applies to each read: a server that sends single bytes, headers or `100 Continue` without end could
+block a thread forever. Connections of this module set one deadline for the whole response.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PIECE_BYTES: Final = 65_536
 
 
 class UnusableResponse(Exception):
-    """A response was not read to its end; the message says why."""
+    """A response was not read to its end; the message has the reason."""
 
 
 class ResponseTooLarge(UnusableResponse):
@@ -46,7 +46,7 @@ class ResponseBodyTooLarge(ResponseNotRead):
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads from a socket; raises TimeoutError when the deadline has passed, however many bytes arrive until then."""
+    """Reads from a socket; raises TimeoutError after the deadline, even if bytes keep arriving."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket, self._raw = connected, connected.makefile("rb", buffering=0)
@@ -71,9 +71,9 @@ class _TimedReader(io.RawIOBase):
 
 
 class TimedHTTPResponse(http.client.HTTPResponse):
-    """A response of which status line, headers, body and trailers have one deadline.
+    """A response with one deadline for status line, headers, body and trailers.
 
-    It begins as the timeout of the socket; `limit_time` replaces it.
+    The deadline is the socket timeout until `limit_time` replaces it.
     """
 
     def __init__(self, sock: socket.socket, *arguments: Any, **options: Any) -> None:
@@ -82,7 +82,7 @@ class TimedHTTPResponse(http.client.HTTPResponse):
         self._reader = _TimedReader(sock)
         self.fp = io.BufferedReader(self._reader)
 
-    def end_by(self, until: float) -> None:
+    def set_deadline(self, until: float) -> None:
         """Set the deadline, in seconds on the monotonic clock."""
         self._reader.deadline = until
 
@@ -117,7 +117,7 @@ def limit_time(response: BaseHTTPResponse, until: float) -> None:
     """Let reads from a response of a timed connection raise `TimeoutError` at `until`, on the monotonic clock."""
     original = getattr(response, "_original_response", None)
     if isinstance(original, TimedHTTPResponse):
-        original.end_by(until)
+        original.set_deadline(until)
 
 
 def read_response(response: BaseHTTPResponse, *, limit: int, until: float) -> bytes:
@@ -138,7 +138,7 @@ def read_response(response: BaseHTTPResponse, *, limit: int, until: float) -> by
 
 
 def read_bounded(read: Callable[[int], bytes], *, limit: int, until: float) -> bytes:
-    """Return all that `read` returns: up to so many bytes that arrived, none at the end. Raises as `read_response`."""
+    """Return everything that `read(size)` returns until it returns no bytes. Raises what `read_response` raises."""
     body = bytearray()
     while piece := read(_PIECE_BYTES):
         body += piece
@@ -152,7 +152,7 @@ def read_bounded(read: Callable[[int], bytes], *, limit: int, until: float) -> b
 class NoRedirectSession(requests.Session):
     """Follows no redirect.
 
-    With `allow_redirects=False` requests follows none either, but reads and decompresses all of the response.
+    With `allow_redirects=False` requests would read and decompress the whole body of a redirect.
     """
 
     def get_redirect_target(self, _response: requests.Response) -> None:
@@ -160,10 +160,10 @@ class NoRedirectSession(requests.Session):
 
 
 class BoundedSession(NoRedirectSession):
-    """Keeps connections, and nothing else: no cookies, no passwords of ~/.netrc. Thread-safe.
+    """Keeps connections, but no cookies, and does not read ~/.netrc. Thread-safe.
 
-    Bodies are read completely, as they were sent: at most `max_bytes`, and within the read timeout (the second part of
-    `timeout`) after the request was sent, however slowly they arrive. Redirects are returned, not followed.
+    Each body is read completely and not decompressed: at most `max_bytes`, within the read timeout (the second part of
+    `timeout`) after the request was sent. Redirects are returned, not followed.
     """
 
     def __init__(self, *, timeout: tuple[float, float], max_bytes: int) -> None:
@@ -177,7 +177,7 @@ class BoundedSession(NoRedirectSession):
         self.mount("http://", adapter)
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-        """Raises `requests.RequestException`, of which `ResponseNotRead` has a message that begins with a verb."""
+        """Raises `requests.RequestException`; the message of a `ResponseNotRead` begins with a verb."""
         timeout = options.get("timeout") or self._timeout
         until = time.monotonic() + timeout[1]
         options |= {"timeout": timeout, "stream": True, "allow_redirects": False}
@@ -201,7 +201,7 @@ class BoundedSession(NoRedirectSession):
 
 
 def keep_headers(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Add nothing: an `auth` of requests that keeps it from replacing Authorization by a password of ~/.netrc."""
+    """Return the request unchanged: as its `auth`, it keeps requests from reading ~/.netrc."""
     return request
 
 

@@ -1,10 +1,9 @@
-"""Addresses that somebody else chose and this server connects to: one spelling, where names lead, what is forbidden.
+"""Validation of addresses that a user chose and this server connects to (server-side request forgery).
 
-Nothing useful answers at a forbidden address, such as the metadata services of clouds, but a server that asks there for
-somebody else gives away what it is trusted with.
+Addresses such as the metadata services of clouds are forbidden: their responses contain credentials of this server.
 
-A name is looked up when it is judged, and again by the library that connects: a name server that answers differently
-each time gets past that (DNS rebinding). Only a list of allowed names, or rules of the network, keep such out.
+A host name is resolved here and again by the library that connects. DNS rebinding, with different results for the two
+look-ups, can only be prevented by a list of allowed names or by network rules.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ IP = IPv4Address | IPv6Address
 
 
 class UnusableAddress(ValueError):
-    """What is wrong with an address; the message does not repeat it."""
+    """An invalid or forbidden address; the message does not contain it."""
 
 
 _ADDRESS: Final = re.compile(
@@ -38,7 +37,7 @@ _LABEL: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _PORTS: Final = {"http": 80, "https": 443}
 
 METADATA_NAMES: Final = frozenset({"metadata.google.internal", "metadata.goog", "instance-data.ec2.internal"})
-NEVER: Final = tuple(
+FORBIDDEN_NETWORKS: Final = tuple(
     map(
         ip_network,
         (
@@ -61,14 +60,14 @@ _NAT64: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
 _COMPATIBLE: Final = IPv6Network("::/96")
 
 MAX_LOOKUPS: Final = 32
-"""At once; a name server that answers nobody must not fill the process with threads."""
+"""Concurrent look-ups; a name server that does not respond must not fill the process with threads."""
 
 _lookups = BoundedSemaphore(MAX_LOOKUPS)
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Scheme, host and port of an address in one spelling: lower-case, without a trailing dot; `ip` of literal ones."""
+    """Scheme, host and port of a normalized address: lower-case, without a trailing dot; `ip` if the host is one."""
 
     scheme: str
     host: str
@@ -77,27 +76,29 @@ class Endpoint:
 
 
 def parse_endpoint(address: str) -> Endpoint:
-    """Raises `UnusableAddress` for what two libraries might read differently, and for forbidden hosts."""
+    """Parse an http or https URL. Raises `UnusableAddress` for ambiguous ones, which libraries read differently, and
+    for forbidden hosts.
+    """
     matched = _ADDRESS.fullmatch(address)
     if matched is None:
-        raise UnusableAddress("must be an http or https address of plain ASCII, without a user")
+        raise UnusableAddress("must be an http or https URL in ASCII, without user information")
     scheme = matched["scheme"].lower()
     port = int(matched["port"] or _PORTS[scheme])
     if not 0 < port < 65536:  # noqa: PLR2004
-        raise UnusableAddress("there is no such port")
+        raise UnusableAddress("the port must be a number from 1 to 65535")
     host = (matched["six"] or matched["name"]).lower()
     if not matched["six"]:
         host = host.removesuffix(".")
     ip = _literal(host, is_six=bool(matched["six"]))
     if ip is None and (matched["six"] or not all(_LABEL.fullmatch(label) for label in host.split("."))):
-        raise UnusableAddress("its host is no name and no IP address in the usual form")
+        raise UnusableAddress("the host must be a host name or an IP address in its standard notation")
     if host in METADATA_NAMES:
-        raise UnusableAddress("this server connects to no such host")
+        raise UnusableAddress("connections to this host are not allowed")
     return Endpoint(scheme, host if ip is None else str(ip), port, ip)
 
 
 def _literal(host: str, *, is_six: bool) -> IP | None:
-    """The IP address that a host is. Raises `UnusableAddress` for a number that is none in the usual form."""
+    """Return the host as an IP address; None for a name. Raises `UnusableAddress` for a number in another notation."""
     if is_six:
         with suppress(ValueError):
             return IPv6Address(host)
@@ -106,23 +107,28 @@ def _literal(host: str, *, is_six: bool) -> IP | None:
         return None
     with suppress(ValueError):
         return IPv4Address(host)
-    raise UnusableAddress("its host is no name and no IP address in the usual form")
+    raise UnusableAddress("the host must be a host name or an IP address in its standard notation")
 
 
 def require_allowed_ip(ip: IP, *, allow_private: bool) -> None:
-    """Raises `UnusableAddress` for forbidden addresses, and for private ones unless they are allowed."""
+    """Raise `UnusableAddress` for a forbidden address, and for a private one unless they are allowed."""
     for each in (ip, *_embedded(ip)):
-        if any(each in network for network in NEVER) or each.is_unspecified or each.is_multicast or each.is_link_local:
-            raise UnusableAddress("this server connects to no such address")
+        if (
+            any(each in network for network in FORBIDDEN_NETWORKS)
+            or each.is_unspecified
+            or each.is_multicast
+            or each.is_link_local
+        ):
+            raise UnusableAddress("connections to this address are not allowed")
         is_public = each.is_global and not (isinstance(each, IPv6Address) and each.is_site_local)
         if not (is_public or allow_private):
-            raise UnusableAddress("must not lead into a private network, says the server's operator")
+            raise UnusableAddress("private networks are not allowed (ICEKEEPER__STORAGE__ALLOW_PRIVATE_ENDPOINTS)")
 
 
 def resolve(endpoint: Endpoint, timeout: float) -> list[IP] | None:
-    """All addresses that an endpoint leads to; None when its name leads nowhere, or nobody says so in time.
+    """Return all addresses of an endpoint; None if its name cannot be resolved within `timeout` seconds.
 
-    Empty where a proxy looks it up, and connects.
+    The list is empty if a proxy resolves the name and connects.
     """
     if endpoint.ip is not None:
         return [endpoint.ip]
@@ -132,7 +138,7 @@ def resolve(endpoint: Endpoint, timeout: float) -> list[IP] | None:
 
 
 def _embedded(ip: IP) -> Iterator[IPv4Address]:
-    """The IPv4 addresses that one of IPv6 may stand for."""
+    """Yield the IPv4 addresses that are embedded in an IPv6 address."""
     if isinstance(ip, IPv4Address):
         return
     teredo = ip.teredo or ()
@@ -144,21 +150,21 @@ def _embedded(ip: IP) -> Iterator[IPv4Address]:
 def _addresses_of(host: str, timeout: float) -> list[IP] | None:
     if not _lookups.acquire(blocking=False):
         return None
-    outcome: Future[list[IP]] = Future()
-    # A thread of its own: a lookup cannot be ended, and holds up neither the request nor a stop of the server.
-    Thread(target=_look_up, args=(host, outcome), name="lookup", daemon=True).start()
+    result: Future[list[IP]] = Future()
+    # In its own thread, because a look-up cannot be cancelled: it must not delay the request or a stop of the server.
+    Thread(target=_look_up, args=(host, result), name="lookup", daemon=True).start()
     left = deadline.remaining()
     try:
-        return outcome.result(timeout if left is None else min(left, timeout))
+        return result.result(timeout if left is None else min(left, timeout))
     except (OSError, UnicodeError, NotInTime):
         return None
 
 
-def _look_up(host: str, outcome: Future[list[IP]]) -> None:
+def _look_up(host: str, result: Future[list[IP]]) -> None:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        outcome.set_result([ip_address(str(sockaddr[0]).partition("%")[0]) for *_, sockaddr in found])
-    except BaseException as error:  # noqa: BLE001 - whoever waits is told
-        outcome.set_exception(error)
+        result.set_result([ip_address(str(sockaddr[0]).partition("%")[0]) for *_, sockaddr in found])
+    except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+        result.set_exception(error)
     finally:
         _lookups.release()

@@ -1,4 +1,7 @@
-"""Pages of listings by keyset, and the page tokens that carry the last key, so that insertions do not move a page."""
+"""Keyset pagination: a page begins after the sort key of the last item of the previous one, which its token holds.
+
+Clients can read and forge tokens; `catalog.selectors.sealed_page_tokens` encrypts them where that matters.
+"""
 
 from __future__ import annotations
 
@@ -53,41 +56,40 @@ def decode_token(text: str) -> bytes:
 
 MIN_ID = UUID(int=0)
 NO_LIMIT = 2**62
-"""A limit that limits nothing, so that one prepared statement serves listings with and without pages."""
+"""A limit above any number of rows, so that one prepared statement serves listings with and without pages."""
 MAX_PAGE_SIZE = 999_999_999
-"""That a request may ask for; what it gets is bounded by the server's own limit."""
+"""The maximum that a request may contain; the server reduces it to its own limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What part of a listing of `kind` is asked for. `limit` None: all of it, as when a client sends no pageToken.
+    """The requested page of a listing of `kind`; all of it if `limit` is None, as when a client sends no pageToken.
 
-    `wrong_size` is why the size that the client sent is none. It is raised by whoever asks for the size, as a wrong
-    token is by whoever asks where the page starts: once the caller is known to have access to what is listed, so that
-    the response to wrong parameters never shows whether a hidden object exists.
+    An invalid size (`size_error`) or token is raised only by `size`, `after_id` and `after_key`, which are read after
+    the authorization, so that the response to invalid parameters does not show whether a hidden object exists.
     """
 
     kind: str
     token: str | None
     limit: int | None
-    wrong_size: BadRequest | None = None
+    size_error: BadRequest | None = None
 
     @property
     def size(self) -> int | None:
-        """Raises `BadRequest` when the client sent none that is valid."""
-        if self.wrong_size is not None:
-            raise self.wrong_size
+        """Raises `BadRequest` for an invalid size."""
+        if self.size_error is not None:
+            raise self.size_error
         return self.limit
 
     @property
     def sql_limit(self) -> int:
-        """Raises as `size`."""
+        """The page size and one row more, which shows that a next page exists. Raises what `size` raises."""
         return NO_LIMIT if self.size is None else self.size + 1
 
     def bounds(self) -> tuple[UUID, int]:
-        """`after_id` and `sql_limit` for a statement that reads rows and permissions at once; no rows for a wrong page.
+        """Return `after_id` and `sql_limit` for a statement that reads rows and permissions together.
 
-        Raises nothing: `after_id` and `size` do, once the caller is authorized.
+        Raises nothing: for an invalid page the limit is 0, and `after_id` and `size` raise after the authorization.
         """
         try:
             return self.after_id(), self.sql_limit
@@ -95,7 +97,7 @@ class Page:
             return MIN_ID, 0
 
     def after_id(self) -> UUID:
-        """The id that the page starts behind, in listings by id; `MIN_ID` at the beginning."""
+        """Return the id of the last item of the previous page, in listings by id; `MIN_ID` for the first page."""
         if not self.token:
             return MIN_ID
         after = parse_id(self.after_key())
@@ -104,7 +106,7 @@ class Page:
         return after
 
     def after_key(self) -> str:
-        """The key that the page starts behind, in listings by a text; empty at the beginning."""
+        """Return the key of the last item of the previous page, in listings by text; empty for the first page."""
         if not self.token:
             return ""
         key = read_page_token(self.token, self.kind, parts=1)[0]
@@ -114,7 +116,7 @@ class Page:
 
 
 def page_with_size(kind: str, token: str | None, given: str | None, name: str, *, default: int, maximum: int) -> Page:
-    """The page of the size `given` in the query parameter `name`, `default` for None, at most `maximum`."""
+    """Return the page of the size `given` in the query parameter `name`: `default` if None, at most `maximum`."""
     if given is None:
         return Page(kind, token, min(default, maximum))
     if given.isascii() and given.isdigit() and len(given) <= len(str(MAX_PAGE_SIZE)) and int(given):
@@ -126,7 +128,7 @@ T = TypeVar("T")
 
 
 def build_page(found: Sequence[tuple[object, T]], page: Page) -> tuple[list[T], str | None]:
-    """The items of `page` out of (key, item) pairs, one more of which may have been read, and the next token."""
+    """Return the items of `page` and the token of the next one, from (key, item) pairs with up to one pair more."""
     if page.size is None or len(found) <= page.size:
         return [item for _, item in found], None
     shown = found[: page.size]
@@ -134,6 +136,6 @@ def build_page(found: Sequence[tuple[object, T]], page: Page) -> tuple[list[T], 
 
 
 def listing_key(kind: str, *bounds: object) -> str:
-    """A kind of listing for tokens that are to hold for the same place and the same filters, the `bounds`, alone."""
+    """Return a kind for tokens that are valid only with the same parent and filters, the `bounds`."""
     digest = blake2b(repr(bounds).encode(errors="surrogatepass"), digest_size=8)
     return f"{kind} {digest.hexdigest()}"

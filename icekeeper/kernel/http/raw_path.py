@@ -1,7 +1,7 @@
-"""The request path as the client wrote it: segments are split before they are decoded.
+"""The request path as the client sent it, which is split into segments before they are decoded.
 
-A name may hold `/` (sent as `%2F`), `+` (sent as `%2B`) or a space (sent as `+` by Java, as `%20` by Python). Only the
-raw target keeps these apart, so everything that looks at a path looks at this one value.
+A name may contain `/` (sent as `%2F`), `+` (sent as `%2B`) or a space (sent as `+` by Java, as `%20` by Python). Only
+the raw target distinguishes them, so all code reads the path from it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class RawSegment:
 
 
 def raw_path(target: str) -> str:
-    """The path of a request target: scheme, authority, query and fragment cut off.
+    """Return the path of a request target, without scheme, authority, query and fragment.
 
-    `GET http://host/catalog/v1?x` (absolute form, RFC 9112 §3.2.2) and `GET /catalog/v1?x` give `/catalog/v1`.
+    It is `/catalog/v1` for `GET http://host/catalog/v1?x` (absolute form, RFC 9112 §3.2.2) and `GET /catalog/v1?x`.
     """
     path = target.split("#", 1)[0].split("?", 1)[0]
     if not path.startswith("/"):
@@ -42,7 +42,7 @@ def raw_path(target: str) -> str:
 
 
 def decode_segment(segment: str) -> str:
-    """One path segment, decoded. Raises `BadRequest` when the bytes are not UTF-8."""
+    """Decode one path segment. Raises `BadRequest` when the bytes are not UTF-8."""
     try:
         return unquote_plus(segment, errors="strict")
     except UnicodeDecodeError:
@@ -50,15 +50,15 @@ def decode_segment(segment: str) -> str:
 
 
 def decode_id(segment: str) -> UUID | None:
-    """The UUID in a path segment, decoded; None for anything else. Some clients encode its hyphens (`%2D`)."""
+    """Return the UUID in a path segment; None for anything else. Some clients encode its hyphens (`%2D`)."""
     return parse_id(unquote_plus(segment))
 
 
 def decode_levels(segment: str) -> tuple[str, ...]:
-    """A namespace segment: levels joined by `%1F`, decoded."""
+    """Decode a namespace segment, whose levels are joined by `%1F`."""
     return split_levels(decode_segment(segment))
 
 
 def split_levels(joined: str) -> tuple[str, ...]:
-    """A namespace whose levels are joined by U+001F; no name holds that character."""
+    """Split the levels of a namespace at U+001F, which no name contains."""
     return tuple(joined.split(LEVEL_SEPARATOR))

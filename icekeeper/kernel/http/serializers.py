@@ -16,7 +16,7 @@ from icekeeper.kernel.json.shapes import Body, body_schema
 
 
 class OperationSchema(AutoSchema):
-    """Publishes what `extend_schema` says of an operation; the docstrings of views are for their readers."""
+    """Documents an operation by `extend_schema` alone; the docstrings of views are not published."""
 
     def get_description(self) -> str:  # type: ignore[override]  # drf-spectacular's own signature
         return ""

@@ -1,7 +1,7 @@
-"""JSON in and out. What comes in is read strictly: nothing that a client sent is changed silently.
+"""JSON parser and writer. The parser is strict, so that nothing that a client sent is changed silently.
 
-orjson alone turns 2^64 into a float and keeps the last of two equal keys; the standard library alone accepts NaN,
-lone surrogates and floats that overflow. Here each of these is a 400.
+orjson converts 2^64 to a float and keeps the last of two equal keys; the standard library accepts NaN, lone surrogates
+and floats that overflow. `read_json` raises `BadRequest` for all of these.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _MAX_INT64_DIGITS = len(str(INT64_MIN))
 
 @dataclass(frozen=True, slots=True)
 class JsonBound:
-    """How much a text may unfold to: `[{},{},{}]` is a Python object of 64 bytes and more for every three of its own.
+    """Limits of the memory that a document takes when it is parsed: `{}` is 2 bytes of JSON and 64 bytes in Python.
 
-    Brackets and commas are counted in the bytes, before anything is decoded. Those inside of strings count too, so
-    the bounds lie far above what anybody sends.
+    Brackets and commas are counted in the bytes, before anything is decoded. Those in strings are counted as well, so
+    the limits are far above real documents.
     """
 
     containers: int
@@ -76,10 +76,10 @@ _STRICT = json.JSONDecoder(
 
 
 def read_json(data: bytes, *, bound: JsonBound = FILE_BOUND) -> Any:
-    """Parse UTF-8 JSON from outside: a metadata file, unless another bound is given.
+    """Parse UTF-8 JSON from a client or a file.
 
-    Raises `BadRequest` for anything malformed: bad UTF-8 or surrogates, duplicate keys, NaN, numbers outside 64 bits,
-    nesting deeper than can be written back (254 levels); and for what unfolds beyond `bound`.
+    Raises `BadRequest` for malformed documents (invalid UTF-8 or surrogates, duplicate keys, NaN, numbers outside of 64
+    bits, more than the 254 levels that can be written) and for those that exceed `bound`.
     """
     containers = data.count(b"{") + data.count(b"[")
     if containers > bound.containers:
@@ -88,7 +88,7 @@ def read_json(data: bytes, *, bound: JsonBound = FILE_BOUND) -> Any:
         raise BadRequest(f"JSON document has more than {bound.values} values")
     try:
         value = _STRICT.decode(data.decode("utf-8"))
-        orjson.dumps(value)  # refuses lone surrogates and what is nested too deep to be stored again
+        orjson.dumps(value)  # raises for lone surrogates and for nesting too deep to be stored
     except UnicodeDecodeError as error:
         raise BadRequest(f"Malformed JSON: not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
@@ -101,7 +101,7 @@ def read_json(data: bytes, *, bound: JsonBound = FILE_BOUND) -> Any:
 
 
 def read_json_object(data: bytes) -> dict[str, Any]:
-    """As `read_json` for the body of a request, and the document must be an object."""
+    """Parse the body of a request, which must be an object. Raises what `read_json` raises."""
     value = read_json(data, bound=REQUEST_BOUND)
     if not isinstance(value, dict):
         raise BadRequest("Malformed request: the body must be a JSON object")
@@ -109,7 +109,7 @@ def read_json_object(data: bytes) -> dict[str, Any]:
 
 
 def read_stored_json(data: bytes) -> Any:
-    """Parse JSON that this server wrote itself: no checks, several times faster."""
+    """Parse JSON that this server wrote: without checks, several times faster."""
     return orjson.loads(data)
 
 

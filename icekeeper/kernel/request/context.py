@@ -52,8 +52,8 @@ def choose_request_id(header: str | None) -> RequestId:
 class Origin(NamedTuple):
     """Where a request came from.
 
-    `address` is the peer of the connection: a client or a proxy. The headers are as they were sent, in WSGI's latin-1
-    form of bytes: clients can write anything into them.
+    `address` is the remote end of the connection: a client or a proxy. The headers are as sent, bytes decoded as
+    latin-1 (WSGI); clients can put anything into them.
     """
 
     address: str | None = None
@@ -70,7 +70,7 @@ class RequestContext:
     """In the response's `x-request-id`, in every log line and in the events of the request; None outside requests."""
     origin: Origin = NO_ORIGIN
     client_connection: str | None = None
-    """Address and port of the peer, which identify a client that sends its next request at once."""
+    """Address and port of the remote end, which identify a client that sends its next request immediately."""
     deadline: float | None = None
     """Monotonic seconds; None outside requests and after a write has begun. See `kernel.request.deadline`."""
     has_written: bool = False

@@ -1,8 +1,8 @@
 """The deadline of the current request, checked before every statement and every object-store call.
 
-A request past its deadline gets a 408, but only before its write starts: `begin_write` drops the deadline, so that the
-server itself never leaves an outcome in doubt. `end_write` records that something was changed: an error after that must
-not claim that nothing was.
+A request past its deadline gets a 408, but only before its write starts: `begin_write` drops the deadline, so that a
+timeout never interrupts a write. `end_write` records that something was changed: an error response after it must not
+claim that nothing was.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def expired() -> bool:
 def begin_write() -> None:
     """Drop the deadline before a write. Raises `RequestTimeout` if it has passed.
 
-    Earlier commits of the same request, such as purges of files in its way, do not count as its write.
+    Earlier commits of the same request, such as those of a purge, do not count as its write.
     """
     remaining()
     context = current_context()

@@ -1,4 +1,4 @@
-"""Request threads that wait: they release their slot, and few of them wait for a result that may never arrive."""
+"""Waiting request threads: they release their slot, and few may wait for a result that may never arrive."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class OpenFgaUnavailable(AuthorizationBackendError):
     take effect.
     """
 
-    is_on_purpose = True
+    is_expected = True
 
     def __init__(self, reason: str, *, is_in_doubt: bool = False) -> None:
         super().__init__(_MESSAGE)

@@ -38,7 +38,7 @@ def test_nothing_was_changed_is_said_only_where_it_is_true(error: Exception, cap
         assert told(error) == (
             500,
             "CommitStateUnknownException",
-            "The database failed after something was changed: look before trying again",
+            "The database failed after something was changed: check the result before you try again",
         )
     with deadline(time.monotonic() + 60):
         assert told(error)[0] == 503, "the next request of the thread has changed nothing yet"

@@ -33,11 +33,11 @@ class Other:
         self.process.join()
         self._pipe.close()
 
-    def take(self) -> bool:
-        return bool(self._ask("take", SLOT))
+    def acquire(self) -> bool:
+        return bool(self._ask("acquire", SLOT))
 
-    def give_back(self, keep_seconds: float = 0.0) -> None:
-        self._ask("give_back", SLOT, keep_seconds=keep_seconds)
+    def release(self, keep_seconds: float = 0.0) -> None:
+        self._ask("release", SLOT, keep_seconds=keep_seconds)
 
     def _ask(self, name: str, *args: Any, **options: Any) -> Any:
         self._pipe.send((name, args, options))
@@ -54,7 +54,7 @@ def _obey(board: LeaseBoard, pipe: Pipe) -> None:
 @pytest.fixture
 def board(monkeypatch: pytest.MonkeyPatch) -> Iterator[LeaseBoard]:
     monkeypatch.setattr(node_leases, "LEASE_SECONDS", 60.0)
-    monkeypatch.setattr(node_leases, "STILL_WANTED_SECONDS", 60.0)
+    monkeypatch.setattr(node_leases, "WAITER_TIMEOUT_SECONDS", 60.0)
     made = LeaseBoard()
     yield made
     made.close()
@@ -70,79 +70,79 @@ def others(board: LeaseBoard) -> Iterator[tuple[Other, Other]]:
 
 def test_one_process_has_it_until_it_gives_it_back(board: LeaseBoard, others: tuple[Other, Other]) -> None:
     other, _ = others
-    assert board.take(SLOT)
-    assert board.take(SLOT)  # it is the process's, not the thread's
-    assert not other.take()
-    other.give_back()  # which is not its to give
-    assert not other.take()
-    board.give_back(SLOT, keep_seconds=0)
-    assert other.take()
-    assert not board.take(SLOT)
+    assert board.acquire(SLOT)
+    assert board.acquire(SLOT)  # it is the process's, not the thread's
+    assert not other.acquire()
+    other.release()  # which is not its to give
+    assert not other.acquire()
+    board.release(SLOT, keep_seconds=0)
+    assert other.acquire()
+    assert not board.acquire(SLOT)
 
 
 def test_who_waits_gets_it_before_the_one_who_had_it(board: LeaseBoard, others: tuple[Other, Other]) -> None:
     first, second = others
-    assert board.take(SLOT)
-    assert not first.take()
-    assert not second.take()
-    board.give_back(SLOT, keep_seconds=0)
-    assert not second.take()  # it is the first that was promised it, even if that has not come yet
-    assert not board.take(SLOT)
-    assert first.take()
-    first.give_back()
-    assert not board.take(SLOT)
-    assert second.take()
+    assert board.acquire(SLOT)
+    assert not first.acquire()
+    assert not second.acquire()
+    board.release(SLOT, keep_seconds=0)
+    assert not second.acquire()  # it is the first that was promised it, even if that has not come yet
+    assert not board.acquire(SLOT)
+    assert first.acquire()
+    first.release()
+    assert not board.acquire(SLOT)
+    assert second.acquire()
 
 
 def test_a_kept_lease_is_the_own_process_s_until_its_time_is_over(
     board: LeaseBoard, others: tuple[Other, Other]
 ) -> None:
     other, _ = others
-    assert board.take(SLOT)
-    board.give_back(SLOT, keep_seconds=60)
-    assert not other.take()
-    assert board.take(SLOT)
-    board.give_back(SLOT, keep_seconds=0.01)
+    assert board.acquire(SLOT)
+    board.release(SLOT, keep_seconds=60)
+    assert not other.acquire()
+    assert board.acquire(SLOT)
+    board.release(SLOT, keep_seconds=0.01)
     time.sleep(0.02)
-    assert other.take()
+    assert other.acquire()
 
 
 def test_a_process_that_is_killed_holds_up_nobody_for_long(board: LeaseBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_leases, "LEASE_SECONDS", 0.05)
     other = Other(board)
-    assert other.take()
+    assert other.acquire()
     other.kill()
     time.sleep(0.1)
-    assert board.take(SLOT)
+    assert board.acquire(SLOT)
 
 
 def test_a_process_that_is_killed_while_it_waits_is_passed_over(
     board: LeaseBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_leases, "STILL_WANTED_SECONDS", 0.05)
+    monkeypatch.setattr(node_leases, "WAITER_TIMEOUT_SECONDS", 0.05)
     other = Other(board)
-    assert board.take(SLOT)
-    assert not other.take()
+    assert board.acquire(SLOT)
+    assert not other.acquire()
     other.kill()
     time.sleep(0.1)
-    board.give_back(SLOT, keep_seconds=0)
-    assert board.take(SLOT)
+    board.release(SLOT, keep_seconds=0)
+    assert board.acquire(SLOT)
 
 
 @pytest.mark.django_db  # who waits looks whether it has a connection to give back
 def test_nobody_waits_longer_than_said(board: LeaseBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_leases, "_board", board)
     other = Other(board)
-    assert other.take()
-    assert not node_leases.take_lease(SLOT, seconds=0.02)
-    other.give_back()
-    assert node_leases.take_lease(SLOT, seconds=30)
+    assert other.acquire()
+    assert not node_leases.acquire_lease(SLOT, seconds=0.02)
+    other.release()
+    assert node_leases.acquire_lease(SLOT, seconds=30)
     other.kill()
 
 
 def test_without_a_board_every_lease_is_there() -> None:
     assert node_leases._board is None
-    assert node_leases.take_lease(SLOT, seconds=0)
+    assert node_leases.acquire_lease(SLOT, seconds=0)
     node_leases.release_lease(SLOT)
 
 
