@@ -23,7 +23,7 @@ def test_a_pooled_connection_is_given_back_with_its_usual_limit() -> None:
         with release_thread_slot():
             assert connection.vendor == "sqlite" or connection.connection is None
         limit = connections["default"].__dict__.get("statement_limit")
-        assert limit is None or limit.now == limit.usual
+        assert limit is None or limit.current == limit.default
         assert connection.vendor == "sqlite" or limit is not None
 
 
