@@ -1,7 +1,9 @@
-"""Resolution of the object that a path names."""
+"""Paths of objects, and resolution of the object in the path of a request."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
 from uuid import UUID
 
 from catalog.errors import no_such_object
@@ -14,6 +16,25 @@ from tenancy.selectors.roles import role_id_not_found, role_not_found
 from tenancy.selectors.tags import tag_id_not_found
 
 T = Securable.Type
+WAREHOUSE_PATH: Final = "v1/warehouse/<str:warehouse_id>"
+OBJECT_PATHS: Final[Mapping[Securable.Type, str]] = {
+    T.SERVER: "v1/server",
+    T.PROJECT: "v1/project",
+    T.WAREHOUSE: WAREHOUSE_PATH,
+    T.NAMESPACE: f"{WAREHOUSE_PATH}/namespace/<str:namespace_id>",
+    T.TABLE: f"{WAREHOUSE_PATH}/table/<str:table_id>",
+    T.VIEW: f"{WAREHOUSE_PATH}/view/<str:view_id>",
+    T.GENERIC_TABLE: f"{WAREHOUSE_PATH}/generic-table/<str:generic_table_id>",
+    T.TAG: "v1/tag-definition/<str:tag_definition_id>",
+    T.ROLE: "v1/role/<str:role_id>",
+    T.USER: "v1/user/<str:user_id>",
+}
+PERMISSION_PATHS: Final[Mapping[Securable.Type, str]] = {
+    **{kind: f"v1/permissions/{OBJECT_PATHS[kind].removeprefix('v1/')}" for kind in T if kind is not T.USER},
+    T.NAMESPACE: "v1/permissions/namespace/<str:namespace_id>",
+    T.TAG: "v1/permissions/tag/<str:tag_definition_id>",
+}
+PERMISSION_PROJECT_PATH: Final = "v1/permissions/project/<str:project_id>"
 
 
 class ObjectViewSet(ManagementViewSet):

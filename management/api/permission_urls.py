@@ -7,7 +7,6 @@ from typing import Final
 
 from django.urls import URLPattern, path
 
-from management.api.assignments import ASSIGNMENTS_VIEWS, PROJECT_BY_ID_ASSIGNMENTS_VIEW
 from management.api.authorizer_actions import ACCESS_VIEWS, AUTHORIZER_ACTIONS_VIEWS, PROJECT_BY_ID_ACCESS_VIEW
 from management.api.explanation import ExplainView
 from management.api.managed_access import (
@@ -49,8 +48,6 @@ urlpatterns = [
     path(_NAMESPACE, NamespaceAuthPropertiesView.as_view(), name="namespace-auth-properties"),
     path(f"{_NAMESPACE}/managed-access", NamespaceManagedAccessView.as_view(), name="namespace-managed-access"),
     path(f"{_PROJECT_BY_ID}/access", PROJECT_BY_ID_ACCESS_VIEW.as_view(), name="project-by-id-access"),
-    path(f"{_PROJECT_BY_ID}/assignments", PROJECT_BY_ID_ASSIGNMENTS_VIEW.as_view(), name="project-by-id-assignments"),
     *_below_places("access", ACCESS_VIEWS),
-    *_below_places("assignments", ASSIGNMENTS_VIEWS),
     *_below_places("authorizer-actions", AUTHORIZER_ACTIONS_VIEWS),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.http import QueryDict
@@ -50,16 +50,10 @@ def unseen_users(grantees: Iterable[Grantee], *, with_extensions: bool) -> dict[
     return {"unseen": unseen_among(users) if with_extensions else None}
 
 
-def is_seen(grantee: Grantee, context: dict[str, Any]) -> bool | None:
+def is_seen(grantee: Grantee, context: Mapping[str, Any]) -> bool | None:
     """Return the member `seen`: whether a user has ever called, None to omit it."""
     unseen = context["unseen"]
     return None if unseen is None or grantee.user_id is None else grantee.user_id not in unseen
-
-
-def seen_json(grantees: Collection[Grantee], *, wants_extensions: bool) -> list[dict[str, bool]]:
-    context = unseen_users(grantees, with_extensions=wants_extensions)
-    found = [is_seen(each, context) for each in grantees]
-    return [{} if each is None else {"seen": each} for each in found]
 
 
 def read_grantee(given: dict[str, Any], where: str) -> Grantee:

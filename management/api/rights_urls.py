@@ -19,8 +19,6 @@ from management.api.allowed_actions import (
     ViewActionsView,
     WarehouseActionsView,
 )
-from management.api.grants import GRANTABLE_VIEWS, GRANTS_VIEWS, GrantablePrivilegesView, GrantsView
-from tenancy.models import Securable
 
 _WAREHOUSE = "v1/warehouse/<str:warehouse_id>"
 _NAMESPACE = f"{_WAREHOUSE}/namespace/<str:namespace_id>"
@@ -28,17 +26,6 @@ _TABLE = f"{_WAREHOUSE}/table/<str:table_id>"
 _VIEW = f"{_WAREHOUSE}/view/<str:view_id>"
 _GENERIC_TABLE = f"{_WAREHOUSE}/generic-table/<str:generic_table_id>"
 _TAG = "v1/tag-definition/<str:tag_definition_id>"
-
-PLACES: Final = {
-    Securable.Type.SERVER: "v1/server",
-    Securable.Type.PROJECT: "v1/project",
-    Securable.Type.WAREHOUSE: _WAREHOUSE,
-    Securable.Type.NAMESPACE: _NAMESPACE,
-    Securable.Type.TABLE: _TABLE,
-    Securable.Type.VIEW: _VIEW,
-    Securable.Type.GENERIC_TABLE: _GENERIC_TABLE,
-    Securable.Type.TAG: _TAG,
-}
 
 RIGHTS_ROUTES: Final[list[URLPattern]] = [
     path("v1/action/batch-check", BatchCheckView.as_view(), name="batch-check"),
@@ -52,11 +39,4 @@ RIGHTS_ROUTES: Final[list[URLPattern]] = [
     path(f"{_TAG}/actions", TagActionsView.as_view(), name="tag-actions"),
     path("v1/role/<str:role_id>/actions", RoleActionsView.as_view(), name="role-actions"),
     path("v1/user/<str:user_id>/actions", UserActionsView.as_view(), name="user-actions"),
-    path("v1/grants", GrantsView.as_view(), name="grants"),
-    path("v1/grants/grantable-privileges", GrantablePrivilegesView.as_view(), name="grantable-privileges"),
-    *(path(f"{place}/grants", GRANTS_VIEWS[kind].as_view(), name=f"{kind}-grants") for kind, place in PLACES.items()),
-    *(
-        path(f"{place}/grants/grantable-privileges", GRANTABLE_VIEWS[kind].as_view(), name=f"{kind}-grantable")
-        for kind, place in PLACES.items()
-    ),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from drf_spectacular.openapi import AutoSchema
@@ -123,6 +123,19 @@ OBJECT_TYPES: Final[Mapping[Securable.Type, ObjectType]] = {
     T.ROLE: ObjectType("a role", "role", "Role", [ROLE_ID], NO_ROLE),
     T.USER: ObjectType("a user", "user", "User", [USER_ID], NO_USER),
 }
+
+PERMISSION_OBJECT_TYPES: Final[Mapping[Securable.Type, ObjectType]] = {
+    **{each: OBJECT_TYPES[each] for each in (T.SERVER, T.WAREHOUSE, T.TABLE, T.VIEW, T.GENERIC_TABLE, T.TAG)},
+    T.PROJECT: replace(OBJECT_TYPES[T.PROJECT], parameters=[PROJECT_HEADER]),
+    T.NAMESPACE: replace(
+        OBJECT_TYPES[T.NAMESPACE],
+        parameters=[path_parameter("namespace_id", "The namespace's id")],
+        missing=NO_NAMESPACE,
+    ),
+    T.ROLE: replace(OBJECT_TYPES[T.ROLE], missing="`RoleIdNotFound`"),
+}
+"""For the routes below `permissions`, which find objects of any project and namespaces by id alone."""
+PROJECT_BY_ID: Final = replace(OBJECT_TYPES[T.PROJECT], parameters=[PROJECT_ID])
 
 
 def describe(**operations: Operation) -> Callable[[type[V]], type[V]]:

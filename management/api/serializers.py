@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
+from drf_spectacular.drainage import set_override
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -83,6 +84,31 @@ def _members(shape: type[ResponseSerializer]) -> tuple[_Member, ...]:
             )
         )
     return tuple(found)
+
+
+class VariantSerializer(serializers.Serializer[Any]):
+    # A shape with variants, such as one for each type of objects. Each variant is a component: its name is `component`
+    # with the name of the variant in it. Choice fields that are declared without choices have those of the variant, and
+    # nested shapes are of the same variant.
+    component: ClassVar = "{}"
+
+    def __init__(self, *args: Any, variant: str = "", choices: Sequence[str] = (), **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.set_variant(variant, choices)
+
+    def set_variant(self, variant: str, choices: Sequence[str]) -> None:
+        self.variant, self.choices = variant, choices
+        set_override(self, "component_name", self.component.format(variant))
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        fields = super().get_fields()
+        for field in fields.values():
+            inner = getattr(field, "child", None) or field
+            if isinstance(inner, VariantSerializer):
+                inner.set_variant(self.variant, self.choices)
+            elif isinstance(inner, serializers.ChoiceField) and not inner.choices:
+                inner.choices = self.choices
+        return fields
 
 
 class StrictSerializer(KebabSerializer):

@@ -13,6 +13,7 @@ urlpatterns = [
     *(
         path("", include(f"management.api.{resource}.urls"))
         for resource in (
+            "grants",  # before routes with any text in their place
             "server",
             "projects",
             "users",
