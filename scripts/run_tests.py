@@ -30,20 +30,27 @@ DATABASES = {
     "parts": "postgres",
 }
 """The database of each run."""
+SHARES = {"postgres": 2}
+"""Runs that are split into several processes, so that all cores are busy to the end."""
 NOTHING_COLLECTED = 5
 LOOK_SECONDS = 0.5
 
 
 class Run:
-    """The pytest run `name` with its output on the file `output`, None for ours; `seconds` is what it took."""
+    """One pytest process with its output on the file `output`, None for ours; `seconds` is what it took.
 
-    def __init__(self, name: str, arguments: list[str], output: IO[bytes] | None) -> None:
-        self.name, self.output, self.seconds = name, output, 0.0
+    It has all tests of the run `name`, or those of `share`, such as `1/2`.
+    """
+
+    def __init__(self, name: str, share: str, arguments: list[str], output: IO[bytes] | None) -> None:
+        self.label = f"{name} {share}" if share else name
+        self.output, self.seconds = output, 0.0
+        arguments = [f"--run={name}", *([f"--share={share}"] if share else []), *arguments]
         # Django's settings must be read after tests/conftest.py has prepared the environment, never before.
         inherited = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
         self._started = time.monotonic()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", f"--run={name}", *arguments],
+            [sys.executable, "-m", "pytest", *arguments],
             env=inherited | {"ICEKEEPER_TEST_DATABASE": DATABASES[name]},
             stdout=output,
             stderr=None if output is None else subprocess.STDOUT,
@@ -64,9 +71,15 @@ class Run:
         self.seconds = time.monotonic() - self._started
 
 
+def shares(name: str) -> list[str]:
+    """The shares of the run `name`, such as `["1/2", "2/2"]`; one that is empty if it is not split."""
+    count = SHARES.get(name, 1)
+    return [f"{number}/{count}" for number in range(1, count + 1)] if count > 1 else [""]
+
+
 def show(run: Run) -> None:
     """What a run has written and still writes, until it ends; the first one writes by itself."""
-    print(f"\n=== Tests: {run.name} ===", flush=True)
+    print(f"\n=== Tests: {run.label} ===", flush=True)
     if run.output is None:
         run.wait()
         return
@@ -87,10 +100,11 @@ def main(arguments: list[str]) -> int:
     names = options.runs.split()
     if unknown := set(names) - set(DATABASES) or not names:
         parser.error(f"--runs takes names of {', '.join(DATABASES)}, not {unknown or 'none'}")
-    _, *others = names
     with ExitStack() as files:
-        outputs = {name: files.enter_context(NamedTemporaryFile(prefix=f"icekeeper-tests-{name}-")) for name in others}
-        runs = [Run(name, pytest_arguments, outputs.get(name)) for name in names]
+        runs: list[Run] = []
+        for name, share in [(run, share) for run in names for share in shares(run)]:
+            output = files.enter_context(NamedTemporaryFile(prefix=f"icekeeper-tests-{name}-")) if runs else None
+            runs.append(Run(name, share, pytest_arguments, output))
         for run in runs:
             show(run)
         statuses = [run.wait() for run in runs]
@@ -102,7 +116,7 @@ def main(arguments: list[str]) -> int:
     has_failed = any(status not in {0, NOTHING_COLLECTED} for status in statuses)
     is_empty = all(status == NOTHING_COLLECTED for status in statuses)
     result = "failed" if has_failed else "no tests" if is_empty else "passed"
-    details = [f"{run.name} status {run.wait()} in {run.seconds:.0f} s" for run in runs]
+    details = [f"{run.label} status {run.wait()} in {run.seconds:.0f} s" for run in runs]
     print(f"Tests {result}: {', '.join(details)}", flush=True)
     return int(has_failed or is_empty)
 

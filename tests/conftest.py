@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import atexit
 import os
+import zlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -94,6 +96,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=RUNS,
         help="select the tests of this run of `make test`, `make test-all` or `make test-engines`",
     )
+    parser.addoption(
+        "--share",
+        type=_read_share,
+        metavar="K/N",
+        help="of the test modules, only the K-th of N shares, which can run beside the other shares",
+    )
+
+
+def _read_share(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise argparse.ArgumentTypeError(f"is K/N, such as 1/2, not {text}")
+    return int(number), int(count)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -112,15 +127,27 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import what a run of another name has, as far as the folder or the text of the module shows it."""
+    """Do not import what another share or run has, as far as the folder or the text of the module shows it."""
+    share = config.getoption("--share")
+    if share and _is_test_module(collection_path) and not _is_in_share(collection_path, *share):
+        return True
     run = config.getoption("--run")
     if run in {None, "engines", "parts"}:
         return None
     if any(collection_path == HERE / folder for folder in PART_FOLDERS):
         return True
-    if not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
+    if not _is_test_module(collection_path):
         return None
     return True if _starts_servers(collection_path) != run.startswith("servers-") else None
+
+
+def _is_test_module(path: Path) -> bool:
+    return path.name.startswith("test_") and path.suffix == ".py"
+
+
+def _is_in_share(module: Path, number: int, count: int) -> bool:
+    """Modules are spread by a hash of their path: the same on each machine, and even over folders."""
+    return zlib.crc32(str(module.relative_to(HERE)).encode()) % count == number - 1
 
 
 @pytest.hookimpl(tryfirst=True)
