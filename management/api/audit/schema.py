@@ -31,7 +31,9 @@ FILTERS: Final = [
     OpenApiParameter("accessToken", OpenApiTypes.UUID, description="The id of an access token of this server"),
     OpenApiParameter("event", OpenApiTypes.STR, description="Such as `warehouse.created` or `access.denied`"),
     OpenApiParameter("action", OpenApiTypes.STR, description="The permission that was checked, such as `drop`"),
-    OpenApiParameter("outcome", OpenApiTypes.STR, enum=AuditRecord.Outcome.values),
+    OpenApiParameter(
+        "outcome", OpenApiTypes.STR, enum=AuditRecord.Outcome.values, description="The result of the action"
+    ),
     OpenApiParameter("objectType", OpenApiTypes.STR, description="Such as `warehouse`"),
     OpenApiParameter(
         "objectId",
