@@ -8,7 +8,6 @@ from typing import Final
 from django.urls import URLPattern, path
 
 from management.api.authorizer_actions import ACCESS_VIEWS, AUTHORIZER_ACTIONS_VIEWS, PROJECT_BY_ID_ACCESS_VIEW
-from management.api.explanation import ExplainView
 from management.api.managed_access import (
     NamespaceAuthPropertiesView,
     NamespaceManagedAccessView,
@@ -42,7 +41,6 @@ def _below_places(ending: str, views: Mapping[Securable.Type, type[PermissionVie
 
 urlpatterns = [
     path("check", PermissionCheckView.as_view(), name="permission-check"),
-    path("explain", ExplainView.as_view(), name="permission-explain"),
     path(_WAREHOUSE, WarehouseAuthPropertiesView.as_view(), name="warehouse-auth-properties"),
     path(f"{_WAREHOUSE}/managed-access", WarehouseManagedAccessView.as_view(), name="warehouse-managed-access"),
     path(_NAMESPACE, NamespaceAuthPropertiesView.as_view(), name="namespace-auth-properties"),

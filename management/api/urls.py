@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from django.urls import include, path
 
-from management.api.access_review_urls import ACCESS_REVIEW_ROUTES
 from management.api.rights_urls import RIGHTS_ROUTES
 
 urlpatterns = [
-    *ACCESS_REVIEW_ROUTES,
     *RIGHTS_ROUTES,  # before what takes any text in their places
     *(
         path("", include(f"management.api.{resource}.urls"))
         for resource in (
             "grants",  # before routes with any text in their place
+            "access_reviews",
             "server",
             "projects",
             "users",
@@ -25,6 +24,7 @@ urlpatterns = [
             "tags",
             "audit",
             "statistics",
+            "explanations",
         )
     ),
     path("v1/permissions/", include("management.api.permission_urls")),

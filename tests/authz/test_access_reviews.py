@@ -335,7 +335,7 @@ def test_it_says_who_decides(refs: Refs, manage: Manage, monkeypatch: pytest.Mon
     give("select", refs[T.TABLE], person("ann"))
     with monkeypatch.context() as patched:
         patched.setattr("tenancy.authz.port.authorizer", port.AllowAll)
-        patched.setattr("management.api.access_review_shapes.authorizer", port.AllowAll)
+        patched.setattr("management.api.access_reviews.serializers.authorizer", port.AllowAll)
         answer = manage("stranger").get(on(refs[T.TABLE]))
         assert answer.json()["decided-by"] == "allowall"
         assert list(told(answer)) == ["oidc~ann", "oidc~root"]

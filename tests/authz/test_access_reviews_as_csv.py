@@ -11,8 +11,7 @@ from django.test import RequestFactory
 
 from catalog.models import Tabular
 from icekeeper.kernel.errors.types import BadRequest
-from management.api.access_review_shapes import OBJECT_HEADER, PLACES_HEADER, REACHED_HEADER
-from management.api.csv_answers import cell, wants_csv
+from management.api.access_reviews.csv_export import OBJECT_HEADER, PRINCIPAL_HEADER, REACHED_HEADER, cell, wants_csv
 from tenancy.models import Role, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors import access_reviews
@@ -106,7 +105,7 @@ def test_it_is_whole(refs: Refs, manage: Manage, builtin: object, monkeypatch: p
     assert len(at_once) == 1 + sum(len(each["grants"]) for each in principals.values())
     mine = "principalUser=oidc~p1&format=csv"
     held = rows(root.get(f"/access-review?{mine}"))
-    assert list(held[0]) == list(PLACES_HEADER)
+    assert list(held[0]) == list(PRINCIPAL_HEADER)
     assert [each["granted_privilege"] for each in held] == ["select", "modify"]
     assert "table: describe select" in held[0]["below"]
     objects = rows(root.get(f"/warehouse/{refs[T.WAREHOUSE][1]}/reached-objects?{mine}"))

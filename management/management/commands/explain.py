@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from catalog.objects.names import name_objects
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
-from management.api.explanation_shapes import explanation_json
+from management.api.explanations.serializers import ExplainResponse
 from management.selectors.cli_lookup import (
     USAGE,
     describe_grantee,
@@ -71,7 +71,7 @@ class Command(BaseCommand):
         except CatalogError as error:
             raise CommandError(error.message) from None
         if options["json"]:
-            content = explanation_json(explained) | {"backend": authorizer().name}
+            content = {**ExplainResponse(explained).data, "backend": authorizer().name}
             self.stdout.write(write_json(content).decode())
             return
         own_id = securable_id(*ref)

@@ -1,26 +1,17 @@
-"""Explanation of a permission check."""
+"""OpenAPI description of explanations of permission checks."""
 
 from __future__ import annotations
 
 from drf_spectacular.utils import extend_schema
-from rest_framework.request import Request
-from rest_framework.response import Response
 
-from catalog.objects.names import name_objects
 from icekeeper.kernel.http.serializers import operation_responses
-from management.api.base import ManagementView
-from management.api.explanation_shapes import ExplainRequest, ExplainResponse, explanation_json
+from management.api.explanations.serializers import ExplainRequest, ExplainResponse
 from management.api.permission_places import TAGS
-from management.api.permission_questions import BAD_QUESTION, NOTHING_THERE, read_question
-from management.api.schema import PROJECT_HEADER
-from tenancy.authz.action_names import ACTION_NAMES
-from tenancy.selectors.explanations import explain_for
+from management.api.permission_questions import BAD_QUESTION, NOTHING_THERE
+from management.api.schema import PROJECT_HEADER, describe
 
-
-class ExplainView(ManagementView):
-    posts_read = True
-
-    @extend_schema(
+describe_explanations = describe(
+    explain=extend_schema(
         operation_id="explain_permission",
         tags=TAGS,
         summary="Get an explanation of why a permission is allowed or denied",
@@ -39,14 +30,4 @@ class ExplainView(ManagementView):
             },
         ),
     )
-    def post(self, request: Request) -> Response:
-        asked = read_question(self, ExplainRequest, ACTION_NAMES)
-        explained = explain_for(
-            actor=self.actor,
-            grantee=asked.grantee,
-            ref=asked.target.ref,
-            action=asked.action,
-            missing=asked.target.missing,
-            name_objects=name_objects,
-        )
-        return Response(explanation_json(explained))
+)
