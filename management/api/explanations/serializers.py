@@ -75,9 +75,7 @@ class ExplainedStep(ResponseSerializer):
     withheld = serializers.BooleanField(
         help_text="True for steps on objects whose grants the caller may not read; then all other members are absent"
     )
-    relation = Text(
-        required=False, help_text="A privilege, or `can_` and an action, as in the authorization model"
-    )
+    relation = Text(required=False, help_text="A privilege, or `can_` and an action, as in the authorization model")
     object = ExplainedObject(required=False)
     grant = ExplainedGrant(required=False, help_text="Absent when the step follows from the previous steps")
 
