@@ -15,8 +15,8 @@ from tenancy.authz.actions import Can
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable
 from tenancy.selectors.access_reviews import Names
-from tenancy.selectors.objects import NamedObject
 from tenancy.selectors.object_reviews import Principal
+from tenancy.selectors.objects import NamedObject
 from tenancy.selectors.principal_reviews import AccessSource
 
 T = Securable.Type

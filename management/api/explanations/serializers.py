@@ -11,10 +11,10 @@ from icekeeper.kernel.http.serializers import Text
 from management.api.permission_questions import PermissionQuestion, operation_shape
 from management.api.principals import GrantPrincipal, render_grantee
 from management.api.serializers import ResponseSerializer, resource_type
+from tenancy.authz.action_names import ACTION_NAMES
 from tenancy.authz.builtin.role_paths import Entry
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.permissions import Standing
-from tenancy.authz.action_names import ACTION_NAMES
 from tenancy.selectors.explanations import VisibleGrant, VisibleStep
 from tenancy.selectors.objects import NamedObject
 
