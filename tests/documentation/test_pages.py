@@ -23,9 +23,10 @@ ALONE: Final = [
     ("engines.md", "PyIceberg"),
     ("getting-started.md", "Create a second warehouse"),
     ("tags.md", "A walk through"),
-    ("users-and-roles.md", "Create and find users"),
-    ("users-and-roles.md", "Roles"),
-    ("users-and-roles.md", "Roles from tokens"),
+    ("users-and-roles.md", "Create a user"),
+    ("users-and-roles.md", "Find a user"),
+    ("users-and-roles.md", "Create a role and add members"),
+    ("users-and-roles.md", "Give access to groups of an identity provider"),
     ("warehouses.md", "Projects"),
     ("engines.md", "Tables of other formats"),
     ("upgrade.md", "Maintenance mode"),
@@ -40,15 +41,22 @@ ALONE: Final = [
 
 TEAM: Final = [
     ("getting-started.md", "A catalog for teams"),
-    ("audit.md", "What is recorded"),
-    ("audit.md", "Reading it"),
+    ("authorization.md", "Give a team read access to a namespace"),
+    ("authorization.md", "Grant access for a limited time"),
+    ("authorization.md", "List and revoke grants"),
+    ("authorization.md", "Find out why a request is allowed or denied"),
+    ("authorization.md", "Stop owners from granting"),
+    ("audit.md", "Find who changed something"),
+    ("audit.md", "Find who read a table in March"),
+    ("audit.md", "Export the trail"),
 ]
 """Run on one server with access tokens, in this order."""
 
 TOKENS: Final = [
-    ("tokens.md", "A team without an identity provider"),
-    ("tokens.md", "Service accounts"),
-    ("tokens.md", "How long a token lives"),
+    ("tokens.md", "Turn on authentication without an identity provider"),
+    ("tokens.md", "Create a token for another user"),
+    ("tokens.md", "Create a token for a pipeline"),
+    ("tokens.md", "Rotate a token"),
 ]
 """Run on one server with access tokens, in this order."""
 
@@ -57,15 +65,19 @@ KEYCLOAK: Final = [("keycloak.md", "In Icekeeper")]
 
 COMMANDS_ONLY: Final = {
     *TOKENS,
-    ("audit.md", "What is recorded"),
-    ("audit.md", "Reading it"),
+    ("audit.md", "Find who changed something"),
+    ("audit.md", "Find who read a table in March"),
+    ("audit.md", "Export the trail"),
     ("commands.md", "Commands"),
     ("logs-and-metrics.md", "Metrics"),
     ("logs-and-metrics.md", "Statistics"),
 }
 
 PREPARATION: Final = {
-    ("tokens.md", "How long a token lives"): [
+    ("audit.md", "Find who read a table in March"): [
+        """table=$(ann $catalog/$orders/namespaces/shop/tables/sold | jq -r '.metadata["table-uuid"]')""",
+    ],
+    ("tokens.md", "Rotate a token"): [
         """ID=$(curl -s -H "Authorization: Bearer $TOKEN" $api/token | jq -r '.tokens[0].id')""",
     ],
     ("tags.md", "A walk through"): [
