@@ -1,6 +1,6 @@
-"""What load balancers and orchestrators ask: /health and /health/ready about the databases, /health/live about nothing.
+"""Health endpoints: /health and /health/ready check the databases, /health/live only that the process runs requests.
 
-None of them needs authentication, and none says more than what to do about it.
+They need no authentication and report nothing confidential.
 
 django-health-check (4.8) is not used: it runs its checks again for each request, responds with 500 on failure, and its
 JSON has none of Lakekeeper's members.
@@ -21,6 +21,8 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connections
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
@@ -28,7 +30,6 @@ from icekeeper.kernel.clock import now, now_ms
 from icekeeper.kernel.db.statement_deadline import restore_statement_limits
 from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.request.deadline import deadline
-from management.selectors.missing_migrations import missing_migrations
 from tenancy import maintenance
 from tenancy.authn.providers import authenticators
 from tenancy.authz.openfga.client import OpenFgaUnavailable
@@ -39,161 +40,168 @@ from tenancy.authz.openfga.tuples import TupleKey
 logger = logging.getLogger("icekeeper.health")
 
 CHECK_SECONDS = 3.0
-"""A database that takes longer than this to answer counts as gone."""
+"""Timeout of a check."""
 
-NOBODYS = TupleKey("server:none", "admin", "user:none")
-"""A question that costs OpenFGA the least."""
+PROBE_TUPLE = TupleKey("server:none", "admin", "user:none")
+"""The cheapest check for OpenFGA: neither object nor user exists."""
 
 _NAMES = {"default": "write_pool", "read": "read_pool"}
-"""Databases under the names that the system to match reports."""
+"""Names of the databases in Lakekeeper's responses."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceHealth:
-    """The outcome of one check: `ok`, `error` or `unknown`; `last_check` in ms since the epoch.
+    """The result of a check: `ok`, `error` or `unknown`; `last_check` in ms since the epoch.
 
-    `lacks` counts the migrations that the database has not had.
+    `missing` is the number of migrations that the database lacks.
     """
 
     name: str
     status: str
     last_check: int
-    lacks: int = 0
+    missing: int = 0
 
 
-class Watched(ABC):
-    """What is known about one service, asked at most every `frequency` seconds and by one thread at a time."""
+class HealthCheck(ABC):
+    """A check of one service that runs at most every `frequency` seconds, in one thread at a time."""
 
     def __init__(self, name: str, frequency: float) -> None:
         self._name, self._frequency = name, frequency
         self._lock = threading.Lock()
-        self._checking: Future[ServiceHealth] | None = None
-        self._asked_at = float("-inf")
+        self._result: Future[ServiceHealth] | None = None
+        self._started_at = float("-inf")
 
-    def look(self) -> ServiceHealth:
-        """The last result while it is fresh, else that of a check which is waited for, but not for long."""
+    def health(self) -> ServiceHealth:
+        """Return the last result while it is fresh, else run the check; `unknown` after `CHECK_SECONDS`."""
         with self._lock:
-            if self._checking is None or (self._checking.done() and self._is_stale()):
-                self._asked_at = time.monotonic()
-                self._checking = Future()
-                # A thread of its own: a check that hangs in the network holds up no request, nor a stop of the server.
-                threading.Thread(target=self._check, args=(self._checking,), name="health", daemon=True).start()
-            checking, patience = self._checking, self._asked_at + CHECK_SECONDS - time.monotonic()
+            if self._result is None or (self._result.done() and self._is_stale()):
+                self._started_at = time.monotonic()
+                self._result = Future()
+                # In a thread: a check that blocks in the network delays no request and not the stop of the server.
+                threading.Thread(target=self._run, args=(self._result,), name="health", daemon=True).start()
+            result, timeout = self._result, self._started_at + CHECK_SECONDS - time.monotonic()
         try:
-            return checking.result(timeout=max(0.0, patience))
+            return result.result(timeout=max(0.0, timeout))
         except NotDone:
-            return ServiceHealth(self._name, "unknown", now_ms())
+            return self._health("unknown")
 
     def _is_stale(self) -> bool:
-        return time.monotonic() - self._asked_at >= self._frequency
+        return time.monotonic() - self._started_at >= self._frequency
+
+    def _run(self, result: Future[ServiceHealth]) -> None:
+        try:
+            with deadline(time.monotonic() + CHECK_SECONDS):
+                health = self._check()
+        except OpenFgaUnavailable as failure:
+            logger.warning("OpenFGA is unavailable: %s", failure.reason)
+            health = self._health("error")
+        except Exception:
+            logger.exception("health check of %s failed", self._name)
+            health = self._health("error")
+        result.set_result(health)
 
     @abstractmethod
-    def _check(self, outcome: Future[ServiceHealth]) -> None:
-        """Sets the outcome, whatever happens."""
+    def _check(self) -> ServiceHealth:
+        """Check the service. Raises an error if it does not respond."""
+
+    def _health(self, status: str, missing: int = 0) -> ServiceHealth:
+        return ServiceHealth(self._name, status, now_ms(), missing)
 
 
-class DatabaseHealth(Watched):
+class DatabaseCheck(HealthCheck):
     def __init__(self, alias: str, frequency: float) -> None:
         super().__init__(_NAMES[alias], frequency)
         self._alias = alias
 
-    def _check(self, outcome: Future[ServiceHealth]) -> None:
+    def _check(self) -> ServiceHealth:
         connection = connections[self._alias]
-        lacks = 0
-        try:
-            with deadline(time.monotonic() + CHECK_SECONDS):
-                with connection.cursor() as cursor:
-                    cursor.execute("SELECT 1")
-                lacks = len(missing_migrations(connection))
-            status = "ok"
-        except Exception:
-            logger.exception("the database %s does not answer", self._alias)
-            status = "error"
-        outcome.set_result(ServiceHealth(self._name, status, now_ms(), lacks))
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        applied = MigrationRecorder(connection).applied_migrations()
+        return self._health("ok", len(_migrations() - applied.keys()))
+
+    def _run(self, result: Future[ServiceHealth]) -> None:
+        super()._run(result)
         restore_statement_limits()
-        connection.close()
-
-
-class OpenFgaHealth(Watched):
-    """Whether it answers a question about rights; without it everybody is refused with 503."""
-
-    def _check(self, outcome: Future[ServiceHealth]) -> None:
-        status = "error"
-        try:
-            with deadline(time.monotonic() + CHECK_SECONDS):
-                openfga_store().check([TupleCheck(NOBODYS)], at=now())
-            status = "ok"
-        except OpenFgaUnavailable as failure:
-            logger.warning("OpenFGA does not answer: %s", failure.reason)
-        except Exception:
-            logger.exception("OpenFGA is unavailable")
-        outcome.set_result(ServiceHealth(self._name, status, now_ms()))
+        connections[self._alias].close()
 
 
 @cache
-def _databases() -> tuple[DatabaseHealth, ...]:
-    """Made by the first request, so in the process that answers it: threads do not survive a fork."""
-    frequency = float(settings.ICEKEEPER.health_check_frequency_seconds)
-    return tuple(DatabaseHealth(alias, frequency) for alias in settings.DATABASES)
+def _migrations() -> frozenset[tuple[str, str]]:
+    """Return app and name of each migration of this version."""
+    return frozenset(MigrationLoader(None).disk_migrations)
+
+
+class OpenFgaCheck(HealthCheck):
+    """Checks a permission in OpenFGA; without OpenFGA every request is denied with 503."""
+
+    def _check(self) -> ServiceHealth:
+        openfga_store().check([TupleCheck(PROBE_TUPLE)], at=now())
+        return self._health("ok")
 
 
 @cache
-def _judges() -> tuple[OpenFgaHealth, ...]:
-    """Whoever else is asked about rights."""
+def _database_checks() -> tuple[DatabaseCheck, ...]:
+    """Created by the first request, in the process that serves it: threads do not survive a fork."""
     frequency = float(settings.ICEKEEPER.health_check_frequency_seconds)
-    return (OpenFgaHealth("openfga", frequency),) if is_openfga() else ()
+    return tuple(DatabaseCheck(alias, frequency) for alias in settings.DATABASES)
+
+
+@cache
+def _authorization_checks() -> tuple[OpenFgaCheck, ...]:
+    frequency = float(settings.ICEKEEPER.health_check_frequency_seconds)
+    return (OpenFgaCheck("openfga", frequency),) if is_openfga() else ()
 
 
 @require_safe
 def health(request: HttpRequest) -> HttpResponse:
-    """200 when every service is ok, else 503; the body says which is not.
+    """Return 200 if every service is ok, else 503; the body has the status of each.
 
     It has Lakekeeper's members, and `authentication` with `x-icekeeper-extensions: true`.
     """
-    services = [database.look() for database in _databases()]
-    judges = [judge.look() for judge in _judges()]
-    is_well = all(service.status == "ok" for service in (*services, *judges))
-    body = _described(services, judges)
+    databases = [check.health() for check in _database_checks()]
+    authorization = [check.health() for check in _authorization_checks()]
+    body = _health_body(databases, authorization)
     if request.headers.get("x-icekeeper-extensions", "").lower() == "true":
         body["authentication"] = "on" if authenticators() else "off"
-    return _answer(body, is_good=is_well)
+    return _respond(body, is_ok=body["health"] == "ok")
 
 
 @require_safe
 def live(request: HttpRequest) -> HttpResponse:
-    """200 from a process that runs requests at all; when there is no answer, start it again."""
-    return _answer({"status": "live"}, is_good=True)
+    """Return 200 from a process that runs requests; a process that does not respond must be restarted."""
+    return _respond({"status": "live"}, is_ok=True)
 
 
 @require_safe
 def ready(request: HttpRequest) -> HttpResponse:
-    """200 when requests should be sent here, else 503 with the reasons."""
+    """Return 200 if the process can serve requests, else 503 with the reasons."""
     reasons = []
     if request.META.get("icekeeper.is_stopping"):
         reasons.append("the server is stopping")
-    for service in (database.look() for database in _databases()):
-        if service.status != "ok":
-            reasons.append(f"{service.name} does not answer")
-        elif service.lacks:
-            reasons.append(f"{service.name} lacks {service.lacks} migrations: manage.py migrate")
+    for database in (check.health() for check in _database_checks()):
+        if database.status != "ok":
+            reasons.append(f"{database.name} does not respond")
+        elif database.missing:
+            reasons.append(f"{database.name} lacks {database.missing} migrations: manage.py migrate")
     body = {"status": "not ready", "reasons": reasons} if reasons else {"status": "ready"}
-    return _answer(body, is_good=not reasons)
+    return _respond(body, is_ok=not reasons)
 
 
-def _described(services: Sequence[ServiceHealth], judges: Sequence[ServiceHealth] = ()) -> dict[str, Any]:
-    """The body of `/health` with Lakekeeper's members. Secrets lie in the same databases."""
-    databases, others = (
-        [{"name": service.name, "lastCheck": service.last_check, "status": service.status} for service in each]
-        for each in (services, judges)
+def _health_body(databases: Sequence[ServiceHealth], authorization: Sequence[ServiceHealth] = ()) -> dict[str, Any]:
+    """Return the body of `/health` with Lakekeeper's members. Secrets are in the same databases as the catalog."""
+    catalog, auth = (
+        [{"name": service.name, "lastCheck": service.last_check, "status": service.status} for service in services]
+        for services in (databases, authorization)
     )
     return {
-        "health": next((service.status for service in (*services, *judges) if service.status != "ok"), "ok"),
-        "services": {"catalog": databases, "secrets": databases, "auth": others},
+        "health": next((service.status for service in (*databases, *authorization) if service.status != "ok"), "ok"),
+        "services": {"catalog": catalog, "secrets": catalog, "auth": auth},
         "maintenance_mode": maintenance.mode(),
     }
 
 
-def _answer(body: dict[str, Any], *, is_good: bool) -> HttpResponse:
-    answer = HttpResponse(write_json(body), content_type="application/json", status=200 if is_good else 503)
-    answer.headers["Cache-Control"] = "no-store"
-    return answer
+def _respond(body: dict[str, Any], *, is_ok: bool) -> HttpResponse:
+    response = HttpResponse(write_json(body), content_type="application/json", status=200 if is_ok else 503)
+    response.headers["Cache-Control"] = "no-store"
+    return response

@@ -133,7 +133,7 @@ def test_refusals_do_not_fill_the_log_with_errors(close: Callable[[], None], cap
 
 
 def test_health_says_so(close: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "_databases", lambda: (health.DatabaseHealth("default", 10.0),))
+    monkeypatch.setattr(health, "_database_checks", lambda: (health.DatabaseCheck("default", 10.0),))
     assert call("GET", "/health").json()["maintenance_mode"] == "off"
     close()
     answer = call("GET", "/health")

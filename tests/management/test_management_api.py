@@ -255,8 +255,8 @@ def test_other_pages_are_not_found(target: str) -> None:
 
 @pytest.mark.django_db(databases="__all__")
 def test_health() -> None:
-    for services in (health._databases, health._judges):
-        services.cache_clear()  # a test before this one may have left an outcome, or another authorization backend
+    for checks in (health._database_checks, health._authorization_checks):
+        checks.cache_clear()  # a test before this one may have left an outcome, or another authorization backend
     answer = call("GET", "/health")
     assert (answer.status, answer.json()["health"]) == (200, "ok")
 

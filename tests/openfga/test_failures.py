@@ -316,13 +316,13 @@ def test_with_client_credentials(tree: dict[str, ObjectRef], tmp_path: Path, mon
 
 
 def test_health_tells_of_it(by_openfga: object, openfga: OpenFga, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "_databases", lambda: ())
+    monkeypatch.setattr(health, "_database_checks", lambda: ())
     seen = []
     for away in (contextlib.nullcontext(), openfga.relay.refusing(), contextlib.nullcontext()):
-        health._judges.cache_clear()
+        health._authorization_checks.cache_clear()
         openfga_store()._breaker._failures = 0
         with away:
             answer = call("GET", "/health")
         seen.append((answer.status, [(each["name"], each["status"]) for each in answer.json()["services"]["auth"]]))
-    health._judges.cache_clear()
+    health._authorization_checks.cache_clear()
     assert seen == [(200, [("openfga", "ok")]), (503, [("openfga", "error")]), (200, [("openfga", "ok")])]

@@ -78,7 +78,7 @@ def test_a_server_whose_database_is_away_lives(tmp_path: Path) -> None:
         assert ask(server, "/health/live") == (200, {"status": "live"})
         status, told = ask(server, "/health/ready")
         assert (status, told["status"]) == (503, "not ready")
-        assert told["reasons"] == ["write_pool does not answer", "read_pool does not answer"]
+        assert told["reasons"] == ["write_pool does not respond", "read_pool does not respond"]
         status, told = ask(server, "/health")
         assert status == 503
         assert {service["name"] for service in told["services"]["catalog"]} == {"write_pool", "read_pool"}

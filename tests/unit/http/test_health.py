@@ -1,4 +1,4 @@
-"""The health check asks seldom, one at a time, and never hangs."""
+"""A health check runs seldom, once at a time, and never blocks for long."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ import json
 import threading
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotDone
-from typing import Any
 
 import pytest
 from django.http import HttpRequest
 
 from management import health as module
-from management.health import DatabaseHealth, ServiceHealth
+from management.health import HealthCheck, ServiceHealth
 
 
-class Counting(DatabaseHealth):
-    """Instead of a database: it answers once `may_answer` is set."""
+class CountingCheck(HealthCheck):
+    """A check that ends when `may_end` is set."""
 
     def __init__(self, frequency: float) -> None:
-        super().__init__("default", frequency)
-        self.asked, self.may_answer = 0, threading.Event()
+        super().__init__("write_pool", frequency)
+        self.runs, self.may_end = 0, threading.Event()
 
-    def _check(self, outcome: Any) -> None:
-        self.asked += 1
-        self.may_answer.wait()
-        outcome.set_result(ServiceHealth("write_pool", "ok", 1))
+    def _check(self) -> ServiceHealth:
+        self.runs += 1
+        self.may_end.wait()
+        return ServiceHealth("write_pool", "ok", 1)
 
 
 class Clock:
-    """Stands still but for those who wait for a check: `Wait` lets all their patience pass at once."""
+    """A clock that stands still, except that waiting for a check with `Wait` takes the whole timeout."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -46,35 +45,35 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return stopped
 
 
-def test_the_database_is_asked_at_most_so_often(clock: Clock) -> None:
-    health = Counting(frequency=10)
-    health.may_answer.set()
+def test_a_check_runs_at_most_once_per_frequency(clock: Clock) -> None:
+    check = CountingCheck(frequency=10)
+    check.may_end.set()
     for _ in range(50):
-        assert health.look().status == "ok"
-    assert health.asked == 1
+        assert check.health().status == "ok"
+    assert check.runs == 1
     clock.now = 9.9
-    health.look()
-    assert health.asked == 1
+    check.health()
+    assert check.runs == 1
     clock.now = 10.0
-    health.look()
-    assert health.asked == 2
+    check.health()
+    assert check.runs == 2
 
 
-def test_many_askers_share_one_check(clock: Clock) -> None:
-    health = Counting(frequency=60)
+def test_concurrent_requests_share_one_check(clock: Clock) -> None:
+    check = CountingCheck(frequency=60)
     seen: list[str] = []
-    threads = [threading.Thread(target=lambda: seen.append(health.look().status)) for _ in range(20)]
+    threads = [threading.Thread(target=lambda: seen.append(check.health().status)) for _ in range(20)]
     for thread in threads:
         thread.start()
     assert not seen
-    health.may_answer.set()
+    check.may_end.set()
     for thread in threads:
         thread.join()
     assert seen == ["ok"] * 20
-    assert health.asked == 1
+    assert check.runs == 1
 
 
-def test_a_database_that_hangs_is_unknown_soon(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+def test_a_check_that_blocks_is_unknown_after_the_timeout(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     class Wait(Future[ServiceHealth]):
         def result(self, timeout: float | None = None) -> ServiceHealth:
             assert timeout is not None
@@ -82,11 +81,11 @@ def test_a_database_that_hangs_is_unknown_soon(monkeypatch: pytest.MonkeyPatch, 
             raise NotDone
 
     monkeypatch.setattr(module, "Future", Wait)
-    health = Counting(frequency=0.01)
-    assert [health.look().status for _ in range(10)] == ["unknown"] * 10
-    assert clock.now == module.CHECK_SECONDS  # all ten together
-    assert health.asked == 1
-    health.may_answer.set()
+    check = CountingCheck(frequency=0.01)
+    assert [check.health().status for _ in range(10)] == ["unknown"] * 10
+    assert clock.now == module.CHECK_SECONDS  # for all ten together
+    assert check.runs == 1
+    check.may_end.set()
 
 
 @pytest.mark.parametrize(
@@ -98,21 +97,21 @@ def test_a_database_that_hangs_is_unknown_soon(monkeypatch: pytest.MonkeyPatch, 
             False,
             ["write_pool lacks 2 migrations: manage.py migrate"],
         ),
-        ([("write_pool", "ok", 0), ("read_pool", "error", 0)], False, ["read_pool does not answer"]),
-        ([("write_pool", "unknown", 0)], True, ["the server is stopping", "write_pool does not answer"]),
+        ([("write_pool", "ok", 0), ("read_pool", "error", 0)], False, ["read_pool does not respond"]),
+        ([("write_pool", "unknown", 0)], True, ["the server is stopping", "write_pool does not respond"]),
     ],
 )
 def test_readiness(
     monkeypatch: pytest.MonkeyPatch, services: list[tuple[str, str, int]], is_stopping: bool, reasons: list[str]
 ) -> None:
-    class Known:
-        def __init__(self, name: str, status: str, lacks: int) -> None:
-            self.health = ServiceHealth(name, status, 1, lacks)
+    class FixedCheck:
+        def __init__(self, name: str, status: str, missing: int) -> None:
+            self._fixed = ServiceHealth(name, status, 1, missing)
 
-        def look(self) -> ServiceHealth:
-            return self.health
+        def health(self) -> ServiceHealth:
+            return self._fixed
 
-    monkeypatch.setattr(module, "_databases", lambda: [Known(*service) for service in services])
+    monkeypatch.setattr(module, "_database_checks", lambda: [FixedCheck(*service) for service in services])
     request = HttpRequest()
     request.method, request.META = "GET", {"icekeeper.is_stopping": is_stopping}
     answer = module.ready(request)
@@ -121,13 +120,13 @@ def test_readiness(
     assert module.live(request).status_code == 200
 
 
-def test_health_tells_the_worst(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = module._described([ServiceHealth("write_pool", "ok", 1), ServiceHealth("read_pool", "unknown", 2)])
+def test_health_is_that_of_the_first_service_that_is_not_ok(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = module._health_body([ServiceHealth("write_pool", "ok", 1), ServiceHealth("read_pool", "unknown", 2)])
     databases = [
         {"name": "write_pool", "lastCheck": 1, "status": "ok"},
         {"name": "read_pool", "lastCheck": 2, "status": "unknown"},
     ]
-    assert told == {
+    assert body == {
         "health": "unknown",
         "services": {"catalog": databases, "secrets": databases, "auth": []},
         "maintenance_mode": "off",
@@ -142,8 +141,8 @@ def test_health_has_the_members_of_lakekeeper(
     monkeypatch: pytest.MonkeyPatch, header: str | None, more: set[str]
 ) -> None:
     """Strict clients fail on others."""
-    monkeypatch.setattr(module, "_databases", list)
-    monkeypatch.setattr(module, "_judges", list)
+    monkeypatch.setattr(module, "_database_checks", list)
+    monkeypatch.setattr(module, "_authorization_checks", list)
     request = HttpRequest()
     request.method, request.META = "GET", {} if header is None else {"HTTP_X_ICEKEEPER_EXTENSIONS": header}
     body = json.loads(module.health(request).content)
