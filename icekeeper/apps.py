@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class DeploymentConfig(AppConfig):
-    """The composition root as an app: it has no models, only checks of how everything was put together."""
+    """The composition root as an app: it has no models, only deployment checks."""
 
     name = "icekeeper"
 

@@ -1,4 +1,4 @@
-"""`manage.py`: the commands of this server and Django's, by their names with underscores or with hyphens."""
+"""The command line of `manage.py`: command names are accepted with underscores or hyphens."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from django.core.management import ManagementUtility, get_commands
 
 
 class CommandLine(ManagementUtility):
-    """Takes `wait-for-db` for `wait_for_db`, as Lakekeeper's deployment files write it, and `version` for ours."""
+    """Accepts `wait-for-db` for `wait_for_db`, as in Lakekeeper's deployment files, and runs our own `version`."""
 
     def execute(self) -> None:
-        if self.argv[1:2] == ["version"]:  # Django would answer with its own
+        if self.argv[1:2] == ["version"]:  # Django would print its own version
             django.setup()
             self.fetch_command("version").run_from_argv(self.argv)
         else:
@@ -27,6 +27,6 @@ class CommandLine(ManagementUtility):
 
 
 def run(arguments: Sequence[str] = sys.argv) -> None:
-    """Run the command that `arguments` name, as `sys.argv`; leaves through SystemExit when it fails."""
+    """Run the command in `arguments`, in the form of `sys.argv`; raises SystemExit if it fails."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "icekeeper.settings")
     CommandLine(list(arguments)).execute()

@@ -1,4 +1,4 @@
-"""Log lines as JSON, one object a line, so that nothing a client sends can forge a line or hide in one."""
+"""Log lines as JSON, one object a line, so that clients cannot inject log lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | 
 
 
 class JsonFormatter(logging.Formatter):
-    """`timestamp` (RFC 3339, UTC), `level`, `logger`, `message`, the request's id, what `extra` holds, `exception`."""
+    """Writes `timestamp` (RFC 3339, UTC), `level`, `logger`, `message`, request id, members of `extra`, `exception`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -34,21 +34,21 @@ class JsonFormatter(logging.Formatter):
             line["stack"] = record.stack_info
         try:
             return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
-        except TypeError:  # lone surrogates (which no strict reader of JSON takes), integers beyond 64 bits
+        except TypeError:  # lone surrogates, which are invalid JSON, or integers beyond 64 bits
             return json.dumps(line, default=str, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
 def _timestamp(seconds: float) -> str:
     whole = int(seconds)
-    return f"{_to_the_second(whole)}.{int((seconds - whole) * 1_000_000):06d}Z"
+    return f"{_format_second(whole)}.{int((seconds - whole) * 1_000_000):06d}Z"
 
 
 _last_second: tuple[int, str] = (0, "")
 
 
-def _to_the_second(seconds: int) -> str:
-    """`2026-01-31T23:59:59`; the last one is kept, as a busy server writes many lines in one second."""
-    global _last_second  # noqa: PLW0603 - one tuple, replaced whole, so threads see the old or the new one
+def _format_second(seconds: int) -> str:
+    """Return a time such as `2026-01-31T23:59:59`. The last one is cached: a busy server logs many lines a second."""
+    global _last_second  # noqa: PLW0603 - one tuple: threads see the old or the new one
     known, text = _last_second
     if known != seconds:
         text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

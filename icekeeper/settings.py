@@ -1,4 +1,4 @@
-"""Django's settings, all derived from `icekeeper.conf`."""
+"""Django's settings, derived from `icekeeper.conf`."""
 
 from __future__ import annotations
 
@@ -21,55 +21,58 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 try:
     ICEKEEPER, UNREAD_VARIABLES = read_settings(os.environ)
-except SettingsError as refusal:
-    sys.exit("\n".join(f"icekeeper: {problem}" for problem in refusal.problems))
+except SettingsError as error:
+    sys.exit("\n".join(f"icekeeper: {problem}" for problem in error.problems))
 
 
 def _secret_keys(settings: Settings, *, is_embedded: bool) -> tuple[Any, list[Any]]:
-    """The signing key, and former ones whose tokens are still good. `is_embedded` is whether the database is SQLite.
+    """Return the signing key, and former ones whose tokens are still valid. `is_embedded`: the database is SQLite.
 
-    Those that the database keeps are read from it when they are first used, and a data folder that cannot be written to
-    matters only then: commands that need neither, as `version`, work without.
+    Keys that the database stores are read at their first use, so that commands that need none, such as `version`, run
+    without a database or a writable data folder.
     """
     former = [key.get_secret_value() for key in settings.secret_key_fallbacks]
     if settings.secret_key is not None:
         return settings.secret_key.get_secret_value(), former
     if is_embedded:
-        return _secret_key_in(settings.data_dir), former
+        return _secret_key_of_folder(settings.data_dir), former
     shared = [_shared_secret_key(key) for key in (settings.pg_encryption_key, *settings.pg_encryption_old_keys)]
     return shared[0], shared[1:] + former
 
 
 def _shared_secret_key(encryption_key: SecretStr | None) -> Any:
     def read() -> str:
-        from tenancy.signing_keys import shared_signing_key  # the settings are complete when it is called
+        from tenancy.signing_keys import shared_signing_key  # needs complete settings
 
         return shared_signing_key(encryption_key)
 
     return SimpleLazyObject(read)
 
 
-def _secret_key_in(folder: Path) -> Any:
-    """The key in the data folder. Where it cannot be read or created, the process ends when it uses the key."""
+def _secret_key_of_folder(folder: Path) -> Any:
+    """Return the key in the data folder. If it cannot be read or created, the process exits when it uses the key."""
     path = folder / "secret-key"
     try:
-        key = _made_once(path)
+        key = _read_or_create_key(path)
     except OSError as error:
         message = (
             f"icekeeper: {path} cannot be read or written: {error.strerror}. The embedded SQLite needs a folder that "
             "this user can write to: set ICEKEEPER__DATA_DIR to one, or LAKEKEEPER__PG_DATABASE_URL_WRITE to a "
-            "PostgreSQL, which needs none"
+            "PostgreSQL database"
         )
         return SimpleLazyObject(lambda: sys.exit(message))
     try:
         require_signing_key(key)
-    except ValueError as takes:
-        sys.exit(f"icekeeper: {path} holds a key that can be guessed (docs/upgrade.md); it takes: {takes}")
+    except ValueError as requirement:
+        sys.exit(f"icekeeper: {path} contains a weak key (docs/upgrade.md); expected: {requirement}")
     return key
 
 
-def _made_once(path: Path) -> str:
-    """Written apart and linked into place: nobody ever reads half a key, and the first of two writers wins."""
+def _read_or_create_key(path: Path) -> str:
+    """Return the key in `path`, created if it does not exist.
+
+    A new key is linked in place when it is complete, so that no process reads a partial key; the first writer wins.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists():
         draft = path.with_name(f"secret-key.{os.getpid()}")
@@ -86,7 +89,7 @@ READ_DATABASE = "read" if "read" in DATABASES else "default"
 
 SECRET_KEY, FORMER_SECRET_KEYS = _secret_keys(ICEKEEPER, is_embedded=DATABASES["default"]["ENGINE"].endswith("sqlite3"))
 DEBUG = False
-ALLOWED_HOSTS = ["*"]  # links are made from the Host header only when nothing better is known: kernel/http/base_url.py
+ALLOWED_HOSTS = ["*"]  # links use the Host header only as a last resort: kernel/http/base_url.py
 USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = False
@@ -113,14 +116,14 @@ WSGI_APPLICATION = "icekeeper.wsgi.application"
 APPEND_SLASH = False
 
 API_PREFIXES = ("/catalog/", "/lakekeeper/", "/management/")
-# Outermost first. Request id, body limit, deadline and log line are no middleware: icekeeper.http.application has them.
+# Outermost first. Request id, body limit, deadline and log line are set by icekeeper.http.application.
 _CORS = ["corsheaders.middleware.CorsMiddleware"] if ICEKEEPER.allow_origin else []
 API_MIDDLEWARE = [*_CORS, "icekeeper.http.middleware.compress_responses", "icekeeper.http.middleware.mark_private"]
-# Called with request and answer of each API call when the answer has been sent; they must be quick and wait for nobody.
+# Called with request and response of each API call after the response was sent; they must be fast and must not block.
 REQUEST_OBSERVERS = ["management.call_counter.count_request"]
-# Called with request and answer before the answer is sent; what they raise is an error of the server.
+# Called with request and response before the response is sent; an exception becomes a 500.
 RESPONSE_HOOKS = ["tenancy.audit.responses.audit_response"]
-# Services that the worker calls every minute, with the actor alone.
+# Services that the worker calls every minute, with only the actor as argument.
 PERIODIC_TASKS = [
     "catalog.services.idempotency.delete_expired_idempotency_records",
     "catalog.services.tables.staging.delete_old_claims",
@@ -133,7 +136,7 @@ PERIODIC_TASKS = [
     "tenancy.audit.chain.seal_records",
     "tenancy.audit.retention.delete_old_records",
 ]
-# Called by `serve` before anything listens; what they raise (CatalogError) is why it does not start.
+# Called by `serve` before it listens; a CatalogError prevents the start.
 STARTUP_CHECKS = [
     "tenancy.selectors.server.require_terms_accepted",
     "tenancy.services.authorization_startup.require_chosen_backend",
@@ -141,7 +144,7 @@ STARTUP_CHECKS = [
     "storage.signing.enforcement.warn_of_unsigned_writes",
     "tenancy.signing_keys.require_signing_keys",
 ]
-# Called in each server process when it begins to serve; what they return is called when it ends.
+# Called in each server process when it starts to serve; each returns a function that is called when the process stops.
 BACKGROUND_JOBS = [
     "tenancy.maintenance.start_watching",
     "tenancy.authz.permission_epoch.start_polling",
@@ -210,17 +213,17 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    # Choices stay where they are used: the usual hook makes components of them, with made-up names.
+    # Enums stay inline: the default hook extracts them to components with generated names.
     "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enum_id_removal"],
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
 }
 
 SILENCED_SYSTEM_CHECKS = [
-    "security.W003",  # CSRF: no cookie signs anybody in, every call to an API carries its token itself
-    "security.W004",  # HSTS: TLS ends in front of this server, and that is where the header belongs
-    "security.W008",  # Redirects to HTTPS: likewise, and a redirected API call has sent its token in clear already
-    "security.W009",  # The signing key: a weak one is refused when the settings are read (icekeeper.conf.values)
-    "drf_spectacular.W002",  # Swagger's pages are no operations; what the documents lack, `manage.py openapi` refuses
+    "security.W003",  # CSRF: no cookie authenticates a user, every API call has its token
+    "security.W004",  # HSTS: a proxy in front of this server terminates TLS and sets the header
+    "security.W008",  # Redirects to HTTPS: likewise, and a redirected API call has already sent its token unencrypted
+    "security.W009",  # The signing key: a weak one is rejected when the settings are read (icekeeper.conf.values)
+    "drf_spectacular.W002",  # Swagger's pages are no operations; `manage.py openapi` checks the documents
 ]
 
 VERBOSE_LIBRARIES = ["azure", "boto3", "botocore", "google", "hvac", "msal", "requests", "s3transfer", "urllib3"]
@@ -231,10 +234,10 @@ LOGGING: dict[str, Any] = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
     "root": {"handlers": ["stderr"], "level": ICEKEEPER.log_level.upper()},
     "loggers": {
-        # Each request has one line of its own (icekeeper.http); Django's would be a second.
+        # The access log has one line for each request (icekeeper.http); Django would add another.
         "django.request": {"level": "CRITICAL"},
         "django.server": {"level": "ERROR"},
-        # Whatever the level: in detail these tell of requests with their parameters, and of answers that hold keys.
+        # At lower levels these log request parameters and responses, which contain keys.
         **{library: {"level": "WARNING"} for library in VERBOSE_LIBRARIES},
     },
 }

@@ -1,4 +1,4 @@
-"""Every route of the server. Below the API prefixes patterns match the path as it was sent: see `icekeeper.http`."""
+"""All routes. Patterns below the API prefixes match the raw, encoded path: see `icekeeper.http.application`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The release of this program, and the commit that it was made from."""
+"""The version of this program, and the commit from which it was built."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 VERSION = "0.1.0"
 LAKEKEEPER_VERSION = "0.14.0"
-"""The release of Lakekeeper whose APIs this one follows."""
+"""The version of Lakekeeper whose APIs this server implements."""
 
 _ROOT = Path(__file__).resolve().parent.parent
 _SHA = re.compile(r"[0-9a-f]{40,64}")
@@ -16,12 +16,12 @@ _SHA = re.compile(r"[0-9a-f]{40,64}")
 
 @cache
 def commit_sha() -> str | None:
-    """From the file `COMMIT` that a build leaves beside `manage.py`, else from a git checkout; None in neither."""
+    """Return the commit from the file `COMMIT` of a build, or from the git checkout; None without both."""
     return find_commit(_ROOT)
 
 
 def find_commit(root: Path) -> str | None:
-    """As `commit_sha`, for the program in the folder `root`."""
+    """Return the `commit_sha` of the program in the folder `root`."""
     head = _line(root / "COMMIT") or _line(root / ".git" / "HEAD")
     if head.startswith("ref: "):
         ref = head.removeprefix("ref: ")

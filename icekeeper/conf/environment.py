@@ -121,7 +121,7 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
         if is_setting and isinstance(value, str) and not _is_secret(path):
             value = value.strip()
             if not value:
-                problems.append(f"{variable_name(path)} got {assignment.value!r}; it takes: text that is not blank")
+                problems.append(f"{variable_name(path)} got {assignment.value!r}; expected: text that is not blank")
                 continue
         if assignment.has_right_prefix and _set_value(values, path, value, Settings):
             continue
@@ -181,14 +181,14 @@ def _variables(environ: Mapping[str, str], problems: list[str]) -> Iterator[_Ass
         try:
             plain = unquote(text)
         except ValueError as error:
-            problems.append(f"{variable} got a quoted text; it takes: {error}")
+            problems.append(f"{variable} got a quoted text; expected: {error}")
             continue
         value: Value = plain
         if is_group(path, Settings) and plain.strip().startswith("{"):
             try:
                 value = parse_value(plain)
             except ValueError as error:
-                problems.append(f"{variable} got a compound value; it takes: {{key=value,...}}, {error}")
+                problems.append(f"{variable} got a compound value; expected: {{key=value,...}}, {error}")
                 continue
         yield _Assignment(variable, prefix, path, value)
 
@@ -217,7 +217,7 @@ def _problem(item: Any) -> str:
     name = variable_name(path[: depth_of(path, Settings)] or path)
     if item["type"] == "missing":
         return f"{name} is missing beside the others of its name"
-    return f"{name} got {_got(path, item['input'])}; it takes: {takes}"
+    return f"{name} got {_got(path, item['input'])}; expected: {takes}"
 
 
 def _got(path: tuple[str, ...], value: object) -> str:

@@ -1,7 +1,7 @@
-"""Whether the body of a request has arrived, for the event loop.
+"""Detection of the end of a request body, for the event loop.
 
-This decides only when a request is handed to a thread. The parser decides whether the
-request is well-formed; when the framing looks malformed, nothing more is awaited.
+It only decides when a request is passed to a thread. The parser decides whether the request is well-formed: a body with
+malformed framing is not awaited.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from icekeeper.server.client_socket import ClientSocket
 
 MAX_CHUNK_LINE: Final = 32_768
 MAX_TRAILERS: Final = 131_072
-"""Bytes; longer ones are left to the parser, which rejects them."""
+"""Bytes; the parser rejects longer ones."""
 
 MAX_FRAMING: Final = 65_536
-"""Bytes that chunk sizes and their line ends may take, beyond an eighth of the payload: each chunk takes time."""
+"""Bytes of chunk sizes and their line ends, beyond an eighth of the payload: each chunk takes time."""
 
 _MAX_READ_BYTES: Final = 1_048_576
 _FRAMING_READ: Final = 8192
-"""Bytes read at once where chunks may begin: each chunk in them takes the event loop some time."""
+"""Bytes of one read where chunks may begin, each of which takes time of the event loop."""
 
 _FRAMING = re.compile(rb"\n(content-length|transfer-encoding)[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]+)(?:[ \t]*;.*)?", re.DOTALL)
@@ -33,7 +33,7 @@ _MAX_DIGITS: Final = 18
 
 
 class ExpectedBody(Protocol):
-    """`is_awaited` is false of a body that is not read before the request is judged: it is too large or malformed.
+    """`is_awaited` is false for a body that is not received before the request runs: it is too large or malformed.
 
     `error` is set when the rest of the body need not be received.
     """
@@ -44,11 +44,11 @@ class ExpectedBody(Protocol):
     def has_arrived(self, received: bytearray) -> bool: ...
 
     def read_size(self, received: bytearray) -> int:
-        """How many bytes to read at once, while the body has not arrived."""
+        """Return the size of the next read while the body has not arrived."""
 
 
 class SizedBody:
-    """A body that ends at `end`, an index of the received bytes. That of a request without a body is empty."""
+    """A body that ends at the index `end` of the received bytes; an empty one for a request without a body."""
 
     is_awaited = True
     error: CatalogError | None = None
@@ -77,9 +77,9 @@ class UnreadBody:
 
 
 class ChunkedBody:
-    """A body in chunks, the first of which begins at `start`; it may have `limit` bytes.
+    """A chunked body of at most `limit` bytes, whose first chunk begins at `start`.
 
-    Its framing is limited too, so that bodies of tiny chunks do not take all time of the event loop.
+    Its framing is limited as well, so that bodies of tiny chunks do not take all time of the event loop.
     """
 
     def __init__(self, start: int, limit: int) -> None:
@@ -113,7 +113,7 @@ class ChunkedBody:
         return min(max(self._position - len(received), _FRAMING_READ), _MAX_READ_BYTES)
 
     def _has_trailers(self, received: bytearray, line_end: int) -> bool:
-        """Whether the empty line is there that ends them; the chunk's own line ends at `line_end`."""
+        """Return whether the empty line after the trailers has arrived; the last chunk's line ends at `line_end`."""
         if received.find(b"\r\n\r\n", line_end) >= 0:
             return True
         self.is_awaited = len(received) - line_end <= MAX_TRAILERS
@@ -121,7 +121,7 @@ class ChunkedBody:
 
 
 def expected_body(received: bytearray, head_size: int, limit: int) -> ExpectedBody:
-    """The body that the head announces, the first bytes of `received`; `limit` is the maximum size of bodies."""
+    """Return the body that the head, the first bytes of `received`, announces; `limit` is the maximum body size."""
     fields = _FRAMING.findall(received, 0, head_size)
     if not fields:
         return SizedBody(head_size)
@@ -136,12 +136,12 @@ def expected_body(received: bytearray, head_size: int, limit: int) -> ExpectedBo
 
 
 def expects_continue(received: bytearray, head_size: int) -> bool:
-    """Whether the client waits for `100 Continue` before it sends the body."""
+    """Return whether the client waits for `100 Continue` before it sends the body."""
     return _EXPECTS_CONTINUE.search(received, 0, head_size) is not None
 
 
 class ReceivedBytes(Unreader):  # type: ignore[misc]  # gunicorn has no types
-    """A source for gunicorn's parser: what has arrived, then the socket."""
+    """A source for gunicorn's parser: the received bytes, then the socket."""
 
     def __init__(self, received: bytearray, socket: ClientSocket) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class ReceivedBytes(Unreader):  # type: ignore[misc]  # gunicorn has no types
         return piece or self._socket.recv(8192)
 
     def take_rest(self) -> bytes:
-        """What has arrived and was not read: the beginning of the next request."""
+        """Return the bytes that the parser has not read: the beginning of the next request."""
         rest: bytes = self.take_buffered()
         rest += self._received[self._position :]
         self._position = len(self._received)

@@ -1,4 +1,4 @@
-"""A process beside the ones that serve: forked from the same parent, started again when it dies, stopped with it."""
+"""A supervised child process of the arbiter: restarted when it exits, stopped with the server."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from typing import Any
 
 MIN_RESTART_SECONDS = 1.0
 MAX_RESTART_SECONDS = 60.0
-"""Seconds until it is started again: the first, doubled each time it dies, until it has lived for the longest."""
+"""The pause before a restart doubles with each exit, and is reset when the process has run for the maximum."""
 
 _PR_SET_PDEATHSIG = 1
 _SIGNALS = frozenset(
     {signal.SIGHUP, signal.SIGQUIT, signal.SIGINT, signal.SIGTERM, signal.SIGTTIN, signal.SIGTTOU, signal.SIGUSR1,
      signal.SIGUSR2, signal.SIGWINCH, signal.SIGCHLD}
 )  # fmt: skip
-"""Those that gunicorn's arbiter handles; its child must not."""
+"""Signals for which the child must not inherit the handlers of gunicorn's arbiter."""
 
 logger = logging.getLogger("icekeeper.server")
 
 
 class ChildProcess:
-    """`run` is called in the child with the id of its parent; the process ends when it returns. Of the server's sockets
-    it keeps `listens_on` open.
+    """Calls `run` in the child with the process id of the parent; the process exits when it returns.
 
-    The arbiter reaps every child it finds dead, so this one may be gone before we look: then we know that, and not how
-    it ended.
+    Of the server's sockets only `listens_on` stays open in the child. gunicorn's arbiter reaps every child, so the exit
+    status can be unknown.
     """
 
     def __init__(self, name: str, run: Callable[[int], None], *, listens_on: socket.socket | None = None) -> None:
@@ -42,18 +41,18 @@ class ChildProcess:
         self._pause = MIN_RESTART_SECONDS
 
     def supervise(self, listeners: Iterable[Any]) -> None:
-        """Start it when it does not run and its pause is over. `listeners` are the server's sockets."""
+        """Start the process if it does not run and its pause is over. `listeners` are the server's sockets."""
         self.reap()
         if self.pid is None and monotonic() >= self._next_start:
             self._start(listeners)
 
     def reap(self) -> None:
-        """Notice when it has ended, and leave no zombie."""
+        """Reap the process if it has exited, and log it."""
         if self.pid is None:
             return
         try:
             pid, wait_status = os.waitpid(self.pid, os.WNOHANG)
-        except ChildProcessError:  # somebody else took its status: it is gone all the same
+        except ChildProcessError:  # reaped by the arbiter
             status = None
         else:
             if not pid:
@@ -65,17 +64,17 @@ class ChildProcess:
         self.pid = None
         self._next_start = monotonic() + self._pause
         self._pause = min(self._pause * 2, MAX_RESTART_SECONDS)
-        logger.warning("%s died and is started again", self.name, extra=extra)
+        logger.warning("%s exited and is restarted", self.name, extra=extra)
 
     def terminate(self) -> None:
         self._signal(signal.SIGTERM)
 
     def wait(self, until: float) -> None:
-        """Return when it is gone: by itself until then (monotonic seconds), else killed."""
+        """Wait for the exit of the process; kill it at `until`, in seconds on the monotonic clock."""
         while self._is_running() and monotonic() < until:
             sleep(0.02)
         if self._is_running():
-            logger.warning("%s does not stop and is killed", self.name, extra={"pid": self.pid})
+            logger.warning("%s did not stop and is killed", self.name, extra={"pid": self.pid})
             self._signal(signal.SIGKILL)
             while self._is_running():
                 sleep(0.02)
@@ -96,19 +95,19 @@ class ChildProcess:
             os.kill(self.pid, number)
 
     def _start(self, listeners: Iterable[Any]) -> None:
-        gc.freeze()  # what lives now is shared; the collector would write to it in the child
+        gc.freeze()  # the collector would write to shared objects in the child
         parent = os.getpid()
-        # A signal that comes before the child has forgotten the arbiter's handlers would be lost.
+        # A signal that arrives before the child has replaced the arbiter's handlers would be lost.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             self._started = monotonic()
             self.pid = os.fork()
             if self.pid == 0:
-                self._be_child(parent, listeners, blocked)
+                self._run_child(parent, listeners, blocked)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
-    def _be_child(self, parent: int, listeners: Iterable[Any], mask: set[Any]) -> None:
+    def _run_child(self, parent: int, listeners: Iterable[Any], mask: set[Any]) -> None:
         status = 1
         try:
             for number in _SIGNALS:
@@ -123,7 +122,7 @@ class ChildProcess:
                 self.run(parent)
             status = 0
         except BaseException:
-            logger.exception("%s cannot go on", self.name)
+            logger.exception("%s failed", self.name)
         finally:
             logging.shutdown()
             os._exit(status)

@@ -1,4 +1,4 @@
-"""A client's connection as a socket that does not make its callers wait for the client."""
+"""A client's connection as a socket that does not block its callers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from time import monotonic
 from typing import Any, Final
 
 MAX_UNSENT: Final = 4_194_304
-"""Bytes of a response in several parts that are kept for a slow client before its thread waits."""
+"""Bytes of a response in several parts that are buffered for a slow client before its thread waits."""
 
 _PIECE: Final = 1_048_576
-"""Bytes that one `send_unsent` sends at most, so that the event loop gets to the next client."""
+"""Maximum bytes of one `send_unsent`, so that the event loop can serve the next client."""
 
 
 class ClientSocket(socket.socket):
-    """Non-blocking. What the client does not take at once is kept, and sent by `send_unsent`.
+    """A non-blocking socket that buffers what the client does not receive immediately; `send_unsent` sends it.
 
-    `timeout` and `min_rate` (bytes a second) limit the one wait that there is: for the client of a response in several
-    parts, such as an export, of which more than `MAX_UNSENT` bytes are kept.
+    Only `sendall` waits, if more than `MAX_UNSENT` bytes of a response in several parts, such as an export, are
+    buffered. `timeout` and `min_rate` (bytes a second) limit this wait.
     """
 
     def __init__(self, accepted: socket.socket, timeout: float, min_rate: int) -> None:
@@ -33,12 +33,12 @@ class ClientSocket(socket.socket):
         self._timeout, self._min_rate = timeout, min_rate
         self._unsent: deque[tuple[memoryview, int]] = deque()
         self.unsent_bytes = 0
-        """Memory of the parts that are not sent in full; 0 when there are none."""
+        """Size of the parts that are not completely sent."""
 
     def recv(self, size: int, flags: int = 0, /) -> bytes:
-        """Bytes from the client, b"" when it has ended the connection; raises TimeoutError when nothing has arrived.
+        """Return bytes from the client, b"" when it has closed the connection. Raises TimeoutError without any.
 
-        For the parser: it gets a request when all of it has arrived, so it never needs to wait.
+        For the parser, which runs only when the whole request has arrived.
         """
         try:
             return super().recv(size, flags)
@@ -46,14 +46,14 @@ class ClientSocket(socket.socket):
             raise TimeoutError("the rest of the request has not arrived") from None
 
     def recv_now(self, size: int) -> bytes:
-        """What has arrived; raises BlockingIOError when nothing has."""
+        """Return the bytes that have arrived; raises BlockingIOError without any."""
         return super().recv(size)
 
     def sendall(self, data: Any, flags: int = 0, /) -> None:
-        """Send what the client takes at once and keep the rest.
+        """Send what the client receives immediately, and buffer the rest.
 
-        Waits only when the response is in parts and `MAX_UNSENT` is exceeded; then raises TimeoutError when the client
-        is too slow.
+        Waits only when the response is in parts and `MAX_UNSENT` is exceeded. Raises TimeoutError if the client is too
+        slow.
         """
         rest = memoryview(data)
         if self._unsent:
@@ -67,10 +67,10 @@ class ClientSocket(socket.socket):
             self.unsent_bytes += len(data)
 
     def send_unsent(self) -> int:
-        """Send what the client takes now of what is kept; how many bytes that was."""
+        """Send buffered bytes as far as the client receives them now; return their number."""
         sent = 0
         while self._unsent and sent < _PIECE:
-            part, held = self._unsent[0]
+            part, size_of_part = self._unsent[0]
             try:
                 size = super().send(part[:_PIECE])
             except BlockingIOError:
@@ -78,20 +78,20 @@ class ClientSocket(socket.socket):
             sent += size
             if size == len(part):
                 self._unsent.popleft()
-                self.unsent_bytes -= held
+                self.unsent_bytes -= size_of_part
             else:
-                self._unsent[0] = (part[size:], held)
+                self._unsent[0] = (part[size:], size_of_part)
         return sent
 
     def undelivered_bytes(self) -> int:
-        """What the system has taken and the client has not; 0 where the system does not say."""
+        """Return the bytes in the system's send buffer; 0 where the system does not report them."""
         try:
             return int.from_bytes(fcntl.ioctl(self.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
         except OSError:
             return 0
 
     def discard_unsent(self) -> None:
-        """Have `close` end the connection at once, without what the client has not taken."""
+        """Let `close` reset the connection immediately, without sending the buffered bytes."""
         self._unsent.clear()
         self.unsent_bytes = 0
         with suppress(OSError):

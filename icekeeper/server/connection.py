@@ -1,4 +1,4 @@
-"""One client's connection, and who may touch it."""
+"""A client's connection: its phase, which decides who owns it, and its current request."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MAX_HEAD_BYTES = 131_072
 """Bytes of request line and header fields together."""
 
 MAX_LOGGED_HEAD_BYTES = 8192
-"""Bytes of a head that are kept for the log line of a request that cannot be parsed."""
+"""Bytes of a head for the log line of a request that cannot be parsed."""
 
 _HEAD_READ = 16_384
 _DISCARD_READ = 65_536
-"""Bytes read at once before the head is complete, and of what is thrown away."""
+"""Bytes of one read: before the head is complete, and of discarded bytes."""
 
 _IPV4_MAPPED = bytes(10) + b"\xff\xff"
 
@@ -32,27 +32,27 @@ _LIVENESS = (b"GET /health/live HTTP/1.", b"HEAD /health/live HTTP/1.")
 
 
 class Phase(Enum):
-    """Who owns a connection. Only the owner reads, writes, closes it or gives it away."""
+    """Decides who owns a connection. Only the owner reads, writes or closes it, or passes it on."""
 
     RECEIVE = auto()
     """The event loop waits for (the rest of) a request; idle connections are here."""
     QUEUE = auto()
-    """Its request waits for a thread; whoever takes its ticket owns it."""
+    """Its request waits for a thread; the thread that takes its ticket owns it."""
     RUN = auto()
-    """A thread parses, runs and answers its request."""
+    """A thread parses and runs its request and writes the response."""
     SEND = auto()
-    """The event loop sends what the client did not take at once."""
+    """The event loop sends the rest of the response."""
     LINGER = auto()
-    """The event loop waits for the client to take the last response and close."""
+    """The event loop waits until the client has received the last response and closes."""
     CLOSED = auto()
 
 
 class Connection:
-    """`expires` (monotonic seconds) is when the event loop looks at it again, or gives up waiting.
+    """All times are in seconds on the monotonic clock.
 
-    `arrived` is when the head was complete, `began` when the transfer of the request or the response began. `has_all`:
-    the whole request has been received; where the next one begins is certain only then. `network` is the client's
-    address; of an IPv6 address its /64, which is what one client has.
+    At `expires` the event loop checks the connection again, or gives up waiting. `arrived` is when the head was
+    complete, `began` when the transfer of the request or response began. `has_all`: the whole request was received;
+    only then the beginning of the next one is known. `network` is the client's address, the /64 of an IPv6 address.
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class Connection:
         self.expect_request(bytearray())
 
     def expect_request(self, received: bytearray) -> None:
-        """Wait for the next request, of which `received` has come already."""
+        """Wait for the next request, whose first bytes are in `received`."""
         self.received = received
         self.arrived = 0.0
         self.head_size = 0
@@ -101,7 +101,7 @@ class Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether closing it loses nothing."""
+        """Whether it is between two requests."""
         return self.phase is Phase.RECEIVE and not self.received
 
     @property
@@ -111,29 +111,29 @@ class Connection:
 
     @property
     def held_bytes(self) -> int:
-        """Memory that is held for a client that sends or reads slowly, and for a request in the queue."""
+        """Memory of the received request and of the unsent response."""
         return len(self.received) + self.socket.unsent_bytes
 
     # --- receiving -----------------------------------------------------------------------------------------------
 
     @property
     def read_size(self) -> int:
-        """How many bytes to read at once."""
+        """The size of the next read."""
         if self.phase is Phase.LINGER:
             return _DISCARD_READ
         return _HEAD_READ if self.body is None else self.body.read_size(self.received)
 
     def add(self, data: bytes) -> None:
-        """`received` is empty after this when only an empty line has come."""
+        """Append received bytes. `received` stays empty when only an empty line has arrived."""
         self.received += data
         self._window_bytes += len(data)
-        # RFC 9112 §2.2: an empty line before a request is to be ignored. One, as gunicorn does.
+        # RFC 9112 §2.2: an empty line before a request is ignored; one only, as in gunicorn.
         if not self._has_skipped_line and self.received.startswith(b"\r\n") and self.received[2:4] != b"\r\n":
             del self.received[:2]
             self._has_skipped_line = True
 
     def has_request(self, body_limit: int) -> bool:
-        """Whether there is nothing more to wait for: all has arrived, or the parser can refuse it as it is."""
+        """Return whether the request is complete, or the parser can already reject it."""
         if self.body is None:
             head_end = self.received.find(b"\r\n\r\n")
             if head_end < 0:
@@ -146,22 +146,22 @@ class Connection:
         return has_arrived
 
     def wants_continue(self) -> bool:
-        """Whether the client has to be sent `100 Continue`; true once a request."""
+        """Return whether to send `100 Continue`; true at most once for each request."""
         if self.body is None or self._continued:
             return False
         self._continued = True
         return expects_continue(self.received, self.head_size)
 
     def is_liveness_probe(self) -> bool:
-        """Whether `GET /health/live` without a body is all that has arrived."""
+        """Return whether exactly a `GET /health/live` without a body has arrived."""
         return len(self.received) == self.head_size and self.received.startswith(_LIVENESS)
 
     def body_error(self) -> CatalogError | None:
-        """Why the rest of an incomplete request need not be waited for: it is no HTTP, or too long already."""
+        """Return the error of an incomplete request that is rejected early: it is not HTTP, or too long; else None."""
         if self.body is not None:
             return self.body.error
         if self.received[0] not in _FIRST_BYTES:
-            return BadRequest("Malformed request: not HTTP/1.1 (TLS must end in front of this port)")
+            return BadRequest("Malformed request: not HTTP/1.1 (a proxy must terminate TLS)")
         if len(self.received) > MAX_REQUEST_LINE_BYTES and b"\r\n" not in self.received:
             return UriTooLong("The request line is too long")
         if len(self.received) > MAX_HEAD_BYTES:
@@ -172,7 +172,7 @@ class Connection:
         return bytes(self.received[:MAX_LOGGED_HEAD_BYTES])
 
     def take_request(self) -> ReceivedBytes:
-        """A source for gunicorn's parser: what has arrived, then the socket."""
+        """Return a source for gunicorn's parser: the received bytes, then the socket."""
         received, self.received = self.received, bytearray()
         return ReceivedBytes(received, self.socket)
 
@@ -183,7 +183,7 @@ class Connection:
         self.begin_window(now)
 
     def begin_window(self, now: float) -> None:
-        """Measure the rate from now on."""
+        """Measure the transfer rate from now on."""
         self._window_began, self._window_bytes = now, 0
         self._window_undelivered = self._undelivered()
 
@@ -191,15 +191,15 @@ class Connection:
         self._window_bytes += self.socket.send_unsent()
 
     def is_slower_than(self, min_rate: int, now: float) -> bool:
-        """Whether the client transferred fewer than `min_rate` bytes a second in this window, or none at all."""
+        """Return whether the client transferred fewer than `min_rate` bytes a second in this window, or none."""
         return self._transferred() < max(1.0, min_rate * (now - self._window_began))
 
     def rate(self, now: float) -> float:
-        """Bytes a second in this window; a transfer that has just begun does not count as slow."""
+        """Return the bytes a second in this window; a transfer that has just begun does not count as slow."""
         return self._transferred() / (now - self._window_began + 1.0)
 
     def _transferred(self) -> int:
-        """Bytes that the client has sent or taken in this window."""
+        """Return the bytes that the client has sent or received in this window."""
         return self._window_bytes + self._window_undelivered - self._undelivered()
 
     def _undelivered(self) -> int:
@@ -207,6 +207,7 @@ class Connection:
 
 
 def client_network(address: str) -> str:
+    """Return an IPv4 address, or the /64 of an IPv6 address, which one client usually has."""
     if ":" not in address:
         return address
     packed = socket.inet_pton(socket.AF_INET6, address.split("%", 1)[0])

@@ -1,4 +1,4 @@
-"""Requirements that the databases must meet before requests are served."""
+"""Checks of the databases at startup: reachable, new enough, migrated, writable."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ CONNECT_SECONDS = 10
 
 
 class UnusableDatabase(Exception):
-    """A database that must not be served from. The message is one line and names the cure.
+    """A database that cannot be used. The message is one line with a solution.
 
-    `is_temporary` is whether it may be well without anybody's doing here: it starts, or is being migrated.
+    `is_temporary`: the problem may disappear by itself, because the database starts or another process migrates it.
     """
 
     is_temporary: ClassVar[bool] = False
@@ -40,9 +40,8 @@ class MigrationsMissing(UnusableDatabase):
 def check_databases(*, needs_migrations: bool = True) -> None:
     """Raise `UnusableDatabase` unless each database is reachable, new enough and migrated to exactly this version.
 
-    Without `needs_migrations` it need not be migrated; one that a newer version migrated is refused all the same.
-
-    Connects on its own, without a pool: whatever is opened here is closed again before the server forks.
+    Without `needs_migrations` migrations may be missing, but a database of a newer version is still rejected. The
+    connections are opened without a pool and closed before the server forks.
     """
     probe = ConnectionHandler(_without_pools(settings.DATABASES))
     try:
@@ -53,7 +52,7 @@ def check_databases(*, needs_migrations: bool = True) -> None:
 
 
 def describe_database(alias: str = "default") -> str:
-    """Kind, name and host of the database, such as `PostgreSQL catalog on db.example.com:5432`; no credentials."""
+    """Return kind, name and host of the database, such as `PostgreSQL catalog on db.example.com:5432`."""
     database = settings.DATABASES[alias]
     if database["ENGINE"].endswith("sqlite3"):
         return f"embedded SQLite {database['NAME']}"
@@ -118,7 +117,7 @@ def _describe(connection: BaseDatabaseWrapper) -> str:
 
 
 class UnwritableFolder(Exception):
-    """A folder that the server cannot do without. The message is one line and names the cure."""
+    """A folder that the server needs and cannot write to. The message is one line with a solution."""
 
 
 def check_data_folder(database: Path) -> None:
@@ -129,6 +128,5 @@ def check_data_folder(database: Path) -> None:
             return
     raise UnwritableFolder(
         f"The embedded SQLite database {database} cannot be written to by this user (uid {os.getuid()}). Set "
-        "ICEKEEPER__DATA_DIR to a folder that can, or LAKEKEEPER__PG_DATABASE_URL_WRITE to a PostgreSQL, which needs "
-        "no folder"
+        "ICEKEEPER__DATA_DIR to a writable folder, or LAKEKEEPER__PG_DATABASE_URL_WRITE to a PostgreSQL database"
     )

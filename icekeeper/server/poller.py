@@ -1,4 +1,4 @@
-"""Waiting for many sockets. Unlike `selectors`, a thread may re-arm a socket while the event loop waits."""
+"""Waits for many sockets. Unlike with `selectors`, a thread can re-arm a socket while the event loop waits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 if sys.platform == "linux":
 
     class Poller:
-        """One-shot readiness: an armed descriptor is reported once, then rests until it is armed again."""
+        """Reports an armed descriptor once; it must be armed again to be reported again."""
 
         def __init__(self) -> None:
             self._epoll = select.epoll()
@@ -30,7 +30,7 @@ if sys.platform == "linux":
             """Report the descriptor when it can be written to."""
             self._epoll.modify(descriptor, select.EPOLLOUT | select.EPOLLONESHOT)
 
-        def forget(self, descriptor: int) -> None:
+        def remove(self, descriptor: int) -> None:
             self._epoll.unregister(descriptor)
 
         def wait(self, seconds: float) -> list[int]:
@@ -39,7 +39,7 @@ if sys.platform == "linux":
 else:
 
     class Poller:
-        """The same on BSD and macOS."""
+        """The implementation for BSD and macOS."""
 
         def __init__(self) -> None:
             self._kqueue = select.kqueue()
@@ -56,8 +56,8 @@ else:
         def arm_writing(self, descriptor: int) -> None:
             self._change(descriptor, select.KQ_EV_ADD | select.KQ_EV_ONESHOT, select.KQ_FILTER_WRITE)
 
-        def forget(self, descriptor: int) -> None:
-            with suppress(FileNotFoundError):  # it has been reported and not armed again
+        def remove(self, descriptor: int) -> None:
+            with suppress(FileNotFoundError):  # it is not armed
                 self._change(descriptor, select.KQ_EV_DELETE)
 
         def wait(self, seconds: float) -> list[int]:

@@ -1,4 +1,4 @@
-"""Ports to listen on, and what people are told when one cannot be had."""
+"""Listening sockets, and the error when one cannot be bound."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import contextmanager
 
 
 class CannotListen(Exception):
-    """Says in one sentence where, why, and which settings choose another place."""
+    """A port cannot be bound; the message has the address, the reason and the settings."""
 
 
 @contextmanager
 def listening_on(address: str, port: int, *, setting: str) -> Iterator[None]:
-    """What fails to bind within becomes `CannotListen`; `setting` is the variable of the port."""
+    """Raise `CannotListen` for an OSError in the block; `setting` is the variable of the port."""
     try:
         yield
     except OSError as error:
@@ -27,7 +27,7 @@ def listening_on(address: str, port: int, *, setting: str) -> Iterator[None]:
 
 
 def listen(address: str, port: int, *, setting: str, backlog: int) -> socket.socket:
-    """A socket that takes connections. Raises `CannotListen`."""
+    """Return a listening socket. Raises `CannotListen`."""
     is_v6 = ":" in address
     with listening_on(address, port, setting=setting):
         return socket.create_server(

@@ -1,4 +1,4 @@
-"""gunicorn inside this process: `manage.py serve` calls `run_server`."""
+"""Configures and runs gunicorn in this process: `manage.py serve` calls `run_server`."""
 
 from __future__ import annotations
 
@@ -32,43 +32,43 @@ BACKLOG = 2048
 METRICS_BACKLOG = 256
 MAX_HEADER_FIELDS = 100
 MAX_HEADER_FIELD_BYTES = 32_768
-"""Bytes of one header field; tokens with many groups are long."""
+"""Tokens with many groups are long."""
 
 WORKER_TIMEOUT = 60
-"""Seconds without a sign of life from a worker's event loop (which never runs requests) until it is replaced."""
+"""Seconds without a heartbeat of a worker's event loop (which never runs requests) until the worker is replaced."""
 
 OBJECTS_BETWEEN_COLLECTIONS = 10_000
-"""Python's 700 are less than the rows of one list: it was gone through several times while it was being read, and what
-is remembered of rights with it."""
+"""Python's default of 700 is less than the rows of one list: the collector would run several times while it is read,
+each time over the cached permissions as well."""
 
 WhenBound = Callable[[int | None], None]
-"""Takes the port of the metrics, None when there are none."""
+"""Takes the port of the metrics; None without metrics."""
 
 logger = logging.getLogger("icekeeper.server")
 
 
 class JsonLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
-    """gunicorn's own lines go through our log; requests have a line of their own (icekeeper.http.access_log)."""
+    """Writes gunicorn's messages to this server's log; icekeeper.http.access_log logs requests."""
 
     def setup(self, cfg: Any) -> None:
         self.cfg = cfg
         self._access_log_enabled = False
         self.error_log.propagate = True
-        # Start and stop of each process is detail; what went wrong is not.
+        # Start and stop of each process are only logged at level debug.
         if self.error_log.level == logging.NOTSET:
             self.error_log.setLevel(logging.DEBUG if logging.root.level <= logging.DEBUG else logging.WARNING)
 
     def access(self, *_: Any) -> None:
-        """Nothing: see the class."""
+        """Do nothing: see the class."""
 
     def reopen_files(self) -> None:
-        """Nothing: lines go to stderr."""
+        """Do nothing: the log is stderr."""
 
 
 class GracefulArbiter(Arbiter):  # type: ignore[misc]
-    """SIGINT stops as gracefully as SIGTERM (a second one at once); the port was bound before anything else.
+    """Supervises the workers and the other child processes of the server.
 
-    Beside its workers it tends to the child_processes of the server.
+    SIGINT stops gracefully, as SIGTERM does; a second one stops immediately. The port is bound before the start.
     """
 
     def start(self) -> None:
@@ -79,7 +79,7 @@ class GracefulArbiter(Arbiter):  # type: ignore[misc]
         self.handle_term()
 
     def spawn_worker(self) -> Any:
-        """What asks a new worker to stop waits until it listens: handlers that it got from here would lose it."""
+        """Block stop signals until the new worker has its own handlers; the inherited ones would lose them."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
             return super().spawn_worker()
@@ -109,10 +109,10 @@ class GracefulArbiter(Arbiter):  # type: ignore[misc]
 
 
 class HttpServer(BaseApplication):  # type: ignore[misc]
-    """gunicorn's settings from ours. Raises `CannotListen` from the constructor when a port cannot be bound.
+    """The gunicorn application. Raises `CannotListen` from the constructor when a port cannot be bound.
 
-    `child_processes` live as long as the server. `background_jobs` are dotted paths of functions: each worker process
-    calls them when it begins to serve, and calls what they return when it ends.
+    `child_processes` run as long as the server. `background_jobs` are dotted paths of functions: each worker process
+    calls them when it starts to serve, and calls the functions that they return when it stops.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class HttpServer(BaseApplication):  # type: ignore[misc]
         return import_string(settings.WSGI_APPLICATION)
 
     def end_thread(self) -> None:
-        """Called in a thread that ran requests and runs no more: its database connections are nobody else's."""
+        """Close the database connections of a request thread that ends."""
         connections.close_all()
 
     def run(self) -> None:
@@ -172,23 +172,23 @@ def _gunicorn_settings(server: ServerSettings) -> dict[str, Any]:
         "threads": server.threads,
         "worker_connections": server.connections,
         "keepalive": max(1, int(server.keepalive)),
-        # Workers stop by themselves in the time that was set; the arbiter kills what is left a little later.
+        # Workers stop by themselves within this time; the arbiter kills the rest a little later.
         "graceful_timeout": int(server.graceful_timeout) + 3,
         "timeout": WORKER_TIMEOUT,
         "backlog": BACKLOG,
         "bind": [],
-        # The application is loaded once, in the arbiter, and its memory shared. It opens no database connection there:
-        # pools belong to the process that made them.
+        # The application is loaded once, in the arbiter, and its memory is shared. It opens no database connection
+        # there: a pool belongs to the process that created it.
         "preload_app": True,
         "pre_fork": _before_fork,
         "child_exit": _after_death,
         "post_worker_init": _start_background_jobs,
         "worker_exit": _end_process,
         "logger_class": JsonLogger,
-        "limit_request_line": 0,  # the event loop has judged the whole head: server/connection.py
+        "limit_request_line": 0,  # the event loop checks the whole head: server/connection.py
         "limit_request_fields": MAX_HEADER_FIELDS,
         "limit_request_field_size": MAX_HEADER_FIELD_BYTES,
-        # One reading of every request, whoever is on the other side: no header sets scheme, path or prefix.
+        # No header of a client or proxy sets scheme, path or prefix.
         "secure_scheme_headers": {},
         "forwarder_headers": "",
         "forwarded_allow_ips": "",
@@ -207,7 +207,7 @@ def _before_fork(arbiter: Any, worker: Any) -> None:
         worker.metrics_place = app.metrics.board.claim()
         if worker.metrics_place is None:  # somebody has asked the running server for more (SIGTTIN)
             logger.warning("there are more server processes than were set: the metrics lack what one of them counts")
-    gc.freeze()  # what lives now is shared; the collector would write to it in every worker
+    gc.freeze()  # the collector would write to shared objects in every worker
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
 
 
@@ -218,10 +218,10 @@ def _after_death(arbiter: Any, worker: Any) -> None:
 
 
 def _start_background_jobs(worker: Any) -> None:
-    """After the fork: a thread lives in the process that started it only."""
+    """Start threads after the fork: only the process that started a thread has it."""
     app = worker.app
     for other in app.other_sockets:
-        other.close()  # its process has it
+        other.close()  # another process listens on it
     worker.background_jobs = [import_string(path)() for path in app.background_jobs]
     if worker.metrics_place is not None:
         worker.background_jobs.append(app.metrics.start_writing(worker.metrics_place))
@@ -250,9 +250,9 @@ def _metrics(conf: Settings) -> Metrics | None:
 
 
 def run_server(conf: Settings, when_bound: WhenBound, child_processes: Sequence[ChildProcess] = ()) -> None:
-    """Serve until SIGTERM or SIGINT, then leave through SystemExit(0).
+    """Serve until SIGTERM or SIGINT, then raise SystemExit(0).
 
-    `when_bound` is called once when connections can be made; `child_processes` live as long as the server does. Raises
+    `when_bound` is called once when the server accepts connections; `child_processes` run as long as the server. Raises
     `CannotListen` when a port cannot be bound.
     """
     server = HttpServer(conf, when_bound, child_processes, settings.BACKGROUND_JOBS)
@@ -262,7 +262,7 @@ def run_server(conf: Settings, when_bound: WhenBound, child_processes: Sequence[
 
 
 def _allow_open_files(connections_wanted: int) -> None:
-    """Raise the soft limit of open files to what the connections of one worker need."""
+    """Raise the soft limit of open files for the connections of one worker."""
     wanted = connections_wanted + 256
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -275,7 +275,7 @@ def _allow_open_files(connections_wanted: int) -> None:
 
 
 def _close_databases() -> None:
-    """Before a fork and at a worker's end: a connection belongs to one process, and so does a pool's thread."""
+    """Close all connections and pools before a fork and when a worker stops: they belong to one process."""
     for connection in connections.all(initialized_only=True):
         connection.close()
         close_pool = getattr(connection, "close_pool", None)

@@ -10,13 +10,13 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 MAX_EXTRA_THREADS = 64
-"""Threads beside the set number, while as many requests wait for others."""
+"""Threads in addition to the configured number, while as many requests wait for other requests."""
 
 
 class ThreadPool(Generic[T]):
-    """`size` threads that do `work` on what is submitted, in its order; one more for each that waits for others.
+    """Calls `work` for submitted items, in their order, in `size` threads and one more for each thread that waits.
 
-    `at_end` is called in a thread that ends. A lender for `icekeeper.kernel.request.thread_slots`.
+    `at_end` is called in a thread that ends. A `SlotPool` of `icekeeper.kernel.request.thread_slots`.
     """
 
     def __init__(self, size: int, work: Callable[[T], None], at_end: Callable[[], None]) -> None:
@@ -34,12 +34,12 @@ class ThreadPool(Generic[T]):
         self._submitted.put(item)
 
     def stop(self) -> None:
-        """Let each thread end when it has nothing to do."""
+        """Let each thread end when no item is left."""
         for _ in range(self._size + MAX_EXTRA_THREADS):
             self._submitted.put(None)
 
     def begin_wait(self) -> None:
-        """The request of this thread waits for others: another thread may run in its place."""
+        """Start another thread if needed, because the request of this thread waits for other requests."""
         with self._counting:
             self._waiting += 1
             is_needed = self._running - self._waiting < self._size and self._running < self._size + MAX_EXTRA_THREADS
@@ -47,12 +47,12 @@ class ThreadPool(Generic[T]):
         if is_needed:
             try:
                 self._start_thread()
-            except RuntimeError:  # the system has no thread left: then this one waits without lending its place
+            except RuntimeError:  # the system cannot start a thread: this one keeps its slot
                 with self._counting:
                     self._running -= 1
 
     def end_wait(self) -> None:
-        """It goes on at once; instead of it the next thread ends that has finished its request."""
+        """Continue at once; one thread ends when it has finished its request."""
         with self._counting:
             self._waiting -= 1
 

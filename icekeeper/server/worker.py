@@ -60,27 +60,27 @@ _Ticket = list[Connection]
 class Heartbeat(WorkerTmp):  # type: ignore[misc]
     """The file whose modification time shows the arbiter that a worker's event loop is alive.
 
-    gunicorn's own lies in a folder for temporary files, which a read-only container does not have.
+    gunicorn's own is in a folder for temporary files, which a read-only container does not have.
     """
 
     def __init__(self, _cfg: Any) -> None:
         self._tmp = open_anonymous_file("icekeeper-heartbeat")
 
 
-base.WorkerTmp = Heartbeat  # gunicorn has no setting for it: its worker's constructor makes one by this name
+base.WorkerTmp = Heartbeat  # gunicorn has no setting for it: its worker uses this name
 
 
 class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
-    """See the module. What gunicorn's settings do not know is in `app.limits` (icekeeper.server.run)."""
+    """See the module. Limits for which gunicorn has no settings are in `app.limits` (icekeeper.server.run)."""
 
     slot: int
-    """This worker's place on the load board, given by the arbiter before the fork."""
+    """This worker's slot on the load board, set by the arbiter before the fork."""
 
     metrics_place: int | None = None
     """That on the board of metrics; None where there are none."""
 
     background_jobs: Sequence[Callable[[], None]] = ()
-    """What ends the threads that live beside the requests, once they were started (icekeeper.server.run)."""
+    """Functions that stop the background threads (icekeeper.server.run)."""
 
     def init_process(self) -> None:
         self.queue_timeout: float = self.app.limits.queue_timeout
@@ -112,7 +112,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         # Ctrl-C reaches every process of the group: it is a graceful stop here too, led by the arbiter.
         signal.signal(signal.SIGINT, self.handle_exit)
         signal.siginterrupt(signal.SIGINT, False)  # noqa: FBT003
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # which the arbiter held back
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # the arbiter has blocked them
 
     def run(self) -> None:
         self.poller.watch(self.PIPE[0])
@@ -136,7 +136,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         self._stop()
 
     def _wait(self, longest_wait: float = 1.0) -> None:
-        """Wait for what comes next and deal with it."""
+        """Wait for the next events and handle them."""
         if self.offered:
             longest_wait = YIELD_SECONDS
         if self.waiting:
@@ -171,7 +171,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self._close(connection)
 
     def _offer(self, listener: int) -> None:
-        """Take a new connection, unless a worker that has fewer can; when that one does not, take it after all."""
+        """Accept a new connection; if another worker has fewer, only when that one has not accepted it in time."""
         if self.app.board.another_has_fewer(len(self.connections)):
             self.offered.append(listener)
             self.offered_until = monotonic() + YIELD_SECONDS
@@ -216,7 +216,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         return None
 
     def _read(self, connection: Connection) -> None:
-        """Take in what has arrived; the event loop owns the connection."""
+        """Read what has arrived; the event loop owns the connection."""
         try:
             data = connection.socket.recv_now(connection.read_size)
         except BlockingIOError:
@@ -239,7 +239,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self._close(connection)
 
     def _add(self, connection: Connection, data: bytes) -> None:
-        """Take in what a client has sent; an empty line leaves an idle connection idle, for no longer than it was."""
+        """Add received bytes; a connection that has sent only an empty line stays idle and does not expire later."""
         was_idle = not connection.received
         if was_idle:
             connection.begin_transfer(monotonic())
@@ -252,7 +252,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         self.unchecked_bytes += len(data)
         if self.unchecked_bytes >= CHECK_BYTES:
             self._limit_memory()
-        if connection.phase is Phase.RECEIVE:  # else it was ended for its memory
+        if connection.phase is Phase.RECEIVE:  # else it was closed because of its memory
             self._proceed(connection)
 
     def _proceed(self, connection: Connection) -> None:
@@ -279,7 +279,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
                 self.poller.arm(connection.descriptor)
 
     def _queue(self, connection: Connection) -> None:
-        """Let the next thread run the request of this connection."""
+        """Queue the request of this connection for the next free thread."""
         connection.phase = Phase.QUEUE
         connection.arrived = connection.arrived or monotonic()
         ticket = [connection]
@@ -287,12 +287,12 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         self.thread_pool.submit(ticket)
 
     def _expect_body(self, connection: Connection, now: float) -> None:
-        """Give the client a period to send of the body what it must."""
+        """Begin a period in which the client must send the body at the minimum rate."""
         connection.begin_window(now)
         connection.expires = min(now + self.read_timeout, connection.arrived + self.limits.request_time)
 
     def _send_continue(self, connection: Connection) -> bool:
-        """Ask the client for the body; False when it is gone."""
+        """Send `100 Continue`; return False if the client has disconnected."""
         try:
             connection.socket.send(b"HTTP/1.1 100 Continue\r\n\r\n")
         except OSError:
@@ -325,7 +325,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
                 try:
                     connection = ticket.pop()
                 except IndexError:
-                    pass  # a thread was faster, and responds
+                    pass  # a thread has taken it in the meantime
                 else:
                     with self._closing_on_error(connection):
                         self._send_error(connection, Busy("The server is overloaded; nothing was done, try again"))
@@ -379,14 +379,14 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self._send_error(connection, RequestTimeout("The client sent its request too slowly"))
 
     def _phase_if_expired(self, connection: Connection, now: float) -> Phase | None:
-        """The phase of a connection whose time is up; not while a thread is handing it over."""
+        """Return the phase of an expired connection; waits while a thread hands it over."""
         with self.handover:
             return connection.phase if connection.expires <= now else None
 
     def _run_ticket(self, ticket: _Ticket) -> None:
         try:
             connection = ticket.pop()
-        except IndexError:  # it waited too long and was refused
+        except IndexError:  # it has waited too long and got a 503
             return
         connection.phase = Phase.RUN
         try:
@@ -397,13 +397,13 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
                 self._give_back(connection)
             else:
                 self._linger(connection)
-        except (Exception, SystemExit):  # whatever happens, the thread lives on
+        except (Exception, SystemExit):  # the thread must survive
             self.log.exception("request failed outside the application")
             self._close(connection)
         end_request()
 
     def _give_back(self, connection: Connection) -> None:
-        """To the event loop, to wait for the next request; where some of that has come with the last one, go on."""
+        """Return the connection to the event loop; continue if a part of the next request has arrived already."""
         now = monotonic()
         connection.begin_transfer(now)
         connection.add(b"")
@@ -417,7 +417,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self.poller.arm(connection.descriptor)
 
     def _hand_over(self, connection: Connection) -> None:
-        """To the event loop, to send the rest of a response."""
+        """Pass the connection to the event loop, which sends the rest of the response."""
         now = monotonic()
         is_large = connection.socket.unsent_bytes > SMALL_BYTES
         with self.handover:
@@ -429,8 +429,8 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self._wake_loop()
 
     def _wake_loop(self) -> None:
-        """Have the event loop look at the memory that slow clients take."""
-        with suppress(BlockingIOError):  # then it has been woken often enough
+        """Let the event loop check the memory of slow clients."""
+        with suppress(BlockingIOError):  # the pipe is full: the loop will wake up
             os.write(self.PIPE[1], b"1")
 
     def _linger(self, connection: Connection) -> None:
@@ -452,7 +452,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             if connection.phase is Phase.CLOSED:
                 return
             connection.phase = Phase.CLOSED
-            # First out of the table: once it is closed, the next accepted connection may have the same descriptor.
+            # Removed before it is closed: then the next accepted connection can get the same descriptor.
             self.connections.pop(connection.descriptor, None)
             self.by_network[connection.network] -= 1
             if not self.by_network[connection.network]:
@@ -467,13 +467,13 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self.app.board.release(self.slot)
 
     def _stop(self) -> None:
-        """Finish what has arrived, for at most `graceful_timeout`; nothing new is accepted."""
+        """Finish requests that have arrived, for at most `graceful_timeout`; accept no new connections."""
         end = monotonic() + self.limits.graceful_timeout
         self.offered.clear()
         self._show_load()
         for descriptor, listener in self.listeners.items():
             self._accept_waiting(listener)
-            self.poller.forget(descriptor)
+            self.poller.remove(descriptor)
             listener.close()
         self.listeners.clear()
         soon = monotonic() + STOP_LINGER
@@ -490,7 +490,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         self.thread_pool.stop()
 
     def _accept_waiting(self, listener: Any) -> None:
-        """Take in connections that the kernel has completed already: closing the listener would reset them."""
+        """Accept connections that the kernel has established: closing the listener would reset them."""
         known = -1
         while known != len(self.connections) and len(self.connections) < self.cfg.worker_connections:
             known = len(self.connections)

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 GUESSED = "canary"
-TAKES = "it takes: 32 or more random characters, 8 of them different, such as `openssl rand -base64 48` prints"
+TAKES = "expected: 32 or more random characters, 8 of them different, such as `openssl rand -base64 48` prints"
 
 
 def check(home: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -33,7 +33,7 @@ def test_one_of_the_data_folder(tmp_path: Path, held: str) -> None:
     file.write_text(held)
     done = check(tmp_path)
     assert done.returncode == 1
-    begins = f"icekeeper: {file} holds a key that can be guessed (docs/upgrade.md)"
+    begins = f"icekeeper: {file} contains a weak key (docs/upgrade.md)"
     assert (done.stdout, done.stderr) == ("", f"{begins}; {TAKES}\n")
     file.unlink()
     assert check(tmp_path).returncode == 0

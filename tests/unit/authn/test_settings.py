@@ -81,11 +81,11 @@ def test_ids_that_stand_for_something_else(provider_id: str) -> None:
 @pytest.mark.parametrize("template", ["{", "{given", "{}", "{given} }", "no claim"])
 def test_malformed_templates(template: str) -> None:
     name = "LAKEKEEPER__OPENID_DISPLAY_NAME_TEMPLATE"
-    assert f"{name} got {template!r}; it takes: a template such as" in refusal(
+    assert f"{name} got {template!r}; expected: a template such as" in refusal(
         LAKEKEEPER__OPENID_PROVIDER_URI=URI, **{name: template}
     )
     name = "LAKEKEEPER__OPENID_PROVIDERS__X__DISPLAY_NAME_TEMPLATE"
-    assert f"{name} got {template!r}; it takes: a template such as" in refusal(
+    assert f"{name} got {template!r}; expected: a template such as" in refusal(
         LAKEKEEPER__OPENID_PROVIDERS__X__URI=URI, **{name: template}
     )
 
@@ -140,7 +140,7 @@ NOTHING = "something that is not shown"
 )
 def test_of_an_address_scheme_host_and_port_are_shown(variable: str, address: str, shown: str) -> None:
     said = refusal(**{variable: address})
-    assert said.startswith(f"{variable} got {shown}; it takes: ")
+    assert said.startswith(f"{variable} got {shown}; expected: ")
     assert "canary" not in said
 
 

@@ -211,7 +211,7 @@ def test_blanks_around_a_value_are_removed(name: str, text: str, value: object) 
 @pytest.mark.parametrize("name", ["PG_HOST_W", "BIND_IP", "OPENID_PROVIDER_URI", "OPENID_AUDIENCE", "ALLOW_ORIGIN"])
 def test_a_blank_value_is_refused(name: str) -> None:
     """It would not count as unset, as nothing does."""
-    with pytest.raises(SettingsError, match=f"LAKEKEEPER__{name} got ' '; it takes: text that is not blank"):
+    with pytest.raises(SettingsError, match=f"LAKEKEEPER__{name} got ' '; expected: text that is not blank"):
         read_settings({f"LAKEKEEPER__{name}": " "})
 
 
@@ -245,7 +245,7 @@ def test_origins_are_taken_as_browsers_send_them(text: str, origins: list[str]) 
     ],
 )  # fmt: skip
 def test_origins_that_no_browser_sends_are_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match=r"LAKEKEEPER__ALLOW_ORIGIN got .*; it takes: "):
+    with pytest.raises(SettingsError, match=r"LAKEKEEPER__ALLOW_ORIGIN got .*; expected: "):
         read_settings({"LAKEKEEPER__ALLOW_ORIGIN": text})
 
 
@@ -291,7 +291,7 @@ def test_other_algorithms_are_not_taken(text: str) -> None:
     ],
 )
 def test_other_words_are_not_taken(variable: str, text: str) -> None:
-    with pytest.raises(SettingsError, match=f"{variable} got '{text}'; it takes: "):
+    with pytest.raises(SettingsError, match=f"{variable} got '{text}'; expected: "):
         read_settings({variable: text})
 
 
@@ -419,10 +419,10 @@ def test_compound_values_may_have_groups_in_groups() -> None:
 @pytest.mark.parametrize(
     ("variable", "text", "problem"),
     [
-        ("LAKEKEEPER__KV2", "{password=canary", "LAKEKEEPER__KV2 got a compound value; it takes: {key=value,...}, a"),
-        ("LAKEKEEPER__KV2", '{"password": "canary"}', "got a compound value; it takes: {key=value,...}, each member"),
+        ("LAKEKEEPER__KV2", "{password=canary", "LAKEKEEPER__KV2 got a compound value; expected: {key=value,...}, a"),
+        ("LAKEKEEPER__KV2", '{"password": "canary"}', "got a compound value; expected: {key=value,...}, each member"),
         ("LAKEKEEPER__KV2", "{password={canary=1}}", "LAKEKEEPER__KV2__PASSWORD got a secret value"),
-        ("LAKEKEEPER__KV2", "{url={password=canary}}", "LAKEKEEPER__KV2__URL got a compound value; it takes"),
+        ("LAKEKEEPER__KV2", "{url={password=canary}}", "LAKEKEEPER__KV2__URL got a compound value; expected"),
         ("LAKEKEEPER__KV2", "{passwrd=canary}", "LAKEKEEPER__KV2 has an unknown member (quote"),
         ("LAKEKEEPER__KV2", "{x={canary=1}}", "LAKEKEEPER__KV2 has an unknown member (quote"),
         ("LAKEKEEPER__KV2", "{user=canary,USER=b}", "{key=value,...}, each key may be given once"),
@@ -511,7 +511,7 @@ def test_escapes_that_mean_nothing_are_refused(text: str) -> None:
     with pytest.raises(SettingsError) as refused:
         read_settings({"LAKEKEEPER__PG_PASSWORD": text})
     assert refused.value.problems == [
-        "LAKEKEEPER__PG_PASSWORD got a quoted text; it takes: a quoted text with the escapes of TOML, or no quotes"
+        "LAKEKEEPER__PG_PASSWORD got a quoted text; expected: a quoted text with the escapes of TOML, or no quotes"
     ]
 
 
@@ -546,7 +546,7 @@ def test_a_signing_key_that_could_be_guessed_is_refused(text: str) -> None:
         read_settings({"ICEKEEPER__SECRET_KEY": text})
     (problem,) = refusal.value.problems
     assert problem == (
-        "ICEKEEPER__SECRET_KEY got a secret value; it takes: 32 or more random characters, 8 of them different, "
+        "ICEKEEPER__SECRET_KEY got a secret value; expected: 32 or more random characters, 8 of them different, "
         "such as `openssl rand -base64 48` prints"
     )
     assert "canary" not in str(refusal.value)

@@ -56,7 +56,7 @@ OIDC = "TRINO__IDENTITIES__OIDC__AUDIENCES"
 @pytest.mark.parametrize(
     ("variables", "text"),
     [
-        ({"TRINO__TYPE": "spark", OIDC: "a"}, f"{PREFIX}TRINO__TYPE got 'spark'; it takes: Input should be 'trino'"),
+        ({"TRINO__TYPE": "spark", OIDC: "a"}, f"{PREFIX}TRINO__TYPE got 'spark'; expected: Input should be 'trino'"),
         ({"TRINO__TYPE": "trino"}, f"{PREFIX}TRINO__IDENTITIES__<IDP>__AUDIENCES or __SUBJECTS is missing"),
         ({"TRINO__OWNER_PROPERTY": "x"}, "is missing: no token would match the engine"),
         ({OIDC: "[]"}, f"{PREFIX}TRINO__IDENTITIES__OIDC__AUDIENCES and __SUBJECTS are empty"),
