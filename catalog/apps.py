@@ -1,5 +1,29 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from django.apps import AppConfig
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+    from tenancy.actor import Actor
 
 
 class CatalogConfig(AppConfig):
     name = "catalog"
+
+    def ready(self) -> None:
+        from catalog.models import Namespace, Tabular
+        from tenancy.authz.permissions import filter_visible
+        from tenancy.models import Securable
+        from tenancy.models.querysets import set_visibility_filter
+
+        def visible_tabulars(rows: QuerySet[Any], actor: Actor) -> QuerySet[Any]:
+            visible = rows.none()
+            for kind in Tabular.Kind:
+                visible |= filter_visible(rows.filter(kind=kind), actor, Securable.Type(kind.value))
+            return visible
+
+        set_visibility_filter(Namespace, lambda rows, actor: filter_visible(rows, actor, Securable.Type.NAMESPACE))
+        set_visibility_filter(Tabular, visible_tabulars)

@@ -16,9 +16,9 @@ from tenancy.models.querysets import VisibleQuerySet
 
 @dataclass(frozen=True, slots=True)
 class WarehouseStorage:
-    """Where the files of a warehouse are (`profile`, as stored) and where the secret store has the credential for it.
+    """The storage profile of a warehouse, as stored, and the id of its credential in the secret store.
 
-    `version` counts the changes of the warehouse: two with equal `key` are the same, which caches go by.
+    `version` counts the changes of the warehouse, so `key` serves as a cache key.
     """
 
     warehouse_id: UUID
@@ -41,15 +41,24 @@ class WarehouseQuerySet(VisibleQuerySet["Warehouse"]):
         """Return the warehouses with a name, however it is spelled: one a project at most."""
         return self.filter(name_key=name_key(name))
 
+    def active(self) -> Self:
+        return self.filter(status=Warehouse.Status.ACTIVE)
+
+    def with_credential(self) -> Self:
+        return self.filter(secret_id__isnull=False)
+
+    def with_secret(self, secret_id: UUID) -> Self:
+        """Return the warehouse whose credential this secret is."""
+        return self.filter(secret_id=secret_id)
+
 
 class Warehouse(models.Model):
-    """A location in an object store where tables are kept, with the rules for them.
+    """A location in an object store for tables, with the rules for them.
 
-    `storage_profile` is the profile as the API shows it, `location` its base without a trailing slash, `location_key`
-    the form by which bases of warehouses are compared (`storage.profiles.location`). The row does not contain the
-    credential for the store: `credential_type` is its type, `secret_id` its id in the secret store. `version` counts
-    changes and is part of cache keys and ETags. `enforced_signatures` says which signed headers the store was found to
-    enforce (`storage.signing.enforcement`), null when the store was not probed.
+    `storage_profile` is the profile as the API returns it. `location_key` finds overlapping warehouses
+    (`storage.profiles.location`). The row does not contain the credential for the store: `credential_type` is its type,
+    `secret_id` its id in the secret store. `version` is part of cache keys and ETags. `enforced_signatures` is what the
+    store enforces of a signature (`storage.signing.enforcement`), null when it was not probed.
     """
 
     class Status(models.TextChoices):
@@ -65,17 +74,23 @@ class Warehouse(models.Model):
     name = models.CharField(max_length=128, help_text="Unique in the project, ignoring case.")
     name_key = models.CharField(max_length=2048, help_text="Normalised name, which is unique in the project.")
     status = models.CharField(max_length=8, choices=Status.choices, default=Status.ACTIVE)
-    storage_profile: models.JSONField[dict[str, Any]] = models.JSONField()
+    storage_profile: models.JSONField[dict[str, Any]] = models.JSONField(help_text="Type and address of the store.")
     location = models.TextField(help_text="Base location without a trailing slash.")
-    location_key = models.TextField()
+    location_key = models.TextField(help_text="Finds warehouses whose locations overlap.")
     delete_profile: models.JSONField[dict[str, Any]] = models.JSONField(
         help_text="Whether drops can be undone, and for how long."
     )
-    allowed_format_versions: models.JSONField[list[int]] = models.JSONField()
-    default_format_version = models.SmallIntegerField(null=True)
+    allowed_format_versions: models.JSONField[list[int]] = models.JSONField(
+        help_text="Iceberg format versions that tables may have."
+    )
+    default_format_version = models.SmallIntegerField(
+        null=True, help_text="Format version of tables whose creator chooses none."
+    )
     credential_type = models.CharField(max_length=32, null=True)  # noqa: DJ001 - null: it has no credential
-    secret_id = models.UUIDField(null=True, help_text="Credential of the object store in the secret store.")
-    enforced_signatures = models.CharField(max_length=32, null=True)  # noqa: DJ001 - null: the store was not probed
+    secret_id = models.UUIDField("secret ID", null=True, help_text="Id of the credential in the secret store.")
+    enforced_signatures = models.CharField(  # noqa: DJ001 - null: the store was not probed
+        max_length=32, null=True, help_text="What the store enforces of signed requests, as validation found."
+    )
     managed_by = models.CharField(
         max_length=16,
         choices=ManagedBy.choices,
@@ -109,17 +124,26 @@ class Warehouse(models.Model):
         return bool(self.delete_profile["type"] == "soft")
 
 
-class Secret(models.Model):
-    """What only the server may know, encrypted. Never changed: a new secret is a new row.
+class SecretQuerySet(models.QuerySet["Secret"]):
+    def encrypted_with(self, key_id: str | None) -> Self:
+        """Return the secrets that a key has encrypted; None: those whose key is not recorded."""
+        return self.filter(key_id__isnull=True) if key_id is None else self.filter(key_id=key_id)
 
-    `key_id` names the key (`storage.secrets.database`), null in rows of versions that did not note it. Only a key
-    rotation rewrites a row.
+
+class Secret(models.Model):
+    """The encrypted credential of a warehouse. Never updated, except by a key rotation: a new secret is a new row.
+
+    `key_id` identifies the encryption key (`storage.secrets.database`); null where an older version did not record it.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
     ciphertext = models.BinaryField()
-    key_id = models.CharField(max_length=16, null=True)  # noqa: DJ001 - null: not noted, which no text says
+    key_id = models.CharField(  # noqa: DJ001 - null: not recorded
+        "key ID", max_length=16, null=True, help_text="Digest that identifies the encryption key."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = SecretQuerySet.as_manager()
 
     class Meta:
         indexes = [models.Index(fields=["key_id", "id"], name="secret_by_key")]

@@ -1,3 +1,5 @@
+"""Stored responses to requests with an Idempotency-Key."""
+
 from __future__ import annotations
 
 from django.db import models
@@ -10,14 +12,15 @@ class IdempotencyRecord(models.Model):
     the serialized result (see `catalog.services.idempotency`): JSON text, as a JSON column would reorder its keys.
     """
 
-    warehouse_id = models.UUIDField()
-    key = models.UUIDField()
-    fingerprint = models.BinaryField(max_length=32)
-    status = models.SmallIntegerField()
-    response = models.TextField()
+    warehouse_id = models.UUIDField("warehouse ID")
+    key = models.UUIDField(help_text="The Idempotency-Key header.")
+    fingerprint = models.BinaryField(max_length=32, help_text="SHA-256 of caller and request.")
+    status = models.SmallIntegerField(help_text="HTTP status of the response.")
+    response = models.TextField(help_text="JSON.")
     created_at = models.DateTimeField()
 
     class Meta:
+        verbose_name = "idempotency record"
         constraints = [models.UniqueConstraint(fields=["warehouse_id", "key"], name="idempotency_record_per_key")]
         indexes = [models.Index(fields=["created_at"], name="idempotency_record_by_age")]
 

@@ -1,33 +1,47 @@
+"""Namespaces."""
+
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from django.db import models
 
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR
+from tenancy.models.querysets import VisibleQuerySet
+
+
+class NamespaceQuerySet(VisibleQuerySet["Namespace"]):
+    def in_warehouse(self, warehouse_id: UUID) -> Self:
+        return self.filter(warehouse_id=warehouse_id)
+
+    def in_subtree(self, path_key: str) -> Self:
+        """Return the namespace with this `path_key` and those below it; to be called within a warehouse."""
+        return self.filter(path_key=path_key) | self.filter(path_key__startswith=f"{path_key}{LEVEL_SEPARATOR}")
 
 
 class Namespace(models.Model):
-    """A folder of tabulars; nested. `path` joins the spelled levels with U+001F, `path_key` their look-up keys.
+    """A folder of tables and views; nested. `path` joins the levels as spelled with U+001F, `path_key` their keys.
 
-    `location`, in compared form and immutable, is the folder of tabulars without a chosen location; null in namespaces
-    that are older than the field, whose tabulars are directly in the warehouse. It is a prefix without a claim:
-    locations of namespaces may be equal or nested, and a tabular may be in any of them.
+    `location`, normalized and immutable, is the folder of new tables without a chosen location; null in namespaces
+    that are older than the field, whose tables are directly in the warehouse. It reserves nothing: locations of
+    namespaces may be equal or nested, and a table may be in any of them.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
     warehouse = models.ForeignKey("storage.Warehouse", on_delete=models.RESTRICT, related_name="namespaces")
     parent = models.ForeignKey("self", on_delete=models.RESTRICT, null=True, related_name="children")
-    path = models.TextField()
-    path_key = models.TextField()
+    path = models.TextField(help_text="Levels of the name, joined with the character U+001F.")
+    path_key = models.TextField(help_text="Normalised path, which is unique in the warehouse.")
     properties: models.JSONField[dict[str, str]] = models.JSONField(default=dict)
-    location = models.TextField(null=True)  # noqa: DJ001 - none is not the empty text
-    protected = models.BooleanField(default=False)
-    version = models.BigIntegerField(default=1)
+    location = models.TextField(null=True, help_text="Folder of new tables, unless they choose another.")  # noqa: DJ001
+    protected = models.BooleanField(default=False, help_text="The namespace can be dropped only with `force`.")
+    version = models.BigIntegerField(default=1, help_text="Number of changes, for ETags.")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
+
+    objects = NamespaceQuerySet.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["warehouse", "path_key"], name="namespace_once_per_warehouse")]

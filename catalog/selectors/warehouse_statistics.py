@@ -86,7 +86,7 @@ def _counts_of(row: WarehouseStatistic) -> CountsOfAnHour:
 
 
 def _living(warehouse_id: UUID) -> QuerySet[Tabular]:
-    return Tabular.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id, deleted_at__isnull=True)
+    return Tabular.objects.using(settings.READ_DATABASE).in_warehouse(warehouse_id).live()
 
 
 def _count_by_kind(tabulars: QuerySet[Tabular]) -> dict[str, int]:

@@ -50,7 +50,7 @@ def require_active(actor: Actor, warehouse_id: UUID, *, action: Can = Can.USE) -
 
 def namespace_key_for(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> str:
     """The path key of a namespace that `actor` may see. Raises `NoSuchNamespace`."""
-    rows = Namespace.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id, pk=namespace_id)
+    rows = Namespace.objects.using(settings.READ_DATABASE).in_warehouse(warehouse_id).filter(pk=namespace_id)
     key: str | None = rows.values_list("path_key", flat=True).first()
     missing = no_such_object("namespace", namespace_id)
     if key is None:

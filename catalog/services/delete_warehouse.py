@@ -29,7 +29,7 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
         with changing_warehouse(actor=actor, action=Can.DELETE, warehouse_id=warehouse_id, deletes=True) as warehouse:
             if warehouse.protected and not force:
                 raise WarehouseProtected(f"Warehouse is protected: {warehouse.name}")
-            if Namespace.objects.filter(warehouse_id=warehouse_id).exists():
+            if Namespace.objects.in_warehouse(warehouse_id).exists():
                 raise WarehouseNotEmpty(f"Warehouse is not empty: {warehouse.name}")
             if has_tasks(warehouse_id):
                 raise WarehouseHasUnfinishedTasks(

@@ -208,7 +208,7 @@ def _require_replay(actor: Actor, request: IdempotencyKey) -> _Replay:
 def _find_replay(actor: Actor, request: IdempotencyKey) -> _Replay | None:
     """Find what `request` returned before. Raises its stored error, and `KeyReused`."""
     # Responses of an inactive warehouse are not replayed.
-    active = Warehouse.objects.filter(pk=request.warehouse_id, status=Warehouse.Status.ACTIVE).values("pk")
+    active = Warehouse.objects.active().filter(pk=request.warehouse_id).values("pk")
     stored = IdempotencyRecord.objects.filter(warehouse_id__in=active, key=request.key).first()
     if stored is None:
         return None

@@ -127,10 +127,9 @@ def _record_in_one_statement(table_id: UUID, received: _Received) -> bool:
 
 def _record_step_by_step(table_id: UUID, received: _Received) -> bool:
     table, report = received.table, received.report
-    named = Tabular.objects.filter(
+    named = Tabular.objects.live().filter(
         pk=table_id,
         kind=Tabular.Kind.TABLE,
-        deleted_at__isnull=True,
         name_key=table.name_key,
         namespace__path_key=table.path_key,
         namespace__warehouse_id=received.warehouse_id,

@@ -34,7 +34,7 @@ def set_protection(
             rows = Namespace.objects.filter(pk=found.id)
             changed = rows.update(protected=is_protected, updated_at=at, version=F("version") + 1)
         else:
-            tabulars = Tabular.objects.filter(pk=found.id, deleted_at__isnull=True)
+            tabulars = Tabular.objects.live().filter(pk=found.id)
             changed = tabulars.update(protected=is_protected, updated_at=at)
         if not changed:  # it was dropped in between
             raise no_such_object(kind.value, object_id)

@@ -34,6 +34,6 @@ def stored_credential(secret_id: UUID | None) -> Credential | None:
     try:
         return _kept(secret_id)
     except SecretMissing:
-        if Warehouse.objects.using("default").filter(secret_id=secret_id).exists():
+        if Warehouse.objects.using("default").with_secret(secret_id).exists():
             raise  # it is lost
         raise CredentialChanged("The credential of the warehouse was changed just now: try again") from None

@@ -88,7 +88,7 @@ class DatabaseSecrets(SecretStore):
 
     def require_readable(self) -> None:
         """One secret for each key that was ever used, not all of them."""
-        kept = Secret.objects.filter(pk__in=Warehouse.objects.filter(secret_id__isnull=False).values("secret_id"))
+        kept = Secret.objects.filter(pk__in=Warehouse.objects.with_credential().values("secret_id"))
         for key_id in kept.order_by().values_list("key_id", flat=True).distinct():
             row = kept.filter(key_id=key_id).order_by("-pk").first()
             if row is not None:  # it may just have been replaced

@@ -131,7 +131,7 @@ def require_readable_secrets() -> None:
     """
     chosen, *others = secret_stores()
     chosen.require_readable()
-    named = Warehouse.objects.filter(secret_id__isnull=False).order_by("-pk").values_list("secret_id", flat=True)
+    named = Warehouse.objects.with_credential().order_by("-pk").values_list("secret_id", flat=True)
     sample = [secret_id for secret_id in named[:TRIED] if secret_id is not None]
     if not sample or any(_has(chosen, secret_id) for secret_id in sample):
         return

@@ -75,7 +75,7 @@ def _rotate_from(
     key_id: str | None, keys: KeyRing, so_far: Rotation, progress: Callable[[Rotation], None], batch: int
 ) -> None:
     """Those that this key has encrypted, in the order of their ids."""
-    old = Secret.objects.filter(key_id__isnull=True) if key_id is None else Secret.objects.filter(key_id=key_id)
+    old = Secret.objects.encrypted_with(key_id)
     after: UUID | None = None
     while True:
         rows = old.order_by("pk") if after is None else old.filter(pk__gt=after).order_by("pk")
@@ -159,7 +159,7 @@ def _move(secret_id: UUID, former: SecretStore, chosen: SecretStore) -> None:
 
 
 def _owner(secret_id: UUID) -> UUID | None:
-    return Warehouse.objects.filter(secret_id=secret_id).values_list("pk", flat=True).first()
+    return Warehouse.objects.with_secret(secret_id).values_list("pk", flat=True).first()
 
 
 def find_orphans(store: SecretStore) -> Iterator[UUID]:
@@ -181,7 +181,7 @@ def delete_orphans(*, store: SecretStore) -> int:
 
 def find_unreadable() -> Iterator[tuple[UUID, str, str]]:
     """Warehouses whose credential cannot be read, wherever it is: id, name, reason."""
-    having = Warehouse.objects.filter(secret_id__isnull=False).order_by("pk").values_list("pk", "name", "secret_id")
+    having = Warehouse.objects.with_credential().order_by("pk").values_list("pk", "name", "secret_id")
     for warehouse_id, name, secret_id in having:
         try:
             if secret_id is not None:

@@ -135,17 +135,16 @@ def lease_task(task_id: UUID) -> Lease | None:
 
 def has_running_tasks(queue: Task.Queue, warehouse_id: UUID, entity_ids: Sequence[UUID]) -> bool:
     """Return whether one of the entities has a leased task in `queue`."""
-    tasks = Task.objects.filter(queue=queue, warehouse_id=warehouse_id, entity_id__in=entity_ids)
-    return tasks.filter(status=Task.Status.RUNNING, leased_until__gte=Now()).exists()
+    return Task.objects.of_entities(queue, warehouse_id, entity_ids).running().exists()
 
 
 def cancel_tasks(queue: Task.Queue, warehouse_id: UUID, entity_ids: Sequence[UUID]) -> None:
     """Delete the tasks of these entities in `queue`: a worker that has one leased cannot finish it any more."""
-    Task.objects.filter(queue=queue, warehouse_id=warehouse_id, entity_id__in=entity_ids).delete()
+    Task.objects.of_entities(queue, warehouse_id, entity_ids).delete()
 
 
 def has_tasks(warehouse_id: UUID) -> bool:
-    return Task.objects.filter(queue__in=Task.Queue.values, warehouse_id=warehouse_id).exists()
+    return Task.objects.in_warehouse(warehouse_id).filter(queue__in=Task.Queue.values).exists()
 
 
 def _lease(asked_at: float, row: Row | None) -> Lease | None:

@@ -1,19 +1,34 @@
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from typing import Any, Self
+from uuid import UUID
 
 from django.db import models
+from django.db.models.functions import Now
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 
 
-class Task(models.Model):
-    """Work that must happen after a commit and survives a crash: a row of the transaction that requests it.
+class TaskQuerySet(models.QuerySet["Task"]):
+    def in_warehouse(self, warehouse_id: UUID) -> Self:
+        return self.filter(warehouse_id=warehouse_id)
 
-    A worker leases it (`tasks.queue.leases`): then it is running, until `leased_until`. `attempt`
-    counts the leases, so that a holder can detect that its lease has ended. The transaction that ends the work deletes
-    the row. After a failure it is scheduled again, with `last_error`.
+    def of_entities(self, queue: Task.Queue, warehouse_id: UUID, entity_ids: Collection[UUID]) -> Self:
+        return self.filter(queue=queue, warehouse_id=warehouse_id, entity_id__in=entity_ids)
+
+    def running(self) -> Self:
+        """Return the tasks that a worker has leased."""
+        return self.filter(status=Task.Status.RUNNING, leased_until__gte=Now())
+
+
+class Task(models.Model):
+    """Work after a commit that survives a crash: the row is inserted in the transaction that requests the work.
+
+    A worker leases it (`tasks.queue.leases`): the task is running until `leased_until`. `attempt` counts the leases, so
+    that a worker can detect that its lease has ended. The transaction that finishes the work deletes the row. After a
+    failure the task is scheduled again, with `last_error`.
     """
 
     class Queue(models.TextChoices):
@@ -26,15 +41,17 @@ class Task(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id)
     queue = models.CharField(max_length=32, choices=Queue.choices)
-    warehouse_id = models.UUIDField()
-    entity_id = models.UUIDField()
+    warehouse_id = models.UUIDField("warehouse ID")
+    entity_id = models.UUIDField("entity ID", help_text="The table or view that the work is about.")
     payload: models.JSONField[dict[str, Any]] = models.JSONField(default=dict)
     status = models.CharField(max_length=16, choices=Status.choices, default=Status.SCHEDULED)
-    scheduled_for = models.DateTimeField(default=now)
-    attempt = models.IntegerField(default=0)
-    leased_until = models.DateTimeField(null=True)
-    last_error = models.TextField(default="")
+    scheduled_for = models.DateTimeField(default=now, help_text="The task is executed at this time or later.")
+    attempt = models.IntegerField(default=0, help_text="Number of attempts so far.")
+    leased_until = models.DateTimeField(null=True, help_text="A worker has the task until then.")
+    last_error = models.TextField(default="", help_text="Error of the last attempt that failed.")
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = TaskQuerySet.as_manager()
 
     class Meta:
         constraints = [

@@ -74,7 +74,7 @@ def _batches(warehouse_id: UUID, namespace_id: UUID | None, after: UUID, size: i
     expiration = Task.objects.filter(
         queue=Task.Queue.SOFT_DELETION, warehouse_id=OuterRef("warehouse_id"), entity_id=OuterRef("pk")
     )
-    dropped = Tabular.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id, deleted_at__isnull=False)
+    dropped = Tabular.objects.using(settings.READ_DATABASE).in_warehouse(warehouse_id).dropped()
     if namespace_id is not None:
         dropped = dropped.filter(namespace_id=namespace_id)
     rows = (

@@ -103,7 +103,7 @@ def _batches(matches: Iterator[Match]) -> Iterator[list[Match]]:
 def _described(matches: Sequence[Match], *, by_id: bool) -> list[FoundTabular]:
     """Read the matches in their order; those that were dropped concurrently are skipped."""
     ids = [match.id for match in matches]
-    rows = Tabular.objects.using(settings.READ_DATABASE).filter(pk__in=ids, deleted_at__isnull=True)
+    rows = Tabular.objects.using(settings.READ_DATABASE).live().filter(pk__in=ids)
     found = {row.pk: row for row in rows.select_related("namespace").only("kind", "uuid", "name", "namespace__path")}
     return [
         FoundTabular(

@@ -97,8 +97,8 @@ class Among:
 
     def living(self) -> QuerySet[Tabular]:
         """The tabulars of these kinds in all namespaces of the warehouse."""
-        here = Tabular.objects.using(settings.READ_DATABASE).filter(warehouse_id=self.warehouse_id)
-        return here.filter(deleted_at__isnull=True, kind__in=self.kinds)
+        here = Tabular.objects.using(settings.READ_DATABASE).in_warehouse(self.warehouse_id)
+        return here.live().of_kind(*self.kinds)
 
 
 class _Name(NamedTuple):
@@ -148,7 +148,7 @@ def find_similar(key: str, among: Among, *, after: Match, limit: int | None) -> 
 
 
 def _spaces(wanted: set[str], among: Among) -> dict[str, _Space]:
-    namespaces = Namespace.objects.using(settings.READ_DATABASE).filter(warehouse_id=among.warehouse_id)
+    namespaces = Namespace.objects.using(settings.READ_DATABASE).in_warehouse(among.warehouse_id)
     found = {}
     for namespace_id, path_key in namespaces.values_list(Cast("pk", TextField()), "path_key").iterator():
         if among.below.contains(path_key):

@@ -38,7 +38,7 @@ def purge(lease: Lease, keep_going: Callable[[], object]) -> None:
             else:
                 logger.info("files are deleted", extra=_log_fields(lease, location))
     with write_transaction():
-        LocationClaim.objects.filter(task_id=lease.task_id).delete()
+        LocationClaim.objects.of_task(lease.task_id).delete()
         lease.finish()
 
 
@@ -49,7 +49,7 @@ def _deletable(lease: Lease) -> tuple[Warehouse | None, list[str]]:
         warehouse = lock_warehouse(lease.warehouse_id)
         if warehouse is None:
             return None, []
-        claims = LocationClaim.objects.filter(task_id=lease.task_id, warehouse_id=warehouse.pk).order_by("id")
+        claims = LocationClaim.objects.of_task(lease.task_id).filter(warehouse_id=warehouse.pk).order_by("id")
         for location in claims.values_list("location", flat=True):
             try:
                 checked = location_inside(location, base=warehouse.location)

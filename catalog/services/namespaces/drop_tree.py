@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.db.models import QuerySet
-
 from catalog.errors import (
     ChildNamespaceProtected,
     ChildTabularProtected,
@@ -21,7 +19,6 @@ from catalog.services.locations.claims import lock_warehouse
 from catalog.services.namespaces.create import find_namespace_for, require_not_reserved
 from catalog.services.tables.drop import AT_ONCE, cancel_expirations, retire
 from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.request import permission_recheck
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
@@ -82,16 +79,10 @@ def drop_subtree(
         store_response(idempotency_key)
 
 
-def subtree_of(warehouse_id: UUID, key: str) -> QuerySet[Namespace]:
-    """Return the namespace with this `path_key` and those below it."""
-    namespaces = Namespace.objects.filter(warehouse_id=warehouse_id)
-    return namespaces.filter(path_key=key) | namespaces.filter(path_key__startswith=f"{key}{LEVEL_SEPARATOR}")
-
-
 def _lock_subtree(warehouse_id: UUID, levels: Levels) -> list[Namespace]:
     """Lock the namespace and those below it; the namespace itself comes first in the result."""
     key = path_key(levels)
-    subtree = subtree_of(warehouse_id, key).select_for_update().order_by("id")
+    subtree = Namespace.objects.in_warehouse(warehouse_id).in_subtree(key).select_for_update().order_by("id")
     found = sorted(subtree, key=lambda namespace: len(namespace.levels))
     if not found or found[0].path_key != key:  # dropped or moved concurrently
         raise no_such_namespace(levels)

@@ -22,7 +22,6 @@ from catalog.identifiers import (
 from catalog.models import Namespace
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.namespaces.create import require_not_reserved
-from catalog.services.namespaces.drop_tree import subtree_of
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import fetch_one
 from icekeeper.kernel.db.write_transaction import write_transaction
@@ -121,13 +120,13 @@ def _lock(
     warehouse_id: UUID, namespace_id: UUID, levels: Levels
 ) -> tuple[Namespace, list[Namespace], Namespace | None]:
     """Lock the namespace, those below it and its new parent, in the order of their ids."""
-    moved = Namespace.objects.filter(warehouse_id=warehouse_id, pk=namespace_id).first()
+    moved = Namespace.objects.in_warehouse(warehouse_id).filter(pk=namespace_id).first()
     if moved is None:  # dropped concurrently
         raise no_such_object("namespace", namespace_id)
     above = path_key(levels[:-1])
-    wanted = subtree_of(warehouse_id, moved.path_key)
+    wanted = Namespace.objects.in_warehouse(warehouse_id).in_subtree(moved.path_key)
     if above:
-        wanted |= Namespace.objects.filter(warehouse_id=warehouse_id, path_key=above)
+        wanted |= Namespace.objects.in_warehouse(warehouse_id).filter(path_key=above)
     found = {each.pk: each for each in wanted.defer("properties").select_for_update().order_by("id")}
     locked = found.get(namespace_id)
     if locked is None:  # dropped concurrently
@@ -174,7 +173,7 @@ def _require_unprotected(moved: Namespace, below: list[Namespace]) -> None:
 def _require_free_path(moved: Namespace, below: list[Namespace], levels: Levels) -> None:
     """Under the locks: raises `AlreadyExists`, and `BadRequest` when a path below would be too deep or too long."""
     key = path_key(levels)
-    others = Namespace.objects.filter(warehouse_id=moved.warehouse_id, path_key=key).exclude(pk=moved.pk)
+    others = Namespace.objects.in_warehouse(moved.warehouse_id).filter(path_key=key).exclude(pk=moved.pk)
     if others.exists():
         raise _taken(levels)
     for namespace in below:
@@ -186,7 +185,7 @@ def _require_free_path(moved: Namespace, below: list[Namespace], levels: Levels)
 
 def _rewrite(moved: Namespace, parent: Namespace | None, path: str, key: str) -> None:
     """Update all paths in one statement, and the securables, which refer to ids, only when the parent changes."""
-    subtree_of(moved.warehouse_id, moved.path_key).update(
+    Namespace.objects.in_warehouse(moved.warehouse_id).in_subtree(moved.path_key).update(
         path=Concat(Value(path), Substr("path", len(moved.path) + 1)),
         path_key=Concat(Value(key), Substr("path_key", len(moved.path_key) + 1)),
         version=F("version") + 1,

@@ -221,7 +221,7 @@ def _create_levels(actor: Actor, warehouse_id: UUID, levels: Levels) -> UUID:
     found = new_id()
     for depth in range(1, len(levels) + 1):
         above = levels[:depth]
-        namespace = Namespace.objects.filter(warehouse_id=warehouse_id, path_key=path_key(above)).first()
+        namespace = Namespace.objects.in_warehouse(warehouse_id).filter(path_key=path_key(above)).first()
         if namespace is None:
             namespace = create_namespace(actor=actor, warehouse_id=warehouse_id, levels=above, properties=None)
         found = namespace.pk

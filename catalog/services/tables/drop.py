@@ -169,7 +169,7 @@ def audit_drop(ended: EndedGrants, row: Tabular, *, actor: Actor, project: str, 
 
 
 def _queue_purges(rows: Sequence[Tabular]) -> None:
-    claims = LocationClaim.objects.filter(tabular_id__in=[row.pk for row in rows]).order_by("id")
+    claims = LocationClaim.objects.of_tabulars([row.pk for row in rows]).order_by("id")
     former: dict[UUID, list[str]] = defaultdict(list)
     for tabular_id, location in claims.values_list("tabular_id", "location"):
         former[tabular_id].append(location)

@@ -129,7 +129,7 @@ def is_same_table_lineage(
     own_uuid, location = row
     if parse_id(str(metadata.get(f"{replaced.kind}-uuid"))) == own_uuid:
         return True
-    claims = LocationClaim.objects.filter(tabular_id=replaced.id).values_list("location", flat=True)
+    claims = LocationClaim.objects.of_tabulars([replaced.id]).values_list("location", flat=True)
     locations = [location, *claims]
     for named in _files_named(metadata, metadata_location):
         with suppress(InvalidLocation):  # files outside of the warehouse do not belong to it

@@ -62,9 +62,13 @@ def rename_tabular(
         with write_transaction():
             if lock_row(Namespace, "id = %s AND path_key = %s", [namespace_id, destination.path_key]) is None:
                 raise no_such_namespace(destination.levels)
-            renamed = Tabular.objects.filter(
-                pk=tabular.id, namespace_id=tabular.namespace_id, name_key=source.name_key, deleted_at__isnull=True
-            ).update(namespace_id=namespace_id, name=destination.name, name_key=destination.name_key, updated_at=now())
+            renamed = (
+                Tabular.objects.live()
+                .filter(pk=tabular.id, namespace_id=tabular.namespace_id, name_key=source.name_key)
+                .update(
+                    namespace_id=namespace_id, name=destination.name, name_key=destination.name_key, updated_at=now()
+                )
+            )
             if not renamed:
                 raise no_such_tabular(kind, source)
             permission_recheck.recheck()  # the update may have waited, too

@@ -95,7 +95,7 @@ def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> 
     own_ids: dict[tuple[str, UUID], UUID] = {}
     uuids = sorted({uuid for _, uuid in wanted})
     for first in range(0, len(uuids), AT_ONCE):
-        named = Tabular.objects.filter(warehouse_id=warehouse_id, uuid__in=uuids[first : first + AT_ONCE])
+        named = Tabular.objects.in_warehouse(warehouse_id).filter(uuid__in=uuids[first : first + AT_ONCE])
         own_ids |= {(kind, uuid): own_id for kind, uuid, own_id in named.values_list("kind", "uuid", "pk")}
     refs: dict[Named, ObjectRef] = {
         (kind, uuid): ObjectRef(Securable.Type(kind.value), own_ids[kind.value, uuid])
@@ -123,12 +123,10 @@ def _require_free_names(dropped: Sequence[Tabular]) -> None:
     wanted: set[tuple[UUID, str]] = set()
     for first in range(0, len(dropped), AT_ONCE):
         batch = dropped[first : first + AT_ONCE]
-        living = Tabular.objects.filter(
-            namespace_id__in={row.namespace_id for row in batch},
-            name_key__in={row.name_key for row in batch},
-            deleted_at__isnull=True,
+        live = Tabular.objects.live().filter(
+            namespace_id__in={row.namespace_id for row in batch}, name_key__in={row.name_key for row in batch}
         )
-        taken = {(namespace_id, key): kind for namespace_id, key, kind in living.values_list(*_NAMED)}
+        taken = {(namespace_id, key): kind for namespace_id, key, kind in live.values_list(*_NAMED)}
         for row in batch:
             name = (row.namespace_id, row.name_key)
             if name in taken or name in wanted:
