@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import F, OuterRef, Subquery
+from django.db.models import F, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from catalog.identifiers import Levels
@@ -77,7 +78,7 @@ def _batches(warehouse_id: UUID, namespace_id: UUID | None, after: UUID, size: i
     dropped = Tabular.objects.using(settings.READ_DATABASE).in_warehouse(warehouse_id).dropped()
     if namespace_id is not None:
         dropped = dropped.filter(namespace_id=namespace_id)
-    rows = (
+    rows: QuerySet[Any] = (
         dropped.annotate(expires_at=Coalesce(Subquery(expiration.values("scheduled_for")[:1]), F("deleted_at")))
         .select_related("namespace")
         .only("kind", "uuid", "name", "created_at", "deleted_at", "namespace__path")
