@@ -122,7 +122,7 @@ API_MIDDLEWARE = [*_CORS, "icekeeper.http.middleware.compress_responses", "iceke
 # Called with request and response of each API call after the response was sent; they must be fast and must not block.
 REQUEST_OBSERVERS = ["management.call_counter.count_request"]
 # Called with request and response before the response is sent; an exception becomes a 500.
-RESPONSE_HOOKS = ["tenancy.audit.responses.audit_response"]
+RESPONSE_HOOKS = ["tenancy.audit.occurrences.audit_response"]
 # Services that the worker calls every minute, with only the actor as argument.
 PERIODIC_TASKS = [
     "catalog.services.idempotency.delete_expired_idempotency_records",

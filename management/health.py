@@ -33,9 +33,9 @@ from icekeeper.kernel.request.deadline import deadline
 from tenancy import maintenance
 from tenancy.authn.providers import authenticators
 from tenancy.authz.openfga.client import OpenFgaUnavailable
-from tenancy.authz.openfga.delivery import is_openfga
 from tenancy.authz.openfga.store import TupleCheck, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey
+from tenancy.authz.port import is_openfga
 
 logger = logging.getLogger("icekeeper.health")
 

@@ -13,7 +13,7 @@ from icekeeper.kernel.http.serializers import Text
 from icekeeper.kernel.ids import parse_id
 from management.api.serializers import IdText, StrictSerializer
 from tenancy.actor import Grantee
-from tenancy.selectors.users import unseen_among
+from tenancy.selectors.users import find_unregistered_users
 from tenancy.user_ids import require_user_id
 
 
@@ -47,7 +47,7 @@ def render_grantee(grantee: Grantee) -> dict[str, str]:
 def unseen_users(grantees: Iterable[Grantee], *, with_extensions: bool) -> dict[str, Any]:
     """Return the context of responses with the member `seen`: the users who have never called, None to omit it."""
     users = {each.user_id for each in grantees if each.user_id is not None}
-    return {"unseen": unseen_among(users) if with_extensions else None}
+    return {"unseen": find_unregistered_users(users) if with_extensions else None}
 
 
 def is_seen(grantee: Grantee, context: Mapping[str, Any]) -> bool | None:

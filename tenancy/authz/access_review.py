@@ -21,8 +21,8 @@ from tenancy.authz.builtin.queries import IS_BELOW, SHOWS
 from tenancy.authz.builtin.role_paths import RolePath
 from tenancy.authz.model import MANAGED_ACCESS, UP, rights_model
 from tenancy.authz.permissions import NOT_BY_OVERRIDE
+from tenancy.authz.port import Subject
 from tenancy.authz.securables import end_of
-from tenancy.authz.subject import Subject, is_unexpired
 from tenancy.models import Grant, Securable
 
 ACTIONS_OF_ALL_USERS: Final = frozenset({(Securable.Type.ROLE, Can.READ_METADATA)})
@@ -234,7 +234,7 @@ def read_nodes(paths: Collection[str]) -> dict[str, tuple[Node, ...]]:
 
 def read_granted(ids: Collection[str], holders: Q) -> list[GrantedRow]:
     """What `holders` have on some securables, in the order in which it was granted."""
-    rows = Grant.objects.filter(is_unexpired(now()), holders, securable_id__in=ids).order_by("pk")
+    rows = Grant.objects.unexpired(now()).filter(holders, securable_id__in=ids).order_by("pk")
     return [
         GrantedRow(role_id if user_id is None else user_id, own_id, privilege, end)
         for user_id, role_id, own_id, privilege, end in rows.values_list(

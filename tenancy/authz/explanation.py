@@ -39,10 +39,9 @@ from tenancy.authz.model import (
     rights_model,
 )
 from tenancy.authz.permissions import Standing, standing_reason
-from tenancy.authz.port import authorizer
+from tenancy.authz.port import Subject, authorizer
 from tenancy.authz.privileges import ASSIGNEE
 from tenancy.authz.securables import end_of
-from tenancy.authz.subject import Subject, is_granted_to, is_unexpired
 from tenancy.models import Grant, Securable
 from tenancy.refs import ObjectRef, securable_id
 
@@ -107,8 +106,8 @@ def read_rows(subject: Subject, own_id: str) -> Rows:
     first = read_memberships_of(subject)
     ways = read_graph_out_of([each.role_id for each in first]).shortest_paths(first)
     path = read_held(subject, list(ways), [own_id]).paths[own_id]
-    granted = Grant.objects.filter(
-        is_unexpired(now()), is_granted_to(subject, ways), securable_id__in=[node.id for node in path]
+    granted = Grant.objects.unexpired(now()).filter(
+        subject.grants_filter(ways), securable_id__in=[node.id for node in path]
     )
     grants: dict[tuple[str, str], GrantRow] = {}
     columns = granted.order_by("pk").values_list("privilege", "securable_id", "role_id", "expires_at")

@@ -1,6 +1,6 @@
 """Permission checks: `require_permission` for one operation, `are_allowed` for lists.
 
-Some decisions are the same for every backend (`Standing`); all others are made by the backend (`tenancy.authz.port`).
+Some decisions are the same for every backend (`Standing`); the backend decides the others (`tenancy.authz.port`).
 Required permissions are checked again before a write when permissions changed meanwhile
 (`icekeeper.kernel.request.permission_recheck`).
 """
@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db.models import QuerySet
 
+from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.request import permission_recheck
 from tenancy.actor import Actor, is_instance_admin
 from tenancy.audit.occurrences import record_override
@@ -23,6 +24,7 @@ from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.errors import AuthorizationBackendError, Missing, action_forbidden, build_missing, deny_as_missing
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.port import PermissionCheck, require_decision_for_each
+from tenancy.authz.privileges import reads_grants
 from tenancy.authz.securables import are_registered
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
@@ -123,6 +125,19 @@ def require_permission_and_check(
     if error is not None and not allowed[seen_by] and ref.type in SEEN_BY:
         raise deny_as_missing(actor, action, ref, error)
     raise action_forbidden(actor, action, ref, error)
+
+
+def require_not_hidden(actor: Actor, ref: ObjectRef, missing: CatalogError) -> None:
+    """Raise `missing` unless `actor` may see the object or read the grants on it."""
+    checks = visibility_checks(ref)
+    if checks and not any(check_permissions(actor, checks)):
+        raise deny_as_missing(actor, SEEN_BY[ref.type], ref, missing)
+
+
+def visibility_checks(ref: ObjectRef) -> list[PermissionCheck]:
+    """Return the checks of which one is sufficient to know that the object exists; empty for types that are public."""
+    seen_by = SEEN_BY.get(ref.type)
+    return [] if seen_by is None else [(seen_by, ref), (reads_grants(ref), ref)]
 
 
 class _RequiredPermission(NamedTuple):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, ClassVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils.module_loading import import_string
 
 from icekeeper.kernel.http.paging import NO_LIMIT
@@ -18,6 +19,31 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A user with the roles of the token, or one assumed role."""
+
+    user_id: str | None
+    assumed_role: UUID | None
+    provider_id: str
+    token_roles: tuple[str, ...]
+
+    @classmethod
+    def of(cls, actor: Actor) -> Subject:
+        if actor.assumed_role is not None:
+            return cls(None, actor.assumed_role, "", ())
+        identity = actor.identity
+        if identity is None or not identity.roles:
+            return cls(actor.user_id, None, "", ())
+        return cls(actor.user_id, None, identity.provider_id, tuple(r for r in identity.roles if "\x00" not in r))
+
+    def grants_filter(self, roles: Iterable[UUID]) -> Q:
+        """Return the filter for grants to the subject or to one of its `roles`."""
+        to_roles = Q(role_id__in=list(roles))
+        return to_roles if self.user_id is None else to_roles | Q(user_id=self.user_id)
+
 
 PermissionCheck = tuple[Can, ObjectRef]
 """An action and the object to check it on."""
@@ -111,6 +137,11 @@ def authorizer() -> Authorizer:
     chosen: str = settings.ICEKEEPER.effective_authz_backend
     backend: Authorizer = import_string(_BACKENDS.get(chosen, chosen))()
     return backend
+
+
+def is_openfga() -> bool:
+    """Return whether OpenFGA decides permissions."""
+    return bool(settings.ICEKEEPER.effective_authz_backend == "openfga")
 
 
 def require_decision_for_each(decided: list[bool], checks: Sequence[PermissionCheck]) -> list[bool]:

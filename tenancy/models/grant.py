@@ -1,21 +1,16 @@
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Self
 from uuid import UUID
 
 from django.db import models
 
 from icekeeper.kernel.ids import new_id
-from tenancy.models.querysets import VisibleQuerySet
+from tenancy.models.querysets import ExpiringQuerySet
 from tenancy.models.securable import Securable
 
 
-class GrantQuerySet(VisibleQuerySet["Grant"]):
-    def unexpired(self, at: datetime) -> Self:
-        """Return the grants that have not ended at a time."""
-        return self.filter(models.Q(expires_at=None) | models.Q(expires_at__gt=at))
-
+class GrantQuerySet(ExpiringQuerySet["Grant"]):
     def create_on(self, *, securable_id: str, **fields: Any) -> Grant:
         """Create a grant on a securable, with the path of that."""
         path = Securable.objects.values_list("path", flat=True).get(pk=securable_id)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from datetime import datetime
+from typing import Any, Final, Self, TypeVar
 
-from django.db.models import Field, Func, Lookup, Model, QuerySet, UUIDField
+from django.db.models import Field, Func, Lookup, Model, Q, QuerySet, UUIDField
 
 M = TypeVar("M", bound=Model)
 
@@ -34,6 +35,13 @@ class VisibleQuerySet(QuerySet[M]):
             return visible(self, actor)  # type: ignore[return-value]
         page = self.model._default_manager.using(self.db).filter(pk__in=list(self.values_list("pk", flat=True)))  # noqa: SLF001
         return visible(page, actor).order_by(*self.query.order_by)  # type: ignore[return-value]
+
+
+class ExpiringQuerySet(VisibleQuerySet[M]):
+    """Rows that expire at `expires_at`, or never if that is null."""
+
+    def unexpired(self, at: datetime) -> Self:
+        return self.filter(Q(expires_at=None) | Q(expires_at__gt=at))
 
 
 class AsUuid(Func):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Self
 
 from django.db import models
@@ -8,7 +7,7 @@ from django.db import models
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
 from tenancy.models.project import Project
-from tenancy.models.querysets import VisibleQuerySet
+from tenancy.models.querysets import ExpiringQuerySet, VisibleQuerySet
 
 OWN_PROVIDER = "lakekeeper"
 """`provider_id` of roles that no identity provider defines; Lakekeeper's name, as clients show it and filter by it."""
@@ -68,11 +67,7 @@ def ident_of(provider_id: str, source_id: str) -> str:
     return f"{provider_id}~{source_id}"
 
 
-class RoleMemberQuerySet(VisibleQuerySet["RoleMember"]):
-    def unexpired(self, at: datetime) -> Self:
-        """Return the memberships that have not ended at a time."""
-        return self.filter(models.Q(expires_at=None) | models.Q(expires_at__gt=at))
-
+class RoleMemberQuerySet(ExpiringQuerySet["RoleMember"]):
     def in_role(self, role_id: object) -> Self:
         return self.filter(role_id=role_id)
 

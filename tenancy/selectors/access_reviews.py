@@ -22,12 +22,12 @@ from tenancy.authz.access_review import Rights, Source
 from tenancy.authz.actions import SEEN_BY
 from tenancy.authz.errors import deny_as_missing
 from tenancy.authz.permissions import check_permissions, require_permission
+from tenancy.authz.port import Subject
 from tenancy.authz.privileges import reads_grants
-from tenancy.authz.subject import Subject
 from tenancy.models import Project, Role, Securable
 from tenancy.refs import ObjectRef
-from tenancy.selectors.allowed_actions import actor_of
-from tenancy.selectors.grants import require_to_read
+from tenancy.selectors.allowed_actions import check_subject
+from tenancy.selectors.grants import require_permission_to_read_grants
 from tenancy.selectors.object_reviews import ObjectReview, Principal
 from tenancy.selectors.objects import NamedObject, NameObjects, RightsTarget, target_project
 from tenancy.selectors.principal_reviews import AccessSource, PrincipalReview
@@ -109,7 +109,7 @@ def review_sources_for(
     """Review the grants and memberships of a principal in a project and on the server, directly or through roles.
 
     Objects that are hidden from the caller are left out. Raises `GrantActionForbidden` (403) and the errors of
-    `actor_of`.
+    `check_subject`.
     """
     review = _review_principal(actor, project, grantee, {"export": is_export})
 
@@ -136,7 +136,7 @@ def review_objects_for(
     """Review the warehouse and the objects in it on which a principal has any right.
 
     Objects that are hidden from the caller are left out. Raises the target's `missing` (404), `GrantActionForbidden`
-    (403) and the errors of `actor_of`.
+    (403) and the errors of `check_subject`.
     """
     details = {"warehouse": str(warehouse.ref.id), "export": is_export}
     if not check_permissions(actor, [(SEEN_BY[Securable.Type.WAREHOUSE], warehouse.ref)])[0]:
@@ -180,8 +180,8 @@ def _read_rest(chunk: Chunk[P], found: P, end: str | None, ends: float) -> Itera
 
 def _review_principal(actor: Actor, project: Project, grantee: Grantee, details: dict[str, object]) -> PrincipalReview:
     target = target_project(project)
-    require_to_read(actor, target, grantee)
-    reviewed = actor if grantee == acting_as(actor) else actor_of(grantee)
+    require_permission_to_read_grants(actor, target, grantee)
+    reviewed = actor if grantee == acting_as(actor) else check_subject(grantee)
     _audit(actor, target.ref, project, {"principal": str(grantee), **details})
     return PrincipalReview(Subject.of(reviewed))
 

@@ -11,28 +11,33 @@ from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.authz.action_names import ACTIONS_ON
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.errors import deny_as_missing
-from tenancy.authz.permissions import check_permissions, is_allowed, require_permission
-from tenancy.authz.port import PermissionCheck
+from tenancy.authz.permissions import (
+    check_permissions,
+    is_allowed,
+    require_not_hidden,
+    require_permission,
+    visibility_checks,
+)
 from tenancy.authz.privileges import reads_grants
 from tenancy.models import Role, Securable, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors.roles import role_id_not_found
 from tenancy.selectors.server import get_server
-from tenancy.selectors.users import allowed_for_user, get_user_for, user_not_found
+from tenancy.selectors.users import get_user_for, list_allowed_on_user, user_not_found
 
 
-def actor_of(grantee: Grantee, *, must_be_known: bool = True) -> Actor:
+def check_subject(grantee: Grantee, *, must_be_known: bool = True) -> Actor:
     """Return a principal as an actor with its grants only: without roles of a token, and not as an instance admin.
 
     A role has the rights of a user who assumes it, and a blocked user has none. Registered users and instance admins
     are known; without `must_be_known` an unknown user is an actor without grants. Raises `UserNotFound` or
     `RoleIdNotFound` (404).
     """
-    return actors_of([grantee], must_be_known=must_be_known)[grantee]
+    return check_subjects([grantee], must_be_known=must_be_known)[grantee]
 
 
-def actors_of(grantees: Collection[Grantee], *, must_be_known: bool = True) -> dict[Grantee, Actor]:
-    """Apply `actor_of` to each. At most two statements. Raises for the first unknown principal."""
+def check_subjects(grantees: Collection[Grantee], *, must_be_known: bool = True) -> dict[Grantee, Actor]:
+    """Apply `check_subject` to each. At most two statements. Raises for the first unknown principal."""
     user_ids = {each.user_id for each in grantees if each.user_id is not None}
     role_ids = {each.role_id for each in grantees if each.role_id is not None}
     rows = User.objects.filter(pk__in=user_ids).values_list("pk", "is_active", "deleted_at") if user_ids else ()
@@ -60,17 +65,17 @@ def resolve_checked_actor(
 ) -> Actor:
     """Return the actor whose permissions on an object `actor` checks: `grantee`, by default `actor` itself.
 
-    To check others, `actor` must be allowed to read the grants on the object. Raises the errors of `require_known` and
-    of `actor_of`, and the type's own error (403); for a check of oneself on a hidden project `ProjectActionForbidden`
-    (403).
+    To check others, `actor` must be allowed to read the grants on the object. Raises the errors of `require_not_hidden`
+    and of `check_subject`, and the type's own error (403); for a check of oneself on a hidden project
+    `ProjectActionForbidden` (403).
     """
     if grantee is None or grantee == acting_as(actor):
-        require_known(actor, ref, missing)
+        require_not_hidden(actor, ref, missing)
         if ref.type is Securable.Type.PROJECT:
             require_permission(actor, Can.GET_METADATA, *ref)
         return actor
     require_permission(actor, reads_grants(ref), *ref, missing=missing)
-    return actor_of(grantee, must_be_known=must_be_known)
+    return check_subject(grantee, must_be_known=must_be_known)
 
 
 def list_allowed_actions_for(
@@ -82,11 +87,11 @@ def list_allowed_actions_for(
     """
     wanted = [(action, ref) for action in actions]
     if grantee is None or grantee == acting_as(actor):
-        knowing = checks_to_know(ref)
-        verdicts = check_permissions(actor, [*knowing, *wanted])  # one request to the backend
-        if knowing and not any(verdicts[: len(knowing)]):
+        seeing = visibility_checks(ref)
+        verdicts = check_permissions(actor, [*seeing, *wanted])  # one request to the backend
+        if seeing and not any(verdicts[: len(seeing)]):
             raise deny_as_missing(actor, SEEN_BY[ref.type], ref, missing)
-        verdicts = verdicts[len(knowing) :]
+        verdicts = verdicts[len(seeing) :]
     else:
         verdicts = check_permissions(
             resolve_checked_actor(actor=actor, grantee=grantee, ref=ref, missing=missing), wanted
@@ -98,14 +103,14 @@ def list_user_actions_for(*, actor: Actor, grantee: Grantee | None, user_id: str
     """Return the actions that `grantee`, by default the caller, may do on a user.
 
     Raises `UserNotFound` (404), `ServerActionForbidden` (403) for a check of others without the right to read the
-    grants on the server, and the errors of `actor_of`.
+    grants on the server, and the errors of `check_subject`.
     """
     get_user_for(actor=actor, action=Can.READ, user_id=user_id)
     checked = actor
     if grantee is not None and grantee != acting_as(actor):
         require_permission(actor, Can.READ_GRANTS, Securable.Type.SERVER, get_server().server_id)
-        checked = actor_of(grantee)
-    return allowed_for_user(checked, ACTIONS_ON[Securable.Type.USER], user_id)
+        checked = check_subject(grantee)
+    return list_allowed_on_user(checked, ACTIONS_ON[Securable.Type.USER], user_id)
 
 
 def is_allowed_for(
@@ -117,21 +122,3 @@ def is_allowed_for(
     """
     checked = resolve_checked_actor(actor=actor, grantee=grantee, ref=ref, missing=missing, must_be_known=False)
     return is_allowed(checked, action, *ref)
-
-
-def require_known(actor: Actor, ref: ObjectRef, missing: CatalogError) -> None:
-    """Raise `missing` unless `actor` may see the object or read the grants on it."""
-    if not is_known(actor, ref):
-        raise deny_as_missing(actor, SEEN_BY[ref.type], ref, missing)
-
-
-def is_known(actor: Actor, ref: ObjectRef) -> bool:
-    """Return whether `actor` may know that the object exists: may see it, or read the grants on it."""
-    knowing = checks_to_know(ref)
-    return not knowing or any(check_permissions(actor, knowing))
-
-
-def checks_to_know(ref: ObjectRef) -> list[PermissionCheck]:
-    """Return the checks of which one is sufficient to know that the object exists; none where that is public."""
-    seen_by = SEEN_BY.get(ref.type)
-    return [] if seen_by is None else [(seen_by, ref), (reads_grants(ref), ref)]

@@ -26,7 +26,7 @@ from tenancy.authz.port import PermissionCheck
 from tenancy.authz.privileges import reads_grants
 from tenancy.models import Role, Securable
 from tenancy.refs import ObjectRef
-from tenancy.selectors.allowed_actions import actor_of, resolve_checked_actor
+from tenancy.selectors.allowed_actions import check_subject, resolve_checked_actor
 from tenancy.selectors.objects import NamedObject, NameObjects
 
 T = Securable.Type
@@ -110,9 +110,9 @@ def explain_to_operator(
 ) -> Explained:
     """Explain as `explain_for`, for a principal as if it called itself, and also while the backend is unavailable.
 
-    Raises the errors of `actor_of`.
+    Raises the errors of `check_subject`.
     """
-    checked = replace(actor_of(grantee), is_check_subject=False)
+    checked = replace(check_subject(grantee), is_check_subject=False)
     _record(actor, grantee, ref, action)
     try:
         decided = is_allowed(checked, action, *ref)

@@ -9,7 +9,7 @@ from heapq import merge
 from typing import Final, TypeVar
 from uuid import UUID
 
-from django.db.models import Model, Q, QuerySet, Value
+from django.db.models import Model, Q, Value
 from django.db.models.functions import StrIndex, Substr
 
 from icekeeper.kernel.clock import now
@@ -19,13 +19,13 @@ from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.errors import GrantActionForbidden, deny_as_missing
-from tenancy.authz.permissions import check_permissions, require_permission
+from tenancy.authz.permissions import check_permissions, require_not_hidden, require_permission
 from tenancy.authz.port import PermissionCheck
 from tenancy.authz.privileges import ASSIGNEE, Privilege, grant_action, privileges_on, reads_grants
-from tenancy.authz.subject import is_unexpired
 from tenancy.models import Grant, Project, RoleMember, Securable
+from tenancy.models.querysets import ExpiringQuerySet
 from tenancy.refs import ObjectRef, securable_id
-from tenancy.selectors.allowed_actions import actor_of, require_known
+from tenancy.selectors.allowed_actions import check_subject
 from tenancy.selectors.objects import RightsTarget, target_project
 
 M = TypeVar("M", bound=Model)
@@ -84,8 +84,8 @@ def list_grants_on(*, ref: ObjectRef, wanted: GrantFilter, page: Page) -> tuple[
     return build_page(found, page)
 
 
-def _after(rows: QuerySet[M], after: UUID, at: datetime) -> QuerySet[M]:
-    return rows.filter(is_unexpired(at), pk__gt=after).order_by("pk")
+def _after(rows: ExpiringQuerySet[M], after: UUID, at: datetime) -> ExpiringQuerySet[M]:
+    return rows.unexpired(at).filter(pk__gt=after).order_by("pk")
 
 
 def _is_to(grantee: Grantee, role_field: str) -> Q:
@@ -126,7 +126,7 @@ def list_grants_on_for(
 
     Raises the target's `missing` (404) when the object is hidden from the caller, else `GrantActionForbidden` (403).
     """
-    require_to_read(actor, target, grantee)
+    require_permission_to_read_grants(actor, target, grantee)
     return list_grants_on(ref=target.ref, wanted=GrantFilter(grantee=grantee), page=page)
 
 
@@ -138,11 +138,12 @@ def list_grants_of(
     Left out are roles, whose members are listed as such, and objects in inactive warehouses (their securable ids).
     Raises `GrantActionForbidden` (403).
     """
-    require_to_read(actor, target_project(project), grantee)
+    require_permission_to_read_grants(actor, target_project(project), grantee)
     top = Securable.objects.values_list("path", flat=True).get(pk=securable_id(Securable.Type.PROJECT, project.pk))
     rows = (
         Grant.objects.filter(Q(user_id=grantee.user_id) if grantee.role_id is None else Q(role_id=grantee.role_id))
-        .filter(is_unexpired(now()), pk__gt=page.after_id())
+        .unexpired(now())
+        .filter(pk__gt=page.after_id())
         # Compared as text: LIKE ignores case on SQLite, and ids of projects may differ in case alone.
         .annotate(root=Substr("path", 1, len(top)))
         .annotate(step=Substr("path", len(top) + 1, _WAREHOUSE_STEP))
@@ -164,20 +165,20 @@ def list_grants_of(
 def list_grantable_for(*, actor: Actor, target: RightsTarget, grantee: Grantee | None) -> list[tuple[Privilege, bool]]:
     """List each privilege on the target's type with whether `grantee`, or the caller, may grant and revoke it there.
 
-    Raises as `list_grants_on_for` and `actor_of`.
+    Raises as `list_grants_on_for` and `check_subject`.
     """
     if grantee is None or grantee == acting_as(actor):
-        require_known(actor, target.ref, target.missing)
+        require_not_hidden(actor, target.ref, target.missing)
         subject = actor
     else:
-        require_to_read(actor, target, grantee)
-        subject = actor_of(grantee)
+        require_permission_to_read_grants(actor, target, grantee)
+        subject = check_subject(grantee)
     privileges = privileges_on(target.ref.type)
     allowed = check_permissions(subject, [(grant_action(each.name), target.ref) for each in privileges])
     return list(zip(privileges, allowed, strict=True))
 
 
-def require_to_read(actor: Actor, target: RightsTarget, grantee: Grantee | None) -> None:
+def require_permission_to_read_grants(actor: Actor, target: RightsTarget, grantee: Grantee | None) -> None:
     """Require that `actor` may read the grants on the target, of `grantee` or of everyone.
 
     Raises as `list_grants_on_for`.
@@ -205,7 +206,7 @@ class ManagedAccess:
 
 def get_managed_access_for(*, actor: Actor, ref: ObjectRef, missing: CatalogError) -> ManagedAccess:
     """Of a warehouse or a namespace. Raises `missing` for who may not know of it. Two statements."""
-    require_known(actor, ref, missing)
+    require_not_hidden(actor, ref, missing)
     on = Securable.objects.filter(pk=securable_id(*ref)).first()
     if on is None:
         raise missing

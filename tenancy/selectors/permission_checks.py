@@ -23,7 +23,7 @@ from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.roles import role_id_not_found
 from tenancy.selectors.server import get_server
-from tenancy.selectors.users import blocked_among
+from tenancy.selectors.users import find_blocked_users
 
 THE_SERVER: Final[ObjectRef] = ObjectRef(Securable.Type.SERVER, "")
 """This server, which needs no id."""
@@ -88,7 +88,9 @@ def check_actions_for(
     for check in checks:
         if check not in errors:
             by_identity.setdefault(None if _is_oneself(actor, check) else check.identity, []).append(check)
-    blocked = blocked_among({each.user_id for each in by_identity if each is not None and each.user_id is not None})
+    blocked = find_blocked_users(
+        {each.user_id for each in by_identity if each is not None and each.user_id is not None}
+    )
     allowed: dict[ActionCheck, bool] = {}
     for identity, own in by_identity.items():
         checked = actor if identity is None else _identity_actor(identity, blocked)

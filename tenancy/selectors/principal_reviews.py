@@ -30,8 +30,8 @@ from tenancy.authz.builtin.evaluation import Node
 from tenancy.authz.builtin.queries import read_held
 from tenancy.authz.builtin.role_paths import RolePath, earliest_expiry, read_graph_out_of, read_memberships_of
 from tenancy.authz.model import MANAGED_ACCESS
+from tenancy.authz.port import Subject
 from tenancy.authz.privileges import ASSIGNEE
-from tenancy.authz.subject import Subject, is_granted_to, is_unexpired
 from tenancy.models import Grant, Project, RoleMember, Securable
 from tenancy.refs import ObjectRef, securable_id
 
@@ -79,7 +79,8 @@ class PrincipalReview:
         top = Securable.objects.values_list("path", flat=True).get(pk=securable_id(Securable.Type.PROJECT, project.pk))
         server = f"{top.partition('/')[0]}/"
         grants = (
-            Grant.objects.filter(is_unexpired(now()), is_granted_to(self._asker, self._ways), pk__gt=after)
+            Grant.objects.unexpired(now())
+            .filter(self._asker.grants_filter(self._ways), pk__gt=after)
             # Compared as text: LIKE takes no notice of case on SQLite, and ids of projects differ by it.
             .annotate(root=Substr("path", 1, len(top)))
             .filter(Q(root=top) | Q(path=server))
@@ -92,9 +93,7 @@ class PrincipalReview:
         mine = Q(member_role_id__in=list(self._ways))
         if self._asker.user_id is not None:
             mine |= Q(user_id=self._asker.user_id)
-        members = RoleMember.objects.filter(is_unexpired(now()), mine, pk__gt=after, role__project=project).order_by(
-            "pk"
-        )
+        members = RoleMember.objects.unexpired(now()).filter(mine, pk__gt=after, role__project=project).order_by("pk")
         for member in members[:limit]:
             own_id = securable_id(Securable.Type.ROLE, member.role_id)
             source = self._source(ASSIGNEE, own_id, member.member_role_id, member.expires_at)
@@ -121,7 +120,7 @@ class PrincipalReview:
         self, nodes: Sequence[Node], top: str, *, after: str, limit: int
     ) -> tuple[list[str], str | None]:
         """Return the paths of objects on which the principal may have rights, and the cursor."""
-        above = read_granted([node.id for node in nodes], is_granted_to(self._asker, self._ways))
+        above = read_granted([node.id for node in nodes], self._asker.grants_filter(self._ways))
         kinds = [(row.securable_id.partition(":")[0], [row.privilege]) for row in above]
         if reaches_below(kinds):
             granted, found = [], {top}
@@ -154,7 +153,7 @@ class PrincipalReview:
         held = read_held(self._asker, roles, own_ids, below=below)
         on_path = {node.id for path in held.paths.values() for node in path if node.held - {MANAGED_ACCESS}}
         granted: dict[str, list[Source]] = {}
-        for row in read_granted(on_path, is_granted_to(self._asker, roles)):
+        for row in read_granted(on_path, self._asker.grants_filter(roles)):
             role_id = row.holder if isinstance(row.holder, UUID) else None
             source = self._source(row.privilege, row.securable_id, role_id, row.expires_at)
             granted.setdefault(row.securable_id, []).append(source)

@@ -47,7 +47,7 @@ def users() -> QuerySet[User]:
     return User.objects.existing()
 
 
-def require_for_user(actor: Actor, action: Can, user_id: str) -> None:
+def require_permission_on_user(actor: Actor, action: Can, user_id: str) -> None:
     """Require an action on a user. Raises `Forbidden` (403), whether the user exists or not."""
     epoch, required = permission_epoch.current(), _required_check(actor, action, user_id)
     if required is None:
@@ -55,15 +55,6 @@ def require_for_user(actor: Actor, action: Can, user_id: str) -> None:
     if not check_permissions(actor, [required])[0]:
         raise action_forbidden(actor, action, ObjectRef(Securable.Type.USER, user_id))
     recheck_before_write(actor, [required], epoch)
-
-
-def may_for_user(actor: Actor, action: Can, user_id: str) -> bool:
-    """Check whether `actor` may do `action` on a user: everything on themselves, else by permissions on the server.
-
-    Reading another user needs no permission.
-    """
-    required = _required_check(actor, action, user_id)
-    return required is None or check_permissions(actor, [required])[0]
 
 
 def _required_check(actor: Actor, action: Can, user_id: str) -> PermissionCheck | None:
@@ -74,20 +65,22 @@ def _required_check(actor: Actor, action: Can, user_id: str) -> PermissionCheck 
     return None if on_server is None else (on_server, ObjectRef(Securable.Type.SERVER, get_server().server_id))
 
 
-def blocked_among(user_ids: Collection[str]) -> set[str]:
+def find_blocked_users(user_ids: Collection[str]) -> set[str]:
     """Return the blocked ones of these users. No statement for an empty collection."""
     if not user_ids:
         return set()
     return set(users().filter(pk__in=user_ids, is_active=False).values_list("pk", flat=True))
 
 
-def unseen_among(user_ids: Collection[str]) -> set[str]:
+def find_unregistered_users(user_ids: Collection[str]) -> set[str]:
     """Return those of these users who never called. No statement for an empty collection."""
     return set(users().filter(pk__in=user_ids, name="").values_list("pk", flat=True)) if user_ids else set()
 
 
-def allowed_for_user(actor: Actor, actions: Sequence[Can], user_id: str) -> list[Can]:
-    """Return those of `actions` that `actor` may do on a user, as `may_for_user` for each, in one check."""
+def list_allowed_on_user(actor: Actor, actions: Sequence[Can], user_id: str) -> list[Can]:
+    """Return those of `actions` that `actor` may do on a user: all on themselves, else by permissions on the server.
+
+    Reading another user needs no permission."""
     if actor.user_id == user_id:
         return [] if actor.is_blocked else list(actions)
     on_server = list(dict.fromkeys(_RIGHTS_ON_SERVER[action] for action in actions if action in _RIGHTS_ON_SERVER))
@@ -98,7 +91,7 @@ def allowed_for_user(actor: Actor, actions: Sequence[Can], user_id: str) -> list
 
 def get_user_for(*, actor: Actor, action: Can, user_id: str) -> User:
     """Raises `UserNotFound` (404)."""
-    require_for_user(actor, action, user_id)
+    require_permission_on_user(actor, action, user_id)
     user = users().filter(pk=user_id).first()
     if user is None:
         raise user_not_found(user_id)

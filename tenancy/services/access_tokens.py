@@ -41,11 +41,11 @@ from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
 from tenancy.selectors.access_tokens import (
     AccessTokenNotFound,
     get_access_token_for,
-    require_identity,
-    require_on_server,
+    require_authenticated,
+    require_permission_on_server,
 )
 from tenancy.selectors.users import user_not_found
-from tenancy.services.administrators import lock_roles, require_to_act_as
+from tenancy.services.administrators import lock_roles, require_permission_to_act_as
 from tenancy.services.registration import register_principal
 
 MAX_LIVE_TOKENS: Final = 100
@@ -217,7 +217,7 @@ def _details(token: AccessToken) -> dict[str, Any]:
 
 def _owner(actor: Actor, user_id: str | None) -> str:
     """Return the user id that owns the new token; require that `actor` may create tokens of that user."""
-    require_identity(actor)
+    require_authenticated(actor)
     if settings.ICEKEEPER.access_tokens is False and not actor.is_internal:
         raise AccessTokensNotAccepted("Access tokens of this server are disabled: ICEKEEPER__ACCESS_TOKENS is false")
     if actor.identity is not None and actor.identity.is_short_lived:
@@ -228,7 +228,7 @@ def _owner(actor: Actor, user_id: str | None) -> str:
         return actor.user_id
     if not actor.is_internal and kind_of(user_id) is not TokenKind.SERVICE:
         raise Forbidden("Users create their own tokens; user-id must be a service account")
-    require_on_server(actor, Can.PROVISION_USERS)
+    require_permission_on_server(actor, Can.PROVISION_USERS)
     return user_id
 
 
@@ -301,7 +301,7 @@ def _lock_owner(actor: Actor, owner: str) -> None:
     _lock_user(owner)
     if owner != actor.user_id:
         lock_roles(user_id=owner)
-        require_to_act_as(actor, owner)
+        require_permission_to_act_as(actor, owner)
 
 
 def _lock_user(user_id: str) -> None:

@@ -143,23 +143,26 @@ def administrated_among(ids: Sequence[str]) -> set[str]:
     return {row[0] for row in fetch_all("default", _ADMINISTRATED, [*params, *params])}
 
 
-def require_to_appoint(actor: Actor, role_id: UUID) -> None:
+def require_permission_to_appoint(actor: Actor, role_id: UUID) -> None:
     """Require that `actor` may grant each privilege with which the role, or one that it is in, administrates something.
 
     Call it under the lock of the project's memberships, before members change and before the role is deleted.
     Instance admins need no grants, so that they can restore access. Raises `GrantActionForbidden` (403).
     """
-    _require_to_grant(actor, administering_privileges(role_ids=[role_id]), f"which role {role_id} brings")
+    _require_permission_to_grant(actor, administering_privileges(role_ids=[role_id]), f"which role {role_id} brings")
 
 
-def require_to_dismiss(actor: Actor, role_ids: Sequence[UUID], *, project_id: str) -> None:
-    """Require as `require_to_appoint` for all roles of a deleted project, except privileges on the project itself."""
+def require_permission_to_delete_roles(actor: Actor, role_ids: Sequence[UUID], *, project_id: str) -> None:
+    """Require as `require_permission_to_appoint` for all roles of a deleted project.
+
+    Privileges on the project itself, which is deleted too, do not count.
+    """
     held = administering_privileges(role_ids=role_ids)
     elsewhere = [(privilege, ref) for privilege, ref in held if ref != ObjectRef(Securable.Type.PROJECT, project_id)]
-    _require_to_grant(actor, elsewhere, f"which a role of project {project_id} brings")
+    _require_permission_to_grant(actor, elsewhere, f"which a role of project {project_id} brings")
 
 
-def require_to_bind_roles(actor: Actor, project_id: str) -> None:
+def require_permission_to_bind_roles(actor: Actor, project_id: str) -> None:
     """Require that `actor` may bind roles of the project to groups of an identity provider.
 
     Owners of a role are members, so a caller who may only create roles could join what others take for a group. It
@@ -181,7 +184,7 @@ def require_to_bind_roles(actor: Actor, project_id: str) -> None:
     recheck_before_write(actor, [check], epoch)
 
 
-def require_to_act_as(actor: Actor, user_id: str) -> None:
+def require_permission_to_act_as(actor: Actor, user_id: str) -> None:
     """Require that `actor` may grant each privilege with which a service account or one of its roles administrates an
     object: a token of the account has these privileges.
 
@@ -191,10 +194,10 @@ def require_to_act_as(actor: Actor, user_id: str) -> None:
     """
     if user_id in settings.ICEKEEPER.instance_admins:
         require_instance_admin(actor)
-    _require_to_grant(actor, administering_privileges(user_id=user_id), f"which {user_id} has")
+    _require_permission_to_grant(actor, administering_privileges(user_id=user_id), f"which {user_id} has")
 
 
-def _require_to_grant(actor: Actor, privileges: Sequence[tuple[str, ObjectRef]], why: str) -> None:
+def _require_permission_to_grant(actor: Actor, privileges: Sequence[tuple[str, ObjectRef]], why: str) -> None:
     if not privileges:
         return
     epoch = permission_epoch.current()

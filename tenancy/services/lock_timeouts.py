@@ -1,4 +1,4 @@
-"""Limits on how long changes of grants and memberships wait for each other."""
+"""Limits how long changes of grants and memberships wait for each other."""
 
 from __future__ import annotations
 
@@ -9,23 +9,29 @@ from typing import Final
 from django.db import OperationalError, connection
 
 from icekeeper.kernel.errors.database import sqlstate
-from icekeeper.kernel.errors.types import Conflict
+from icekeeper.kernel.errors.types import CatalogError, Conflict
 
 MAX_WAIT_SECONDS: Final = 3.0
-_LOCK_TIMEOUT: Final = "55P03"
+_LOCK_NOT_AVAILABLE: Final = "55P03"
 
 
 class GrantLockTimeout(Conflict):
-    """Others are changing the grants of the same object; later it may work."""
+    """Other requests are changing the grants on the same object; a retry may succeed."""
 
     wire_type, is_final = "GrantLockTimeout", False
 
 
-@contextmanager
-def waiting_for_grants() -> Iterator[None]:
-    """Around what locks the securable, in the caller's transaction, each later wait of which is bounded as well.
+class RoleMembershipLockTimeout(Conflict):
+    """Other requests are changing memberships in the same project; a retry may succeed."""
 
-    Raises `GrantLockTimeout` (409) on PostgreSQL after three seconds. SQLite's writers wait for each other anyway.
+    wire_type, is_final = "RoleMembershipLockTimeout", False
+
+
+@contextmanager
+def limited_lock_wait(timeout: CatalogError) -> Iterator[None]:
+    """Raise `timeout` if the block waits for a row lock for longer than `MAX_WAIT_SECONDS`.
+
+    On PostgreSQL the limit also applies to the rest of the caller's transaction. SQLite has no row locks.
     """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -33,6 +39,10 @@ def waiting_for_grants() -> Iterator[None]:
     try:
         yield
     except OperationalError as error:
-        if sqlstate(error) == _LOCK_TIMEOUT:
-            raise GrantLockTimeout("Others are changing the same grants; try again") from error
+        if sqlstate(error) == _LOCK_NOT_AVAILABLE:
+            raise timeout from error
         raise
+
+
+def grant_lock_timeout() -> GrantLockTimeout:
+    return GrantLockTimeout("Others are changing the same grants; try again")

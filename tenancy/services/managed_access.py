@@ -10,11 +10,10 @@ from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga.outbox import enqueue_managed_access
 from tenancy.authz.permission_epoch import bump_permission_epoch
-from tenancy.authz.permissions import require_permission
+from tenancy.authz.permissions import require_not_hidden, require_permission
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
-from tenancy.selectors.allowed_actions import require_known
-from tenancy.services.lock_timeouts import waiting_for_grants
+from tenancy.services.lock_timeouts import grant_lock_timeout, limited_lock_wait
 
 
 def set_managed_access(*, actor: Actor, ref: ObjectRef, is_managed: bool, missing: CatalogError) -> None:
@@ -23,10 +22,10 @@ def set_managed_access(*, actor: Actor, ref: ObjectRef, is_managed: bool, missin
     Raises `missing` if the object is hidden from the caller, the type's own error (403) if the caller may not set it,
     and `GrantLockTimeout` (409).
     """
-    require_known(actor, ref, missing)
+    require_not_hidden(actor, ref, missing)
     require_permission(actor, Can.SET_MANAGED_ACCESS, *ref)
     with write_transaction():
-        with waiting_for_grants():
+        with limited_lock_wait(grant_lock_timeout()):
             on = lock_row(Securable, "id = %s", [securable_id(*ref)])
         if on is None:
             raise missing

@@ -21,7 +21,7 @@ from tenancy.authz.openfga.tuples import ASSIGNEE, FOREVER, TupleKey, desired_tu
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.selectors.users import users
-from tenancy.services.role_nesting import lock_memberships, require_chain
+from tenancy.services.role_nesting import lock_memberships, require_nestable
 
 _LINKS: Final = frozenset({UP, MANAGED_ACCESS})
 
@@ -129,13 +129,13 @@ class _Existing:
         return "a role in itself" if key.object == f"role:{role_id}" else None
 
     def add(self, key: TupleKey, expires_at: datetime | None) -> None:
-        """Write a grant or membership. Raises the errors of `require_chain` for nested roles."""
+        """Write a grant or membership. Raises the errors of `require_nestable` for nested roles."""
         user_id, role_id = user_of(key.subject), role_of(key.subject)
         user_id = None if role_id is not None else user_id
         on = UUID(key.object.partition(":")[2]) if key.object.startswith("role:") else None
         if on is not None and role_id is not None:
             lock_memberships(Role.objects.select_related("project").get(pk=on).project)
-            require_chain(on, [role_id])
+            require_nestable(on, [role_id])
         if on is not None and key.relation == ASSIGNEE:
             RoleMember.objects.create(role_id=on, user_id=user_id, member_role_id=role_id, expires_at=expires_at)
             record(

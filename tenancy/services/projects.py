@@ -22,7 +22,7 @@ from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import no_such_project, require_project_id
 from tenancy.selectors.server import get_server
-from tenancy.services.administrators import administrated_by, keeping_administrators, require_to_dismiss
+from tenancy.services.administrators import administrated_by, keeping_administrators, require_permission_to_delete_roles
 from tenancy.services.cascaded_grants import rights_of_project
 from tenancy.services.creator_grants import PROJECT_ADMIN, grant_creator
 
@@ -117,7 +117,7 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
             deleted += [ObjectRef(Securable.Type.TAG, definition_id) for definition_id in tags]
             deleted.append(ObjectRef(Securable.Type.PROJECT, project_id))
             own_id = securable_id(Securable.Type.PROJECT, project_id)
-            require_to_dismiss(actor, roles, project_id=project_id)
+            require_permission_to_delete_roles(actor, roles, project_id=project_id)
             with keeping_administrators([own_id, *administrated_by(role_ids=roles)], deleted=own_id):
                 ended = rights_of_project(roles, deleted)
                 enqueue_role_deletion(roles)

@@ -19,9 +19,14 @@ from tenancy.authz.openfga.outbox import enqueue_members
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.models import Project, Role, RoleMember
 from tenancy.selectors.roles import get_role_for, require_visible_roles, role_not_found
-from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles, require_to_appoint
+from tenancy.services.administrators import (
+    administrated_by,
+    keeping_administrators,
+    lock_roles,
+    require_permission_to_appoint,
+)
 from tenancy.services.registration import lock_or_add_users
-from tenancy.services.role_nesting import lock_memberships, require_chain
+from tenancy.services.role_nesting import lock_memberships, require_nestable
 
 MAX_MEMBERS = 1000
 """Per request: other requests wait while these are checked."""
@@ -57,12 +62,12 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
         # This lock also covers creation and deletion of roles; users have a lock on their own row.
         _require_roles(project, [role_id, *members.role_ids])
         lock_or_add_users(members.user_ids, RoleAssignmentUserNotFound)
-        require_to_appoint(actor, role_id)
+        require_permission_to_appoint(actor, role_id)
         present = _delete_expired_members(role_id, members)
         new_users = [each for each in members.user_ids if each not in present.user_ids]
         new_roles = [each for each in members.role_ids if each not in present.role_ids]
         if new_roles:
-            require_chain(role_id, new_roles)
+            require_nestable(role_id, new_roles)
         RoleMember.objects.bulk_create(
             [
                 *(RoleMember(role_id=role_id, user_id=each) for each in new_users),
@@ -99,7 +104,7 @@ def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, member
         lock_memberships(project)
         if role_id not in lock_roles(within=[role_id]):
             raise role_not_found(role_id, project)
-        require_to_appoint(actor, role_id)
+        require_permission_to_appoint(actor, role_id)
         present = RoleMember.objects.filter(role_id=role_id)
         wanted = present.filter(Q(user__in=members.user_ids) | Q(member_role__in=members.role_ids))
         with keeping_administrators(administrated_by(role_ids=[role_id])):

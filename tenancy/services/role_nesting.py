@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db import OperationalError, connection
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_uuid, fetch_all, lock_row
-from icekeeper.kernel.errors.database import sqlstate
 from icekeeper.kernel.errors.types import Conflict
 from tenancy.models import Project
-from tenancy.selectors.projects import ProjectNotFound
+from tenancy.selectors.projects import no_such_project
+from tenancy.services.lock_timeouts import RoleMembershipLockTimeout, limited_lock_wait
 
 # Owners of a role are members. Expired rows do not count: their renewal is checked again.
 _INSIDE = """inside(outer_id, inner_id) AS (
@@ -52,7 +50,7 @@ class RoleMembershipDepthExceeded(Conflict):
     wire_type = "RoleMembershipDepthExceeded"
 
 
-def require_chain(role_id: UUID, new_roles: Sequence[UUID]) -> None:
+def require_nestable(role_id: UUID, new_roles: Sequence[UUID]) -> None:
     """Require that `new_roles` may become members or owners of the role without a cycle or too deep a chain.
 
     Call it under the lock of the project's memberships. A role that was created with an assumed role of another project
@@ -63,9 +61,9 @@ def require_chain(role_id: UUID, new_roles: Sequence[UUID]) -> None:
     """
     at = now()
     above = _steps(fetch_all("default", _ABOVE, [at, at, role_id]))
-    holders = {role_id}.union(*above.values())
+    outer_roles = {role_id}.union(*above.values())
     for each in new_roles:
-        if each in holders:
+        if each in outer_roles:
             raise RoleMembershipCycle(f"Role {each} would be a member of itself, as {role_id} is in it")
     below = _steps(fetch_all("default", _BELOW, [at, at, list(new_roles)]))
     steps = _longest_chain([role_id], above) + 1 + _longest_chain(new_roles, below)
@@ -82,48 +80,29 @@ def _steps(rows: Iterable[Sequence[object]]) -> dict[UUID, set[UUID]]:
 
 
 def _longest_chain(begin: Iterable[UUID], steps: Mapping[UUID, Collection[UUID]]) -> int:
-    """Of the longest chain from one of `begin`. Each role of a circle, which an earlier version took, counts once."""
+    """Return the number of steps of the longest chain from one of `begin`; each role of a cycle counts once."""
     lengths: dict[UUID, int] = {}
-    under_way: set[UUID] = set()
-    waiting = [*begin]
-    while waiting:
-        here = waiting[-1]
+    visited: set[UUID] = set()
+    stack = [*begin]
+    while stack:
+        here = stack[-1]
         if here in lengths:
-            waiting.pop()
-        elif here in under_way:  # what comes behind it is known, but for the circles that it is in
-            behind = (lengths[each] + 1 for each in steps.get(here, ()) if each in lengths)
-            lengths[here] = max(behind, default=0)
+            stack.pop()
+        elif here in visited:  # the lengths from the next roles are known, except in cycles
+            lengths[here] = max((lengths[each] + 1 for each in steps.get(here, ()) if each in lengths), default=0)
         else:
-            under_way.add(here)
-            waiting += [each for each in steps.get(here, ()) if each not in under_way]
+            visited.add(here)
+            stack += [each for each in steps.get(here, ()) if each not in visited]
     return max((lengths[each] for each in begin), default=0)
 
 
-MAX_WAIT_SECONDS: Final = 3.0
-
-_LOCK_TIMEOUT = "55P03"
-
-
-class RoleMembershipLockTimeout(Conflict):
-    """Others are changing memberships of the same project; later it may work."""
-
-    wire_type, is_final = "RoleMembershipLockTimeout", False
-
-
 def lock_memberships(project: Project) -> None:
-    """Be the only one who changes which role is in which, to the end of the caller's transaction.
+    """Lock the memberships in roles of a project against other changes, until the end of the caller's transaction.
 
-    Raises `ProjectNotFound` (404), and on PostgreSQL `RoleMembershipLockTimeout` (409) after three seconds, which also
-    bound each later wait of the transaction. SQLite's writers wait for each other anyway.
+    Raises `ProjectNotFound` (404) and `RoleMembershipLockTimeout` (409).
     """
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL lock_timeout = {int(MAX_WAIT_SECONDS * 1000)}")
-    try:
+    timeout = RoleMembershipLockTimeout("Others are changing the memberships of this project; try again")
+    with limited_lock_wait(timeout):
         locked = lock_row(Project, "id = %s", [project.pk])
-    except OperationalError as error:
-        if sqlstate(error) == _LOCK_TIMEOUT:
-            raise RoleMembershipLockTimeout("Others are changing the memberships of this project; try again") from error
-        raise
     if locked is None:
-        raise ProjectNotFound(f"Project does not exist: {project.pk}")
+        raise no_such_project(project.pk)

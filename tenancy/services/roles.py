@@ -34,12 +34,12 @@ from tenancy.services.administrators import (
     administrated_by,
     keeping_administrators,
     lock_roles,
-    require_to_appoint,
-    require_to_bind_roles,
+    require_permission_to_appoint,
+    require_permission_to_bind_roles,
 )
 from tenancy.services.cascaded_grants import rights_of_role
 from tenancy.services.creator_grants import grant_creator
-from tenancy.services.role_nesting import lock_memberships, require_chain
+from tenancy.services.role_nesting import lock_memberships, require_nestable
 
 SYSTEM_PROVIDER: Final = "system"
 """Provider of roles that only the server itself creates and updates."""
@@ -99,7 +99,7 @@ def create_role(
     else:
         _require_identifier(provider_id, source_id)
     if provider_id != OWN_PROVIDER:
-        require_to_bind_roles(actor, project.pk)
+        require_permission_to_bind_roles(actor, project.pk)
     role = Role(
         id=role_id,
         project=project,
@@ -117,7 +117,7 @@ def create_role(
             permission_recheck.recheck()  # the insert may have waited for another transaction
             add_securable(Securable.Type.ROLE, role_id, parent=ObjectRef(Securable.Type.PROJECT, project.pk))
             if actor.assumed_role is not None:
-                require_chain(role_id, [actor.assumed_role])  # it will own the new one
+                require_nestable(role_id, [actor.assumed_role])  # it will own the new one
             granted = grant_creator(actor, OWNERSHIP, ObjectRef(Securable.Type.ROLE, role_id))
             record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_details(role), **granted)
             if role.provider_id != OWN_PROVIDER:
@@ -149,12 +149,12 @@ def set_source_system(*, actor: Actor, project: Project, role_id: UUID, provider
     """
     role = _changeable(actor, Can.UPDATE_SOURCE_SYSTEM, project, role_id)
     _require_identifier(provider_id, source_id)
-    require_to_bind_roles(actor, project.pk)
+    require_permission_to_bind_roles(actor, project.pk)
     role.provider_id, role.source_id = provider_id, source_id
     try:
         with write_transaction():
             lock_memberships(project)
-            require_to_appoint(actor, role_id)
+            require_permission_to_appoint(actor, role_id)
             return _stored(actor, role, "provider_id", "source_id")
     except IntegrityError as error:
         raise _conflict(error, role) from error
@@ -172,7 +172,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
         lock_memberships(project)
         if role_id not in lock_roles(within=[role_id]):
             raise role_not_found(role_id, project)
-        require_to_appoint(actor, role_id)
+        require_permission_to_appoint(actor, role_id)
         with keeping_administrators(administrated_by(role_ids=[role_id])):
             gone = rights_of_role(role_id)
             enqueue_role_deletion([role_id])

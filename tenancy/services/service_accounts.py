@@ -21,7 +21,7 @@ from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.securables import delete_grants_of_user
 from tenancy.models import RoleMember, ServiceAccount, User
 from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
-from tenancy.selectors.access_tokens import live_service_accounts, require_on_server
+from tenancy.selectors.access_tokens import live_service_accounts, require_permission_on_server
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.cascaded_grants import rights_of_user
@@ -48,7 +48,7 @@ def create_service_account(*, actor: Actor, name: object, description: str = "")
 
     Raises `ServiceAccountExists` (409), `BadRequest` (400) for an invalid name or too long a description.
     """
-    require_on_server(actor, Can.PROVISION_USERS)
+    require_permission_on_server(actor, Can.PROVISION_USERS)
     checked = require_trimmed_name(name, "service account name")
     require_description(description, max_length=MAX_DESCRIPTION_LENGTH)
     account_id, at = new_id(), now()
@@ -79,7 +79,7 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
 
     Raises `ServiceAccountNotFound` (404), `LastAdministrator` (409).
     """
-    require_on_server(actor, Can.DELETE_USERS)
+    require_permission_on_server(actor, Can.DELETE_USERS)
     user_id = f"{SERVICE_ACCOUNT_PREFIX}{account_id}"
     with revocation_transaction():
         lock_user(user_id)  # before any securable, in the lock order of grants

@@ -19,9 +19,9 @@ from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import is_allowed, require_permission
 from tenancy.authz.securables import delete_grants_of_user
 from tenancy.models import RoleMember, Securable, User
-from tenancy.selectors.access_tokens import require_on_server
+from tenancy.selectors.access_tokens import require_permission_on_server
 from tenancy.selectors.server import get_server
-from tenancy.selectors.users import require_for_user, user_not_found, users
+from tenancy.selectors.users import require_permission_on_user, user_not_found, users
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.cascaded_grants import rights_of_user
@@ -77,7 +77,7 @@ def update_user(*, actor: Actor, user_id: str, name: str, email: str | None, use
 
     Raises `UserNotFound` (404), `EmptyName`, `BadRequest` (400).
     """
-    require_for_user(actor, Can.UPDATE, user_id)
+    require_permission_on_user(actor, Can.UPDATE, user_id)
     if actor.user_id == user_id:
         profile = _caller_profile(actor, name, email or "", user_type)
     else:
@@ -97,7 +97,7 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
     The row stays as deleted, since other rows refer to it. A user who returns is registered again without grants.
     Raises `UserNotFound` (404), `LastAdministrator` (409).
     """
-    require_for_user(actor, Can.DELETE, user_id)
+    require_permission_on_user(actor, Can.DELETE, user_id)
     at = now()
     with write_transaction():
         user = lock_user(user_id)
@@ -174,7 +174,7 @@ def unblock_user(*, actor: Actor, user_id: str) -> bool:
 
 def _set_active(actor: Actor, user_id: str, *, is_active: bool) -> bool:
     require_user_id(user_id)
-    require_for_user(actor, Can.DELETE, user_id)
+    require_permission_on_user(actor, Can.DELETE, user_id)
     with revocation_transaction():
         rows = User.objects.filter(pk=user_id)
         changed = bool(rows.exclude(is_active=is_active).update(is_active=is_active))
@@ -193,7 +193,7 @@ def create_local_user(*, actor: Actor, user_id: str) -> bool:
 
     A deleted user is restored without its earlier grants and tokens. Raises `InvalidUserId` (400).
     """
-    require_on_server(actor, Can.PROVISION_USERS)
+    require_permission_on_server(actor, Can.PROVISION_USERS)
     require_local_user_id(user_id)
     name = user_id.removeprefix(LOCAL_PREFIX)
     with write_transaction():

@@ -17,7 +17,7 @@ from tenancy.authz.action_names import ACTIONS_ON
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.model import rights_model
-from tenancy.authz.subject import Subject
+from tenancy.authz.port import Subject
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.object_reviews import ObjectReview, Principal

@@ -20,8 +20,8 @@ from tenancy.authz.port import authorizer
 from tenancy.models import Securable, Server, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors.allowed_actions import (
-    actor_of,
-    actors_of,
+    check_subject,
+    check_subjects,
     is_allowed_for,
     list_allowed_actions_for,
     list_user_actions_for,
@@ -127,7 +127,7 @@ def test_a_role_has_its_own_rights_and_who_assumed_it_is_the_role(wh: ObjectRef,
     assert asked(person("anna"), team, wh, *both) == asked(in_role, team, wh, *both) == [Can.DELETE]
     assert asked(in_role, None, wh, *both) == [Can.DELETE]
     assert refused(in_role, ANNA, wh) is WarehouseActionForbidden
-    assert actor_of(team) == Actor(assumed_role=team.role_id, is_check_subject=True)
+    assert check_subject(team) == Actor(assumed_role=team.role_id, is_check_subject=True)
 
 
 def test_nobody_is_an_instance_admin_in_the_answers_to_others(
@@ -139,7 +139,7 @@ def test_nobody_is_an_instance_admin_in_the_answers_to_others(
     assert asked(person("anna"), ANNA, wh, Can.DELETE) == [Can.DELETE]
     assert asked(person("bert"), ANNA, wh, Can.DELETE) == []
     assert asked(person("anna"), BERT, wh, Can.DELETE, Can.GRANT_SELECT) == [Can.GRANT_SELECT]
-    assert not is_instance_admin(actor_of(ANNA))
+    assert not is_instance_admin(check_subject(ANNA))
 
 
 def test_instance_admins_need_not_be_registered(
@@ -167,11 +167,11 @@ def test_instance_admins_need_not_be_registered(
     assert (told["allowed"], told["chain"]) == (False, [])  # in answers to others nobody is one
     assert bert.post("/permissions/check", question).json() == {"allowed": False}
     assert refused(person("anna"), inst, wh) is NoSuchWarehouse
-    assert actor_of(inst) == Actor(user_id="oidc~inst", is_check_subject=True)
+    assert check_subject(inst) == Actor(user_id="oidc~inst", is_check_subject=True)
     User.objects.create(
         id="oidc~inst", name="i", is_active=False, deleted_at=User.objects.get(pk=ANNA.user_id).created_at
     )
-    assert actor_of(inst).is_blocked  # who was blocked and deleted does not come back
+    assert check_subject(inst).is_blocked  # who was blocked and deleted does not come back
 
 
 def test_projects_are_no_secret_but_only_who_sees_one_may_check_there(wh: ObjectRef) -> None:
@@ -191,13 +191,13 @@ def test_projects_are_no_secret_but_only_who_sees_one_may_check_there(wh: Object
 
 
 def test_somebody_who_was_deleted_is_nobody(wh: ObjectRef, team: Grantee) -> None:
-    assert set(actors_of([ANNA, BERT, team, ANNA])) == {ANNA, BERT, team}
-    assert actors_of([]) == {}
+    assert set(check_subjects([ANNA, BERT, team, ANNA])) == {ANNA, BERT, team}
+    assert check_subjects([]) == {}
     User.objects.filter(pk="oidc~anna").update(deleted_at=User.objects.get(pk="oidc~anna").created_at)
     with pytest.raises(UserNotFound):
-        actors_of([BERT, ANNA])
+        check_subjects([BERT, ANNA])
     with pytest.raises(RoleIdNotFound):
-        actors_of([BERT, Grantee(role_id=UUID(int=0))])
+        check_subjects([BERT, Grantee(role_id=UUID(int=0))])
     assert acting_as(ANONYMOUS) is None
 
 

@@ -19,8 +19,8 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.builtin.role_paths import Entry, Membership
 from tenancy.authz.explanation import Cure, Explanation, GrantRow, explain
 from tenancy.authz.permissions import is_allowed
+from tenancy.authz.port import Subject
 from tenancy.authz.securables import add_securable
-from tenancy.authz.subject import Subject
 from tenancy.models import Grant, Project, Role, RoleMember, Securable
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.object_reviews import ObjectReview

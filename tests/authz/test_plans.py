@@ -22,7 +22,7 @@ from tenancy.authz.access_review import read_path
 from tenancy.authz.builtin import queries
 from tenancy.authz.builtin.role_paths import Entry, Membership, RolePath
 from tenancy.authz.explanation import Rows
-from tenancy.authz.subject import Subject
+from tenancy.authz.port import Subject
 from tenancy.models import Grant, Role, Securable, User
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.principal_reviews import PrincipalReview

@@ -16,7 +16,7 @@ from tenancy.authz.builtin.queries import read_roles
 from tenancy.authz.builtin.visibility import visible_securables
 from tenancy.authz.model import rights_model
 from tenancy.authz.permissions import is_allowed
-from tenancy.authz.subject import Subject
+from tenancy.authz.port import Subject
 from tenancy.models import Grant, Project, Role, RoleMember, Securable, User
 from tenancy.refs import ObjectRef, securable_id
 from tests.authz.tree_fixtures import T, give, make_tree, role

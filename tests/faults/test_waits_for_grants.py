@@ -70,7 +70,11 @@ def held(ref: ObjectRef) -> Iterator[None]:
 def test_three_seconds_are_waited() -> None:
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
-    with transaction.atomic(), lock_timeouts.waiting_for_grants(), connection.cursor() as cursor:
+    with (
+        transaction.atomic(),
+        lock_timeouts.limited_lock_wait(lock_timeouts.grant_lock_timeout()),
+        connection.cursor() as cursor,
+    ):
         cursor.execute("SHOW lock_timeout")
         assert cursor.fetchone() == ("3s",)
 

@@ -19,7 +19,7 @@ from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Project, Role, RoleMember, User
 from tenancy.selectors.projects import get_project
-from tenancy.services import role_members, role_nesting
+from tenancy.services import lock_timeouts, role_members, role_nesting
 from tenancy.services.roles import create_role
 from tenancy.services.users import delete_user
 from tests.fingerprint import Fingerprint
@@ -568,7 +568,7 @@ def test_a_role_that_is_deleted_meanwhile_has_no_members(at_once: Callable[..., 
 def test_the_wait_for_others_is_bounded(monkeypatch: pytest.MonkeyPatch, at_once: Callable[..., list[Any]]) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
-    monkeypatch.setattr(role_nesting, "MAX_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(lock_timeouts, "MAX_WAIT_SECONDS", 0.05)
     staff, bob = role("staff"), user("bob")
     with transaction.atomic():
         role_nesting.lock_memberships(get_project(None))
@@ -586,6 +586,6 @@ def test_nothing_is_judged_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> N
     steps: list[str] = []
     lock, judge = role_members.lock_memberships, role_members.require_chain
     monkeypatch.setattr(role_members, "lock_memberships", lambda project: (steps.append("lock"), lock(project)))
-    monkeypatch.setattr(role_members, "require_chain", lambda *of: (steps.append("judge"), judge(*of)))
+    monkeypatch.setattr(role_members, "require_nestable", lambda *of: (steps.append("judge"), judge(*of)))
     add(staff, inner)
     assert steps == ["lock", "judge"]

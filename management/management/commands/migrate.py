@@ -13,9 +13,9 @@ from django.db import connections
 
 from icekeeper.server.database_checks import UnwritableFolder, check_data_folder, describe_database
 from tenancy.authz.openfga.client import OpenFgaUnavailable
-from tenancy.authz.openfga.delivery import is_openfga
 from tenancy.authz.openfga.http_interface import retry_during_startup
 from tenancy.authz.openfga.store import install, openfga_store
+from tenancy.authz.port import is_openfga
 
 LOCK: Final = 0x1CEB_E126
 """Key of the advisory lock in PostgreSQL."""

@@ -20,8 +20,8 @@ from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.periodic_thread import PeriodicThread
 from tenancy.actor import Identity
 from tenancy.authentication_errors import AuthenticationFailed, GenuineTokenRejected
+from tenancy.authz.permission_epoch import SharedEpoch
 from tenancy.maintenance import is_read_only
-from tenancy.shared_epoch import SharedEpoch
 
 _FIND: Final = """
 SELECT t.user_id, t.digest, t.scopes, t.expires_at, t.revoked_at, u.deleted_at, u.is_active, u.name, u.email,

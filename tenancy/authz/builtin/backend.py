@@ -29,8 +29,7 @@ from tenancy.authz.builtin.queries import (
 from tenancy.authz.builtin.visibility import visible_securables
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.permission_epoch import NO_EXPIRY, DecisionCache, permission_epoch
-from tenancy.authz.port import Authorizer, PermissionCheck
-from tenancy.authz.subject import Subject
+from tenancy.authz.port import Authorizer, PermissionCheck, Subject
 from tenancy.models import Securable
 from tenancy.models.querysets import AsUuid
 from tenancy.refs import ObjectRef, securable_id

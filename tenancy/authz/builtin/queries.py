@@ -18,8 +18,8 @@ from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
 from icekeeper.kernel.http.paging import NO_LIMIT
 from tenancy.authz.builtin.evaluation import Node, showing_privileges
 from tenancy.authz.model import DOWN, MANAGED_ACCESS, rights_model
+from tenancy.authz.port import Subject
 from tenancy.authz.privileges import ASSIGNEE
-from tenancy.authz.subject import Subject
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
 

@@ -17,7 +17,7 @@ from uuid import UUID
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
 from tenancy.authz.builtin.queries import read_token_roles
-from tenancy.authz.subject import Subject
+from tenancy.authz.port import Subject
 
 NEVER = datetime.max.replace(tzinfo=UTC)
 

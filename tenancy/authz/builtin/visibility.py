@@ -17,7 +17,7 @@ from django.db.models.functions import Concat, Length, Substr
 
 from tenancy.authz.builtin.evaluation import Evaluation, Node, showing_privileges
 from tenancy.authz.model import UP, rights_model
-from tenancy.authz.subject import Subject, is_granted_to
+from tenancy.authz.port import Subject
 from tenancy.models import Grant, Securable
 
 
@@ -35,7 +35,7 @@ def visible_securables(
 ) -> QuerySet[Securable]:
     """Return the securables of a type to which the subject has `relation`; nothing is read yet."""
     sources = _sources(securable_type, relation)
-    held = Grant.objects.unexpired(at).filter(is_granted_to(subject, roles))
+    held = Grant.objects.unexpired(at).filter(subject.grants_filter(roles))
     shown = Q(Exists(held.filter(securable_id=OuterRef("pk"), privilege__in=sources.privileges[securable_type])))
     for above, privileges in sources.privileges.items():
         covering = held.filter(securable__type=above, privilege__in=privileges)

@@ -31,8 +31,7 @@ from tenancy.authz.openfga.outbox import PendingTuples
 from tenancy.authz.openfga.store import TupleCheck, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey, assumed_subject, member_key, user_subject
 from tenancy.authz.permission_epoch import NO_EXPIRY, DecisionCache, permission_epoch
-from tenancy.authz.port import Authorizer, PermissionCheck
-from tenancy.authz.subject import Subject
+from tenancy.authz.port import Authorizer, PermissionCheck, Subject
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
 

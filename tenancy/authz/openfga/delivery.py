@@ -14,8 +14,6 @@ from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
-from django.conf import settings
-
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import RequestTimeout
@@ -27,15 +25,11 @@ from tenancy.actor import Actor
 from tenancy.authz.openfga.client import OpenFgaRequestRejected, OpenFgaUnavailable
 from tenancy.authz.openfga.store import PAGE_SIZE, OpenFgaStore, openfga_store
 from tenancy.authz.openfga.tuples import Condition, Recorded, TupleKey, desired_tuples, end_of
+from tenancy.authz.port import is_openfga
 from tenancy.models import UndeliveredTuple
 
 LEASE_SECONDS: Final = 30.0
 """The lease of a delivery on a tuple: longer than its requests can take effect."""
-
-
-def is_openfga() -> bool:
-    """Return whether OpenFGA decides permissions."""
-    return bool(settings.ICEKEEPER.effective_authz_backend == "openfga")
 
 
 MAX_WRITE_SECONDS: Final = LEASE_SECONDS / 3

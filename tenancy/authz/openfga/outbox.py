@@ -20,9 +20,10 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import fetch_one
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import new_id
-from tenancy.authz.openfga.delivery import LEASE_SECONDS, deliver_before_response, is_openfga
+from tenancy.authz.openfga.delivery import LEASE_SECONDS, deliver_before_response
 from tenancy.authz.openfga.tuples import TupleKey, grant_keys, managed_access_key, member_key, parent_key
 from tenancy.authz.permission_epoch import bump_permission_epoch, permission_epoch
+from tenancy.authz.port import is_openfga
 from tenancy.models import Grant, Role, RoleMember, Securable, UndeliveredTuple
 
 BATCH_SIZE: Final = 500

@@ -3,7 +3,7 @@ from __future__ import annotations
 import multiprocessing
 from multiprocessing.connection import Connection as Pipe
 
-from tenancy.shared_epoch import SharedEpoch
+from tenancy.authz.permission_epoch import SharedEpoch
 
 FORK = multiprocessing.get_context("fork")
 
