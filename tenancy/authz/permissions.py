@@ -213,7 +213,7 @@ def filter_visible(rows: QuerySet[Any], actor: Actor, securable_type: Securable.
     """Return those of the rows, of objects of a type by their primary key, that `actor` may see.
 
     The built-in backend adds a condition to the query, after one statement for the actor's roles if they are not
-    cached. Other backends read the primary keys in one statement and decide all of them in one call.
+    cached. OpenFGA also decides each row that this condition finds. Other backends decide all rows in one call.
     """
     action = SEEN_BY.get(securable_type, Can.GET_METADATA)
     standing = standing_right(actor, action, ObjectRef(securable_type, port.NO_OBJECT))

@@ -27,8 +27,8 @@ class VisibleQuerySet(QuerySet[M]):
     def visible_to(self, actor: Any) -> VisibleQuerySet[M]:
         """Return those of the rows that the `Actor` may see: of a whole table, or of a page (a slice), in their order.
 
-        The permission is the one that the API checks for reading a single object. Never a statement or an
-        authorization request an object.
+        The permission is the one that the API checks for reading a single object. The number of statements does not
+        depend on the number of rows. With OpenFGA, rows are checked in batches: filter a page, not a large table.
         """
         visible = _filters[self.model._meta.label]  # noqa: SLF001 - as above
         if not self.query.is_sliced:

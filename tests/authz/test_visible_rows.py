@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from django.db.models import QuerySet
@@ -10,6 +11,7 @@ from django.db.models import QuerySet
 from icekeeper.kernel.clock import now
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, INTERNAL, Actor
+from tenancy.authz import port
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.builtin.queries import read_roles
@@ -20,6 +22,7 @@ from tenancy.authz.port import Subject
 from tenancy.models import Grant, Project, Role, RoleMember, Securable, User
 from tenancy.refs import ObjectRef, securable_id
 from tests.authz.tree_fixtures import T, give, make_tree, role
+from tests.management.warehouse_request_fixtures import use_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.usefixtures("builtin")]
 
@@ -106,3 +109,17 @@ def test_the_number_of_statements_is_constant(
     give("describe", tree["project"], ALICE)
     with django_assert_max_num_queries(2):  # type: ignore[operator]  # roles, rows
         assert Role.objects.visible_to(ALICE).count() == number
+
+
+def test_everything_is_visible_while_everything_is_allowed(
+    tree: dict[str, ObjectRef], warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_settings(monkeypatch, authz_backend="allowall")
+    port.authorizer.cache_clear()
+    role("other")
+    give("describe", tree["project"], Actor(user_id="oidc~bob"))
+    for model in (Project, Role, Warehouse, User, Grant, RoleMember, Securable):
+        rows = model.objects.all()
+        for actor in (ALICE, ANONYMOUS, INTERNAL):
+            assert set(rows.visible_to(actor)) == set(rows), (model, actor)  # type: ignore[attr-defined]
+        assert list(rows.visible_to(replace(ALICE, is_blocked=True))) == [], model  # type: ignore[attr-defined]

@@ -584,7 +584,7 @@ def test_the_wait_for_others_is_bounded(monkeypatch: pytest.MonkeyPatch, at_once
 def test_nothing_is_judged_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     staff, inner = role("staff"), role("inner")
     steps: list[str] = []
-    lock, judge = role_members.lock_memberships, role_members.require_chain
+    lock, judge = role_members.lock_memberships, role_members.require_nestable
     monkeypatch.setattr(role_members, "lock_memberships", lambda project: (steps.append("lock"), lock(project)))
     monkeypatch.setattr(role_members, "require_nestable", lambda *of: (steps.append("judge"), judge(*of)))
     add(staff, inner)

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import QuerySet
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import Forbidden
@@ -209,6 +210,16 @@ class OpenFgaAuthorizer(Authorizer):
         refs = [ObjectRef(child_type, UUID(int=each)) for each in recorded]
         shown = self.decide(actor, [(Can.INCLUDE_IN_LIST, ref) for ref in refs])
         return {each for each, is_shown in zip(recorded, shown, strict=True) if is_shown}
+
+    def filter_visible(
+        self, actor: Actor, rows: QuerySet[Any], securable_type: Securable.Type, action: Can
+    ) -> QuerySet[Any]:
+        """Filter what is visible by our rows through OpenFGA, in requests of up to MAX_BATCH_CHECK_SIZE checks.
+
+        Raises `OpenFgaUnavailable` (503) if they take longer than `MAX_DECISION_SECONDS`: filter a page of a big table.
+        """
+        candidates = self._record.filter_visible(actor, rows, securable_type, action)
+        return super().filter_visible(actor, candidates, securable_type, action)
 
     def clear_caches(self) -> None:
         self._record.clear_caches()
