@@ -32,7 +32,7 @@ from tenancy.authz.privileges import privileges_on
 from tenancy.models import Project, Securable
 from tenancy.selectors.grants import GrantFilter, list_grantable_for, list_grants_for, list_grants_on_for
 from tenancy.selectors.objects import RightsTarget
-from tenancy.services.grants import apply_grants, assign
+from tenancy.services.grants import apply_assignments, apply_grants
 
 T = Securable.Type
 
@@ -120,7 +120,7 @@ class AssignmentViewSet(ObjectViewSet):
         choices = [each.name for each in privileges_on(self.securable_type)]
         difference = read_assignments(self.body(partial(UpdateAssignmentsRequest, choices=choices)))
         target = self.target()
-        assign(actor=self.actor, ref=target.ref, difference=difference, missing=target.missing)
+        apply_assignments(actor=self.actor, ref=target.ref, difference=difference, missing=target.missing)
         return Response(status=204)
 
     def _privileges(self) -> Sequence[str] | None:
