@@ -155,5 +155,5 @@ def clear_process_caches() -> None:
     queue._queues.clear()
     stores._open.clear()
     _cache_of.cache_clear()
-    for name in ("_documents", "_last_seen", "_judged", "_parsed"):
+    for name in ("_documents", "_last_seen", "_checked_members", "_parsed"):
         getattr(metadata_cache, name).clear()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import count
 from typing import Any, Final
 
 from catalog.iceberg.draft import Draft
 from catalog.iceberg.json_fields import as_int, as_object, as_string, as_string_map, check_depth, clip
-from catalog.iceberg.partition_specs import parse_partition_spec
+from catalog.iceberg.partition_specs import PartitionField, parse_partition_spec
 from catalog.iceberg.properties import read_properties
 from catalog.iceberg.schema_changes import add_schema, add_sort_order, add_spec
 from catalog.iceberg.schemas import Schema, parse_new_schema
-from catalog.iceberg.sort_orders import parse_sort_order
+from catalog.iceberg.sort_orders import SortField, parse_sort_order
 from catalog.iceberg.table_changes import check_format_version, check_uuid, clean_location
 from catalog.iceberg.types import INITIAL_SCHEMA_ID, INITIAL_SPEC_ID, UNSORTED_ORDER_ID, TableMetadata
 from catalog.iceberg.updates import finish
@@ -78,41 +79,25 @@ def create_table_metadata(
     draft.metadata["properties"] = dict(read_properties(properties, "properties"))
     add_schema(draft, fresh_schema, "schema")
     draft.metadata["current-schema-id"] = INITIAL_SCHEMA_ID
-    add_spec(
-        draft,
-        {
-            **partition_spec,
-            "spec-id": INITIAL_SPEC_ID,
-            "fields": [
-                _rebound(document, field.source_id, fresh_ids, field.where)
-                for field, document in zip(partition_fields, partition_spec["fields"], strict=True)
-            ],
-        },
-        "partition-spec",
-    )
-    add_sort_order(
-        draft,
-        {
-            **write_order,
-            "order-id": UNSORTED_ORDER_ID,
-            "fields": [
-                _rebound(document, field.source_id, fresh_ids, field.where)
-                for field, document in zip(sort_fields, write_order["fields"], strict=True)
-            ],
-        },
-        "write-order",
-    )
+    spec_fields = _rebound_fields(partition_spec, partition_fields, fresh_ids)
+    add_spec(draft, {**partition_spec, "spec-id": INITIAL_SPEC_ID, "fields": spec_fields}, "partition-spec")
+    order_fields = _rebound_fields(write_order, sort_fields, fresh_ids)
+    add_sort_order(draft, {**write_order, "order-id": UNSORTED_ORDER_ID, "fields": order_fields}, "write-order")
     draft.metadata["default-sort-order-id"] = draft.orders.last
     return finish(draft, base_metadata_location=None, table_uuid=table_uuid).metadata
 
 
-def _rebound(document: dict[str, Any], source_id: int, fresh_ids: FreshIds, where: str) -> dict[str, Any]:
-    """A partition or sort field whose source is the fresh id; the field's own id is left to be assigned."""
-    if source_id not in fresh_ids:
-        raise BadRequest(f"{where}.source-id: Cannot find source column: {source_id}")
-    rebound = {name: value for name, value in document.items() if name != "field-id"}
-    rebound["source-id"] = fresh_ids[source_id]
-    return rebound
+def _rebound_fields(
+    document: dict[str, Any], fields: Sequence[PartitionField | SortField], fresh_ids: FreshIds
+) -> list[dict[str, Any]]:
+    """Return the fields of a spec or order with the fresh ids of their sources; their own ids are assigned later."""
+    rebound_fields = []
+    for field, original in zip(fields, document["fields"], strict=True):
+        if field.source_id not in fresh_ids:
+            raise BadRequest(f"{field.where}.source-id: Cannot find source column: {field.source_id}")
+        rebound = {name: value for name, value in original.items() if name != "field-id"}
+        rebound_fields.append(rebound | {"source-id": fresh_ids[field.source_id]})
+    return rebound_fields
 
 
 def _with_fresh_ids(document: dict[str, Any], schema: Schema, fresh_ids: FreshIds) -> dict[str, Any]:

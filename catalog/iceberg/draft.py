@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
-from catalog.iceberg.json_fields import optional_int
+from catalog.iceberg.json_fields import as_object, check_depth, clip, describe, optional_int
 from catalog.iceberg.partition_specs import PartitionFieldIdentity, parse_partition_spec
 from catalog.iceberg.schemas import Schema, parse_schema
 from catalog.iceberg.sort_orders import SortFieldIdentity, parse_sort_order
@@ -18,16 +18,28 @@ from catalog.iceberg.types import (
     INITIAL_SORT_ORDER_ID,
     INITIAL_SPEC_ID,
     LAST_ADDED,
+    NO_SNAPSHOT_ID,
     ROW_LINEAGE_VERSION,
     UNSORTED_ORDER_ID,
     TableMetadata,
-    current_snapshot_id,
-    written_snapshot_id,
 )
 from icekeeper.kernel.errors.types import BadRequest
 
 MAX_CACHED_SCHEMAS: Final = 4
 """A request binds specs and orders to one schema or two; the memory of hundreds of wide ones is never held at once."""
+
+
+def current_snapshot_id(metadata: TableMetadata) -> int | None:
+    """The current snapshot of a table, None when it has none (written as -1, as null or not at all)."""
+    snapshot_id = metadata.get("current-snapshot-id")
+    return None if snapshot_id is None or snapshot_id == NO_SNAPSHOT_ID else int(snapshot_id)
+
+
+def written_snapshot_id(snapshot_id: int | None, format_version: int) -> int | None:
+    """`current-snapshot-id` as that format version writes it (Java: `MIN_NULL_CURRENT_SNAPSHOT_VERSION`)."""
+    if snapshot_id is None and format_version < ROW_LINEAGE_VERSION:
+        return NO_SNAPSHOT_ID
+    return snapshot_id
 
 
 def empty_metadata(format_version: int, now_ms: int) -> TableMetadata:
@@ -359,3 +371,46 @@ def _read_schema(document: dict[str, Any]) -> Hashable:
 def no_quick_key(_: dict[str, Any]) -> Hashable:
     """For what is short, such as specs and orders: all are read at once."""
     return None
+
+
+DraftT = TypeVar("DraftT")
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateKind(Generic[DraftT]):
+    """A kind of update: the function that applies its document to a draft, and what the document consists of.
+
+    `members` has the type of each member besides `action`, as a `TypedDict` would; the function checks them.
+    """
+
+    apply: Callable[[DraftT, dict[str, Any]], None]
+    members: Mapping[str, Any]
+
+
+def apply_each(
+    draft: DraftT,
+    updates: list[Any],
+    kinds: Mapping[str, UpdateKind[DraftT]],
+    between_updates: Callable[[], object] | None,
+) -> None:
+    """Change `draft` by the updates, in their order; `between_updates` is called before each of them.
+
+    Raises `BadRequest` (or the subclass of it that the function raises) naming the update.
+    """
+    for index, document in enumerate(updates):
+        if between_updates is not None:
+            between_updates()
+        where = f"updates[{index}]"
+        update = as_object(document, where)
+        check_depth(update, where)
+        action = update.get("action")
+        if not isinstance(action, str):
+            problem = "required field is missing" if action is None else f"expected a string, got {describe(action)}"
+            raise BadRequest(f"{where}.action: {problem}")
+        kind = kinds.get(action)
+        if kind is None:
+            raise BadRequest(f"{where}: unknown update action: {clip(action)}")
+        try:
+            kind.apply(draft, update)
+        except BadRequest as error:
+            raise type(error)(f"{where} ({action}): {error.message}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from catalog.iceberg.draft import current_snapshot_id
 from catalog.iceberg.json_fields import as_list, as_object, optional_int, read_int, read_list, read_object
 from catalog.iceberg.partition_specs import parse_partition_fields
 from catalog.iceberg.types import (
@@ -13,7 +14,6 @@ from catalog.iceberg.types import (
     MAIN_BRANCH,
     UNSORTED_ORDER_ID,
     TableMetadata,
-    current_snapshot_id,
 )
 from icekeeper.kernel.errors.types import BadRequest
 

@@ -1,11 +1,12 @@
-"""Table properties: strings, none of them reserved. Java: `TableProperties`."""
+"""Table properties and their updates: strings, none of them reserved. Java: `TableProperties`."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Final
 
-from catalog.iceberg.json_fields import INT_RANGE, as_string_map, clip
+from catalog.iceberg.draft import Draft, WorkingCopy
+from catalog.iceberg.json_fields import INT_RANGE, as_string_map, clip, read_object, read_string_list
 from icekeeper.kernel.errors.types import BadRequest
 
 RESERVED_PROPERTIES: Final = frozenset(
@@ -78,3 +79,19 @@ def previous_versions_max(properties: dict[str, str]) -> int:
 
 def parse_int(text: str) -> int | None:
     return int(text) if _INTEGER.fullmatch(text) and INT_RANGE[0] <= int(text) <= INT_RANGE[1] else None
+
+
+def on_set_properties(draft: Draft, update: dict[str, Any]) -> None:
+    """set-properties; `updated` is the name that clients before 1.0 used."""
+    name = "updated" if "updates" not in update and "updated" in update else "updates"
+    properties = read_properties(read_object(update, name, ""), name)
+    if properties:
+        draft.own("properties", {}).update(properties)
+
+
+def on_remove_properties(draft: WorkingCopy, update: dict[str, Any]) -> None:
+    """remove-properties; a key that is not there is no error. `removed` is the name that clients before 1.0 used."""
+    name = "removed" if "removals" not in update and "removed" in update else "removals"
+    for key in read_string_list(update, name, ""):
+        if key in (draft.metadata.get("properties") or {}):
+            del draft.own("properties", {})[key]

@@ -1,4 +1,4 @@
-"""What a commit asserts about the table before its updates. Texts and rules are those of Java's `UpdateRequirement`."""
+"""Requirements of a commit: conditions on the current table, as Java's `UpdateRequirement` has them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ASSERT_CREATE: Final = "assert-create"
 
 
 def requires_create(requirements: list[Any]) -> bool:
-    """Whether the request may only create a table (`assert-create` is among its requirements).
+    """Whether the request creates a table: `assert-create` is among its requirements.
 
-    Raises `BadRequest` for requirements that are no list of objects, of an unknown type, or for `assert-create` beside
-    any other.
+    Raises `BadRequest` for requirements that are no list of objects or of an unknown type, and for `assert-create`
+    together with another one.
     """
     kinds = [
         requirement_kind(document, index, TABLE_REQUIREMENTS)
@@ -40,35 +40,36 @@ def check_requirements(base: TableMetadata | None, requirements: list[Any]) -> N
     All are parsed before any is checked, so a malformed request is never reported as a conflict.
     """
     requires_create(requirements)
-    judgements = []
+    conditions = []
     for index, document in enumerate(requirements):
         kind = requirement_kind(document, index, TABLE_REQUIREMENTS)
         try:
-            judgements.append(TABLE_REQUIREMENTS[kind].read(document))
+            conditions.append(TABLE_REQUIREMENTS[kind].read(document))
         except BadRequest as error:
             raise BadRequest(f"requirements[{index}] ({kind}): {error.message}") from error
-    for judge in judgements:
-        if (problem := judge(base)) is not None:
+    for condition in conditions:
+        problem = condition(base)
+        if problem is not None:
             raise CommitFailed(f"Requirement failed: {problem}")
 
 
-_JUDGED: Final = (
+_CHECKED_MEMBERS: Final = (
     "table-uuid", "refs", "last-column-id", "current-schema-id", "last-partition-id", "default-spec-id",
     "default-sort-order-id",
 )  # fmt: skip
 
 
-def judged_members(base: TableMetadata) -> TableMetadata:
-    """A copy of the members that requirements are about: `check_requirements` judges it as it does the whole."""
-    return {name: copy.deepcopy(base[name]) for name in _JUDGED if name in base}
+def checked_members(base: TableMetadata) -> TableMetadata:
+    """Return a copy of the members that requirements check: for `check_requirements` it is as good as the whole."""
+    return {name: copy.deepcopy(base[name]) for name in _CHECKED_MEMBERS if name in base}
 
 
 def guarded_snapshots(requirements: list[Any], updates: list[Any]) -> frozenset[int]:
-    """The snapshots that a request adds on top of what it asserts to be there.
+    """Return the snapshots that a request adds on top of the snapshots that its requirements assert.
 
-    Each becomes the head only of references that an assert-ref-snapshot-id holds where the snapshot, or the first of a
-    chain of added ones, starts from (or asserts to be new). So nothing that others committed to those references is
-    undone by it. What is malformed guards nothing.
+    For each reference that is set to one of them, an assert-ref-snapshot-id names the snapshot on which it, or the
+    first of a chain of added ones, is based; or asserts that the reference is new. So nothing that others committed to
+    those references is undone. Malformed requirements guard nothing.
     """
     asserted = {
         document.get("ref"): document.get("snapshot-id")
@@ -118,15 +119,15 @@ def _bases(parents: dict[int, int | None]) -> dict[int, int | None]:
     return bases
 
 
-Judge = Callable[[TableMetadata | None], str | None]
-"""Gives the reason why the requirement does not hold, None when it does."""
+Condition = Callable[[TableMetadata | None], str | None]
+"""Returns why the requirement is not met, None when it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequirementKind:
     """A kind of requirement: the function that reads its document, and the type of each member besides `type`."""
 
-    read: Callable[[dict[str, Any]], Judge]
+    read: Callable[[dict[str, Any]], Condition]
     members: Mapping[str, Any]
 
 
@@ -134,7 +135,7 @@ NO_TABLE: Final = "table does not exist"
 
 
 def requirement_kind(document: Any, index: int, known: Container[str]) -> str:
-    """The `type` of a requirement. Raises `BadRequest` when it has none or one that is not among the known."""
+    """Return the `type` of a requirement. Raises `BadRequest` when it has none or one that is not known."""
     where = f"requirements[{index}]"
     kind = as_object(document, where).get("type")
     if not isinstance(kind, str):
@@ -145,14 +146,14 @@ def requirement_kind(document: Any, index: int, known: Container[str]) -> str:
     return kind
 
 
-def _assert_create(_: dict[str, Any]) -> Judge:
+def _assert_create(_: dict[str, Any]) -> Condition:
     return lambda base: None if base is None else "table already exists"
 
 
-def _assert_table_uuid(document: dict[str, Any]) -> Judge:
+def _assert_table_uuid(document: dict[str, Any]) -> Condition:
     uuid = read_string(document, "uuid", "")
 
-    def judge(base: TableMetadata | None) -> str | None:
+    def condition(base: TableMetadata | None) -> str | None:
         if base is None:
             return NO_TABLE
         actual = base.get("table-uuid")
@@ -160,14 +161,14 @@ def _assert_table_uuid(document: dict[str, Any]) -> Judge:
             return None
         return f"UUID does not match: expected {actual} != {uuid}"
 
-    return judge
+    return condition
 
 
-def _assert_ref_snapshot_id(document: dict[str, Any]) -> Judge:
+def _assert_ref_snapshot_id(document: dict[str, Any]) -> Condition:
     name = read_string(document, "ref", "")
     expected = optional_long(document, "snapshot-id", "")
 
-    def judge(base: TableMetadata | None) -> str | None:
+    def condition(base: TableMetadata | None) -> str | None:
         ref = None if base is None else (base.get("refs") or {}).get(name)
         if ref is None:
             return None if expected is None else f"branch or tag {name} is missing, expected {expected}"
@@ -177,23 +178,23 @@ def _assert_ref_snapshot_id(document: dict[str, Any]) -> Judge:
             return None
         return f"{ref['type']} {name} has changed: expected id {expected} != {ref['snapshot-id']}"
 
-    return judge
+    return condition
 
 
 def _assert_equal(field: str, actual: str, subject: str, *, passes_without_table: bool) -> RequirementKind:
-    """A requirement that a number of the table is still the one that the client saw."""
+    """Return the kind of requirement that a number of the table is still the one that the client read."""
 
-    def read(document: dict[str, Any]) -> Judge:
+    def read(document: dict[str, Any]) -> Condition:
         expected = read_int(document, field, "")
 
-        def judge(base: TableMetadata | None) -> str | None:
+        def condition(base: TableMetadata | None) -> str | None:
             if base is None:
                 return None if passes_without_table else NO_TABLE
             if base[actual] == expected:
                 return None
             return f"{subject} changed: expected id {expected} != {base[actual]}"
 
-        return judge
+        return condition
 
     return RequirementKind(read, {field: int})
 

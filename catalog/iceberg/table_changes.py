@@ -1,15 +1,30 @@
-"""The updates of the table itself and of the files beside its snapshots: identity, version, location, properties,
-statistics, encryption keys. Java: `TableMetadata.Builder`."""
+"""Updates of a table's identity, format version, location, statistics files and encryption keys.
+
+Java: `TableMetadata.Builder`, `StatisticsFileParser`, `PartitionStatisticsFileParser`, `EncryptedKeyParser`.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from typing import Any, Final
 
 from catalog.iceberg.draft import Draft, WorkingCopy
-from catalog.iceberg.json_fields import clip, read_int, read_long, read_object, read_string, read_string_list
-from catalog.iceberg.properties import read_properties
-from catalog.iceberg.statistics import check_encryption_key, check_partition_statistics_file, check_statistics_file
+from catalog.iceberg.json_fields import (
+    as_object,
+    as_string_map,
+    clip,
+    field_path,
+    optional_string,
+    read_int,
+    read_int_list,
+    read_list,
+    read_long,
+    read_object,
+    read_string,
+    wrong_type,
+)
 from catalog.iceberg.types import ROW_LINEAGE_VERSION, SUPPORTED_FORMAT_VERSIONS
 from icekeeper.kernel.errors.types import BadRequest
 
@@ -37,6 +52,49 @@ def clean_location(text: str, where: str) -> str:
     if not text:
         raise BadRequest(f"{where}: location must not be empty")
     return text
+
+
+def check_statistics_file(document: dict[str, Any], where: str) -> int:
+    """Check a `statistics` entry and give its snapshot id; any blob type is legal (Puffin leaves them open)."""
+    read_string(document, "statistics-path", where)
+    read_long(document, "file-size-in-bytes", where)
+    read_long(document, "file-footer-size-in-bytes", where)
+    optional_string(document, "key-metadata", where)
+    for index, item in enumerate(read_list(document, "blob-metadata", where)):
+        path = f"{field_path(where, 'blob-metadata')}[{index}]"
+        blob = as_object(item, path)
+        read_string(blob, "type", path)
+        read_long(blob, "snapshot-id", path)
+        read_long(blob, "sequence-number", path)
+        read_int_list(blob, "fields", path)
+        if "properties" in blob:
+            as_string_map(blob["properties"], field_path(path, "properties"))
+    return read_long(document, "snapshot-id", where)
+
+
+def check_partition_statistics_file(document: dict[str, Any], where: str) -> int:
+    """Check a `partition-statistics` entry and give its snapshot id."""
+    read_string(document, "statistics-path", where)
+    read_long(document, "file-size-in-bytes", where)
+    return read_long(document, "snapshot-id", where)
+
+
+def check_encryption_key(document: dict[str, Any], where: str) -> str:
+    """Check an `encryption-keys` entry and give its key id."""
+    path = field_path(where, "encrypted-key-metadata")
+    text = read_string(document, "encrypted-key-metadata", where)
+    try:
+        # Java's decoder takes text without padding
+        base64.b64decode(text if text.endswith("=") else text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        raise wrong_type(path, "base64 text", text) from None
+    optional_string(document, "encrypted-by-id", where)
+    if "properties" in document:
+        as_string_map(document["properties"], field_path(where, "properties"))
+    key_id = read_string(document, "key-id", where)
+    if not key_id:
+        raise BadRequest(f"{field_path(where, 'key-id')}: must not be empty")
+    return key_id
 
 
 def on_assign_uuid(draft: Draft, update: dict[str, Any]) -> None:
@@ -67,22 +125,6 @@ def on_upgrade_format_version(draft: Draft, update: dict[str, Any]) -> None:
 
 def on_set_location(draft: WorkingCopy, update: dict[str, Any]) -> None:
     draft.metadata["location"] = clean_location(read_string(update, "location", ""), "location")
-
-
-def on_set_properties(draft: Draft, update: dict[str, Any]) -> None:
-    """set-properties; `updated` is the name that clients before 1.0 used."""
-    name = "updated" if "updates" not in update and "updated" in update else "updates"
-    properties = read_properties(read_object(update, name, ""), name)
-    if properties:
-        draft.own("properties", {}).update(properties)
-
-
-def on_remove_properties(draft: WorkingCopy, update: dict[str, Any]) -> None:
-    """remove-properties; a key that is not there is no error. `removed` is the name that clients before 1.0 used."""
-    name = "removed" if "removals" not in update and "removed" in update else "removals"
-    for key in read_string_list(update, name, ""):
-        if key in (draft.metadata.get("properties") or {}):
-            del draft.own("properties", {})[key]
 
 
 def on_set_statistics(draft: Draft, update: dict[str, Any]) -> None:

@@ -38,16 +38,3 @@ MAX_CLOCK_AHEAD_MS: Final = 24 * 60 * 60 * 1000
 
 LOG_CLOCK_SKEW_MS: Final = 60_000
 """How far a log entry may lie before its predecessor (Java's readers refuse a file beyond that)."""
-
-
-def current_snapshot_id(metadata: TableMetadata) -> int | None:
-    """The current snapshot of a table, None when it has none (written as -1, as null or not at all)."""
-    snapshot_id = metadata.get("current-snapshot-id")
-    return None if snapshot_id is None or snapshot_id == NO_SNAPSHOT_ID else int(snapshot_id)
-
-
-def written_snapshot_id(snapshot_id: int | None, format_version: int) -> int | None:
-    """`current-snapshot-id` as that format version writes it (Java: `MIN_NULL_CURRENT_SNAPSHOT_VERSION`)."""
-    if snapshot_id is None and format_version < ROW_LINEAGE_VERSION:
-        return NO_SNAPSHOT_ID
-    return snapshot_id

@@ -9,25 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, NotRequired, get_type_hints
 
-from catalog.iceberg import schema_changes, shapes, snapshot_changes, table_changes
-from catalog.iceberg.dispatch import UpdateKind, apply_each
-from catalog.iceberg.draft import Draft
+from catalog.iceberg import properties, schema_changes, shapes, snapshot_changes, table_changes
+from catalog.iceberg.draft import Draft, UpdateKind, apply_each, current_snapshot_id, written_snapshot_id
 from catalog.iceberg.json_fields import as_list, read_int, read_string
 from catalog.iceberg.legacy import write_legacy_fields
-from catalog.iceberg.metadata_log import (
-    append_previous_file,
-    cut_snapshot_log,
-    extend_snapshot_log,
-    next_update_time,
-)
-from catalog.iceberg.properties import check_immutable_properties
 from catalog.iceberg.types import (
     DEFAULT_FORMAT_VERSION,
     INITIAL_SPEC_ID,
+    LOG_CLOCK_SKEW_MS,
     UNSORTED_ORDER_ID,
     TableMetadata,
-    current_snapshot_id,
-    written_snapshot_id,
 )
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.json.shapes import Long, Uuid
@@ -56,8 +47,8 @@ TABLE_UPDATES: Final[dict[str, UpdateKind[Draft]]] = {
     "remove-snapshots": UpdateKind(snapshot_changes.on_remove_snapshots, {"snapshot-ids": list[Long]}),
     "remove-snapshot-ref": UpdateKind(snapshot_changes.on_remove_snapshot_ref, {"ref-name": str}),
     "set-location": UpdateKind(table_changes.on_set_location, {"location": str}),
-    "set-properties": UpdateKind(table_changes.on_set_properties, {"updates": shapes.Strings}),
-    "remove-properties": UpdateKind(table_changes.on_remove_properties, {"removals": list[str]}),
+    "set-properties": UpdateKind(properties.on_set_properties, {"updates": shapes.Strings}),
+    "remove-properties": UpdateKind(properties.on_remove_properties, {"removals": list[str]}),
     "set-statistics": UpdateKind(
         table_changes.on_set_statistics,
         {"statistics": shapes.StatisticsFile, "snapshot-id": NotRequired[Annotated[Long, "Ignored"]]},
@@ -134,7 +125,7 @@ def finish(draft: Draft, *, base_metadata_location: str | None, table_uuid: str 
     base, metadata = draft.base, draft.metadata
     draft.settle()
     if base is not None:
-        check_immutable_properties(base.get("properties") or {}, metadata.get("properties") or {})
+        properties.check_immutable_properties(base.get("properties") or {}, metadata.get("properties") or {})
     _fill_identity(draft, table_uuid)
     _fill_defaults(draft)
     if base is None or any(
@@ -149,10 +140,10 @@ def finish(draft: Draft, *, base_metadata_location: str | None, table_uuid: str 
         write_legacy_fields(metadata)
     expired: list[Any] = []
     if base is not None:
-        metadata["metadata-log"], expired = append_previous_file(
-            base, base_metadata_location, metadata.get("properties") or {}
+        metadata["metadata-log"], expired = _append_previous_file(
+            base, base_metadata_location, properties.previous_versions_max(metadata.get("properties") or {})
         )
-    metadata["last-updated-ms"] = next_update_time(base, metadata.get("snapshot-log") or [], draft.now_ms)
+    metadata["last-updated-ms"] = _next_update_time(base, metadata.get("snapshot-log") or [], draft.now_ms)
     return TableChange(
         metadata,
         changed=True,
@@ -205,13 +196,88 @@ def _write_history(draft: Draft) -> None:
     metadata, base = draft.metadata, draft.base
     was_current = None if base is None else current_snapshot_id(base)
     log = metadata.get("snapshot-log") or []
-    extended = extend_snapshot_log(
+    extended = _extend_snapshot_log(
         log, draft.main_changes, current_id=draft.current_snapshot_id, was_current_id=was_current, now_ms=draft.now_ms
     )
     if draft.has_lost_snapshots:
-        extended = cut_snapshot_log(extended, draft.snapshots)
+        extended = _cut_snapshot_log(extended, draft.snapshots)
     if len(extended) != len(log) or extended != log:
         metadata["snapshot-log"] = extended
     has_other_version = base is not None and base["format-version"] != draft.format_version
     if draft.current_snapshot_id != was_current or has_other_version:
         metadata["current-snapshot-id"] = written_snapshot_id(draft.current_snapshot_id, draft.format_version)
+
+
+def _append_previous_file(
+    base: TableMetadata, base_metadata_location: str | None, limit: int
+) -> tuple[list[Any], list[Any]]:
+    """The metadata log of the version after `base`, and the entries that it no longer holds.
+
+    The newest `limit` are kept, the one of `base` included.
+    """
+    log = list(base.get("metadata-log") or [])
+    if base_metadata_location is None:
+        return log, []
+    log.append({"timestamp-ms": base["last-updated-ms"], "metadata-file": base_metadata_location})
+    surplus = max(0, len(log) - limit)
+    return log[surplus:], log[:surplus]
+
+
+def _next_update_time(base: TableMetadata | None, snapshot_log: list[Any], now_ms: int) -> int:
+    """`last-updated-ms` of a commit: now, but never before what the table has already recorded.
+
+    A clock that went back, or a client whose clock is ahead, must not yield a file that Java's readers refuse.
+    """
+    times = [now_ms]
+    if base is not None:
+        times.append(base["last-updated-ms"])
+        times.extend(entry["timestamp-ms"] for entry in (base.get("metadata-log") or [])[-1:])
+    times.extend(entry["timestamp-ms"] for entry in snapshot_log[-1:])
+    return max(times)
+
+
+def _extend_snapshot_log(
+    log: list[Any],
+    changes: list[tuple[int, int | None]],
+    *,
+    current_id: int | None,
+    was_current_id: int | None,
+    now_ms: int,
+) -> list[Any]:
+    """The snapshot log after `main` went through `changes` in one request.
+
+    A change is (snapshot id, its timestamp when the same request added it, else None). Added snapshots that are not
+    current at the end were never seen by a reader and leave no entry. The time of a snapshot added now is its own,
+    that of an older one is now.
+
+    Raises `BadRequest` when an entry would lie more than a minute before its predecessor, as no Java reader would
+    open the table any more.
+    """
+    extended = list(log)
+    known_id = was_current_id
+    for snapshot_id, added_at in changes:
+        if added_at is not None and snapshot_id != current_id:
+            continue
+        if snapshot_id == known_id and extended and extended[-1]["snapshot-id"] == snapshot_id:
+            continue
+        previous_ms = extended[-1]["timestamp-ms"] if extended else None
+        if added_at is not None and previous_ms is not None and added_at < previous_ms - LOG_CLOCK_SKEW_MS:
+            raise BadRequest(
+                f"Invalid snapshot timestamp {added_at}: more than a minute before the last snapshot log entry "
+                f"at {previous_ms}"
+            )
+        since_ms = max(now_ms, previous_ms or now_ms) if added_at is None else added_at
+        extended.append({"timestamp-ms": since_ms, "snapshot-id": snapshot_id})
+        known_id = snapshot_id
+    return extended
+
+
+def _cut_snapshot_log(log: list[Any], kept_ids: Any) -> list[Any]:
+    """Return the log without all entries up to the last one of a removed snapshot.
+
+    With a gap, time travel would return a snapshot that was not current at that time.
+    """
+    for index in range(len(log) - 1, -1, -1):
+        if log[index]["snapshot-id"] not in kept_ids:
+            return log[index + 1 :]
+    return log

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from catalog.iceberg import partition_specs, sort_orders
+from catalog.iceberg.draft import current_snapshot_id
 from catalog.iceberg.json_fields import (
     as_list,
     as_object,
@@ -34,15 +35,20 @@ from catalog.iceberg.snapshots import (
     sequence_number,
 )
 from catalog.iceberg.sort_orders import SortField
-from catalog.iceberg.statistics import check_encryption_key, check_partition_statistics_file, check_statistics_file
-from catalog.iceberg.table_changes import check_format_version, check_uuid, clean_location
+from catalog.iceberg.table_changes import (
+    check_encryption_key,
+    check_format_version,
+    check_partition_statistics_file,
+    check_statistics_file,
+    check_uuid,
+    clean_location,
+)
 from catalog.iceberg.types import (
     LOG_CLOCK_SKEW_MS,
     MAIN_BRANCH,
     ROW_LINEAGE_VERSION,
     UNSORTED_ORDER_ID,
     TableMetadata,
-    current_snapshot_id,
 )
 from icekeeper.kernel.errors.types import BadRequest
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from catalog.models import LocationClaim, Tabular, TabularMetadata
-from catalog.services.commit import files as expired_files
+from catalog.services.commit import revisions
 from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
 from storage.models import Warehouse
@@ -300,8 +300,8 @@ def test_one_request_deletes_what_a_transaction_leaves(
 def test_one_commit_deletes_only_so_many(
     catalog: ApiClient, make_table: MakeTable, deletions: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert revisions.MAX_FILES_PER_DELETE == 1000, "what S3 takes in one request"
     monkeypatch.setattr("catalog.services.commit.revisions.MAX_FILES_PER_DELETE", 3)
-    assert expired_files.MAX_FILES_PER_DELETE == 1000, "what S3 takes in one request"
     make_table(properties={DELETE: "true"})
     for number in range(6):
         commit_properties(catalog, {"n": str(number)})
@@ -327,7 +327,7 @@ def test_what_cannot_be_deleted_is_left_and_logged(
         assert commit_properties(catalog, {"n": "2"}).status == 200
     assert catalog.get(T).json()["metadata"]["properties"]["n"] == "2"
     assert len(files()) == 3
-    assert [record.message.partition(":")[0] for record in caplog.records] == ["metadata files are left"]
+    assert [record.message.partition(":")[0] for record in caplog.records] == ["orphaned metadata files remain"]
 
 
 def test_files_in_the_folder_of_the_metadata_go_too(

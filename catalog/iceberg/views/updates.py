@@ -1,5 +1,4 @@
 """A commit's updates applied to a view's metadata, with no I/O of its own.
-from icekeeper.kernel.json.shapes import Uuid
 
 Follows Java's `ViewMetadata.Builder` and `CatalogHandlers` (the reference server), and the REST spec's `ViewUpdate`.
 """
@@ -11,9 +10,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, NotRequired
 
 from catalog.iceberg import shapes
-from catalog.iceberg.dispatch import UpdateKind, apply_each
+from catalog.iceberg.draft import UpdateKind, apply_each
 from catalog.iceberg.json_fields import as_list, require_not_ahead
-from catalog.iceberg.table_changes import on_remove_properties, on_set_location
+from catalog.iceberg.properties import on_remove_properties
+from catalog.iceberg.table_changes import on_set_location
 from catalog.iceberg.views import changes
 from catalog.iceberg.views.draft import ViewDraft
 from catalog.iceberg.views.properties import history_size, may_drop_dialects

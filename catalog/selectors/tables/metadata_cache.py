@@ -27,7 +27,7 @@ ADDRESSES = 100_000
 PARSED_BYTES = 2 * 1024 * 1024
 """Size of the cache of parsed metadata, in bytes of its documents; the objects take several times as much."""
 
-JUDGED = 1_000
+MAX_CHECKED_MEMBERS = 1_000
 """Maximum number of versions whose members for requirement checks are cached."""
 
 
@@ -50,7 +50,7 @@ class MetadataCache:
         self._documents: LRUCache[Version, bytes] = LRUCache(maxsize=max_bytes, getsizeof=len)
         self._max_bytes = max_bytes
         self._last_seen: LRUCache[Hashable, Version] = LRUCache(maxsize=ADDRESSES)
-        self._judged: LRUCache[Version, dict[str, Any]] = LRUCache(maxsize=JUDGED)
+        self._checked_members: LRUCache[Version, dict[str, Any]] = LRUCache(maxsize=MAX_CHECKED_MEMBERS)
         self._parsed: LRUCache[Version, tuple[dict[str, Any], int]] = LRUCache(
             maxsize=PARSED_BYTES, getsizeof=operator.itemgetter(1)
         )
@@ -78,14 +78,14 @@ class MetadataCache:
             with self._lock:
                 self._parsed[version] = (metadata, len(document))
 
-    def judged(self, version: Version) -> dict[str, Any] | None:
+    def checked_members(self, version: Version) -> dict[str, Any] | None:
         """Return the members of the metadata that requirements check, if they are cached."""
         with self._lock:
-            return self._judged.get(version)
+            return self._checked_members.get(version)
 
-    def put_judged(self, version: Version, members: dict[str, Any]) -> None:
+    def put_checked_members(self, version: Version, members: dict[str, Any]) -> None:
         with self._lock:
-            self._judged[version] = members
+            self._checked_members[version] = members
 
     def put(self, version: Version, document: bytes, *, address: Hashable) -> None:
         """Cache `version` as the current one at `address`, and evict the one that it replaces.
@@ -101,7 +101,7 @@ class MetadataCache:
                 self._documents.pop(before, None)
                 self._documents.pop(replace(before, snapshots="refs"), None)
                 self._parsed.pop(before, None)
-                self._judged.pop(before, None)
+                self._checked_members.pop(before, None)
         self.put_document(version, document)
 
     def put_document(self, version: Version, document: bytes) -> None:

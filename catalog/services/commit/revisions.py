@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
+from django.conf import settings
 from django.db import DatabaseError, IntegrityError, InterfaceError
 
-from catalog.iceberg.metadata_files import encode, metadata_folder, next_metadata_location
+from catalog.iceberg.metadata_files import deletes_expired_files, encode, metadata_folder, next_metadata_location
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.tables.load import Loaded
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables.targets import CurrentTabular, Target
-from catalog.services.commit.files import (
-    MAX_FILES_PER_DELETE,
-    deletable_files,
-    delete_orphaned_metadata,
-    inline_or_none,
-    write_metadata,
-)
 from catalog.services.commit.pointer import PointerUpdate, StoredResponse, move_pointer
 from catalog.services.idempotency import DuplicateRequest, IdempotencyKey, response_to_store, store_response
 from catalog.services.locations.claims import (
@@ -39,8 +34,15 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.database import is_outcome_unknown, is_overload
-from icekeeper.kernel.errors.types import CatalogError, CommitContended, CommitStateUnknown
+from icekeeper.kernel.errors.types import (
+    BadRequest,
+    CatalogError,
+    CommitContended,
+    CommitStateUnknown,
+    InvalidLocation,
+)
 from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.request import deadline, permission_recheck
 from icekeeper.kernel.request.context import copy_request_context
 from storage.errors import no_such_warehouse
@@ -50,8 +52,15 @@ from storage.models import Warehouse
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor
 
-PARALLEL_PUTS = 8
+PARALLEL_PUTS: Final = 8
 """Metadata files of one transaction that are written at the same time."""
+
+MAX_FILES_PER_DELETE: Final = 1000
+"""Expired files that one commit deletes: the maximum of one request to S3. The rest is not deleted."""
+
+_FILE_ENDINGS: Final = (".metadata.json", ".metadata.json.gz")
+
+logger = logging.getLogger("icekeeper.catalog")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +85,8 @@ class Revision:
 
     @property
     def wanted_locations(self) -> list[str]:
-        """Locations that must be free of other owners; empty when the tabular's locations do not change."""
-        return [self.move.location, *self.new_claims] if self.new_claims else []
+        """Locations that must be free of other owners, if there are new claims."""
+        return [self.move.location, *self.new_claims]
 
 
 def revise(
@@ -96,16 +105,13 @@ def revise(
     A change of locations needs the permission to create tabulars in the namespace. Raises `InvalidLocation` for a
     location outside of the warehouse, `BadRequest` when the file would be too large, and `Forbidden`.
     """
-    require_valid_locations(target, metadata, base=base)
-    if _changes_locations(target, base, metadata):
-        target.namespace_to_create_in(actor, Tabular.Kind(current.kind))
-    location = location_inside(metadata["location"], base=target.warehouse_location)
+    location, new_claims = current.location, list[str]()
+    folder = metadata_folder(metadata)
+    is_same_place = metadata["location"] == base["location"] and folder == metadata_folder(base)
+    if not is_same_place or not folder.startswith(f"{base['location']}/"):
+        location, new_claims = _new_locations(actor, target, current, base, metadata)
     metadata_location = next_metadata_location(metadata, current.metadata_location, new_id())
-    new_claims = [] if location == current.location else [current.location]
-    outside = folder_outside(metadata, base=target.warehouse_location)
-    if outside is not None and (new_claims or _is_new_folder(outside, target, current, base, metadata)):
-        new_claims.append(outside)
-    document = write_metadata(metadata)
+    document = serialize_metadata(metadata)
     move = PointerUpdate(
         tabular_id=current.id,
         namespace_id=current.namespace_id,
@@ -120,6 +126,21 @@ def revise(
     base_location = target.warehouse_location
     expired = deletable_files(metadata, expired_files, base=base_location, metadata_location=metadata_location)
     return Revision(target.identifier, move, metadata, encode(document, metadata), document, new_claims, expired)
+
+
+def _new_locations(
+    actor: Actor, target: Target, current: CurrentTabular, base: dict[str, Any], metadata: dict[str, Any]
+) -> tuple[str, list[str]]:
+    """Return the location of the new version, in compared form, and the folders that it claims in addition."""
+    require_valid_locations(target, metadata, base=base)
+    if _changes_locations(target, base, metadata):
+        target.namespace_to_create_in(actor, Tabular.Kind(current.kind))
+    location = location_inside(metadata["location"], base=target.warehouse_location)
+    new_claims = [] if location == current.location else [current.location]
+    outside = folder_outside(metadata, base=target.warehouse_location)
+    if outside is not None and (new_claims or _is_new_folder(outside, target, current, base, metadata)):
+        new_claims.append(outside)
+    return location, new_claims
 
 
 def _changes_locations(target: Target, base: dict[str, Any], metadata: dict[str, Any]) -> bool:
@@ -156,7 +177,8 @@ def write_revisions(
     store = store_for(target.storage)
     written: list[str] = []
     for revision in revisions:
-        require_unreserved(target, revision.wanted_locations, owner=revision.move.tabular_id)
+        if revision.new_claims:
+            require_unreserved(target, revision.wanted_locations, owner=revision.move.tabular_id)
     try:
         _write_files(store, revisions, written)
         moved = _move(target, revisions, unchanged, idempotency_key, result)
@@ -297,3 +319,57 @@ def _cache_version(target: Target, revision: Revision) -> None:
     metadata_cache.put(
         version, revision.document, address=(target.warehouse_id, identifier.path_key, identifier.name_key)
     )
+
+
+def serialize_metadata(metadata: dict[str, Any]) -> bytes:
+    """Serialize a metadata file. Raises `BadRequest` when it would exceed the limit of reads."""
+    document = write_json(metadata)
+    limit = settings.ICEKEEPER.metadata_file_limit
+    if len(document) > limit:
+        raise BadRequest(f"The metadata would be {len(document)} bytes; at most {limit} are allowed")
+    return document
+
+
+def inline_or_none(document: bytes, kind: str) -> bytes | None:
+    """Return the document to store in the database: the whole document, or None when it is too large.
+
+    Documents of views are always stored: they define whose permissions a read needs, and others can change the files.
+    """
+    is_inline = kind == Tabular.Kind.VIEW or len(document) <= settings.ICEKEEPER.metadata_inline_limit
+    return document if is_inline else None
+
+
+def delete_orphaned_metadata(store: ObjectStore, metadata_locations: Sequence[str]) -> None:
+    """Delete metadata files that no pointer refers to. Never raises: a failure leaves orphaned files and is logged."""
+    if not metadata_locations:
+        return
+    try:
+        store.delete_many(metadata_locations)
+    except Exception as error:  # noqa: BLE001
+        reason = error.message if isinstance(error, CatalogError) else repr(error)
+        logger.warning("orphaned metadata files remain: %s", reason, extra={"locations": list(metadata_locations)[:10]})
+
+
+def deletable_files(
+    metadata: dict[str, Any], expired: Sequence[str], *, base: str, metadata_location: str
+) -> list[str]:
+    """Return the `expired` files that the table of `metadata` may delete, in compared form.
+
+    The log of a registered table is not trusted. A deletable file must have the name of a metadata file, must be below
+    the table's location or in the folder of its metadata files, which no other tabular uses, and must not be referenced
+    by the new version at `metadata_location`.
+    """
+    if not expired or not deletes_expired_files(metadata):
+        return []
+    still_named = {entry["metadata-file"] for entry in metadata.get("metadata-log") or ()} | {metadata_location}
+    kept = set(_compared(still_named, base))
+    folders = tuple(f"{folder}/" for folder in _compared([metadata["location"], metadata_folder(metadata)], base))
+    files = dict.fromkeys(_compared(expired, base))
+    return [file for file in files if file.startswith(folders) and file.endswith(_FILE_ENDINGS) and file not in kept]
+
+
+def _compared(locations: Iterable[object], base: str) -> Iterable[str]:
+    """Return the locations inside of the warehouse at `base`, in compared form."""
+    for location in locations:
+        with suppress(InvalidLocation):
+            yield location_inside(location, base=base)

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from catalog.errors import already_exists
-from catalog.iceberg.requirements import check_requirements, guarded_snapshots, judged_members, requires_create
+from catalog.iceberg.requirements import check_requirements, checked_members, guarded_snapshots, requires_create
 from catalog.iceberg.updates import apply_updates
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
@@ -119,7 +119,7 @@ def _is_seen(actor: Actor, target: Target) -> bool:
 def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableChanges) -> Revision | Loaded:
     """The step that `changes` ask for on top of the metadata `before`; `Loaded` when they change nothing."""
     current = target.tabular_for(actor, Can.COMMIT, Tabular.Kind.TABLE)
-    base = _judged_base(Version(current.id, current.metadata_location), before, changes.requirements)
+    base = _checked_base(Version(current.id, current.metadata_location), before, changes.requirements)
     change = apply_updates(
         base,
         changes.updates,
@@ -147,17 +147,17 @@ def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableCha
     )
 
 
-def _judged_base(version: Version, document: bytes, requirements: list[Any]) -> dict[str, Any]:
+def _checked_base(version: Version, document: bytes, requirements: list[Any]) -> dict[str, Any]:
     """The metadata in `document`, of which all `requirements` hold; not to be changed.
 
     Most writers of a contended table are refused, each version many times: that needs no parsing but the first time,
     however large it is.
     """
-    known = metadata_cache.judged(version)
+    known = metadata_cache.checked_members(version)
     if known is not None:
         check_requirements(known, requirements)
         return metadata_of(version, document)
     base = metadata_of(version, document)
-    metadata_cache.put_judged(version, judged_members(base))
+    metadata_cache.put_checked_members(version, checked_members(base))
     check_requirements(base, requirements)
     return base

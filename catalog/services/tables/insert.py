@@ -18,8 +18,8 @@ from catalog.selectors.access.files import TabularFiles, with_client_scheme
 from catalog.selectors.tables.load import Loaded
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables.targets import CurrentTabular, Target
-from catalog.services.commit.files import delete_orphaned_metadata, inline_or_none, write_metadata
 from catalog.services.commit.pointer import snapshot_row
+from catalog.services.commit.revisions import delete_orphaned_metadata, inline_or_none, serialize_metadata
 from catalog.services.idempotency import IdempotencyKey, ModernizedVersion, file_id, store_response
 from catalog.services.locations.claims import (
     NO_OWNER,
@@ -86,7 +86,7 @@ def create_tabular(
 
     `fresh_uuid` is the UUID if it was generated for this request: then a location that contains it cannot be in use.
     """
-    document = write_metadata(metadata)
+    document = serialize_metadata(metadata)
     require_valid_locations(target, metadata)
     _require_unreserved(actor, target, metadata, fresh_uuid)
     metadata_location = first_metadata_location(metadata, file_id(idempotency_key))

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from pyiceberg.table.metadata import TableMetadataUtil
 
 from catalog.iceberg.create import create_table_metadata
+from catalog.iceberg.draft import current_snapshot_id
 from catalog.iceberg.schemas import parse_schema
-from catalog.iceberg.types import LOG_CLOCK_SKEW_MS, TableMetadata, current_snapshot_id
+from catalog.iceberg.types import LOG_CLOCK_SKEW_MS, TableMetadata
 from catalog.iceberg.updates import TABLE_UPDATES, apply_updates
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed

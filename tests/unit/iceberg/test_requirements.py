@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from catalog.iceberg.requirements import check_requirements, guarded_snapshots, judged_members, requires_create
+from catalog.iceberg.requirements import check_requirements, checked_members, guarded_snapshots, requires_create
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed
 from tests.unit.iceberg.document_fixtures import UUID, table
 
@@ -138,9 +138,9 @@ def test_a_malformed_one_is_never_a_conflict() -> None:
         check_requirements(BASE, [{"type": "assert-current-schema-id", "current-schema-id": 9}, {"type": "nope"}])
 
 
-def test_the_judged_members_are_judged_like_the_whole() -> None:
+def test_the_checked_members_are_judged_like_the_whole() -> None:
     base = table() | {"refs": {"main": {"snapshot-id": 1, "type": "branch"}}}
-    known = judged_members(base)
+    known = checked_members(base)
     assert len(known) < len(base)
     assert known["refs"] is not base["refs"], "nobody's change shows through"
     for held, broken in (
