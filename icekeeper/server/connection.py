@@ -187,6 +187,11 @@ class Connection:
         self._window_began, self._window_bytes = now, 0
         self._window_undelivered = self._undelivered()
 
+    def begin_body_window(self, now: float, read_timeout: float, request_time: float) -> None:
+        """Measure the rate of the body from now on, for `read_timeout` or until the request has no time left."""
+        self.begin_window(now)
+        self.expires = min(now + read_timeout, self.arrived + request_time)
+
     def send_unsent(self) -> None:
         self._window_bytes += self.socket.send_unsent()
 

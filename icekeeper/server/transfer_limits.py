@@ -1,4 +1,4 @@
-"""Limits on the connections and the memory that slow clients occupy: the slowest transfers end first."""
+"""Limits of slow clients: timeouts, transfer rates, connections and memory. The slowest transfers end first."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
 
-from icekeeper.kernel.errors.types import Busy, CatalogError
+from icekeeper.kernel.errors.types import Busy, CatalogError, RequestTimeout
 from icekeeper.server.connection import Connection, Phase
 
 logger = logging.getLogger("icekeeper.server")
 
 FRESH_SECONDS = 1.0
-"""A connection must be silent for this long before it may be closed in favour of a new one."""
+"""A connection must be idle for this long before it may be closed in favour of a new one."""
 
 SLOW_SECONDS = 2.0
 """A client is slow when it is in the middle of a request or a response for longer than this."""
 
 SMALL_BYTES = 65_536
-"""A connection that holds no more than this is not closed for its memory: the number of connections bounds the sum."""
+"""A connection with less memory is not closed because of it: the number of connections limits the sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,32 @@ class TransferLimits:
             self._close(min(idle, key=lambda connection: connection.expires))
             return True
         return self._end_slowest(self._slow_connections(now), now)
+
+    def check_expiry(self, connection: Connection, now: float) -> None:
+        """Close an expired connection, or give it more time if its transfer is fast enough."""
+        with self._lock:  # a request thread may be handing it over
+            if connection.expires > now:
+                return
+            phase = connection.phase
+        if phase is Phase.LINGER or (phase is Phase.RECEIVE and not connection.received):
+            self._close(connection)
+        elif phase is Phase.RECEIVE:
+            self._check_request(connection, now)
+        elif phase is Phase.SEND:
+            if connection.is_slower_than(self._limits.min_transfer_rate, now):
+                self.disconnect(connection)
+            else:
+                connection.begin_window(now)
+                connection.expires = now + self._limits.read_timeout
+
+    def _check_request(self, connection: Connection, now: float) -> None:
+        """Give the client more time for the body if it was fast enough; otherwise respond with 408."""
+        is_in_time = connection.body is not None and now < connection.arrived + self._limits.request_time
+        if is_in_time and not connection.is_slower_than(self._limits.min_transfer_rate, now):
+            connection.begin_body_window(now, self._limits.read_timeout, self._limits.request_time)
+        else:
+            connection.arrived = connection.began
+            self._reject(connection, RequestTimeout("The client sent its request too slowly"))
 
     def limit_slow_connections(self, now: float) -> None:
         """End the slowest transfers of each address that has too many slow ones."""

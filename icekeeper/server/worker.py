@@ -23,7 +23,7 @@ from gunicorn.workers import base
 from gunicorn.workers.base import Worker
 from gunicorn.workers.workertmp import WorkerTmp
 
-from icekeeper.kernel.errors.types import Busy, CatalogError, RequestTimeout
+from icekeeper.kernel.errors.types import Busy, CatalogError
 from icekeeper.kernel.files import open_anonymous_file
 from icekeeper.kernel.request.context import end_request
 from icekeeper.kernel.request.thread_slots import set_slot_pool
@@ -271,7 +271,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self._send_error(connection, error)
         else:
             if was_head and connection.body is not None:
-                self._expect_body(connection, connection.arrived)
+                connection.begin_body_window(connection.arrived, self.read_timeout, self.limits.request_time)
             if connection.wants_continue() and not self._send_continue(connection):
                 return
             with self.handover:
@@ -285,11 +285,6 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         ticket = [connection]
         self.waiting.append((monotonic(), ticket))
         self.thread_pool.submit(ticket)
-
-    def _expect_body(self, connection: Connection, now: float) -> None:
-        """Begin a period in which the client must send the body at the minimum rate."""
-        connection.begin_window(now)
-        connection.expires = min(now + self.read_timeout, connection.arrived + self.limits.request_time)
 
     def _send_continue(self, connection: Connection) -> bool:
         """Send `100 Continue`; return False if the client has disconnected."""
@@ -353,35 +348,8 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         """Close expired connections; a request that has begun gets 408."""
         for connection in list(self.connections.values()):
             with self._closing_on_error(connection):
-                self._check_expiry(connection, now)
+                self.transfers.check_expiry(connection, now)
         self.transfers.limit_slow_connections(now)
-
-    def _check_expiry(self, connection: Connection, now: float) -> None:
-        phase = self._phase_if_expired(connection, now)
-        if phase is Phase.LINGER or (phase is Phase.RECEIVE and not connection.received):
-            self._close(connection)
-        elif phase is Phase.RECEIVE:
-            self._check_receiving(connection, now)
-        elif phase is Phase.SEND:
-            if connection.is_slower_than(self.limits.min_transfer_rate, now):
-                self.transfers.disconnect(connection)
-            else:
-                connection.begin_window(now)
-                connection.expires = now + self.read_timeout
-
-    def _check_receiving(self, connection: Connection, now: float) -> None:
-        """Give the client another period for the body, if it was fast enough in the last one."""
-        is_in_time = connection.body is not None and now < connection.arrived + self.limits.request_time
-        if is_in_time and not connection.is_slower_than(self.limits.min_transfer_rate, now):
-            self._expect_body(connection, now)
-        else:
-            connection.arrived = connection.began
-            self._send_error(connection, RequestTimeout("The client sent its request too slowly"))
-
-    def _phase_if_expired(self, connection: Connection, now: float) -> Phase | None:
-        """Return the phase of an expired connection; waits while a thread hands it over."""
-        with self.handover:
-            return connection.phase if connection.expires <= now else None
 
     def _run_ticket(self, ticket: _Ticket) -> None:
         try:
