@@ -6,8 +6,7 @@ from drf_spectacular.utils import extend_schema
 
 from icekeeper.kernel.http.serializers import operation_responses
 from management.api.explanations.serializers import ExplainRequest, ExplainResponse
-from management.api.permission_places import TAGS
-from management.api.permission_questions import BAD_QUESTION, NOTHING_THERE
+from management.api.permissions.schema import BAD_CHECK, NO_CHECKED_OBJECT, TAGS
 from management.api.schema import PROJECT_HEADER, describe
 
 describe_explanations = describe(
@@ -24,8 +23,8 @@ describe_explanations = describe(
         responses=operation_responses(
             {200: ExplainResponse},
             {
-                400: BAD_QUESTION,
-                404: f"{NOTHING_THERE}, `RoleNotFoundInProject`, `TagDefinitionIdNotFound`; `UserNotFound`, "
+                400: BAD_CHECK,
+                404: f"{NO_CHECKED_OBJECT}, `RoleNotFoundInProject`, `TagDefinitionIdNotFound`; `UserNotFound`, "
                 "`RoleIdNotFound`: `identity` does not exist",
             },
         ),

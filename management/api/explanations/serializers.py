@@ -8,7 +8,7 @@ from typing import Any
 from rest_framework import serializers
 
 from icekeeper.kernel.http.serializers import Text
-from management.api.permission_questions import PermissionQuestion, operation_shape
+from management.api.permissions.serializers import PermissionCheckOperation, PermissionCheckRequest
 from management.api.principals import GrantPrincipal, render_grantee
 from management.api.serializers import ResponseSerializer, resource_type
 from tenancy.authz.action_names import ACTION_NAMES
@@ -21,13 +21,13 @@ from tenancy.selectors.objects import NamedObject
 STANDING = [ALLOWALL, Standing.BLOCKED.value, Standing.EVERYBODY.value, Standing.INSTANCE_ADMIN.value]
 
 
-class ExplainRequest(PermissionQuestion):
-    operation = operation_shape(
-        ACTION_NAMES,
-        name="ExplainOperation",
-        of_type="Explain",
-        told="As in `permissions/check` or `batch-check`",
-    )
+class ExplainOperation(PermissionCheckOperation):
+    action_names = ACTION_NAMES
+    suffix = "Explain"
+
+
+class ExplainRequest(PermissionCheckRequest):
+    operation = ExplainOperation(help_text="Exactly one of its members")
 
 
 class ExplainedObject(ResponseSerializer):

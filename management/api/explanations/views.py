@@ -9,7 +9,7 @@ from catalog.objects.names import name_objects
 from management.api.base import ManagementViewSet
 from management.api.explanations.schema import describe_explanations
 from management.api.explanations.serializers import ExplainRequest, ExplainResponse
-from management.api.permission_questions import read_question
+from management.api.permissions.checks import read_check
 from tenancy.authz.action_names import ACTION_NAMES
 from tenancy.selectors.explanations import explain_for
 
@@ -19,13 +19,13 @@ class ExplanationViewSet(ManagementViewSet):
     reading_actions = {"explain"}
 
     def explain(self, request: Request) -> Response:
-        checked = read_question(self, ExplainRequest, ACTION_NAMES)
+        check = read_check(self, ExplainRequest, ACTION_NAMES)
         explained = explain_for(
             actor=self.actor,
-            grantee=checked.grantee,
-            ref=checked.target.ref,
-            action=checked.action,
-            missing=checked.target.missing,
+            grantee=check.grantee,
+            ref=check.target.ref,
+            action=check.action,
+            missing=check.target.missing,
             name_objects=name_objects,
         )
         return self.respond(ExplainResponse, explained)

@@ -1,6 +1,6 @@
-"""What may stand beside the name of an action when it is asked about: what would be made, removed or moved.
+"""The context of an action in batch checks: what would be created, dropped, updated or moved.
 
-Rules of a deployment's own may look at it. Ours do not: it is checked for its type and goes no further.
+Custom authorizers may use it. Ours does not: it is validated and then ignored.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ from tenancy.models import Securable
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """Of a member: what it is called in messages and in the OpenAPI document, and what it takes."""
+class ContextMember:
+    """The type of a member: its name in error messages, its schema, and whether it accepts a value."""
 
     name: str
     schema: Mapping[str, Any]
-    takes: Callable[[Any], bool]
+    accepts: Callable[[Any], bool]
+
+
+def _is_text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
 
 
 def _is_texts(value: Any) -> bool:
@@ -34,87 +38,84 @@ def _is_texts(value: Any) -> bool:
 
 
 def _is_id(value: Any) -> bool:
-    return isinstance(value, str) and parse_id(value) is not None
+    return value is None or (isinstance(value, str) and parse_id(value) is not None)
 
 
 def _is_properties(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
 
 
-_TEXT: Final = Kind("a string or null", {"type": "string", "nullable": True}, lambda v: v is None or isinstance(v, str))
-_ID: Final = Kind(
-    "a UUID or null", {"type": "string", "format": "uuid", "nullable": True}, lambda v: v is None or _is_id(v)
+_TEXT: Final = ContextMember(
+    "a string or null", {"type": "string", "nullable": True}, lambda v: v is None or isinstance(v, str)
 )
-_FLAG: Final = Kind("true or false", {"type": "boolean"}, lambda v: isinstance(v, bool))
-_TEXTS: Final = Kind("a list of strings", {"type": "array", "items": {"type": "string"}}, _is_texts)
-_PROPERTIES: Final = Kind(
+_ID: Final = ContextMember("a UUID or null", {"type": "string", "format": "uuid", "nullable": True}, _is_id)
+_FLAG: Final = ContextMember("true or false", {"type": "boolean"}, lambda v: isinstance(v, bool))
+_TEXTS: Final = ContextMember("a list of strings", {"type": "array", "items": {"type": "string"}}, _is_texts)
+_PROPERTIES: Final = ContextMember(
     "an object of strings", {"type": "object", "additionalProperties": {"type": "string"}}, _is_properties
 )
 
 _NAMED: Final = {"name": _TEXT}
-_MADE: Final = {"name": _TEXT, "properties": _PROPERTIES}
+_CREATED: Final = {"name": _TEXT, "properties": _PROPERTIES}
 _DROPPED: Final = {"force": _FLAG, "purge": _FLAG}
-_CHANGED: Final = {"updated_properties": _PROPERTIES, "removed_properties": _TEXTS}
+_UPDATED: Final = {"updated_properties": _PROPERTIES, "removed_properties": _TEXTS}
 
-CONTEXTS: Final[Mapping[tuple[Securable.Type, Can], Mapping[str, Kind]]] = {
+CONTEXTS: Final[Mapping[tuple[Securable.Type, Can], Mapping[str, ContextMember]]] = {
     (Securable.Type.SERVER, Can.CREATE_PROJECT): {"name": _TEXT, "project_id": _TEXT},
     (Securable.Type.PROJECT, Can.CREATE_WAREHOUSE): _NAMED,
     (Securable.Type.PROJECT, Can.CREATE_ROLE): _NAMED,
     (Securable.Type.PROJECT, Can.CREATE_TAG): _NAMED,
-    (Securable.Type.WAREHOUSE, Can.CREATE_NAMESPACE): _MADE,
+    (Securable.Type.WAREHOUSE, Can.CREATE_NAMESPACE): _CREATED,
     (Securable.Type.WAREHOUSE, Can.ACCEPT_MOVED_NAMESPACE): {"source": _TEXTS},
-    (Securable.Type.NAMESPACE, Can.CREATE_TABLE): {**_MADE, "table_id": _ID},
-    (Securable.Type.NAMESPACE, Can.CREATE_VIEW): _MADE,
-    (Securable.Type.NAMESPACE, Can.CREATE_NAMESPACE): _MADE,
+    (Securable.Type.NAMESPACE, Can.CREATE_TABLE): {**_CREATED, "table_id": _ID},
+    (Securable.Type.NAMESPACE, Can.CREATE_VIEW): _CREATED,
+    (Securable.Type.NAMESPACE, Can.CREATE_NAMESPACE): _CREATED,
     (Securable.Type.NAMESPACE, Can.CREATE_GENERIC_TABLE): {
-        **_MADE,
+        **_CREATED,
         "generic_table_id": _ID,
         "format": _TEXT,
         "base_location": _TEXT,
     },
     (Securable.Type.NAMESPACE, Can.DELETE): {**_DROPPED, "recursive": _FLAG},
-    (Securable.Type.NAMESPACE, Can.UPDATE_PROPERTIES): _CHANGED,
+    (Securable.Type.NAMESPACE, Can.UPDATE_PROPERTIES): _UPDATED,
     (Securable.Type.NAMESPACE, Can.MOVE): {"destination": _TEXTS, "force": _FLAG},
     (Securable.Type.NAMESPACE, Can.ACCEPT_MOVED_NAMESPACE): {"source": _TEXTS},
     (Securable.Type.TABLE, Can.DROP): _DROPPED,
-    (Securable.Type.TABLE, Can.COMMIT): {**_CHANGED, "target_refs": _TEXTS, "update_kinds": _TEXTS},
+    (Securable.Type.TABLE, Can.COMMIT): {**_UPDATED, "target_refs": _TEXTS, "update_kinds": _TEXTS},
     (Securable.Type.VIEW, Can.DROP): _DROPPED,
-    (Securable.Type.VIEW, Can.COMMIT): _CHANGED,
+    (Securable.Type.VIEW, Can.COMMIT): _UPDATED,
     (Securable.Type.GENERIC_TABLE, Can.DROP): _DROPPED,
 }
-"""By type and action; the others have none."""
+"""By type of objects and action; the other actions have none."""
 
 REQUIRED: Final = {(Securable.Type.NAMESPACE, Can.MOVE): "destination"}
 
 
 def read_action(value: Any, securable_type: Securable.Type) -> Can:
-    """The action that `value` names, `{"action": "drop", "force": true}`. Unknown members are passed over.
-
-    Raises `BadRequest`.
-    """
+    """Read an action such as `{"action": "drop", "force": true}`. Unknown members are ignored. Raises `BadRequest`."""
     if not isinstance(value, dict) or not isinstance(value.get("action"), str):
         raise BadRequest('action: must be an object such as {"action": "get_metadata"}')
     action = next((each for each in ACTIONS_ON[securable_type] if each.value == value["action"]), None)
     if action is None:
-        raise BadRequest(f"action: {value['action'][:100]!r} is no action on a {securable_type.value}")
+        raise BadRequest(f"action: {value['action'][:100]!r} is not an action on a {securable_type.value}")
     key = (securable_type, action)
     for name, kind in CONTEXTS.get(key, {}).items():
-        if name in value and not kind.takes(value[name]):
+        if name in value and not kind.accepts(value[name]):
             raise BadRequest(f"action.{name}: must be {kind.name}")
     if key in REQUIRED and REQUIRED[key] not in value:
-        raise BadRequest(f"action.{REQUIRED[key]}: is missing")
+        raise BadRequest(f"action.{REQUIRED[key]}: required")
     return action
 
 
 class ActionField(serializers.DictField):
-    """One action on objects of a type; read by `read_action`."""
+    """An action on objects of a type, with its context; parsed by `read_action`."""
 
     def __init__(self, securable_type: Securable.Type, **options: Any) -> None:
         super().__init__(**options)
         self.securable_type = securable_type
 
 
-class ActionShapes(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+class ActionFieldSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
     target_class = ActionField
 
     def map_serializer_field(self, auto_schema: AutoSchema, direction: str) -> dict[str, Any]:
@@ -122,7 +123,7 @@ class ActionShapes(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-
         own = {key[1]: kinds for key, kinds in CONTEXTS.items() if key[0] == securable_type}
         members = {name: dict(kind.schema) for kinds in own.values() for name, kind in kinds.items()}
         for name, schema in members.items():
-            with_it = ", ".join(f"`{action.value}`" for action, kinds in own.items() if name in kinds)
-            schema["description"] = f"With {with_it}"
+            actions = ", ".join(f"`{action.value}`" for action, kinds in own.items() if name in kinds)
+            schema["description"] = f"With {actions}"
         names = {"type": "string", "enum": [action.value for action in ACTIONS_ON[securable_type]]}
         return {"type": "object", "properties": {"action": names, **members}, "required": ["action"]}

@@ -1,0 +1,227 @@
+"""Requests and responses about permission checks, allowed actions and managed access."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from rest_framework import serializers
+
+from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
+from management.api.permissions.action_contexts import ActionField
+from management.api.principals import UserOrRole
+from management.api.schema import OBJECT_TYPES, WITH_EXTENSIONS
+from management.api.serializers import IdText, ResponseSerializer, VariantSerializer
+from tenancy.authz.action_names import LEGACY_ACTION_NAMES
+from tenancy.authz.actions import Can
+from tenancy.models import Securable
+
+T = Securable.Type
+ActionNames = Mapping[Securable.Type, Mapping[str, Can]]
+MAX_CHECKS: Final = 1000
+_LEVELS: Final = "The levels of its name"
+
+_TABULAR_MEMBERS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("table_id", "view_id", "view-id", "generic_table_id", "generic-table-id"), "table-id"),
+    **dict.fromkeys(("view", "generic_table", "generic-table"), "table"),
+}
+"""Other spellings of the members with the id and the name of a table, view or generic table."""
+
+
+class ServerOperation(VariantSerializer, KebabSerializer):
+    action = serializers.ChoiceField([], help_text="Its name in this API; explanations also know those of batch-check")
+
+
+class ProjectOperation(ServerOperation):
+    project_id = Text(required=False, allow_null=True, help_text="Default: the project of the request")
+
+
+class WarehouseOperation(ServerOperation):
+    warehouse_id = IdText()
+
+
+class NamespaceOperation(WarehouseOperation):
+    namespace_id = IdText(required=False, help_text="The namespace's id; takes precedence over `namespace`")
+    namespace = serializers.ListField(child=Text(), required=False, allow_empty=False, help_text=_LEVELS)
+
+
+class TabularOperation(WarehouseOperation):
+    table_id = IdText(
+        required=False,
+        help_text="The object's UUID; takes precedence over its name. Also `view-id`, `generic-table-id`",
+    )
+    namespace = serializers.ListField(
+        child=Text(), required=False, allow_empty=False, help_text="Without an id: the levels of its namespace"
+    )
+    table = Text(required=False, help_text="Without an id: its name. Also `view`, `generic-table`")
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, dict):
+            renamed: dict[Any, Any] = {}
+            for spelling, value in data.items():
+                member = _TABULAR_MEMBERS.get(spelling, spelling)
+                if member in renamed:
+                    raise serializers.ValidationError({member: ["It has two values under different names."]})
+                renamed[member] = value
+            data = renamed
+        return super().to_internal_value(data)
+
+
+class RoleOperation(ServerOperation):
+    role_id = IdText(help_text="The id of a role of the request's project")
+
+
+class TagOperation(ServerOperation):
+    tag_definition_id = IdText(help_text="The id of a tag definition of any project")
+
+
+_OPERATIONS: Final[Mapping[Securable.Type, type[ServerOperation]]] = {
+    T.SERVER: ServerOperation,
+    T.PROJECT: ProjectOperation,
+    T.WAREHOUSE: WarehouseOperation,
+    T.NAMESPACE: NamespaceOperation,
+    T.TABLE: TabularOperation,
+    T.VIEW: TabularOperation,
+    T.GENERIC_TABLE: TabularOperation,
+    T.ROLE: RoleOperation,
+    T.TAG: TagOperation,
+}
+
+
+class PermissionCheckOperation(serializers.Serializer[Any]):
+    # Exactly one member, named after the type of the object.
+    action_names: ClassVar[ActionNames] = {
+        kind: LEGACY_ACTION_NAMES[kind] for kind in LEGACY_ACTION_NAMES if kind is not T.ROLE
+    }
+    suffix: ClassVar = "Check"
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        return {
+            kind.value: _OPERATIONS[kind](
+                variant=f"{OBJECT_TYPES[kind].shape}{self.suffix}", choices=list(names), required=False
+            )
+            for kind, names in self.action_names.items()
+        }
+
+
+class PermissionCheckRequest(KebabSerializer):
+    identity = UserOrRole(required=False, allow_null=True, help_text="Either a user or a role; default: the caller")
+    operation = PermissionCheckOperation(help_text="Exactly one of its members")
+
+
+class PermissionCheckResponse(ResponseSerializer):
+    allowed = serializers.BooleanField()
+
+
+class AllowedActionsResponse(VariantSerializer, ResponseSerializer):
+    allowed_actions = serializers.ListField(child=serializers.ChoiceField([]))
+
+
+class ObjectAction(VariantSerializer, ResponseSerializer):
+    component = "{}ActionResponse"
+    action = serializers.ChoiceField([], source="value")
+
+
+class ObjectActionsResponse(VariantSerializer, ResponseSerializer):
+    component = "{}ActionsResponse"
+    allowed_actions = ObjectAction(many=True)
+
+
+class SetManagedAccessRequest(KebabSerializer):
+    managed_access = Flag(help_text="Whether owners of the objects in it may not grant privileges on them")
+
+
+class WarehouseAuthPropertiesResponse(ResponseSerializer):
+    managed_access = serializers.BooleanField(source="is_set")
+
+
+class NamespaceAuthPropertiesResponse(ResponseSerializer):
+    managed_access = serializers.BooleanField(source="is_set", help_text="Whether it is set on the namespace itself")
+    managed_access_inherited = serializers.BooleanField(
+        source="is_in_force",
+        help_text="Whether it applies: set on the namespace, on a parent, or on the warehouse",
+    )
+
+
+# The request of a batch check is described here and parsed by `management.api.permissions.batch_checks`.
+
+
+class ServerActionOperation(KebabSerializer):
+    action = ActionField(T.SERVER)
+
+
+class ProjectActionOperation(KebabSerializer):
+    action = ActionField(T.PROJECT)
+    project_id = Text(required=False, allow_null=True, help_text="Default: the project of the request")
+
+
+class WarehouseActionOperation(KebabSerializer):
+    action = ActionField(T.WAREHOUSE)
+    warehouse_id = IdText()
+
+
+class NamespaceActionOperation(KebabSerializer):
+    action = ActionField(T.NAMESPACE)
+    warehouse_id = IdText()
+    namespace_id = IdText(required=False, help_text="Or `namespace`")
+    namespace = serializers.ListField(child=Text(), required=False, help_text=_LEVELS)
+
+
+class TableActionOperation(KebabSerializer):
+    action = ActionField(T.TABLE)
+    warehouse_id = IdText()
+    table_id = IdText(required=False, help_text="The object's UUID. Also `view_id`, `generic_table_id`")
+    namespace = serializers.ListField(child=Text(), required=False, help_text="Without an id: the levels, and `table`")
+    table = Text(required=False, help_text="Its name. Also `view`, `generic_table`")
+
+
+class ViewActionOperation(TableActionOperation):
+    action = ActionField(T.VIEW)
+
+
+class GenericTableActionOperation(TableActionOperation):
+    action = ActionField(T.GENERIC_TABLE)
+
+
+class ActionCheckOperation(KebabSerializer):
+    """Exactly one of these."""
+
+    server = ServerActionOperation(required=False)
+    project = ProjectActionOperation(required=False)
+    warehouse = WarehouseActionOperation(required=False)
+    namespace = NamespaceActionOperation(required=False)
+    table = TableActionOperation(required=False)
+    view = ViewActionOperation(required=False)
+    generic_table = GenericTableActionOperation(required=False)
+
+
+class ActionCheckItem(KebabSerializer):
+    id = Text(required=False, allow_null=True, help_text="Returned with the result; default: the index, from 0")
+    identity = UserOrRole(required=False, allow_null=True, help_text="Default: the caller")
+    operation = ActionCheckOperation()
+
+
+class ActionsBatchCheckRequest(KebabSerializer):
+    checks = serializers.ListField(child=ActionCheckItem(), max_length=MAX_CHECKS)
+    error_on_not_found = Flag(
+        default=False,
+        help_text="404 for an object that does not exist or is hidden from the caller; by default it is denied",
+    )
+
+
+class ActionCheckError(ResponseSerializer):
+    message = Text(help_text="For people")
+    type = Text(source="wire_type", help_text="`CannotInspectPermissions`, `RoleIdNotFound`, ...")
+    code = serializers.IntegerField(source="status", help_text="The status of a request for this check alone")
+
+
+class ActionCheckResult(ResponseSerializer):
+    id = Text()
+    allowed = serializers.BooleanField()
+    error = ActionCheckError(
+        required=False, help_text=f"Why the check was not evaluated; `allowed` is false then. {WITH_EXTENSIONS}"
+    )
+
+
+class ActionsBatchCheckResponse(ResponseSerializer):
+    results = serializers.ListField(child=ActionCheckResult(), help_text="In the order of the checks")
