@@ -1,4 +1,4 @@
-"""The one way into `/management`: know the caller, read strict JSON, find pages and projects where all routes do."""
+"""Base classes of the views of `/management`: authentication, request bodies, projects, pages and rendering."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ManagementView(APIView):
 
     actor: Actor
     posts_read: ClassVar = False
-    """Whether a POST changes nothing either."""
+    """Whether POST requests change nothing either."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -44,28 +44,28 @@ class ManagementView(APIView):
         return self.posts_read or self.request.method in READS
 
     def handle_exception(self, exc: Exception) -> Response:
-        """The answer to an error, less what the caller may not know of the warehouse in the path."""
+        """Render an error. Errors about the warehouse in the path do not disclose what is hidden from the caller."""
         if "warehouse_id" in self.kwargs and isinstance(exc, CatalogError) and hasattr(self, "actor"):
             try:
                 exc = conceal_warehouse(self.actor, self.warehouse_id, exc)
-            except Exception as another:  # noqa: BLE001 - no id, or rights could not be asked about
+            except Exception as another:  # noqa: BLE001 - no valid id, or an error of the authorizer
                 exc = another
         return super().handle_exception(exc)
 
     def body(self, shape: Callable[..., serializers.Serializer[Any]]) -> dict[str, Any]:
-        """The checked members of the request's body; those that the shape does not know are left out."""
+        """Return the validated members of the request's body, without those that the shape does not have."""
         given = shape(data=self.request.data)
         given.is_valid(raise_exception=True)
         members: dict[str, Any] = given.validated_data
         return members
 
     def project(self, named: str | None = None) -> Project:
-        """The project that the request means: `named` in its path or body, else by header, else the default one."""
+        """Return the project of the request: `named` in path or body, else the header's, else the default."""
         return get_project(named or named_project_id(self.request.META))
 
     @property
     def warehouse_id(self) -> UUID:
-        """Of the warehouse in the path."""
+        """The id of the warehouse in the path. Raises `NoSuchWarehouse`."""
         text = decode_segment(self.kwargs["warehouse_id"])
         warehouse_id = parse_id(text)
         if warehouse_id is None:
@@ -73,11 +73,11 @@ class ManagementView(APIView):
         return warehouse_id
 
     def path_text(self, name: str) -> str:
-        """The decoded segment `name` of the path."""
+        """Return the decoded segment `name` of the path."""
         return decode_segment(self.kwargs[name])
 
     def path_id(self, name: str, missing: Callable[[str], CatalogError]) -> UUID:
-        """The UUID in the segment `name` of the path. Raises what `missing` returns for other text."""
+        """Return the UUID in the segment `name` of the path. Raises what `missing` returns for other text."""
         text = self.path_text(name)
         parsed = parse_id(text)
         if parsed is None:
@@ -85,14 +85,14 @@ class ManagementView(APIView):
         return parsed
 
     def flag(self, name: str) -> bool:
-        """The query parameter `name`, false unless given. Raises `BadRequest`."""
+        """Return the query parameter `name`, false by default. Raises `BadRequest`."""
         given = self.request.GET.get(name, "false").lower()
         if given not in {"true", "false"}:
             raise BadRequest(f"{name}: must be true or false")
         return given == "true"
 
     def wants_extensions(self) -> bool:
-        """Whether the caller asks for members that Lakekeeper's responses do not have: strict clients fail on them.
+        """Return whether the response may have members that Lakekeeper's does not have: strict clients fail on them.
 
         Raises `BadRequest`.
         """
@@ -102,7 +102,7 @@ class ManagementView(APIView):
         return given == "true"
 
     def page(self, kind: str, *, token: str = "pageToken", size: str = "pageSize") -> Page:  # noqa: S107 - no secret
-        """Of the listing of `kind`, to which its tokens are bound; `token` and `size` name the query parameters."""
+        """Return the page of the listing `kind`; `token` and `size` name the query parameters."""
         limits = settings.ICEKEEPER
         given = self.request.GET.get(token)
         return page_with_size(
@@ -144,19 +144,19 @@ class ManagementViewSet(ViewSetMixin, ManagementView):
 
 
 def paged(name: str, items: list[Any], token: str | None) -> dict[str, Any]:
-    """A page of a listing; the last one has no token."""
+    """Return a page of a listing; the last one has no token."""
     return {name: items} if token is None else {name: items, "next-page-token": token}
 
 
 def require_parameters(request: Request, known: Collection[str] = ()) -> None:
-    """Raises `BadRequest` for a query parameter that is not known: a misspelled filter would show more than wanted."""
+    """Reject unknown query parameters: a misspelled filter would show more than wanted. Raises `BadRequest`."""
     for name in request.GET:
         if name not in known:
-            raise BadRequest(f"{name[:100]!r} is no parameter here")
+            raise BadRequest(f"{name[:100]!r} is not a parameter of this operation")
 
 
 def no_body() -> HttpResponse:
-    """200 for clients that look at the status alone."""
-    answer = HttpResponse(status=200)
-    del answer.headers["Content-Type"]
-    return answer
+    """Return status 200 without a body or content type."""
+    response = HttpResponse(status=200)
+    del response.headers["Content-Type"]
+    return response

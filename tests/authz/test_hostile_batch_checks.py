@@ -165,7 +165,7 @@ def test_what_is_no_json_is_refused(callers: NamedCallers, bootstrapped: None, r
 def test_more_than_a_thousand_checks_are_too_many(ask: Ask, bootstrapped: None) -> None:
     check = {"operation": {"server": {"action": {"action": "list_users"}}}}
     assert told(ask("ann", *[check] * 1000)) == [False] * 1000
-    assert ask("ann", *[check] * 1001).refused(400, "TooManyChecks", "1001 are more than 1000")
+    assert ask("ann", *[check] * 1001).refused(400, "TooManyChecks", "1001 checks; the maximum is 1000")
     assert ask("ann", *[None] * 1001).refused(400, "TooManyChecks")
 
 
@@ -183,7 +183,7 @@ def test_an_id_is_not_the_place_of_a_check_without_one(
     check = {"operation": {"server": {"action": {"action": "list_users"}}}}
     before = everything()
     for checks in ([{"id": "1", **check}, unnamed], [unnamed, check, {"id": "0", **check}]):
-        assert ask("ann", *checks).refused(400, "AmbiguousCheckId", "also the place of a check that has no id")
+        assert ask("ann", *checks).refused(400, "AmbiguousCheckId", "also the index, from 0, of a check without an id")
     assert everything() == before
 
 

@@ -68,7 +68,7 @@ def test_the_names_of_members_that_other_clients_use(things: Things, kind: Secur
     for name in ("table", "view", "generic_table", "generic-table"):
         assert check(client, kind, "get_metadata", levels | {name: NAMES[kind]})
     both = asked(kind, "get_metadata", here | {"table-id": own_id, "view_id": own_id})
-    assert client.post("/check", both).refused(400, "BadRequestException", "two names")
+    assert client.post("/check", both).refused(400, "BadRequestException", "different names")
     with_name = here | {"table-id": own_id, "namespace": ["open"], "table": "b"}
     assert check(client, kind, "get_metadata", with_name)  # the id counts
 

@@ -222,9 +222,11 @@ def test_bad_bounds_of_an_export(seven: list[str], query: str) -> None:
 
 
 def test_what_is_no_parameter_is_named(seven: list[str]) -> None:
-    assert api.get("?objectId=3&object-id=3").refused(400, "BadRequestException", "'object-id' is no parameter here")
+    assert api.get("?objectId=3&object-id=3").refused(
+        400, "BadRequestException", "'object-id' is not a parameter of this operation"
+    )
     for target in ("?after=1", "?limit=1", "/export?pageSize=1", "/export?pageToken="):
-        assert api.get(target).refused(400, "BadRequestException", "is no parameter here"), target
+        assert api.get(target).refused(400, "BadRequestException", "is not a parameter of this operation"), target
 
 
 def test_bad_page_tokens(seven: list[str]) -> None:

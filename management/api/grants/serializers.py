@@ -143,7 +143,7 @@ class ListGrantsResponse(ResponseSerializer):
 
 class PrivilegeDescriptor(ResponseSerializer):
     name = Text()
-    display_name = Text(help_text="For people")
+    display_name = Text(help_text="The name for display")
     description = Text()
     category = serializers.ChoiceField(["administration", "security", "metadata", "read", "write", "create"])
     resource_type = serializers.ChoiceField(RESOURCE_TYPES)

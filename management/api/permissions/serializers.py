@@ -61,7 +61,7 @@ class TabularOperation(WarehouseOperation):
             for spelling, value in data.items():
                 member = _TABULAR_MEMBERS.get(spelling, spelling)
                 if member in renamed:
-                    raise serializers.ValidationError({member: ["It has two values under different names."]})
+                    raise serializers.ValidationError({member: ["It is given more than once, under different names."]})
                 renamed[member] = value
             data = renamed
         return super().to_internal_value(data)
@@ -210,7 +210,7 @@ class ActionsBatchCheckRequest(KebabSerializer):
 
 
 class ActionCheckError(ResponseSerializer):
-    message = Text(help_text="For people")
+    message = Text(help_text="The error message")
     type = Text(source="wire_type", help_text="`CannotInspectPermissions`, `RoleIdNotFound`, ...")
     code = serializers.IntegerField(source="status", help_text="The status of a request for this check alone")
 

@@ -15,7 +15,7 @@ describe_server = describe(
         operation_id="bootstrap",
         tags=TAGS,
         summary="Bootstrap the server",
-        description="Accepts the terms of use, makes the caller administrator and creates the default project. "
+        description="Accepts the terms of use, gives the caller the privilege `admin` and creates the default project. "
         "A server is bootstrapped only once.",
         request=BootstrapRequest,
         responses=operation_responses(

@@ -1,4 +1,4 @@
-"""Storage profiles and credentials in the OpenAPI document, made of the shapes that read them."""
+"""Fields for storage profiles and credentials, which `storage` parses: their schemas are those of its shapes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _REFERENCE = "#/components/schemas/"
 
 
 class StorageProfileField(serializers.DictField):
-    """Read by the storage room, which knows the kinds."""
+    """A storage profile of any type."""
 
 
 class StorageCredentialField(serializers.DictField):
-    """Read by the storage room, which knows the kinds; never written."""
+    """A credential of any type; never returned."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(required=False, allow_null=True, write_only=True, **options)
