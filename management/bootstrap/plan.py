@@ -281,7 +281,7 @@ def _changes(entry: DeclaredWarehouse, warehouse: Warehouse) -> Iterator[tuple[s
     if entry.protected is not None and entry.protected != warehouse.protected:
         yield (
             "set-warehouse-protection",
-            f"turn protection {'on' if entry.protected else 'off'}",
+            f"{'enable' if entry.protected else 'disable'} protection",
             partial(set_warehouse_protection, **about, is_protected=entry.protected),
         )
     if entry.managed_by is not None and entry.managed_by != warehouse.managed_by:

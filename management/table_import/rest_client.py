@@ -1,11 +1,14 @@
-"""HTTP client for another Iceberg REST catalog, with retries and limits; it never logs secrets."""
+"""HTTP client for another Iceberg REST catalog, with retries and limits, and its secrets, which are never logged."""
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.cookiejar import DefaultCookiePolicy
+from pathlib import Path
 from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,6 +33,9 @@ RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 NOT_FOUND, UNAUTHORIZED = 404, 401
 CHUNK_BYTES = 65_536
+MAX_SECRET_BYTES = 65_536
+
+_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(\S.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +192,52 @@ class _BearerAuth(AuthBase):
         client_id, colon, secret = str(self._access.credential).partition(":")
         form = {"grant_type": "client_credentials", "scope": self._access.scope}
         return form | ({"client_id": client_id, "client_secret": secret} if colon else {"client_secret": client_id})
+
+
+def read_secret(source: str | None) -> str | None:
+    """Return the secret at `env:NAME` or `file:PATH` without surrounding white space; None if `source` is None.
+
+    Raises `BadRequest`, which names the source and never the secret.
+    """
+    if source is None:
+        return None
+    kind, _, name = source.partition(":")
+    if kind == "env" and name:
+        secret = os.environ.get(name, "")  # named by the operator for one run, not a setting of the server
+    elif kind == "file" and name:
+        secret = _content(Path(name))
+    else:
+        raise BadRequest("The source of a secret must be env:NAME or file:PATH")
+    secret = secret.strip()
+    if not secret:
+        raise BadRequest(f"{source} contains no secret")
+    return secret
+
+
+def read_one_line(source: str | None) -> str | None:
+    """Like `read_secret`, for a value of a header."""
+    secret = read_secret(source)
+    if secret is not None and not (secret.isascii() and secret.isprintable()):
+        raise BadRequest(f"{source} must contain one line of ASCII")
+    return secret
+
+
+def read_headers(source: str | None) -> dict[str, str]:
+    """Return the headers at `env:NAME` or `file:PATH`, one `Name: value` a line."""
+    headers: dict[str, str] = {}
+    for line in (read_secret(source) or "").splitlines():
+        if not line.strip():
+            continue
+        matched = _HEADER.fullmatch(line.strip())
+        if matched is None or not (matched[2].isascii() and matched[2].isprintable()):
+            raise BadRequest(f"{source} must contain lines such as Name: value")
+        headers[matched[1]] = matched[2]
+    return headers
+
+
+def _content(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_SECRET_BYTES).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"file:{path} cannot be read: {type(error).__name__}") from None

@@ -25,9 +25,8 @@ from management.api.audit.schema import (
     NDJSON,
     describe_audit,
 )
-from management.api.audit.serializers import AuditListResponse
+from management.api.audit.serializers import AuditListResponse, audit_documents, audit_lines
 from management.api.base import ManagementViewSet, require_parameters
-from management.selectors.audit_documents import audit_documents, audit_lines
 from tenancy.models import AuditRecord
 from tenancy.selectors.audit_records import AuditFilters, export_audit_records_for, list_audit_records_for
 from tenancy.selectors.projects import named_project_id, require_project_id

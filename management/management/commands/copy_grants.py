@@ -52,8 +52,8 @@ class Command(BaseCommand):
             self.stderr.write(f"{so_far.objects} objects, last: {last}")
 
         install(store)
-        outcome = reconcile(store, mode="add-missing", is_dry_run=False, progress=report)
-        return {"written": outcome.missing + outcome.differing}
+        result = reconcile(store, mode="add-missing", is_dry_run=False, progress=report)
+        return {"written": result.missing + result.differing}
 
     def _to_record(self, store: OpenFgaStore) -> dict[str, int]:
         def report(key: TupleKey, reason: str) -> None:
@@ -62,10 +62,5 @@ class Command(BaseCommand):
         def progress(so_far: GrantImport) -> None:
             self.stderr.write(f"{so_far.added + so_far.present + so_far.expired + so_far.refused} tuples")
 
-        outcome = import_grants(store, report=report, progress=progress)
-        return {
-            "added": outcome.added,
-            "present": outcome.present,
-            "expired": outcome.expired,
-            "refused": outcome.refused,
-        }
+        found = import_grants(store, report=report, progress=progress)
+        return {"added": found.added, "present": found.present, "expired": found.expired, "refused": found.refused}

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from management.selectors.audit_documents import audit_lines
+from management.api.audit.serializers import audit_lines
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records

@@ -14,7 +14,7 @@ SETTING = "LAKEKEEPER__MAINTENANCE_MODE=read-only"
 
 class Command(BaseCommand):
     help = (
-        "Turn maintenance mode on or off while servers run: the APIs respond with 503 and Retry-After to every "
+        "Switch maintenance mode on or off while servers run: the APIs respond with 503 and Retry-After to every "
         "change, reads continue, and workers and background jobs pause. Every server and worker applies it within "
         f"{maintenance.KNOWN_SECONDS:g} s; requests that have begun are finished. The switch survives restarts. "
         f"{SETTING} has the same effect on the processes that set it, independent of the switch. Commands of manage.py "

@@ -33,14 +33,14 @@ class Command(BaseCommand):
                 self.stderr.write(f"{so_far.moved} moved")
 
         try:
-            outcome = move_secrets(actor=INTERNAL, progress=report)
+            result = move_secrets(actor=INTERNAL, progress=report)
         except CatalogError as error:
             raise CommandError(error.message) from None
-        failed = [{"warehouse-id": str(warehouse_id), "reason": reason} for warehouse_id, reason in outcome.failed]
+        failed = [{"warehouse-id": str(warehouse_id), "reason": reason} for warehouse_id, reason in result.failed]
         if options["json"]:
-            self.stdout.write(write_json({"moved": outcome.moved, "failed": failed}).decode())
+            self.stdout.write(write_json({"moved": result.moved, "failed": failed}).decode())
         else:
-            self.stdout.write(f"Credentials moved: {outcome.moved}.")
+            self.stdout.write(f"Credentials moved: {result.moved}.")
         if failed:
             named = "\n".join(f"warehouse {each['warehouse-id']}: {each['reason']}" for each in failed)
             raise CommandError(f"{len(failed)} credentials could not be moved:\n{named}")

@@ -47,7 +47,7 @@ class Command(BaseCommand):
                 self.stderr.write(f"{so_far.objects} objects, last: {last}")
 
         try:
-            outcome = reconcile(
+            found = reconcile(
                 openfga_store(),
                 mode=options["mode"],
                 is_dry_run=options["dry_run"],
@@ -63,20 +63,20 @@ class Command(BaseCommand):
                 "--dry-run; if no other application uses the store, add --owns-store"
             ) from None
         counts = {
-            "objects": outcome.objects,
-            "missing": outcome.missing,
-            "differing": outcome.differing,
-            "drifted": outcome.drifted,
-            "foreign": outcome.foreign,
+            "objects": found.objects,
+            "missing": found.missing,
+            "differing": found.differing,
+            "drifted": found.drifted,
+            "foreign": found.foreign,
         }
         if options["json"]:
             self.stdout.write(write_json({**counts, "dry-run": options["dry_run"]}).decode())
             return
-        for each in outcome.examples:
+        for each in found.examples:
             self.stdout.write(each)
         status = "to write" if options["dry_run"] else "written"
         self.stdout.write(
-            f"Objects: {outcome.objects}. Tuples {status}: {outcome.missing} missing, {outcome.differing} with another "
-            f"expiry, {outcome.drifted} without a grant in the database. Ignored: {outcome.foreign} that are not part "
+            f"Objects: {found.objects}. Tuples {status}: {found.missing} missing, {found.differing} with another "
+            f"expiry, {found.drifted} without a grant in the database. Ignored: {found.foreign} that are not part "
             "of the model."
         )

@@ -11,16 +11,25 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError
 
-from catalog.identifiers import Levels
+from catalog.identifiers import Identifier, Levels, dotted
 from catalog.selectors.warehouses import find_warehouse_for
+from catalog.services.tables.bulk_register import ImportEntry, ImportResult
 from icekeeper.kernel.errors.types import CatalogError
-from management.table_import.import_run import CHECK, FAILED, REGISTER, ImportCounts, ImportRun, ItemResult
+from icekeeper.kernel.json.strict import write_json
+from management.table_import.import_run import (
+    CHECK,
+    FAILED,
+    MISSING,
+    REGISTER,
+    ImportCounts,
+    ImportRun,
+    ItemResult,
+    type_of_item,
+)
 from management.table_import.list_file import FORMATS, ListFile, format_of, read_namespace
-from management.table_import.report import sentence, summary, write_failure
-from management.table_import.rest_client import RestClient, SourceAccess
+from management.table_import.rest_client import RestClient, SourceAccess, read_headers, read_one_line
 from management.table_import.rest_source import RestCatalog
-from management.table_import.secret_sources import read_headers, read_one_line
-from management.table_import.source import ImportSource, NamespaceFilter, SourceFailed
+from management.table_import.source import ImportSource, NamespaceEntry, NamespaceFilter, SourceFailed, UnreadableEntry
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import requested_project_id
 
@@ -29,6 +38,8 @@ PROGRESS_INTERVAL = 100
 """Number of items between two lines of progress."""
 INTERRUPTED = 130
 CONTINUE = "Run the same command again to continue"
+PLURALS = {"namespace": "namespaces", "table": "tables", "view": "views"}
+MAX_MESSAGE = 1000
 
 
 class Command(BaseCommand):
@@ -184,3 +195,51 @@ def _parallel(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_PARALLEL):
         raise ArgumentTypeError(f"a number from 1 to {MAX_PARALLEL}")
     return int(text)
+
+
+def describe_failure(result: ItemResult) -> dict[str, Any]:
+    """Return one line of the report; that of a table or view is a valid entry of a list file."""
+    error = result.error
+    found: dict[str, Any] = {"type": type_of_item(result.item)}
+    match result.item:
+        case NamespaceEntry():
+            found |= {"namespace": list(result.item.levels)}
+        case ImportEntry():
+            found |= {"namespace": list(result.item.levels), "name": result.item.name}
+            found |= {"metadata-location": result.item.metadata_location}
+        case UnreadableEntry():
+            found |= {"where": result.item.where}
+    if error is not None:
+        found["error"] = {"type": error.wire_type, "message": error.message[:MAX_MESSAGE], "code": error.status}
+    return found
+
+
+def write_failure(result: ItemResult, file: IO[bytes]) -> None:
+    file.write(write_json(describe_failure(result)) + b"\n")
+    file.flush()
+
+
+def sentence(result: ItemResult) -> str:
+    """Return one line of text without control characters."""
+    match result.item:
+        case NamespaceEntry():
+            subject = f"namespace {dotted(result.item.levels)}"
+        case ImportEntry():
+            subject = f"{result.item.kind} {Identifier(result.item.levels, result.item.name)}"
+        case _:
+            subject = result.item.where
+    text = f"{result.status}: {subject}"
+    if result.error is not None:
+        text += f": {result.error.message[:MAX_MESSAGE]}"
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+def summary(counts: ImportCounts) -> list[str]:
+    lines = []
+    for item_type, plural in PLURALS.items():
+        statuses = ", ".join(f"{counts.count(item_type, status)} {status}" for status in (*ImportResult, FAILED))
+        missing = counts.count(item_type, MISSING)
+        lines.append(f"{plural}: {statuses}" + (f", {missing} missing in the source" if missing else ""))
+    if unreadable := counts.count("unreadable", FAILED):
+        lines.append(f"unreadable in the source: {unreadable}")
+    return lines

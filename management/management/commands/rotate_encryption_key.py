@@ -65,8 +65,8 @@ class Command(BaseCommand):
             if is_verbose:
                 self.stderr.write(f"{so_far.done} re-encrypted")
 
-        outcome = rotate_encryption_key(actor=INTERNAL, progress=report)
-        return outcome.done, outcome.unreadable
+        result = rotate_encryption_key(actor=INTERNAL, progress=report)
+        return result.done, result.unreadable
 
     def _print(self, first: str, done: int, counts: dict[str | None, int], *, is_dry: bool) -> None:
         status = "to re-encrypt" if is_dry else "re-encrypted"

@@ -14,9 +14,8 @@ import pytest
 from catalog.models import Tabular
 from catalog.services.tables.bulk_register import ImportEntry
 from icekeeper.kernel.errors.types import BadRequest
-from management.table_import.rest_client import RestClient, SourceAccess
+from management.table_import.rest_client import RestClient, SourceAccess, read_headers, read_one_line, read_secret
 from management.table_import.rest_source import RestCatalog
-from management.table_import.secret_sources import read_headers, read_one_line, read_secret
 from management.table_import.source import (
     NamespaceEntry,
     NamespaceFilter,
