@@ -60,6 +60,7 @@ NOT_RUN: Final = {
     ("migration.md", "Polaris-Realm"): OTHER_MACHINES + ": tests/management/test_register_tables_from_catalog.py",
     ("migration.md", "jdbc.sql"): OTHER_MACHINES + ": tests/management/test_register_tables.py",
     ("openfga.md", "openfga.example.com"): OTHER_MACHINES + ": tests/openfga/test_server.py",
+    ("install.md", "pip install"): "the environment of the tests is installed so: scripts/environment.py",
     (
         "install.md",
         "postgresql://icekeeper:secret",
