@@ -153,13 +153,6 @@ BACKGROUND_JOBS = [
     "tenancy.authn.own_tokens.stored_tokens.start_recording",
     "tenancy.audit.collector.start_flushing",
 ]
-# Called before server processes are forked; each gives a Meter, whose numbers are part of the metrics.
-METRIC_SOURCES = [
-    "icekeeper.http.request_meter.request_meter",
-    "storage.vending.meter.credential_cache_meter",
-    "icekeeper.server.pool_meter.pool_meter",
-    "icekeeper.server.process_meter.process_meter",
-]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",

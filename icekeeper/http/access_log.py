@@ -14,8 +14,9 @@ from typing import Any
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from icekeeper.http.request_meter import count_answer
 from icekeeper.kernel.errors.responses import ErrorResponse
+from icekeeper.kernel.metrics import request_ended
+from icekeeper.kernel.request.context import current_context
 
 logger = logging.getLogger("icekeeper.access")
 
@@ -32,15 +33,20 @@ _TOKEN = re.compile(r"(ik[ps](?:_|%5F)[0-9A-Za-z]{22}|ika(?=(?:_|%5F)eyJ))(?:_|%
 
 
 def log_request(request: HttpRequest, response: HttpResponseBase) -> None:
-    """Log a request that Django has handled, after its response was sent."""
+    """Count and log a request that Django has handled, after its response was sent."""
     meta = request.META
-    match = request.resolver_match
+    match, seconds, context = request.resolver_match, monotonic() - meta["icekeeper.arrived"], current_context()
+    route = None if match is None else match.route
+    request_ended(
+        request.method, route, response.status_code, seconds,
+        statements=context.statements, database_seconds=context.statement_seconds,
+    )  # fmt: skip
     fields: dict[str, Any] = {
         "method": request.method,
-        "route": match.route if match is not None else None,
+        "route": route,
         "path": redact_tokens(meta["icekeeper.path"])[:MAX_PATH_LENGTH],
         "status": response.status_code,
-        "duration_ms": round((monotonic() - meta["icekeeper.arrived"]) * 1000, 3),
+        "duration_ms": round(seconds * 1000, 3),
         "bytes": _body_bytes(request, response),
         "user": meta.get("icekeeper.user", "anonymous"),
         "user_agent": truncated_user_agent(meta.get("HTTP_USER_AGENT")),
@@ -51,7 +57,7 @@ def log_request(request: HttpRequest, response: HttpResponseBase) -> None:
         fields["error_type"] = response.error.wire_type
         fields["error_id"] = response.error_id
         fields["error"] = redact_tokens(response.error.message)[:MAX_PATH_LENGTH]
-    quiet = response.status_code == 200 and fields["route"] in QUIET_ROUTES  # noqa: PLR2004
+    quiet = response.status_code == 200 and route in QUIET_ROUTES  # noqa: PLR2004
     write_line(fields, level=logging.DEBUG if quiet else logging.INFO)
 
 
@@ -61,8 +67,7 @@ def redact_tokens(text: str) -> str:
 
 
 def write_line(fields: dict[str, Any], *, level: int = logging.INFO) -> None:
-    """Count a request, and write its line if `level` is enabled."""
-    count_answer(fields["status"], fields["duration_ms"])
+    """Write a line if `level` is enabled."""
     if logger.isEnabledFor(level):
         # Logger.info() would walk the stack to find a source line that is not logged.
         logger.handle(logger.makeRecord(logger.name, level, "", 0, "request", (), None, extra=fields))

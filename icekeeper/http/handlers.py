@@ -12,12 +12,14 @@ from django.core.exceptions import MiddlewareNotUsed
 from django.core.handlers.wsgi import WSGIHandler
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.urls import ResolverMatch
 from django.utils.module_loading import import_string
 
 from icekeeper.http.access_log import log_request
 from icekeeper.kernel.db.connections import release_connections
 from icekeeper.kernel.errors.responses import error_response
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden, MethodNotAllowed, NotFound
+from icekeeper.kernel.metrics import request_started
 
 Handle = Callable[[HttpRequest], HttpResponseBase]
 
@@ -31,6 +33,11 @@ class EdgeHandler(WSGIHandler):
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         return self._complete(request, super().get_response(request))
+
+    def resolve_request(self, request: HttpRequest) -> ResolverMatch:
+        match: ResolverMatch = super().resolve_request(request)
+        request_started(request.method, match.route)
+        return match
 
     def _complete(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         meta = request.META

@@ -21,6 +21,7 @@ from icekeeper.kernel.errors.types import (
 )
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import write_json
+from icekeeper.kernel.metrics import request_ended
 from icekeeper.kernel.request.context import choose_request_id
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
@@ -50,6 +51,8 @@ def render_error(error: CatalogError, head: bytes, arrived: float) -> bytes:
     request_id, error_id = choose_request_id(_request_id_header(head)), str(new_id())
     body = write_json(error.envelope(error_id=error_id))
     method, path = _first_line(head)
+    seconds = monotonic() - arrived
+    request_ended(method, None, error.status, seconds)
     write_line(
         {
             **request_id.log_fields(),
@@ -57,7 +60,7 @@ def render_error(error: CatalogError, head: bytes, arrived: float) -> bytes:
             "route": None,
             "path": path,
             "status": error.status,
-            "duration_ms": round((monotonic() - arrived) * 1000, 3),
+            "duration_ms": round(seconds * 1000, 3),
             "bytes": len(body),
             "user": "anonymous",
             "user_agent": None,

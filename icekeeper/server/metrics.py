@@ -1,47 +1,208 @@
-"""The metrics of a server: one board for all its processes, and a child_process that shows the sums to whoever asks."""
+"""`/metrics` of a server: its processes write their metrics to shared files, and a child process returns the sums."""
 
 from __future__ import annotations
 
+import logging
+import os
+import shutil
 import socket
+import struct
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
 
-from icekeeper.kernel.meters import Meter, Series
+from django.conf import settings
+from django.db import connections
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from icekeeper.kernel.metrics import flush, join_metrics, leave_metrics, metrics, share_metrics
+from icekeeper.kernel.periodic_thread import PeriodicThread
 from icekeeper.server.child_process import ChildProcess
-from icekeeper.server.exposition import expose
-from icekeeper.server.metrics_board import MetricsBoard, MetricsWriter
 from icekeeper.server.metrics_listener import MetricsListener
 from icekeeper.version import VERSION
 
-STARTED: Final = Series("process_start_time_seconds", "gauge", "When the server started, in seconds since 1970")
-BUILD: Final = Series("icekeeper_build_info", "gauge", "Always 1; the version is in the label", {"version": VERSION})
+WRITE_SECONDS: Final = 1.0
+"""Between two writes of a process, and the longest age of a page."""
+MIN_FREE_BYTES: Final = 32 * 2**20
+"""Free space that a file system needs: a process that writes to a full one is killed."""
+
+_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a new folder in it, for this user only
+_PROC: Final = Path("/proc/self")
+_POOLS: Final = {"default": "write", "read": "read"}
+_READ_ATTEMPTS: Final = 3
+
+logger = logging.getLogger("icekeeper.server")
 
 
-class Metrics:
-    """Made before any process is forked; owns the socket that the child_process answers on."""
+class MetricsExporter:
+    """Created in the arbiter before the first fork; `child_process` listens on the port.
 
-    def __init__(self, listening: socket.socket, meters: Iterable[Meter], *, workers: int) -> None:
+    A process counts under a name: a new worker takes the name of one that has ended and continues its counters, so
+    that no sum ever decreases and the number of files is bounded.
+    """
+
+    def __init__(self, listening: socket.socket) -> None:
         self.listening = listening
-        # One spare for each: while workers are replaced, old and new ones live side by side.
-        self.board = MetricsBoard(list(meters), 2 * workers)
-        self.child_process = ChildProcess(
-            "the metrics listener", MetricsListener(listening, self.page).run, listens_on=listening
-        )
-        self._started = time.time()
+        self.child_process = ChildProcess("the metrics listener", self._listen, listens_on=listening)
+        self._owner = os.getpid()
+        self._names: set[str] = set()
+        self._page, self._expires = b"", 0.0
+        self.folder = _create_folder()
+        if self.folder is None:
+            logger.warning(
+                "requests are not counted in the metrics: the folder for temporary files (TMPDIR) cannot be written to "
+                "or has less than %d MiB free", MIN_FREE_BYTES // 2**20,
+            )  # fmt: skip
+        else:
+            share_metrics(self.folder)
+        metrics().start_time.set(time.time())
+        metrics().build.labels(VERSION).set(1)
 
     @property
     def port(self) -> int:
         port: int = self.listening.getsockname()[1]
         return port
 
-    def page(self) -> str:
-        """All numbers as Prometheus reads them, at most a second old."""
-        totals = zip(self.board.series, self.board.totals(), strict=True)
-        return expose([*totals, (STARTED, self._started), (BUILD, 1.0)])
+    def claim_name(self) -> str:
+        """Return a name for a new worker that no other has."""
+        name = next(name for number in count() if (name := str(number)) not in self._names)
+        self._names.add(name)
+        return name
 
-    def start_writing(self, place: int) -> Callable[[], None]:
-        """In a worker, whose place it is; what is returned writes the last numbers and ends it."""
-        writer = MetricsWriter(self.board, place)
+    def release_name(self, name: str) -> None:
+        """Its worker has ended."""
+        leave_metrics(name)
+        self._names.discard(name)
+
+    def start_writing(self, name: str) -> Callable[[], None]:
+        """Write the metrics of this worker from now on; the returned function writes the last ones and ends it."""
+        return self._start(name, [flush, ProcessSampler().sample, PoolSampler().sample])
+
+    def record(self, child: ChildProcess) -> None:
+        """Let a child process that serves no requests write what it counts."""
+        run = child.run
+
+        def run_and_write(parent: int) -> None:
+            stop = self._start(child.name, [flush])
+            try:
+                run(parent)
+            finally:
+                stop()
+
+        child.run = run_and_write
+
+    def page(self) -> bytes:
+        """All metrics in the text format of Prometheus."""
+        if time.monotonic() >= self._expires:
+            self._page = self._render()
+            self._expires = time.monotonic() + WRITE_SECONDS
+        return self._page
+
+    def close(self) -> None:
+        """Delete the files, if this is the process that created them."""
+        if self.folder is not None and os.getpid() == self._owner:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _start(self, name: str, sources: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        if self.folder is None:
+            return lambda: None
+        join_metrics(name)
+        writer = MetricsWriter(sources)
         writer.start()
         return writer.stop
+
+    def _listen(self, parent: int) -> None:
+        MetricsListener(self.listening, self.page).run(parent)
+        if self.folder is not None and os.getppid() != parent:  # it was killed and could not do this
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _render(self) -> bytes:
+        if self.folder is None:  # what other processes count is not known here
+            own = metrics().registry
+            return generate_latest(own.restricted_registry(["process_start_time_seconds", "icekeeper_build_info"]))
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry, str(self.folder))  # type: ignore[no-untyped-call]
+        for _ in range(_READ_ATTEMPTS - 1):
+            with suppress(struct.error, FileNotFoundError):  # a worker that starts is just creating or deleting a file
+                return generate_latest(registry)
+        return generate_latest(registry)
+
+
+class MetricsWriter(PeriodicThread):
+    """The thread of a process that writes its metrics at the start, every second, and when the process ends."""
+
+    def __init__(self, sources: Sequence[Callable[[], None]], *, interval: float = WRITE_SECONDS) -> None:
+        super().__init__("metrics", self.write, interval=interval)
+        self._sources = sources
+        self._failing: set[Callable[[], None]] = set()
+
+    def start(self) -> None:
+        self.write()
+        super().start()
+
+    def write(self) -> None:
+        """A source that fails, as for lack of file descriptors, is logged once; the others are written."""
+        for source in self._sources:
+            try:
+                source()
+            except Exception as error:  # noqa: BLE001 - the thread must survive every error
+                if source not in self._failing:
+                    logger.warning("some metrics cannot be read: %s", error)
+                self._failing.add(source)
+            else:
+                self._failing.discard(source)
+
+
+class ProcessSampler:
+    """CPU time of a worker, and on Linux its memory and open files."""
+
+    def __init__(self) -> None:
+        self._cpu_seconds = 0.0
+
+    def sample(self) -> None:
+        known, times = metrics(), os.times()
+        known.workers.set(1)
+        seconds = times.user + times.system
+        known.cpu_seconds.inc(seconds - self._cpu_seconds)
+        self._cpu_seconds = seconds
+        if sys.platform == "linux":
+            pages = int((_PROC / "statm").read_text().split()[1])
+            known.resident_bytes.set(pages * os.sysconf("SC_PAGE_SIZE"))
+            known.open_files.set(len(os.listdir(_PROC / "fd")) - 1)  # noqa: PTH208 - one is that of the listing itself
+
+
+class PoolSampler:
+    """The connection pools of a worker; SQLite has none."""
+
+    def __init__(self) -> None:
+        self._timeouts = dict.fromkeys(_POOLS, 0)
+
+    def sample(self) -> None:
+        known = metrics()
+        for alias, pool in _POOLS.items():
+            if not settings.DATABASES.get(alias, {}).get("OPTIONS", {}).get("pool"):
+                continue
+            connection: Any = connections[alias]
+            stats = connection.pool.get_stats()
+            idle, timeouts = stats["pool_available"], stats.get("requests_errors", 0)
+            known.pool_connections.labels(pool, "idle").set(idle)
+            known.pool_connections.labels(pool, "in_use").set(max(0, stats["pool_size"] - idle))
+            known.pool_max_connections.labels(pool).set(stats["pool_max"])
+            known.pool_timeouts.labels(pool).inc(timeouts - self._timeouts[alias])
+            self._timeouts[alias] = timeouts
+
+
+def _create_folder() -> Path | None:
+    """Return a new folder, in memory if the system has such a file system; None if none can be created."""
+    for find_parent in (_MEMORY.absolute, tempfile.gettempdir):
+        with suppress(OSError):
+            parent = find_parent()
+            if shutil.disk_usage(parent).free >= MIN_FREE_BYTES:
+                return Path(tempfile.mkdtemp(prefix="icekeeper-metrics-", dir=parent))
+    return None

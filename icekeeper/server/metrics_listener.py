@@ -11,10 +11,11 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Final
 
-from icekeeper.server.exposition import CONTENT_TYPE
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 MAX_CLIENTS: Final = 32
 """Connections at once; one more closes the oldest, which had the most time for its request."""
@@ -30,7 +31,7 @@ _REQUEST_LINE: Final = 3
 class MetricsListener:
     """Serves the text that `page` returns, on a listening socket."""
 
-    def __init__(self, listening: socket.socket, page: Callable[[], str]) -> None:
+    def __init__(self, listening: socket.socket, page: Callable[[], bytes]) -> None:
         self._listening, self._page = listening, page
         self._clients: list[asyncio.WriteTransport] = []
 
@@ -40,10 +41,15 @@ class MetricsListener:
         asyncio.run(self._serve(parent))
 
     async def _serve(self, parent: int) -> None:
+        stopped = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
         server = await asyncio.start_server(self._serve_client, sock=self._listening, limit=MAX_HEAD_BYTES)
         async with server:
-            while os.getppid() == parent:
-                await asyncio.sleep(1.0)
+            while os.getppid() == parent and not stopped.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopped.wait(), 1.0)
+            for client in self._clients:
+                client.abort()
 
     async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._clients.append(writer.transport)
@@ -81,8 +87,8 @@ class MetricsListener:
             return _error_response(HTTPStatus.NOT_FOUND)
         if method not in (b"GET", b"HEAD"):
             return _error_response(HTTPStatus.METHOD_NOT_ALLOWED, "Allow: GET, HEAD")
-        body = self._page().encode()
-        head = _head(HTTPStatus.OK, len(body), f"Content-Type: {CONTENT_TYPE}")
+        body = self._page()
+        head = _head(HTTPStatus.OK, len(body), f"Content-Type: {CONTENT_TYPE_PLAIN_0_0_4}")
         return head if method == b"HEAD" else head + body
 
 

@@ -23,7 +23,7 @@ from icekeeper.conf.settings import Settings
 from icekeeper.kernel.node_leases import share_leases
 from icekeeper.server.child_process import ChildProcess
 from icekeeper.server.load_board import LoadBoard
-from icekeeper.server.metrics import Metrics
+from icekeeper.server.metrics import MetricsExporter
 from icekeeper.server.ports import CannotListen, listen, listening_on
 from icekeeper.server.transfer_limits import Limits
 from icekeeper.server.worker import STOP_SIGNALS, RequestWorker
@@ -145,6 +145,8 @@ class HttpServer(BaseApplication):  # type: ignore[misc]
         self.metrics = _metrics(conf)
         self.child_processes, self.other_sockets = list(child_processes), []
         if self.metrics is not None:
+            for child in self.child_processes:
+                self.metrics.record(child)
             self.child_processes.append(self.metrics.child_process)
             self.other_sockets.append(self.metrics.listening)
 
@@ -162,7 +164,11 @@ class HttpServer(BaseApplication):  # type: ignore[misc]
     def run(self) -> None:
         metrics_port = None if self.metrics is None else self.metrics.port
         self.cfg.set("when_ready", lambda _arbiter: self.when_bound(metrics_port))
-        GracefulArbiter(self).run()
+        try:
+            GracefulArbiter(self).run()
+        finally:  # also runs in each worker
+            if self.metrics is not None:
+                self.metrics.close()
 
 
 def _gunicorn_settings(server: ServerSettings) -> dict[str, Any]:
@@ -204,17 +210,15 @@ def _before_fork(arbiter: Any, worker: Any) -> None:
     app = arbiter.app
     worker.slot = app.board.claim()
     if app.metrics is not None:
-        worker.metrics_place = app.metrics.board.claim()
-        if worker.metrics_place is None:  # somebody has asked the running server for more (SIGTTIN)
-            logger.warning("there are more server processes than were set: the metrics lack what one of them counts")
+        worker.metrics_name = app.metrics.claim_name()
     gc.freeze()  # the collector would write to shared objects in every worker
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
 
 
 def _after_death(arbiter: Any, worker: Any) -> None:
     arbiter.app.board.release(worker.slot)
-    if worker.metrics_place is not None:
-        arbiter.app.metrics.board.release(worker.metrics_place)
+    if arbiter.app.metrics is not None:
+        arbiter.app.metrics.release_name(worker.metrics_name)
 
 
 def _start_background_jobs(worker: Any) -> None:
@@ -223,8 +227,8 @@ def _start_background_jobs(worker: Any) -> None:
     for other in app.other_sockets:
         other.close()  # another process listens on it
     worker.background_jobs = [import_string(path)() for path in app.background_jobs]
-    if worker.metrics_place is not None:
-        worker.background_jobs.append(app.metrics.start_writing(worker.metrics_place))
+    if app.metrics is not None:
+        worker.background_jobs.append(app.metrics.start_writing(worker.metrics_name))
 
 
 def _end_process(_arbiter: Any, worker: Any) -> None:
@@ -233,7 +237,7 @@ def _end_process(_arbiter: Any, worker: Any) -> None:
     _close_databases()
 
 
-def _metrics(conf: Settings) -> Metrics | None:
+def _metrics(conf: Settings) -> MetricsExporter | None:
     """None where they are turned off, or where nobody chose their port and somebody else has the usual one."""
     if not conf.metrics.port:
         return None
@@ -246,7 +250,7 @@ def _metrics(conf: Settings) -> Metrics | None:
             raise
         logger.warning("there are no metrics: %s, or set it to off", refusal)
         return None
-    return Metrics(listening, [import_string(path)() for path in settings.METRIC_SOURCES], workers=conf.server.workers)
+    return MetricsExporter(listening)
 
 
 def run_server(conf: Settings, when_bound: WhenBound, child_processes: Sequence[ChildProcess] = ()) -> None:

@@ -76,8 +76,8 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
     slot: int
     """This worker's slot on the load board, set by the arbiter before the fork."""
 
-    metrics_place: int | None = None
-    """That on the board of metrics; None where there are none."""
+    metrics_name: str
+    """Name under which the metrics of this worker are counted, given like `slot`; unset without metrics."""
 
     background_jobs: Sequence[Callable[[], None]] = ()
     """Functions that stop the background threads (icekeeper.server.run)."""

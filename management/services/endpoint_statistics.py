@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, TypedDict
@@ -16,6 +15,7 @@ from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json.strict import write_json
+from icekeeper.kernel.metrics import route_template
 from management.models import NO_WAREHOUSE, EndpointStatistic
 from storage.models import Warehouse
 from tenancy.actor import Actor
@@ -24,7 +24,6 @@ from tenancy.selectors.projects import MalformedProjectId, requested_project_id
 
 SECONDS_AN_HOUR: Final = 3600
 
-_CONVERTER = re.compile(r"<(?:[^:>]+:)?([^>]+)>")
 
 _ADD = """
 INSERT INTO management_endpointstatistic AS s
@@ -103,8 +102,7 @@ def delete_old_statistics(*, actor: Actor, batch: int = BATCH) -> int:
 
 def endpoint_name(method: str, route: str) -> str:
     """Return `GET /catalog/v1/{prefix}/namespaces` for the route `catalog/v1/<segment:prefix>/namespaces`."""
-    path = _CONVERTER.sub(r"{\1}", route)
-    return f"{method} /{path}"
+    return f"{method} {route_template(route)}"
 
 
 def _rows(calls: Mapping[CallKey, CallCount]) -> dict[_Key, _Sum]:

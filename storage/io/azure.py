@@ -93,6 +93,7 @@ Proof = AccountKey | Signature | Bearer
 class AzureContainer(Bucket):
     """`proof` is what it is asked with."""
 
+    kind = "azure"
     deleted_at_once: ClassVar[int] = 1
     calls_at_once: ClassVar[int] = 16
 

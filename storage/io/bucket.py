@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -40,6 +40,7 @@ class Bucket(ABC):
     lies below a folder, by any writer, do not go through it: `list_names` and `delete_names` take every name.
     """
 
+    kind: ClassVar[Literal["s3", "azure", "gcs"]]
     objects: S3Store | AzureStore | GCSStore
     deleted_at_once: ClassVar[int]
     """Names that `delete_names` takes in one call."""

@@ -50,6 +50,7 @@ _BOUND: Final = JsonBound(containers=10_000, values=20_000)
 class GcsBucket(Bucket):
     """`issue` hands out the tokens that it is asked with; `universe` is the domain of that part of Google Cloud."""
 
+    kind = "gcs"
     deleted_at_once: ClassVar[int] = 1
     calls_at_once: ClassVar[int] = 16
 

@@ -18,7 +18,7 @@ from icekeeper.kernel.files import is_writable
 from icekeeper.kernel.request import deadline
 from storage.errors import StoreUnavailable
 from storage.io.folders import LINK_ERRORS, OPEN_FOLDER, empty_folder, holds_files, remove_folder
-from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge
+from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, timed
 from storage.profiles.local import local_path, normalize_location
 
 
@@ -38,12 +38,15 @@ def unwritable_storage(root: Path | None) -> str | None:
 class LocalStore(ObjectStore):
     """Files below `root`, an existing absolute folder; locations are `file://` ones below it."""
 
+    kind = "local"
+
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def require_ready(self) -> None:
         """There are no keys."""
 
+    @timed("put")
     def put_new(self, location: str, data: bytes) -> None:
         deadline.remaining()
         *folders, name = self._names(location)
@@ -65,6 +68,7 @@ class LocalStore(ObjectStore):
                     os.unlink(name, dir_fd=folder)
                 raise
 
+    @timed("get")
     def get(self, location: str, *, limit: int) -> bytes:
         deadline.remaining()
         *folders, name = self._names(location)
@@ -78,11 +82,13 @@ class LocalStore(ObjectStore):
                     raise ObjectTooLarge(f"The file at {location} is larger than {limit} bytes")
                 return file.read(limit)
 
+    @timed("head")
     def require_exists(self, location: str) -> None:
         deadline.remaining()
         with self._translate_errors(location):
             os.lstat(location.removeprefix("file:").removeprefix("//"))  # validated when it was written
 
+    @timed("delete")
     def delete(self, location: str) -> None:
         *folders, name = self._names(location)
         with suppress(ObjectNotFound), self._translate_errors(location), self._folder(folders) as folder:
@@ -98,6 +104,7 @@ class LocalStore(ObjectStore):
         if first_error is not None:
             raise first_error
 
+    @timed("list")
     def is_empty(self, location: str, *, apart_from: Callable[[str], bool]) -> bool:
         deadline.remaining()
         *folders, name = self._names(location)
@@ -116,6 +123,7 @@ class LocalStore(ObjectStore):
         except ObjectNotFound:
             return True
 
+    @timed("sweep")
     def delete_below(self, location: str, keep_going: Callable[[], object]) -> None:
         *folders, name = self._names(location)
         with suppress(ObjectNotFound), self._translate_errors(location), self._folder(folders) as parent:

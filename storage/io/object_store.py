@@ -20,7 +20,7 @@ from icekeeper.kernel.request import deadline
 from icekeeper.kernel.request.thread_slots import release_thread_slot
 from storage.errors import StoreRefused, StoreUnavailable
 from storage.io.bucket import Bucket
-from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge
+from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, timed
 from storage.io.store_errors import NotImplementedByStore, obstore_error
 from storage.network.store_http import retry_store_call
 from storage.profiles.location import location_inside
@@ -37,7 +37,7 @@ class RemoteStore(ObjectStore):
     """The objects of a warehouse in `bucket`; locations lie below `base`, that of the warehouse."""
 
     def __init__(self, bucket: Bucket, base: str) -> None:
-        self.bucket = bucket
+        self.bucket, self.kind = bucket, bucket.kind
         self._base = base
         self._start = len("/".join(base.split("/", 3)[:3])) + 1
         self._looks_first_until = float("-inf")
@@ -46,6 +46,7 @@ class RemoteStore(ObjectStore):
         deadline.remaining()
         self.bucket.prepare()
 
+    @timed("put")
     def put_new(self, location: str, data: bytes) -> None:
         """An existing object is no conflict after a put whose first response was lost, if it has exactly these bytes.
 
@@ -64,16 +65,19 @@ class RemoteStore(ObjectStore):
         self.bucket.prepare()
         retry_store_call(put, remaining=deadline.remaining)
 
+    @timed("get")
     def get(self, location: str, *, limit: int) -> bytes:
         name = self._name(location)
         self.bucket.prepare()
         return retry_store_call(lambda _: self._get(name, location, limit), remaining=deadline.remaining)
 
+    @timed("head")
     def require_exists(self, location: str) -> None:
         name = self._name(location)
         self.bucket.prepare()
         retry_store_call(lambda _: self._head(name, location), remaining=deadline.remaining)
 
+    @timed("delete")
     def delete(self, location: str) -> None:
         name = self._name(location)
         self.bucket.prepare()
@@ -92,11 +96,11 @@ class RemoteStore(ObjectStore):
             except InvalidLocation as error:
                 outside = error
         if names:
-            with release_thread_slot():
-                delete_all(self.bucket, names)
+            self._delete_names(names)
         if outside is not None:
             raise outside
 
+    @timed("list")
     def is_empty(self, location: str, *, apart_from: Callable[[str], bool]) -> bool:
         """One list of few names, of those only that begin with the location and a slash."""
         folder = f"{self._name(location)}/"
@@ -109,6 +113,7 @@ class RemoteStore(ObjectStore):
                 deadline.remaining()
         return True
 
+    @timed("list")
     def list_from_the_root(self) -> None:
         """Ask for any one name of the bucket, also outside the warehouse. Raises as the store refuses it."""
         deadline.remaining()
@@ -116,6 +121,7 @@ class RemoteStore(ObjectStore):
         with release_thread_slot():
             next(self.bucket.list_names("", page=1), None)
 
+    @timed("sweep")
     def delete_below(self, location: str, keep_going: Callable[[], object]) -> None:
         sweep(self.bucket, f"{self._name(location)}/", keep_going)
 
@@ -128,6 +134,11 @@ class RemoteStore(ObjectStore):
 
     def _name(self, location: str) -> str:
         return location_inside(location, base=self._base)[self._start :]
+
+    @timed("delete")
+    def _delete_names(self, names: Sequence[str]) -> None:
+        with release_thread_slot():
+            delete_all(self.bucket, names)
 
     def _put(self, name: str, location: str, data: bytes) -> None:
         if time.monotonic() >= self._looks_first_until:

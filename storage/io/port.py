@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from time import perf_counter
+from typing import Concatenate, ParamSpec, TypeVar
 
 from icekeeper.kernel.errors.types import CatalogError, Conflict, NotFound
+from icekeeper.kernel.metrics import Operation, store_call_ended
 
 
 class ObjectNotFound(NotFound):
@@ -20,12 +24,43 @@ class ObjectTooLarge(CatalogError):
     status, wire_type = 400, "BadRequestException"
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound="ObjectStore")
+Method = Callable[Concatenate[S, P], R]
+
+
+def timed(operation: Operation) -> Callable[[Method[S, P, R]], Method[S, P, R]]:
+    """Count and time the calls of a method. An object that is missing, too large or in the way is no error."""
+
+    def decorate(method: Method[S, P, R]) -> Method[S, P, R]:
+        def call(self: S, /, *args: P.args, **options: P.kwargs) -> R:
+            started, is_error = perf_counter(), True
+            try:
+                result = method(self, *args, **options)
+                is_error = False
+            except (ObjectNotFound, ObjectExists, ObjectTooLarge):
+                is_error = False
+                raise
+            finally:
+                store_call_ended(self.kind, operation, perf_counter() - started, is_error=is_error)
+            return result
+
+        update_wrapper(call, method)
+        return call
+
+    return decorate
+
+
 class ObjectStore(ABC):
     """Locations are complete (`file:///…`, `s3://…`) and were checked to lie in the warehouse.
 
     Each call but deletions asks the request's deadline first. Raises `StoreUnavailable` when the store itself fails,
     `StoreRefused` when it rejects the request.
     """
+
+    kind: str
+    """`s3`, `azure`, `gcs` or `local`."""
 
     @abstractmethod
     def require_ready(self) -> None:

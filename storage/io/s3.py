@@ -50,6 +50,7 @@ _CODE: Final = re.compile("[A-Za-z.]{1,80}")
 
 
 class S3Bucket(Bucket):
+    kind = "s3"
     deleted_at_once: ClassVar[int] = PAGE
     calls_at_once: ClassVar[int] = 4
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
@@ -13,6 +12,7 @@ from cachetools import LRUCache
 from django.conf import settings
 
 from icekeeper.kernel.errors.types import Busy, RequestTimeout
+from icekeeper.kernel.metrics import metrics
 from icekeeper.kernel.request import deadline
 from icekeeper.kernel.request.thread_slots import WaiterLimit
 from storage.vending.vended import Vended
@@ -22,15 +22,6 @@ REUSED_FOR: Final = 0.8
 CLIENTS_RENEW: Final = 360.0
 """Seconds before its end from which on it is better kept to oneself: Iceberg's Java clients come for another 300 before
 it, and would come again at once. Counts for credentials that live longer than twice that."""
-
-
-@dataclass(frozen=True, slots=True)
-class CacheStatistics:
-    """Since the process began: requests that were served from memory (`hits`) or not, and credentials in it."""
-
-    size: int
-    hits: int
-    misses: int
 
 
 class _InFlight:
@@ -59,11 +50,16 @@ class CredentialCache:
     Failures are not cached.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, *, cloud: str) -> None:
+        known = metrics()
+        self._size, self._hits, self._misses = (
+            known.cache_size.labels("stc", cloud),
+            known.cache_hits.labels("stc", cloud),
+            known.cache_misses.labels("stc", cloud),
+        )
         self._lock = Lock()
         self._kept: LRUCache[Hashable, tuple[Vended, float]] = LRUCache(capacity)
         self._flights: dict[Hashable, _InFlight] = {}
-        self._hits = self._misses = 0
 
     def get(self, key: Hashable, issue: Callable[[], Vended]) -> Vended:
         """The credential that was issued for `key`, or that `issue` gives now, to everybody who asks meanwhile.
@@ -72,10 +68,10 @@ class CredentialCache:
         """
         with self._lock:
             kept = self._fresh(key)
-            if kept is not None:
-                self._hits += 1
-                return kept
-            self._misses += 1
+        if kept is not None:
+            self._hits.inc()
+            return kept
+        self._misses.inc()
         while True:
             deadline.remaining()
             with self._lock:
@@ -89,10 +85,6 @@ class CredentialCache:
                 return flight.wait()
             except RequestTimeout:  # the caller's own, as is seen above, or that of the request that was waited for
                 continue
-
-    def statistics(self) -> CacheStatistics:
-        with self._lock:
-            return CacheStatistics(len(self._kept), self._hits, self._misses)
 
     def _fresh(self, key: Hashable) -> Vended | None:
         kept = self._kept.get(key)
@@ -115,6 +107,7 @@ class CredentialCache:
             del self._flights[key]
             if vended is not None and time.time() < reused_until:
                 self._kept[key] = vended, reused_until
+                self._size.set(len(self._kept))
 
 
 def _reused_until(vended: Vended, asked_at: float) -> float:

@@ -31,7 +31,7 @@ from storage.profiles.profile import MissingCredential, Profile, vends_credentia
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.secrets.credentials import stored_credential
 from storage.vending import oss, r2, sts
-from storage.vending.cache import CacheStatistics, CredentialCache
+from storage.vending.cache import CredentialCache
 from storage.vending.vended import FileAccess, Vended
 
 CLOUDS: Final = {"s3": "s3", "stackit": "s3", "adls": "azure", "onelake": "azure", "gcs": "gcs"}
@@ -53,12 +53,6 @@ def vend(storage: WarehouseStorage, *, location: str, rights: FileAccess) -> Ven
     return cache.get((storage.key, location, rights), lambda: _issued_for(storage, location, rights))
 
 
-def statistics() -> dict[str, CacheStatistics]:
-    """What the memory of this process did, by cloud; empty when none is kept."""
-    caches = {cloud: _cache_of(cloud) for cloud in CLOUDS.values()}
-    return {cloud: cache.statistics() for cloud, cache in caches.items() if cache is not None}
-
-
 def _issued_for(storage: WarehouseStorage, location: str, rights: FileAccess) -> Vended:
     credential = stored_credential(storage.secret_id)
     return issue_credential(_typed(storage.profile), credential, location=location, rights=rights)
@@ -72,7 +66,7 @@ def _typed(profile: dict[str, Any]) -> Profile:
 def _cache_of(cloud: str) -> CredentialCache | None:
     """Each cloud's own, None where the settings want none."""
     own = settings.ICEKEEPER.cache.stc
-    return CredentialCache(own.capacity) if own.enabled else None
+    return CredentialCache(own.capacity, cloud=cloud) if own.enabled else None
 
 
 class UnsupportedCredential(CatalogError):

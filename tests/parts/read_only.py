@@ -1,8 +1,9 @@
 """Runs a command that can write no file, as in a container with a read-only root file system.
 
-    python -m tests.parts.read_only COMMAND ...
+    python -m tests.parts.read_only FOLDER:... COMMAND ...
 
-By Landlock (Linux 5.13 or newer), which needs no rights of its own; devices such as /dev/null stay writable.
+By Landlock (Linux 5.13 or newer), which needs no rights of its own; devices such as /dev/null and the folders that are
+named stay writable.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ UNKNOWN_USER = 65532
 """The user id of containers; no machine has an account of this number."""
 
 
-def read_only_command(*command: str) -> list[str]:
-    """`command` with no right to write, as a user without an account where user namespaces are permitted."""
-    return unprivileged_command(sys.executable, __file__, *command)
+def read_only_command(*command: str, writable: Sequence[str] = ()) -> list[str]:
+    """`command` with no right to write but in the folders `writable`, as a user without an account where user
+    namespaces are permitted."""
+    return unprivileged_command(sys.executable, __file__, ":".join(writable), *command)
 
 
 def unprivileged_command(*command: str) -> list[str]:
@@ -37,8 +39,8 @@ def unprivileged_command(*command: str) -> list[str]:
     return [*(namespace if is_permitted else []), *command]
 
 
-def refuse_writes() -> None:
-    """From now on this process and its children can write no file. Raises OSError."""
+def refuse_writes(writable: Sequence[str]) -> None:
+    """From now on this process and its children can write no file outside `writable`. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def call(*arguments: object) -> int:
@@ -47,21 +49,26 @@ def refuse_writes() -> None:
             raise OSError(ctypes.get_errno(), "Landlock refuses")
         return int(result)
 
-    handled = struct.pack("=Q", _WRITE_FILE | _REMOVE_AND_MAKE)
+    handled_rights = _WRITE_FILE | _REMOVE_AND_MAKE
+    handled = struct.pack("=Q", handled_rights)
     ruleset = call(_CREATE_RULESET, handled, len(handled), 0)
     for name in ("null", "zero", "urandom", "tty"):
         device = os.open(f"/dev/{name}", _O_PATH | os.O_CLOEXEC)
         call(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", _WRITE_FILE, device), 0)
         os.close(device)
+    for name in writable:
+        folder = os.open(name, _O_PATH | os.O_CLOEXEC)
+        call(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", handled_rights, folder), 0)
+        os.close(folder)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl refuses")
     call(_RESTRICT_SELF, ruleset, 0)
 
 
-def main(command: Sequence[str]) -> None:
-    refuse_writes()
+def main(writable: str, *command: str) -> None:
+    refuse_writes([name for name in writable.split(":") if name])
     os.execvp(command[0], command)  # noqa: S606 - the command of a test
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

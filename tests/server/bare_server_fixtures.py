@@ -39,11 +39,11 @@ class BareServer:
             "LAKEKEEPER__LISTEN_PORT": str(self.port),
             **settings,
         }
+        self.command = [sys.executable, "-m", "tests.server.run_bare"]
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
-        command = [sys.executable, "-m", "tests.server.run_bare"]
-        self.process = process.start(command, log=self.log, env=self.environment, cwd=ROOT)
+        self.process = process.start(self.command, log=self.log, env=self.environment, cwd=ROOT)
         process.wait_until_ready(self._answers, self.process, log=self.log, seconds=60)
         return self
 

@@ -18,5 +18,4 @@ REQUEST_OBSERVERS: list[str] = []
 RESPONSE_HOOKS: list[str] = []
 STARTUP_CHECKS: list[str] = []
 BACKGROUND_JOBS: list[str] = []
-METRIC_SOURCES = ["icekeeper.http.request_meter.request_meter", "icekeeper.server.process_meter.process_meter"]
 ROOT_URLCONF = "tests.server.urls"

@@ -18,10 +18,12 @@ import pytest
 
 from icekeeper.server.metrics_listener import CLIENT_TIMEOUT_SECONDS, MAX_CLIENTS, MAX_HEAD_BYTES
 from tests.parts import process
+from tests.parts.read_only import read_only_command
 from tests.server.bare_server_fixtures import ROOT, BareServer
 from tests.server.raw_client_fixtures import RawAnswer, RawClient
 
-ANSWERED = 'icekeeper_http_requests_total{status="2xx"}'
+ECHO = '{endpoint="/catalog/v1/echo",method="GET",status="200"}'
+TOTAL, DURATION = "axum_http_requests_total", "axum_http_requests_duration_seconds"
 
 
 class MeasuredServer(BareServer):
@@ -38,6 +40,17 @@ class MeasuredServer(BareServer):
     def numbers(self) -> dict[str, float]:
         lines = self.scrape().body.decode().splitlines()
         return {name: float(number) for name, number in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+
+    def served(self) -> float:
+        """Requests with a response of status 2xx."""
+        return sum(number for name, number in self.numbers().items() if re.match(TOTAL + r'\{.*status="2', name))
+
+    def folder(self) -> Path:
+        """Where its processes write their metrics."""
+        assert self.process is not None
+        paths = [Path(each.path) for each in psutil.Process(self.process.pid).open_files()]
+        [folder] = {path.parent for path in paths if path.name == "gauge_max_server.db"}
+        return folder
 
     def workers(self) -> list[psutil.Process]:
         """Those that take requests: they, unlike the process of the metrics, listen on the main port."""
@@ -89,12 +102,21 @@ def test_a_scrape_has_the_sum_over_all_processes(measured: MeasuredServer) -> No
         assert client.get("/catalog/v1/no-such").status == 404
     with measured.client() as client:
         assert client.send(b"nonsense\r\n\r\n").answer().status == 400, "no view sees this one"
-    _wait_until(lambda: measured.numbers()[ANSWERED] >= 41)  # one more was the test whether the server is there
+    _wait_until(lambda: measured.served() >= 41)  # one more was the test whether the server is there
     after = measured.numbers()
-    assert after[ANSWERED] == 41
-    assert after['icekeeper_http_requests_total{status="4xx"}'] == 2
-    assert after['icekeeper_http_requests_total{status="5xx"}'] == 0
-    assert 0 < after['icekeeper_http_request_seconds_total{status="2xx"}'] < 60
+    requests = {name: number for name, number in after.items() if name.startswith(TOTAL)}
+    assert requests == {
+        f'{TOTAL}{{endpoint="/page",method="GET",status="200"}}': 1,
+        f"{TOTAL}{ECHO}": 40,
+        f'{TOTAL}{{endpoint="unmatched",method="GET",status="404"}}': 1,
+        f'{TOTAL}{{endpoint="unmatched",method="other",status="400"}}': 1,
+    }
+    assert after[f"{DURATION}_count{ECHO}"] == 40
+    assert 0 < after[f"{DURATION}_sum{ECHO}"] < 60
+    buckets = [number for name, number in after.items() if name.startswith(f'{DURATION}_bucket{{endpoint="/catalog')]
+    assert len(buckets) == 15
+    assert buckets == sorted(buckets)
+    assert buckets[-1] == 40, "the last one is that of +Inf"
     assert after["process_resident_memory_bytes"] > 20_000_000
     assert after["process_open_fds"] > 10
     assert after["process_cpu_seconds_total"] >= before["process_cpu_seconds_total"]
@@ -105,26 +127,28 @@ def test_the_answer_is_of_the_text_format(measured: MeasuredServer) -> None:
     answer = measured.scrape()
     assert (answer.status, answer.closes) == (200, True)
     assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
-    sample = re.compile(r'([a-z_]+)(\{[a-z_]+="[^"\\]*"(,[a-z_]+="[^"\\]*")*\})? [0-9.e+-]+')
+    sample = re.compile(r'([a-z_]+?)(_bucket|_sum|_count)?(\{[a-z_]+="[^"\\]*"(,[a-z_]+="[^"\\]*")*\})? [0-9.e+-]+')
     text = answer.body.decode()
     assert text.endswith("\n")
-    family, seen = "", set()
+    family, kind, seen = "", "", set()
     for line in text.splitlines():
         if line.startswith("# HELP "):
             family = line.split(" ")[2]
             assert family not in seen
             seen.add(family)
         elif line.startswith("# TYPE "):
-            assert line.split(" ")[2:] in ([family, "counter"], [family, "gauge"])
+            kind = line.split(" ")[3]
+            assert line.split(" ")[2:] in ([family, "counter"], [family, "gauge"], [family, "histogram"])
         else:
             found = sample.fullmatch(line)
             assert found is not None, line
             assert found[1] == family
+            assert (found[2] is not None) == (kind == "histogram")
 
 
 def test_what_dead_processes_counted_stays(measured: MeasuredServer) -> None:
     _call_both_workers(measured, 5)
-    _wait_until(lambda: measured.numbers()[ANSWERED] == 21)
+    _wait_until(lambda: measured.served() == 21)
     former = measured.workers()
     lowest = 21.0
     for victim in former:
@@ -133,7 +157,7 @@ def test_what_dead_processes_counted_stays(measured: MeasuredServer) -> None:
     def both_are_replaced() -> bool:
         nonlocal lowest
         seen = measured.numbers()
-        lowest = min(lowest, seen[ANSWERED])
+        lowest = min(lowest, sum(number for name, number in seen.items() if name.startswith(TOTAL)))
         now = measured.workers()
         return len(now) == 2 and not {each.pid for each in now} & {each.pid for each in former}
 
@@ -141,24 +165,60 @@ def test_what_dead_processes_counted_stays(measured: MeasuredServer) -> None:
     _wait_until(lambda: measured.numbers()["icekeeper_workers"] == 2)
     assert lowest == 21
     assert len(_call_both_workers(measured, 5)) == 2
-    _wait_until(lambda: measured.numbers()[ANSWERED] == 41)
+    _wait_until(lambda: measured.served() == 41)
+
+
+def test_labels_come_from_routes_and_never_from_requests(measured: MeasuredServer) -> None:
+    hostile = (
+        "GET /catalog/v1/namespaces/secret_name",
+        "GET /catalog/v1/secret_path?token=secret_query",
+        "SECRET /catalog/v1/echo",
+        "secret /secret",
+        'GET /catalog/v1/%73ecret"}\\n',
+        "GET secret",
+        "GET /management/v1/secret/<secret:x>",
+    )
+    headers = b"Host: secret\r\nAuthorization: Bearer secret\r\nX-Request-Id: secret\r\nX-Project-Id: secret\r\n\r\n"
+    for line in hostile:
+        with measured.client() as client:
+            client.send(line.encode() + b" HTTP/1.1\r\n" + headers).answer()
+
+    def counted() -> float:
+        return sum(number for name, number in measured.numbers().items() if name.startswith(TOTAL))
+
+    _wait_until(lambda: counted() >= 1 + len(hostile))
+    page = measured.scrape().body.decode()
+    assert "secret" not in page.lower()
+    assert set(re.findall(r'endpoint="([^"]*)"', page)) == {
+        "/page", "/catalog/v1/echo", "/catalog/v1/namespaces/{name}", "unmatched",
+    }  # fmt: skip
+    assert set(re.findall(r'method="([^"]*)"', page)) == {"GET", "other"}
+
+
+def test_requests_that_run_are_pending(measured: MeasuredServer) -> None:
+    pending = 'axum_http_requests_pending{endpoint="/catalog/v1/hold",method="GET"}'
+    with measured.client() as client:
+        with measured.holding(client):
+            _wait_until(lambda: measured.numbers().get(pending) == 1)
+        assert client.answer().status == 200
+    _wait_until(lambda: measured.numbers()[pending] == 0)
 
 
 def test_a_worker_that_ends_by_itself_writes_its_last_numbers(measured: MeasuredServer) -> None:
     _call_both_workers(measured, 5)
     for each in measured.workers():
         each.send_signal(signal.SIGTERM)
-    _wait_until(lambda: measured.numbers()[ANSWERED] == 21)
+    _wait_until(lambda: measured.served() == 21)
 
 
 def test_the_listener_is_started_again_and_knows_everything(measured: MeasuredServer) -> None:
     _call_both_workers(measured, 5)
-    _wait_until(lambda: measured.numbers()[ANSWERED] == 21)
+    _wait_until(lambda: measured.served() == 21)
     measured.listener().kill()
 
     def answers() -> bool:
         with suppress(OSError, EOFError):
-            return measured.numbers()[ANSWERED] == 21
+            return measured.served() == 21
         return False
 
     time.sleep(0.2)
@@ -234,20 +294,35 @@ def measured_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_with_the_server(measured: MeasuredServer, number: signal.Signals) -> None:
     assert measured.process is not None
-    everyone = [*measured.workers(), measured.listener()]
+    everyone, folder = [*measured.workers(), measured.listener()], measured.folder()
+    assert list(folder.glob("counter_*.db"))
+    assert folder.stat().st_mode & 0o777 == 0o700
     os.killpg(measured.process.pid, number)  # as Ctrl-C
     assert measured.wait() == 0
+    assert not folder.exists()
     assert not [each for each in everyone if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
     assert not [line for line in measured.lines("icekeeper.server") if "started again" in line["message"]]
 
 
 def test_it_ends_when_the_server_is_killed(measured: MeasuredServer) -> None:
     assert measured.process is not None
-    everyone = [*measured.workers(), measured.listener()]
+    everyone, folder = [*measured.workers(), measured.listener()], measured.folder()
     measured.process.kill()
     measured.wait()
     gone, left = psutil.wait_procs(everyone, timeout=30)
     assert (len(gone), left) == (3, [])
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("folder", ["/dev/shm", "/tmp"])
+def test_a_read_only_file_system_needs_one_writable_folder(tmp_path: Path, folder: str) -> None:
+    server = MeasuredServer(tmp_path / "home")
+    server.command = read_only_command(*server.command, writable=[folder])
+    with server:
+        _call_both_workers(server, 5)
+        _wait_until(lambda: server.served() == 21)
+        assert server.folder().parent == Path(folder)
+    assert not [line for line in server.lines("icekeeper.server") if line["level"] in {"WARNING", "ERROR"}]
 
 
 def test_off(tmp_path: Path) -> None:

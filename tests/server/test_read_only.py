@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
+from icekeeper.version import VERSION
 from tests.management.test_lakekeeper_deployments import CHART
 from tests.parts import process
 from tests.parts.read_only import read_only_command
@@ -83,6 +84,9 @@ def test_a_server_that_can_write_nowhere(environment: dict[str, str], log: Path)
         assert requests.get(server + path, timeout=30).status_code == 200
     metrics = requests.get(f"http://127.0.0.1:{environment['LAKEKEEPER__METRICS__PORT']}/metrics", timeout=30)
     assert metrics.status_code == 200
+    samples = [line.split(" ")[0] for line in metrics.text.splitlines() if not line.startswith("#")]
+    assert samples == ["process_start_time_seconds", f'icekeeper_build_info{{version="{VERSION}"}}']
+    assert "requests are not counted in the metrics" in log.read_text()
     assert manage(environment, "healthcheck", "-a").returncode == 0
     assert '"the worker begins"' in log.read_text(), "it runs a worker without being asked to"
     assert '"level":"ERROR"' not in log.read_text()

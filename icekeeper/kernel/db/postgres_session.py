@@ -6,10 +6,13 @@ A new cursor copies the map of types, which costs about a fifth of a short prepa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Any
 
 import psycopg
 from psycopg.rows import TupleRow
+
+from icekeeper.kernel.request.context import current_context
 
 
 class ReusableCursor(psycopg.Cursor[TupleRow]):
@@ -38,7 +41,11 @@ class ReusableCursor(psycopg.Cursor[TupleRow]):
     def _run(self, statement: str, params: Sequence[Any]) -> None:
         # Whether the pool's connections prepare statements: `icekeeper.conf.database`.
         prepare = self.connection.prepare_threshold is not None
-        self.execute(statement, params, prepare=prepare, binary=True)
+        started = perf_counter()
+        try:
+            self.execute(statement, params, prepare=prepare, binary=True)
+        finally:
+            current_context().add_statement(perf_counter() - started)
 
 
 class PooledConnection(psycopg.Connection[TupleRow]):

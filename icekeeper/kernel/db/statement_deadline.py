@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 from django.conf import settings
@@ -102,7 +103,11 @@ def _prepare_connection(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
 
 def _execute_limited(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
     limit_statement(context["connection"])
-    return execute(sql, params, many, context)
+    started = perf_counter()
+    try:
+        return execute(sql, params, many, context)
+    finally:
+        current_context().add_statement(perf_counter() - started)
 
 
 def _apply(connection: BaseDatabaseWrapper, seconds: float) -> None:

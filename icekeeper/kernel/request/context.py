@@ -81,6 +81,14 @@ class RequestContext:
     """Database connections with a lowered statement timeout. See `kernel.db.statement_deadline`."""
     audit_rows: list[Any] | None = None
     """Unsaved audit records; None when nothing was recorded, empty when it is counted elsewhere."""
+    statements: int = 0
+    """Database statements of the request, without BEGIN and COMMIT."""
+    statement_seconds: float = 0.0
+    """Time that they took."""
+
+    def add_statement(self, seconds: float) -> None:
+        self.statements += 1
+        self.statement_seconds += seconds
 
 
 _current: ContextVar[RequestContext | None] = ContextVar("request_context", default=None)
@@ -102,6 +110,7 @@ def begin_request(request_id: RequestId, environ: Mapping[str, Any]) -> RequestC
     context.request_id = request_id
     context.origin = Origin(address, environ.get("HTTP_X_FORWARDED_FOR"), environ.get("HTTP_USER_AGENT"))
     context.client_connection = f"{address}:{environ.get('REMOTE_PORT')}"
+    context.statements, context.statement_seconds = 0, 0.0
     return context
 
 

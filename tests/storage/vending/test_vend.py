@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 from icekeeper.conf.environment import read_settings
 from icekeeper.kernel.errors.types import InvalidLocation
+from icekeeper.kernel.metrics import CLOUDS
 from icekeeper.kernel.request.thread_slots import set_slot_pool
 from storage.credentials import read_credential
 from storage.errors import StoreUnavailable
@@ -22,10 +23,10 @@ from storage.profiles.kinds import read_profile
 from storage.profiles.profile import MissingCredential
 from storage.secrets.stores import secret_store
 from storage.vending import vend as module
-from storage.vending.cache import CacheStatistics
-from storage.vending.vend import UnsupportedCredential, issue, issue_credential, statistics, vend
+from storage.vending.vend import UnsupportedCredential, issue, issue_credential, vend
 from storage.vending.vended import FileAccess
 from tests.parts.minio import Minio
+from tests.storage.vending.cache_metrics_fixtures import CacheNumbers, cache_numbers, reset_metrics
 
 pytestmark = pytest.mark.django_db
 
@@ -36,6 +37,7 @@ def empty_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     own = settings.ICEKEEPER.model_copy(update={"pg_encryption_key": SecretStr("a long random text")})
     monkeypatch.setattr(settings, "ICEKEEPER", own)
     module._cache_of.cache_clear()
+    reset_metrics()
     yield
     module._cache_of.cache_clear()
 
@@ -70,10 +72,10 @@ def test_it_is_shared_by_those_who_ask_for_the_same(storage: WarehouseStorage) -
         key_of(WarehouseStorage(uuid4(), 1, storage.profile, storage.secret_id)),
     ]
     assert len({first, *others}) == 5
-    assert statistics() == {
-        "s3": CacheStatistics(size=5, hits=1, misses=5),
-        "azure": CacheStatistics(size=0, hits=0, misses=0),
-        "gcs": CacheStatistics(size=0, hits=0, misses=0),
+    assert {cloud: cache_numbers(cloud) for cloud in CLOUDS} == {
+        "s3": CacheNumbers(size=5, hits=1, misses=5),
+        "azure": CacheNumbers(size=0, hits=0, misses=0),
+        "gcs": CacheNumbers(size=0, hits=0, misses=0),
     }
 
 
@@ -85,14 +87,14 @@ def change(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
 def test_sharing_can_be_off(storage: WarehouseStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     change(monkeypatch, enabled="false")
     assert key_of(storage) != key_of(storage)
-    assert statistics() == {}
+    assert cache_numbers() == CacheNumbers(size=0, hits=0, misses=0)
 
 
 def test_what_is_kept_is_bounded(storage: WarehouseStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     change(monkeypatch, capacity="2")
     for folder in ("t1", "t2", "t3"):
         key_of(storage, folder)
-    assert statistics()["s3"] == CacheStatistics(size=2, hits=0, misses=3)
+    assert cache_numbers() == CacheNumbers(size=2, hits=0, misses=3)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,7 @@ def test_an_unsaved_profile_gets_new_ones(minio: Minio, bucket: str) -> None:
     assert lent[0] is not None
     assert lent[0].config != (lent[1] and lent[1].config)
     assert issue(off, credential, location=f"s3://{bucket}/t", rights=FileAccess.READ) is None
-    assert statistics()["s3"].size == 0
+    assert cache_numbers().size == 0
 
 
 def test_refusals(minio: Minio, storage: WarehouseStorage) -> None:
@@ -133,7 +135,7 @@ def test_refusals(minio: Minio, storage: WarehouseStorage) -> None:
     with pytest.raises(CredentialNotIssued) as refused:
         vend(wrong, location=f"s3://{bucket}/wh/t", rights=FileAccess.READ)
     assert "canary" not in refused.value.message
-    assert statistics()["s3"].size == 0
+    assert cache_numbers().size == 0
 
 
 def test_a_kind_of_credential_that_lends_nothing(minio: Minio, bucket: str) -> None:
@@ -154,7 +156,7 @@ def test_a_store_that_is_gone_is_asked_again_when_it_is_back(
     with minio.relay.silent(), pytest.raises(StoreUnavailable):
         key_of(storage)
     assert key_of(storage)
-    assert statistics()["s3"] == CacheStatistics(size=1, hits=0, misses=3)
+    assert cache_numbers() == CacheNumbers(size=1, hits=0, misses=3)
 
 
 class SlotPool:

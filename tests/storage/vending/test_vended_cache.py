@@ -15,8 +15,9 @@ from icekeeper.kernel.request.deadline import deadline
 from icekeeper.kernel.request.thread_slots import MAX_LONG_WAITERS, MAX_SHORT_WAITERS
 from storage.identity.keys import CredentialNotIssued
 from storage.vending import cache as module
-from storage.vending.cache import CacheStatistics, CredentialCache
+from storage.vending.cache import CredentialCache
 from storage.vending.vended import Vended
+from tests.storage.vending.cache_metrics_fixtures import CacheNumbers, cache_numbers, reset_metrics
 
 pytestmark = pytest.mark.django_db
 
@@ -46,6 +47,11 @@ class Issuer:
         return Vended({"number": str(self.issued)}, expires_at)
 
 
+@pytest.fixture(autouse=True)
+def new_metrics() -> None:
+    reset_metrics()
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
@@ -63,24 +69,24 @@ def number(vended: Vended) -> int:
 )
 def test_it_is_reused_for_most_of_its_life(clock: Clock, life: float, reused: float) -> None:
     """Four fifths of it, and for shorter ones not when clients would come for another at once."""
-    cache, issue = CredentialCache(10), Issuer(clock, life)
+    cache, issue = CredentialCache(10, cloud="s3"), Issuer(clock, life)
     assert number(cache.get("k", issue)) == 1
     clock.at += reused - 1
     assert number(cache.get("k", issue)) == 1
     clock.at += 1
     assert number(cache.get("k", issue)) == 2
-    assert cache.statistics() == CacheStatistics(size=1, hits=1, misses=2)
+    assert cache_numbers() == CacheNumbers(size=1, hits=1, misses=2)
 
 
 @pytest.mark.parametrize("life", [0, -60])
 def test_what_is_over_already_is_not_kept(clock: Clock, life: float) -> None:
-    cache, issue = CredentialCache(10), Issuer(clock, life)
+    cache, issue = CredentialCache(10, cloud="s3"), Issuer(clock, life)
     assert [number(cache.get("k", issue)) for _ in range(2)] == [1, 2]
-    assert cache.statistics() == CacheStatistics(size=0, hits=0, misses=2)
+    assert cache_numbers() == CacheNumbers(size=0, hits=0, misses=2)
 
 
 def test_the_time_that_the_call_took_belongs_to_the_life(clock: Clock) -> None:
-    cache, issue = CredentialCache(10), Issuer(clock, 3600)
+    cache, issue = CredentialCache(10, cloud="s3"), Issuer(clock, 3600)
 
     def slow() -> Vended:
         vended = issue()
@@ -95,15 +101,15 @@ def test_the_time_that_the_call_took_belongs_to_the_life(clock: Clock) -> None:
 
 
 def test_those_not_asked_for_go_first(clock: Clock) -> None:
-    cache, issue = CredentialCache(2), Issuer(clock)
+    cache, issue = CredentialCache(2, cloud="s3"), Issuer(clock)
     for key in ("a", "b", "a", "c", "a"):
         cache.get(key, issue)
-    assert cache.statistics() == CacheStatistics(size=2, hits=2, misses=3)
+    assert cache_numbers() == CacheNumbers(size=2, hits=2, misses=3)
     assert number(cache.get("b", issue)) == 4
 
 
 def test_failures_are_not_kept(clock: Clock) -> None:
-    cache, issue = CredentialCache(2), Issuer(clock)
+    cache, issue = CredentialCache(2, cloud="s3"), Issuer(clock)
 
     def refuse() -> Vended:
         raise CredentialNotIssued("no")
@@ -112,7 +118,7 @@ def test_failures_are_not_kept(clock: Clock) -> None:
         with pytest.raises(CredentialNotIssued):
             cache.get("k", refuse)
     assert number(cache.get("k", issue)) == 1
-    assert cache.statistics() == CacheStatistics(size=1, hits=0, misses=3)
+    assert cache_numbers() == CacheNumbers(size=1, hits=0, misses=3)
 
 
 class Gate:
@@ -129,39 +135,39 @@ class Gate:
         return self.outcome()
 
 
-def all_waiting(cache: CredentialCache, misses: int) -> None:
+def all_waiting(misses: int) -> None:
     until = time.monotonic() + 10
-    while cache.statistics().misses < misses:
+    while cache_numbers().misses < misses:
         assert time.monotonic() < until
         time.sleep(0.005)
     time.sleep(0.05)
 
 
 def test_of_many_one_asks_the_store(clock: Clock) -> None:
-    cache, many = CredentialCache(10), 1 + MAX_LONG_WAITERS
+    cache, many = CredentialCache(10, cloud="s3"), 1 + MAX_LONG_WAITERS
     gate = Gate(Issuer(clock))
     with ThreadPoolExecutor(many + 1) as threads:
         waiting = [threads.submit(cache.get, "k", gate) for _ in range(many)]
-        all_waiting(cache, many)
+        all_waiting(many)
         assert number(threads.submit(cache.get, "other", Issuer(clock)).result(5)) == 1, "nobody else waits"
         gate.opened.set()
         assert {number(each.result(10)) for each in waiting} == {1}
     assert gate.calls == 1
-    assert cache.statistics() == CacheStatistics(size=2, hits=0, misses=many + 1)
+    assert cache_numbers() == CacheNumbers(size=2, hits=0, misses=many + 1)
 
 
 def test_all_who_wait_hear_of_the_failure(clock: Clock) -> None:
     def refuse() -> Vended:
         raise CredentialNotIssued("no")
 
-    cache, gate, many = CredentialCache(10), Gate(refuse), 1 + MAX_LONG_WAITERS
+    cache, gate, many = CredentialCache(10, cloud="s3"), Gate(refuse), 1 + MAX_LONG_WAITERS
     with ThreadPoolExecutor(many) as threads:
         waiting = [threads.submit(cache.get, "k", gate) for _ in range(many)]
-        all_waiting(cache, many)
+        all_waiting(many)
         gate.opened.set()
         assert [type(each.exception(10)) for each in waiting] == [CredentialNotIssued] * many
     assert gate.calls == 1
-    assert cache.statistics().size == 0
+    assert cache_numbers().size == 0
 
 
 def test_another_goes_on_where_the_first_ran_out_of_time(clock: Clock) -> None:
@@ -172,12 +178,12 @@ def test_another_goes_on_where_the_first_ran_out_of_time(clock: Clock) -> None:
             raise RequestTimeout("too late")
         return issue()
 
-    cache, gate = CredentialCache(10), Gate(late_at_first)
+    cache, gate = CredentialCache(10, cloud="s3"), Gate(late_at_first)
     with ThreadPoolExecutor(4) as threads:
         first = threads.submit(cache.get, "k", gate)
         assert gate.began.wait(5)
         others = [threads.submit(cache.get, "k", gate) for _ in range(3)]
-        all_waiting(cache, 4)
+        all_waiting(4)
         gate.opened.set()
         assert isinstance(first.exception(10), RequestTimeout)
         assert [number(each.result(10)) for each in others] == [1, 1, 1]
@@ -185,7 +191,7 @@ def test_another_goes_on_where_the_first_ran_out_of_time(clock: Clock) -> None:
 
 
 def test_who_has_no_time_left_does_not_begin(clock: Clock) -> None:
-    cache, issue = CredentialCache(10), Issuer(clock)
+    cache, issue = CredentialCache(10, cloud="s3"), Issuer(clock)
     with deadline(time.monotonic() - 1), pytest.raises(RequestTimeout):
         cache.get("k", issue)
     assert issue.issued == 0
@@ -193,7 +199,7 @@ def test_who_has_no_time_left_does_not_begin(clock: Clock) -> None:
 
 
 def test_waiting_ends_with_the_time_of_the_request(clock: Clock) -> None:
-    cache, gate = CredentialCache(10), Gate(Issuer(clock))
+    cache, gate = CredentialCache(10, cloud="s3"), Gate(Issuer(clock))
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(cache.get, "k", gate)
         assert gate.began.wait(5)
@@ -206,7 +212,7 @@ def test_waiting_ends_with_the_time_of_the_request(clock: Clock) -> None:
 
 
 def test_a_flood_does_not_wait_for_a_store_that_hangs(clock: Clock) -> None:
-    cache, gate, many = CredentialCache(10), Gate(Issuer(clock)), MAX_SHORT_WAITERS + MAX_LONG_WAITERS + 10
+    cache, gate, many = CredentialCache(10, cloud="s3"), Gate(Issuer(clock)), MAX_SHORT_WAITERS + MAX_LONG_WAITERS + 10
     with ThreadPoolExecutor(many) as threads:
         waiting = [threads.submit(cache.get, "k", gate) for _ in range(many)]
         until = time.monotonic() + 15

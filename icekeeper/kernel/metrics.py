@@ -1,0 +1,281 @@
+"""The metrics of a server: their names, labels and meaning, and the functions that record them.
+
+`GET /metrics` (`icekeeper.server.metrics`) returns the sum over the processes of a server. Labels have few possible
+values: routes, methods, status codes and words of this program. Names, paths and ids in requests are never labels.
+
+Requests and calls to object stores are counted in memory, because a request cannot afford the locks of shared files.
+`flush` adds the counts to the metrics, once a second.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_left
+from collections import Counter as Multiset
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from threading import Lock, get_ident
+from typing import Final, Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
+from prometheus_client.multiprocess import mark_process_dead
+
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+"""Other methods have the label `other`."""
+UNMATCHED: Final = "unmatched"
+"""Label `endpoint` of requests that match no route."""
+MAX_REQUEST_SERIES: Final = 2000
+"""Combinations of method, status and endpoint in one process; further requests have the endpoint `other`."""
+CLOUDS: Final = ("s3", "azure", "gcs")
+
+Operation = Literal["put", "get", "head", "list", "delete", "sweep"]
+"""`sweep` deletes everything below a folder."""
+
+_REQUEST_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_STATEMENTS: Final = (0, 1, 2, 3, 5, 8, 13, 20, 50, 100)
+_DATABASE_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
+_STORE_SECONDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_PARAMETER: Final = re.compile(r"<(?:[^:>]+:)?([^>]+)>")
+
+
+class Tally:
+    """Observations of one series that its histogram does not have yet."""
+
+    __slots__ = ("_bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self.counts, self.total = [0] * (len(bounds) + 1), 0.0
+
+    def add(self, value: float) -> None:
+        self.counts[bisect_left(self._bounds, value)] += 1
+        self.total += value
+
+
+class BatchHistogram(Histogram):
+    """A histogram that takes many observations at once."""
+
+    def add(self, tally: Tally) -> None:
+        self._sum.inc(tally.total)
+        for bucket, count in zip(self._buckets, tally.counts, strict=True):
+            if count:
+                bucket.inc(count)
+
+
+class Metrics:
+    """Every metric. Names and labels that start with `axum_` or `lakekeeper_` are those of Lakekeeper.
+
+    Gauges are the sum over the processes that are alive. Those of mode `max` are written by one process only.
+    """
+
+    def __init__(self) -> None:
+        registry = self.registry = CollectorRegistry()
+        request = ["method", "status", "endpoint"]
+
+        # Requests: `endpoint` is the template of the route, such as /catalog/v1/{prefix}/namespaces.
+        self.requests = Counter("axum_http_requests", "Requests", request, registry=registry)
+        self.request_seconds = BatchHistogram(
+            "axum_http_requests_duration_seconds", "Duration of requests, from arrival to the end of the response",
+            request, buckets=_REQUEST_SECONDS, registry=registry,
+        )  # fmt: skip
+        self.requests_pending = Gauge(
+            "axum_http_requests_pending", "Requests that are running", ["method", "endpoint"],
+            multiprocess_mode="livesum", registry=registry,
+        )  # fmt: skip
+        self.request_statements = BatchHistogram(
+            "icekeeper_request_database_statements", "Database statements of a request",
+            ["method", "endpoint"], buckets=_STATEMENTS, registry=registry,
+        )  # fmt: skip
+        self.request_statement_seconds = BatchHistogram(
+            "icekeeper_request_database_duration_seconds", "Duration of all database statements of a request",
+            ["method", "endpoint"], buckets=_DATABASE_SECONDS, registry=registry,
+        )  # fmt: skip
+
+        # Object stores: `store` is s3, azure, gcs or local; `operation` see above; `outcome` is ok or error.
+        self.store_call_seconds = BatchHistogram(
+            "icekeeper_object_store_call_duration_seconds", "Duration of calls to object stores, with their retries",
+            ["store", "operation", "outcome"], buckets=_STORE_SECONDS, registry=registry,
+        )  # fmt: skip
+
+        # The cache of vended credentials (`cache_type` stc), one in each process.
+        cache = ["cache_type", "cloud"]
+        self.cache_size = Gauge(
+            "lakekeeper_cache_size", "Entries", cache, multiprocess_mode="livesum", registry=registry
+        )
+        self.cache_hits = Counter("lakekeeper_cache_hits", "Look-ups that found an entry", cache, registry=registry)
+        self.cache_misses = Counter("lakekeeper_cache_misses", "Look-ups without an entry", cache, registry=registry)
+        for cloud in CLOUDS:  # they are 0 from the start
+            for family in (self.cache_size, self.cache_hits, self.cache_misses):
+                family.labels("stc", cloud)
+
+        # Connections to PostgreSQL: `pool` is read or write, `state` is idle or in_use.
+        self.pool_connections = Gauge(
+            "lakekeeper_catalog_pg_pool_connections", "Connections", ["pool", "state"],
+            multiprocess_mode="livesum", registry=registry,
+        )  # fmt: skip
+        self.pool_max_connections = Gauge(
+            "lakekeeper_catalog_pg_pool_max_connections", "Maximum number of connections", ["pool"],
+            multiprocess_mode="livesum", registry=registry,
+        )  # fmt: skip
+        self.pool_timeouts = Counter(
+            "lakekeeper_catalog_pg_pool_acquire_timeouts", "Requests that got no connection in time", ["pool"],
+            registry=registry,
+        )  # fmt: skip
+
+        # The processes that serve requests. Names that start with `process_` are those of Prometheus' own libraries.
+        self.workers = Gauge(
+            "icekeeper_workers", "Processes that serve requests", multiprocess_mode="livesum", registry=registry
+        )
+        self.cpu_seconds = Counter("process_cpu_seconds", "CPU time of these processes", registry=registry)
+        self.resident_bytes = Gauge(
+            "process_resident_memory_bytes", "Memory of these processes; shared memory counts in each",
+            multiprocess_mode="livesum", registry=registry,
+        )  # fmt: skip
+        self.open_files = Gauge(
+            "process_open_fds", "Open files and sockets of these processes",
+            multiprocess_mode="livesum", registry=registry,
+        )  # fmt: skip
+        self.start_time = Gauge(
+            "process_start_time_seconds", "Start of the server, in seconds since 1970",
+            multiprocess_mode="max", registry=registry,
+        )  # fmt: skip
+        self.build = Gauge(
+            "icekeeper_build_info", "Always 1; the label is the version", ["version"],
+            multiprocess_mode="max", registry=registry,
+        )  # fmt: skip
+
+
+@cache
+def metrics() -> Metrics:
+    """Return the metrics of this process. `share_metrics` must come before the first call."""
+    return Metrics()
+
+
+class _RequestTally:
+    """Requests of one method, status and endpoint."""
+
+    __slots__ = ("database_seconds", "seconds", "statements")
+
+    def __init__(self) -> None:
+        self.seconds, self.statements = Tally(_REQUEST_SECONDS), Tally(_STATEMENTS)
+        self.database_seconds = Tally(_DATABASE_SECONDS)
+
+
+_lock = Lock()
+_requests: dict[tuple[str, str | None, int], _RequestTally] = {}
+_store_calls: dict[tuple[str, Operation, str], Tally] = {}
+_running: dict[int, tuple[str | None, str]] = {}
+"""Method and route of the request that each thread runs."""
+_request_series: set[tuple[str, str, str]] = set()
+
+
+def request_started(method: str | None, route: str) -> None:
+    _running[get_ident()] = method, route
+
+
+def request_ended(
+    method: str | None,
+    route: str | None,
+    status: int,
+    seconds: float,
+    *,
+    statements: int = 0,
+    database_seconds: float = 0.0,
+) -> None:
+    """Count a request, its database statements and the seconds that they took. `route` is Django's."""
+    key = method if method in METHODS else "other", route, status
+    _running.pop(get_ident(), None)
+    with _lock:
+        tally = _requests.get(key)
+        if tally is None:
+            tally = _requests[key] = _RequestTally()
+        tally.seconds.add(seconds)
+        tally.statements.add(statements)
+        tally.database_seconds.add(database_seconds)
+
+
+def store_call_ended(store: str, operation: Operation, seconds: float, *, is_error: bool) -> None:
+    """Count a call to an object store."""
+    key = store, operation, "error" if is_error else "ok"
+    with _lock:
+        tally = _store_calls.get(key)
+        if tally is None:
+            tally = _store_calls[key] = Tally(_STORE_SECONDS)
+        tally.add(seconds)
+
+
+def flush() -> None:
+    """Add what was counted in memory to the metrics. Called by one thread."""
+    known = metrics()
+    with _lock:
+        requests, calls = dict(_requests), dict(_store_calls)
+        _requests.clear()
+        _store_calls.clear()
+    for (method, route, status), request in requests.items():
+        labels = _request_labels(method, route, status)
+        endpoint = labels[0], labels[2]
+        known.requests.labels(*labels).inc(sum(request.seconds.counts))
+        known.request_seconds.labels(*labels).add(request.seconds)
+        known.request_statements.labels(*endpoint).add(request.statements)
+        known.request_statement_seconds.labels(*endpoint).add(request.database_seconds)
+    for labels, call in calls.items():
+        known.store_call_seconds.labels(*labels).add(call)
+    _show_running(known.requests_pending)
+
+
+def _request_labels(method: str, route: str | None, status: int) -> tuple[str, str, str]:
+    labels = method, str(status), route_template(route)
+    if labels not in _request_series:
+        if len(_request_series) >= MAX_REQUEST_SERIES:
+            return method, str(status), "other"
+        _request_series.add(labels)
+    return labels
+
+
+@lru_cache(maxsize=1024)
+def route_template(route: str | None) -> str:
+    """Return `/catalog/v1/{prefix}/namespaces` for the route `catalog/v1/<segment:prefix>/namespaces`."""
+    return UNMATCHED if route is None else "/" + _PARAMETER.sub(r"{\1}", route)
+
+
+_shown: set[tuple[str, str]] = set()
+
+
+def _show_running(pending: Gauge) -> None:
+    running = Multiset((method if method in METHODS else "other", route) for method, route in list(_running.values()))
+    for key in _shown | running.keys():
+        method, route = key
+        pending.labels(method, route_template(route)).set(running[key])
+    _shown.update(running)
+
+
+values.ValueClass = values.MutexValue
+"""In memory, whatever the environment says, until `share_metrics`."""
+_folder: Path | None = None
+_process = "server"
+
+
+def share_metrics(folder: Path) -> None:
+    """Keep the values of this process and of those that it forks in files of `folder`. Called before `metrics`."""
+    global _folder  # noqa: PLW0603 - what a fork inherits
+    _folder = folder
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+    values.ValueClass = values.MultiProcessValue(lambda: _process)  # type: ignore[no-untyped-call]
+
+
+def join_metrics(process: str) -> None:
+    """Count under the name `process` from now on, which no other running process has.
+
+    Counters continue where a former process of this name ended; gauges start at 0.
+    """
+    global _process  # noqa: PLW0603 - one name a process
+    leave_metrics(process)
+    _process = process
+
+
+def leave_metrics(process: str) -> None:
+    """Delete the gauges of a process that has ended; its counters stay."""
+    if _folder is not None:
+        mark_process_dead(process, _folder)  # type: ignore[no-untyped-call]

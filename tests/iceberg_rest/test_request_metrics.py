@@ -1,0 +1,54 @@
+"""Requests to the catalog are counted with their database statements and calls to the object store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from icekeeper.kernel.metrics import flush, metrics
+from tests.statement_counts import counting
+from tests.wsgi_client import ApiClient
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+TABLE = {"method": "GET", "endpoint": "/catalog/v1/{prefix}/namespaces/{namespace}/tables/{table}"}
+
+
+@pytest.fixture(autouse=True)
+def new_metrics() -> Iterator[None]:
+    yield
+    metrics.cache_clear()
+
+
+def value(name: str, **labels: str) -> float | None:
+    return metrics().registry.get_sample_value(name, labels)
+
+
+def test_a_load(catalog: ApiClient, make_table: Callable[[str], object]) -> None:
+    make_table("t")
+    flush()
+    metrics.cache_clear()
+    with counting() as counted:
+        assert catalog.get("/namespaces/ns/tables/t").status == 200
+    flush()
+    assert value("axum_http_requests_total", **TABLE, status="200") == 1
+    assert counted["statements"] > 0
+    assert value("icekeeper_request_database_statements_sum", **TABLE) == counted["statements"]
+    seconds = value("icekeeper_request_database_duration_seconds_sum", **TABLE)
+    total = value("axum_http_requests_duration_seconds_sum", **TABLE, status="200")
+    assert seconds is not None
+    assert total is not None
+    assert 0 < seconds < total
+
+
+def test_calls_to_the_object_store(catalog: ApiClient, make_table: Callable[[str], object]) -> None:
+    flush()
+    metrics.cache_clear()
+    with counting() as counted:
+        make_table("t")
+    flush()
+    assert counted["store.put_new"] == 1
+    store = "icekeeper_object_store_call_duration_seconds_count"
+    assert value(store, store="local", operation="put", outcome="ok") == 1
+    assert value(store, store="local", operation="put", outcome="error") is None
