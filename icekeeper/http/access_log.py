@@ -37,10 +37,7 @@ def log_request(request: HttpRequest, response: HttpResponseBase) -> None:
     meta = request.META
     match, seconds, context = request.resolver_match, monotonic() - meta["icekeeper.arrived"], current_context()
     route = None if match is None else match.route
-    request_ended(
-        request.method, route, response.status_code, seconds,
-        statements=context.statements, database_seconds=context.statement_seconds,
-    )  # fmt: skip
+    request_ended(request.method, route, response.status_code, seconds, context.statements, context.statement_seconds)
     fields: dict[str, Any] = {
         "method": request.method,
         "route": route,

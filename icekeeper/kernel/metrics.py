@@ -40,26 +40,13 @@ _STORE_SECONDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 _PARAMETER: Final = re.compile(r"<(?:[^:>]+:)?([^>]+)>")
 
 
-class Tally:
-    """Observations of one series that its histogram does not have yet."""
-
-    __slots__ = ("_bounds", "counts", "total")
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds = bounds
-        self.counts, self.total = [0] * (len(bounds) + 1), 0.0
-
-    def add(self, value: float) -> None:
-        self.counts[bisect_left(self._bounds, value)] += 1
-        self.total += value
-
-
 class BatchHistogram(Histogram):
     """A histogram that takes many observations at once."""
 
-    def add(self, tally: Tally) -> None:
-        self._sum.inc(tally.total)
-        for bucket, count in zip(self._buckets, tally.counts, strict=True):
+    def add(self, counts: Sequence[int], total: float) -> None:
+        """`counts` has the number of observations in each bucket, `total` is the sum of their values."""
+        self._sum.inc(total)
+        for bucket, count in zip(self._buckets, counts, strict=True):
             if count:
                 bucket.inc(count)
 
@@ -88,7 +75,7 @@ class Metrics:
             "icekeeper_request_database_statements", "Database statements of a request",
             ["method", "endpoint"], buckets=_STATEMENTS, registry=registry,
         )  # fmt: skip
-        self.request_statement_seconds = BatchHistogram(
+        self.request_database_seconds = BatchHistogram(
             "icekeeper_request_database_duration_seconds", "Duration of all database statements of a request",
             ["method", "endpoint"], buckets=_DATABASE_SECONDS, registry=registry,
         )  # fmt: skip
@@ -154,19 +141,29 @@ def metrics() -> Metrics:
 
 
 class _RequestTally:
-    """Requests of one method, status and endpoint."""
+    """Requests of one method, route and status that are not in the metrics yet: numbers by bucket, and sums."""
 
-    __slots__ = ("database_seconds", "seconds", "statements")
+    __slots__ = ("by_database_seconds", "by_seconds", "by_statements", "database_seconds", "seconds", "statements")
 
     def __init__(self) -> None:
-        self.seconds, self.statements = Tally(_REQUEST_SECONDS), Tally(_STATEMENTS)
-        self.database_seconds = Tally(_DATABASE_SECONDS)
+        self.by_seconds, self.seconds = [0] * (len(_REQUEST_SECONDS) + 1), 0.0
+        self.by_statements, self.statements = [0] * (len(_STATEMENTS) + 1), 0
+        self.by_database_seconds, self.database_seconds = [0] * (len(_DATABASE_SECONDS) + 1), 0.0
+
+
+class _CallTally:
+    """Likewise, calls to object stores."""
+
+    __slots__ = ("by_seconds", "seconds")
+
+    def __init__(self) -> None:
+        self.by_seconds, self.seconds = [0] * (len(_STORE_SECONDS) + 1), 0.0
 
 
 _lock = Lock()
 _requests: dict[tuple[str, str | None, int], _RequestTally] = {}
-_store_calls: dict[tuple[str, Operation, str], Tally] = {}
-_running: dict[int, tuple[str | None, str]] = {}
+_store_calls: dict[tuple[str, Operation, str], _CallTally] = {}
+_running: dict[int, tuple[str | None, str] | None] = {}
 """Method and route of the request that each thread runs."""
 _request_series: set[tuple[str, str, str]] = set()
 
@@ -175,25 +172,22 @@ def request_started(method: str | None, route: str) -> None:
     _running[get_ident()] = method, route
 
 
-def request_ended(
-    method: str | None,
-    route: str | None,
-    status: int,
-    seconds: float,
-    *,
-    statements: int = 0,
-    database_seconds: float = 0.0,
+def request_ended(  # noqa: PLR0917 - keywords would cost each request time
+    method: str | None, route: str | None, status: int, seconds: float, statements: int, database_seconds: float
 ) -> None:
     """Count a request, its database statements and the seconds that they took. `route` is Django's."""
     key = method if method in METHODS else "other", route, status
-    _running.pop(get_ident(), None)
+    _running[get_ident()] = None
     with _lock:
         tally = _requests.get(key)
         if tally is None:
             tally = _requests[key] = _RequestTally()
-        tally.seconds.add(seconds)
-        tally.statements.add(statements)
-        tally.database_seconds.add(database_seconds)
+        tally.by_seconds[bisect_left(_REQUEST_SECONDS, seconds)] += 1
+        tally.seconds += seconds
+        tally.by_statements[bisect_left(_STATEMENTS, statements)] += 1
+        tally.statements += statements
+        tally.by_database_seconds[bisect_left(_DATABASE_SECONDS, database_seconds)] += 1
+        tally.database_seconds += database_seconds
 
 
 def store_call_ended(store: str, operation: Operation, seconds: float, *, is_error: bool) -> None:
@@ -202,8 +196,9 @@ def store_call_ended(store: str, operation: Operation, seconds: float, *, is_err
     with _lock:
         tally = _store_calls.get(key)
         if tally is None:
-            tally = _store_calls[key] = Tally(_STORE_SECONDS)
-        tally.add(seconds)
+            tally = _store_calls[key] = _CallTally()
+        tally.by_seconds[bisect_left(_STORE_SECONDS, seconds)] += 1
+        tally.seconds += seconds
 
 
 def flush() -> None:
@@ -216,12 +211,12 @@ def flush() -> None:
     for (method, route, status), request in requests.items():
         labels = _request_labels(method, route, status)
         endpoint = labels[0], labels[2]
-        known.requests.labels(*labels).inc(sum(request.seconds.counts))
-        known.request_seconds.labels(*labels).add(request.seconds)
-        known.request_statements.labels(*endpoint).add(request.statements)
-        known.request_statement_seconds.labels(*endpoint).add(request.database_seconds)
+        known.requests.labels(*labels).inc(sum(request.by_seconds))
+        known.request_seconds.labels(*labels).add(request.by_seconds, request.seconds)
+        known.request_statements.labels(*endpoint).add(request.by_statements, request.statements)
+        known.request_database_seconds.labels(*endpoint).add(request.by_database_seconds, request.database_seconds)
     for labels, call in calls.items():
-        known.store_call_seconds.labels(*labels).add(call)
+        known.store_call_seconds.labels(*labels).add(call.by_seconds, call.seconds)
     _show_running(known.requests_pending)
 
 
@@ -244,11 +239,13 @@ _shown: set[tuple[str, str]] = set()
 
 
 def _show_running(pending: Gauge) -> None:
-    running = Multiset((method if method in METHODS else "other", route) for method, route in list(_running.values()))
-    for key in _shown | running.keys():
-        method, route = key
-        pending.labels(method, route_template(route)).set(running[key])
+    running = Multiset(
+        (method if method in METHODS else "other", route_template(route))
+        for method, route in filter(None, list(_running.values()))
+    )
     _shown.update(running)
+    for labels in _shown:
+        pending.labels(*labels).set(running[labels])
 
 
 values.ValueClass = values.MutexValue

@@ -52,7 +52,7 @@ def render_error(error: CatalogError, head: bytes, arrived: float) -> bytes:
     body = write_json(error.envelope(error_id=error_id))
     method, path = _first_line(head)
     seconds = monotonic() - arrived
-    request_ended(method, None, error.status, seconds)
+    request_ended(method, None, error.status, seconds, 0, 0.0)
     write_line(
         {
             **request_id.log_fields(),

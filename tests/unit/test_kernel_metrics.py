@@ -27,9 +27,9 @@ def value(name: str, **labels: str) -> float | None:
 
 def test_a_request_is_counted_with_its_statements() -> None:
     route = "catalog/v1/<segment:prefix>/namespaces"
-    request_ended("GET", route, 200, 0.004, statements=2, database_seconds=0.001)
-    request_ended("GET", route, 200, 0.2, statements=1, database_seconds=0.002)
-    request_ended("GET", route, 404, 0.001)
+    request_ended("GET", route, 200, 0.004, 2, 0.001)
+    request_ended("GET", route, 200, 0.2, 1, 0.002)
+    request_ended("GET", route, 404, 0.001, 0, 0.0)
     assert value(f"{REQUESTS}_total", method="GET", status="200", endpoint="x") is None, "not before it is flushed"
     flush()
     flush()
@@ -68,7 +68,7 @@ def test_outcomes_of_store_calls_are_counted_apart() -> None:
 
 @pytest.mark.parametrize("method", [None, "", "get", "BREW", 'x"} 1\n'])
 def test_unknown_methods_and_paths_have_no_labels_of_their_own(method: str | None) -> None:
-    request_ended(method, None, 404, 0.001)
+    request_ended(method, None, 404, 0.001, 0, 0.0)
     flush()
     assert value(f"{REQUESTS}_total", method="other", status="404", endpoint="unmatched") == 1
 
@@ -77,7 +77,7 @@ def test_the_number_of_series_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module, "MAX_REQUEST_SERIES", 2)
     for _ in range(2):
         for status in (200, 400, 401, 404):
-            request_ended("GET", "health", status, 0.001)
+            request_ended("GET", "health", status, 0.001, 0, 0.0)
         flush()
     counted = {
         (status, endpoint): value(f"{REQUESTS}_total", method="GET", status=str(status), endpoint=endpoint)
