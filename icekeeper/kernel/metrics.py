@@ -80,10 +80,10 @@ class Metrics:
             ["method", "endpoint"], buckets=_DATABASE_SECONDS, registry=registry,
         )  # fmt: skip
 
-        # Object stores: `store` is s3, azure, gcs or local; `operation` see above; `outcome` is ok or error.
+        # Object stores: `store` is s3, azure, gcs or local; `operation` see above; `result` is ok or error.
         self.store_call_seconds = BatchHistogram(
             "icekeeper_object_store_call_duration_seconds", "Duration of calls to object stores, with their retries",
-            ["store", "operation", "outcome"], buckets=_STORE_SECONDS, registry=registry,
+            ["store", "operation", "result"], buckets=_STORE_SECONDS, registry=registry,
         )  # fmt: skip
 
         # The cache of vended credentials (`cache_type` stc), one in each process.

@@ -50,5 +50,5 @@ def test_calls_to_the_object_store(catalog: ApiClient, make_table: Callable[[str
     flush()
     assert counted["store.put_new"] == 1
     store = "icekeeper_object_store_call_duration_seconds_count"
-    assert value(store, store="local", operation="put", outcome="ok") == 1
-    assert value(store, store="local", operation="put", outcome="error") is None
+    assert value(store, store="local", operation="put", result="ok") == 1
+    assert value(store, store="local", operation="put", result="error") is None

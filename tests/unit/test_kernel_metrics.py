@@ -52,7 +52,7 @@ def test_a_request_is_counted_with_its_statements() -> None:
 def test_a_value_on_a_bound_is_below_it() -> None:
     store_call_ended("s3", "put", 0.005, is_error=False)
     flush()
-    put = {"store": "s3", "operation": "put", "outcome": "ok"}
+    put = {"store": "s3", "operation": "put", "result": "ok"}
     assert [value(f"{STORE}_bucket", **put, le=le) for le in ("0.001", "0.005", "0.01")] == [0, 1, 1]
 
 
@@ -61,9 +61,9 @@ def test_outcomes_of_store_calls_are_counted_apart() -> None:
     store_call_ended("gcs", "get", 60, is_error=True)
     flush()
     get = {"store": "gcs", "operation": "get"}
-    assert value(f"{STORE}_count", **get, outcome="ok") == 1
-    assert value(f"{STORE}_count", **get, outcome="error") == 1
-    assert value(f"{STORE}_bucket", **get, outcome="error", le="30.0") == 0
+    assert value(f"{STORE}_count", **get, result="ok") == 1
+    assert value(f"{STORE}_count", **get, result="error") == 1
+    assert value(f"{STORE}_bucket", **get, result="error", le="30.0") == 0
 
 
 @pytest.mark.parametrize("method", [None, "", "get", "BREW", 'x"} 1\n'])
