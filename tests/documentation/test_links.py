@@ -1,4 +1,4 @@
-"""Links of the documentation lead to files and headings that exist."""
+"""Links of the documentation lead to files and headings that exist; so do paths of the code on its page."""
 
 from __future__ import annotations
 
@@ -36,3 +36,11 @@ def test_each_page_is_in_the_index() -> None:
     index = (ROOT / "docs/README.md").read_text()
     pages_of_docs = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
     assert pages_of_docs == {name for name in pages_of_docs if f"]({name})" in index}
+
+
+def test_paths_on_the_page_on_development_exist() -> None:
+    page = (ROOT / "docs/development.md").read_text()
+    roots = "catalog|docker|docs|icekeeper|management|scripts|storage|tasks|tenancy|tests"
+    named = set(re.findall(rf"`((?:{roots})/[\w./-]*)`", page))
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+    assert len(named) > 60
