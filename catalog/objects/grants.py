@@ -13,7 +13,7 @@ from storage.models import Warehouse
 from tenancy.actor import Actor, Grantee
 from tenancy.models import Project, Securable
 from tenancy.refs import securable_id
-from tenancy.selectors.grants import HeldGrant, LocatedGrant, list_grants_of
+from tenancy.selectors.grants import ListedGrant, LocatedGrant, list_grants_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class GrantedObject:
 
 def list_grants_of_for(
     *, actor: Actor, project: Project, grantee: Grantee, page: Page
-) -> tuple[list[tuple[HeldGrant, GrantedObject]], str | None]:
+) -> tuple[list[tuple[ListedGrant, GrantedObject]], str | None]:
     """List the grants of one principal in a project, without objects in inactive warehouses.
 
     Raises `GrantActionForbidden` (403).

@@ -20,7 +20,7 @@ from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.models import Project, Securable
 from tenancy.refs import ObjectRef
-from tenancy.selectors.objects import RightsTarget, require_found
+from tenancy.selectors.objects import PermissionTarget, require_found
 
 TABULARS: Final = {
     Securable.Type.TABLE: Tabular.Kind.TABLE,
@@ -73,7 +73,7 @@ def resolve_objects(keys: Sequence[ObjectKey]) -> list[ObjectRef | None]:
     return [found.get(each) for each in keys]
 
 
-def find_target(*, actor: Actor, key: ObjectKey, project: Project | None) -> RightsTarget:
+def find_target(*, actor: Actor, key: ObjectKey, project: Project | None) -> PermissionTarget:
     """Return the warehouse or object that a key names, dropped or not; with `project` only one of that project.
 
     Raises `NoSuchWarehouse` or the "no such" error of its type (404).
@@ -86,7 +86,7 @@ def find_target(*, actor: Actor, key: ObjectKey, project: Project | None) -> Rig
     return require_found(ref, missing)
 
 
-def find_namespace_target(*, actor: Actor, namespace_id: UUID) -> RightsTarget:
+def find_namespace_target(*, actor: Actor, namespace_id: UUID) -> PermissionTarget:
     """Return a namespace by its id alone, for routes without a warehouse. Raises `NoSuchNamespace` (404)."""
     exists = Namespace.objects.filter(pk=namespace_id).exists()
     ref = ObjectRef(Securable.Type.NAMESPACE, namespace_id) if exists else None

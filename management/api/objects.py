@@ -10,7 +10,7 @@ from catalog.errors import no_such_object
 from catalog.objects.object_keys import ObjectKey, find_namespace_target, find_target
 from management.api.base import ManagementViewSet
 from tenancy.models import Project, Securable
-from tenancy.selectors.objects import RightsTarget, find_role_target, find_tag_target, target_project, the_server
+from tenancy.selectors.objects import PermissionTarget, find_role_target, find_tag_target, target_project, the_server
 from tenancy.selectors.projects import require_project_id
 from tenancy.selectors.roles import role_id_not_found, role_not_found
 from tenancy.selectors.tags import tag_id_not_found
@@ -47,7 +47,7 @@ class ObjectViewSet(ManagementViewSet):
             return ObjectKey(T.WAREHOUSE, self.warehouse_id)
         return ObjectKey(self.securable_type, self.warehouse_id, self._object_id())
 
-    def target(self, project: Project | None = None) -> RightsTarget:
+    def target(self, project: Project | None = None) -> PermissionTarget:
         """Return the object in the path, with `project` only if it is in that project. Raises the 404 of its type.
 
         Permissions are not checked: the target has the error for callers from whom it is hidden.
@@ -61,10 +61,10 @@ class ObjectViewSet(ManagementViewSet):
                 role_id = self.path_id(
                     "role_id", lambda text: role_not_found(text, project) if project else role_id_not_found(text)
                 )
-                return find_role_target(actor=self.actor, project=project, role_id=role_id)
+                return find_role_target(project=project, role_id=role_id)
             case T.TAG:
                 definition_id = self.path_id("tag_definition_id", lambda text: tag_id_not_found(text, project))
-                return find_tag_target(actor=self.actor, project=project, definition_id=definition_id)
+                return find_tag_target(project=project, definition_id=definition_id)
             case T.NAMESPACE if "warehouse_id" not in self.kwargs:
                 return find_namespace_target(actor=self.actor, namespace_id=self._object_id())
             case _:

@@ -8,7 +8,7 @@ from catalog.errors import no_such_object
 from catalog.objects.object_keys import ObjectKey, find_target
 from management.api.base import ManagementView
 from tenancy.models import Securable
-from tenancy.selectors.objects import RightsTarget, find_tag_target, target_project, the_server
+from tenancy.selectors.objects import PermissionTarget, find_tag_target, target_project, the_server
 from tenancy.selectors.tags import tag_id_not_found
 
 T = Securable.Type
@@ -28,7 +28,7 @@ class RightsView(ManagementView):
 class GrantedView(RightsView):
     """Routes below the path of an object that privileges can be granted on. It is in the request's project."""
 
-    def target(self) -> RightsTarget:
+    def target(self) -> PermissionTarget:
         if self.kind is T.SERVER:
             return the_server()
         project = self.project()
@@ -36,5 +36,5 @@ class GrantedView(RightsView):
             return target_project(project)
         if self.kind is T.TAG:
             definition_id = self.path_id("tag_definition_id", lambda text: tag_id_not_found(text, project))
-            return find_tag_target(actor=self.actor, project=project, definition_id=definition_id)
+            return find_tag_target(project=project, definition_id=definition_id)
         return find_target(actor=self.actor, key=self.object_key(), project=project)

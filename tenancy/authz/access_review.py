@@ -26,12 +26,12 @@ from tenancy.authz.securables import end_of
 from tenancy.models import Grant, Securable
 
 ACTIONS_OF_ALL_USERS: Final = frozenset({(Securable.Type.ROLE, Can.READ_METADATA)})
-"""What everybody may who is known to the server: no review tells of it."""
+"""Actions that every registered user may do; reviews leave them out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """Privileges in the order of the model, actions in that of `ACTIONS_ON`; without both there is no right."""
+    """Effective privileges in the order of the model, and actions in that of `ACTIONS_ON`; false if both are empty."""
 
     privileges: tuple[str, ...]
     actions: tuple[Can, ...]
@@ -41,32 +41,32 @@ class Effective:
 
 
 Shape = tuple[tuple[str, frozenset[str]], ...]
-"""A path from the root down: types, and what is held on each."""
+"""A path from the root down: the types, and the relations of the subject to each object."""
 
 
 def effective(path: Sequence[Node], shows_below: Collection[str] = ()) -> Effective:
-    """On the last of `path`; `shows_below` are ids on the path below which something visible lies."""
+    """Return what is effective on the last object of `path`; below the ids `shows_below` a visible object exists."""
     shown = frozenset(index for index, node in enumerate(path) if node.id in shows_below)
     return _effective(tuple((node.type, node.held) for node in path), shown)
 
 
 def ids_checked_below(path: Sequence[Node]) -> tuple[str, ...]:
-    """Those on `path` of which it matters for the last whether something visible lies below them."""
+    """Return the ids on `path` for which a visible object below matters for the rights on the last object."""
     evaluation = Evaluation([node._replace(held=frozenset()) for node in path])
     for relation in _relations(path[-1].type):
         evaluation.holds(relation)
-    return tuple(node.id for node in path if node.id in evaluation.wanted)
+    return tuple(node.id for node in path if node.id in evaluation.unknown_below)
 
 
 def is_effective(path: Sequence[Node], index: int, privilege: str) -> bool:
-    """Whether a privilege that is held at `index` of the path gives anything on its last."""
+    """Return whether a privilege on the object at `index` of the path has any effect on the last object."""
     alone = [node._replace(held=frozenset({privilege} if each == index else ())) for each, node in enumerate(path)]
     return bool(effective(alone))
 
 
 @cache
 def reached_below(securable_type: str, privilege: str) -> Mapping[str, tuple[str, ...]]:
-    """By types of what can lie below an object: the privileges on it that follow from one on the object."""
+    """Return by type of the objects below an object the privileges that follow from one on the object."""
     found: dict[str, tuple[str, ...]] = {}
     waiting: list[Shape] = [((securable_type, frozenset({privilege})),)]
     while waiting:
@@ -76,14 +76,14 @@ def reached_below(securable_type: str, privilege: str) -> Mapping[str, tuple[str
                 longer = (*shape, (below, frozenset()))
                 found[below] = _effective(longer, frozenset()).privileges
                 waiting.append(longer)
-    if securable_type == Securable.Type.NAMESPACE.value:  # namespaces lie in namespaces
+    if securable_type == Securable.Type.NAMESPACE.value:  # namespaces may be nested
         nested: Shape = ((securable_type, frozenset({privilege})), (securable_type, frozenset()))
         found = {securable_type: _effective(nested, frozenset()).privileges, **found}
     return {below: privileges for below, privileges in found.items() if privileges}
 
 
 def reaches_below(held: Sequence[tuple[str, Collection[str]]]) -> bool:
-    """Whether anything of what is held on objects of these types holds on what lies below them."""
+    """Return whether any of these privileges, given with the type of their object, applies to objects below."""
     return any(reached_below(kind, each) for kind, privileges in held for each in privileges)
 
 
@@ -109,9 +109,9 @@ def _relations(kind: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A grant that gives somebody something: directly, or to the last of `through`, roles each of which is in the next.
+    """A grant that applies to the reviewed principal, directly or through roles, each of which is in the next one.
 
-    `expires_at` is when the grant or the first of the memberships before it ends.
+    `expires_at` is the earliest expiry of the grant and of the memberships.
     """
 
     privilege: str
@@ -122,7 +122,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """`is_shown_from_below`: some of it only because something in the object can be seen."""
+    """`is_shown_from_below`: a part of it follows only from a visible object below."""
 
     effective: Effective
     sources: tuple[Source, ...]
@@ -130,12 +130,12 @@ class Rights:
 
 
 def instance_admins() -> tuple[str, ...]:
-    """Who has rights that are no grants, in whatever object."""
+    """Return the instance admins, who have permissions on all objects without grants."""
     return tuple(sorted(settings.ICEKEEPER.instance_admins))
 
 
 def standing_actions(securable_type: Securable.Type) -> tuple[Can, ...]:
-    """What instance admins may do on objects of a type whatever is granted."""
+    """Return the actions that instance admins may do on objects of a type without grants."""
     return tuple(
         each
         for each in ACTIONS_ON[securable_type]
@@ -167,7 +167,7 @@ SELECT user_id FROM (
          ORDER BY g.user_id LIMIT %s) AS below
 ) AS found ORDER BY user_id LIMIT %s
 """  # noqa: S608 - constants, as below
-"""The users behind an id who have a grant on one of some objects, are in one of some roles, or see something below."""
+"""Users after an id who have a grant on one of some objects, are in one of some roles, or see an object below."""
 
 
 ROLES_SEEING_BELOW: Final = f"""
@@ -190,7 +190,7 @@ SELECT DISTINCT g.path FROM tenancy_grant AS g
    AND g.path ~>~ %s AND g.path ~<~ %s AND (g.path ~>~ %s OR g.securable_id = ANY(%s))
  ORDER BY g.path USING ~<~ LIMIT %s
 """
-"""Of the objects below one on which an subject holds something, and that are behind a path or lead to it."""
+"""Paths of objects below another one with a grant to the subject, after a path or leading to it."""
 
 
 _WALK: Final = """
@@ -201,13 +201,13 @@ SELECT * FROM (
 
 @lru_cache(maxsize=128)
 def walks(number: int) -> str:
-    """The first paths behind another in each of `number` subtrees, each with parameters of its own."""
+    """Return the statement for the first paths after another one in each of `number` subtrees."""
     return " UNION ALL ".join(_WALK.format(number=each) for each in range(number))
 
 
 @dataclass(frozen=True, slots=True)
 class GrantedRow:
-    """One grant: `holder` is a user's id or a role's."""
+    """One grant: `holder` is the id of a user or of a role."""
 
     holder: str | UUID
     securable_id: str
@@ -216,13 +216,13 @@ class GrantedRow:
 
 
 def read_path(securable_id: str) -> tuple[Node, ...]:
-    """The way to an object, without what anybody holds; empty when there is none such. Two statements."""
+    """Return the path to an object, without grants; empty if it does not exist. Two statements."""
     path = Securable.objects.filter(pk=securable_id).values_list("path", flat=True).first()
     return () if path is None else read_nodes([path])[path]
 
 
 def read_nodes(paths: Collection[str]) -> dict[str, tuple[Node, ...]]:
-    """The nodes of each path, without what anybody holds but for managed access. One statement."""
+    """Return the nodes of each path, with managed access and without grants. One statement."""
     ids = {each for path in paths for each in path.strip("/").split("/")}
     managed = set(Securable.objects.filter(pk__in=ids, managed_access=True).values_list("pk", flat=True))
 
@@ -233,7 +233,7 @@ def read_nodes(paths: Collection[str]) -> dict[str, tuple[Node, ...]]:
 
 
 def read_granted(ids: Collection[str], holders: Q) -> list[GrantedRow]:
-    """What `holders` have on some securables, in the order in which it was granted."""
+    """Return the grants of `holders` on some securables, in order of creation."""
     rows = Grant.objects.unexpired(now()).filter(holders, securable_id__in=ids).order_by("pk")
     return [
         GrantedRow(role_id if user_id is None else user_id, own_id, privilege, end)
@@ -244,7 +244,7 @@ def read_granted(ids: Collection[str], holders: Q) -> list[GrantedRow]:
 
 
 def read_users(ids: Sequence[str], roles: Sequence[UUID], below: Sequence[str], *, after: str, limit: int) -> list[str]:
-    """The first users behind `after`, by their ids, who hold something on `ids`, are in `roles` or see something below
+    """Return the first users after `after`, by id, with a grant on `ids`, in `roles`, or who see an object below
     `below`."""
     at = now()
     params: list[Any] = [list(ids), after, at, limit, list(roles), after, at, limit, list(roles), after, at, limit]
@@ -253,7 +253,7 @@ def read_users(ids: Sequence[str], roles: Sequence[UUID], below: Sequence[str], 
 
 
 def read_roles_seeing(below: Sequence[str]) -> dict[UUID, set[str]]:
-    """The roles to which something below one of `below` is granted that makes it visible: below which."""
+    """Return by role the ids of `below` that are visible to the role by a grant on an object below them."""
     found: dict[UUID, set[str]] = {}
     if below:
         for role_id, top in fetch_all("default", ROLES_SEEING_BELOW, [list(below), now()]):
@@ -262,7 +262,7 @@ def read_roles_seeing(below: Sequence[str]) -> dict[UUID, set[str]]:
 
 
 def read_users_seeing(below: Sequence[str], user_ids: Sequence[str]) -> dict[str, set[str]]:
-    """The same of users, for themselves alone."""
+    """As `read_roles_seeing`, for users by their own grants."""
     found: dict[str, set[str]] = {}
     if below and user_ids:
         params = [list(below), list(user_ids), now()]
@@ -281,7 +281,7 @@ def read_granted_paths(subject: Subject, roles: Collection[UUID], top: str, *, a
 
 
 def walk(tops: Sequence[str], *, after: str, limit: int) -> list[str]:
-    """The paths behind `after` in the subtrees of `tops`, these included: the first `limit` of each. One statement."""
+    """Return the first `limit` paths after `after` in each subtree of `tops`, including the tops. One statement."""
     params = [each for top in tops for each in (top, end_of(top), after, limit)]
     rows = fetch_all("default", walks(len(tops)), params) if tops else []
     return sorted(row[0] for row in rows)

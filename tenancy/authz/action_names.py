@@ -1,7 +1,7 @@
-"""What may be asked about each type of object, in the words that clients know.
+"""The names of actions in the API, by type of object.
 
-There are two sets of words: `ACTIONS_ON` of the newer routes (`.../actions`, batch-check), which are those of `Can`
-and say nothing of what may be granted, and the older ones of `permissions/...`, some of which are spelled otherwise.
+There are two sets: the newer routes (`.../actions`, batch-check) use the values of `Can` in `ACTIONS_ON`, without the
+actions on grants; the older routes `permissions/...` have other names for some actions.
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ ACTIONS_ON: Final[Mapping[Securable.Type, tuple[Can, ...]]] = {
     ),
     T.USER: (Can.READ, Can.UPDATE, Can.DELETE, Can.READ_ROLE_ASSIGNMENTS),
 }  # fmt: skip
-"""Everybody who is known may do `Can.READ_METADATA` on a role, and what may be done with users is decided in
-`tenancy.selectors.users`; the rest is the model's."""
+"""Every registered user may do `Can.READ_METADATA` on a role, and `tenancy.selectors.users` decides actions on users;
+all other actions are in the model."""
 
 
-def _words(*actions: Can) -> dict[str, Can]:
+def _names(*actions: Can) -> dict[str, Can]:
     return {action.value: action for action in actions}
 
 
-def _granting(securable_type: Securable.Type, *left_out: Can) -> dict[str, Can]:
-    """The words about the grants on objects of a type, but for `left_out`, which have none."""
+def _grant_actions(securable_type: Securable.Type, *excluded: Can) -> dict[str, Can]:
+    """Return the names of actions on grants, without `excluded`, which the API does not have."""
     actions = [grant_action(each.name) for each in privileges_on(securable_type)]
-    return {"read_assignments": Can.READ_GRANTS, **_words(*(each for each in actions if each not in left_out))}
+    return {"read_assignments": Can.READ_GRANTS, **_names(*(each for each in actions if each not in excluded))}
 
 
 GRANT_ACTION_NAMES: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
-    T.SERVER: _granting(T.SERVER, Can.GRANT_OPERATOR),
-    T.PROJECT: _granting(T.PROJECT),
-    T.WAREHOUSE: _granting(T.WAREHOUSE),
-    T.NAMESPACE: _granting(T.NAMESPACE, Can.CHANGE_OWNERSHIP),
-    T.TABLE: _granting(T.TABLE),
-    T.VIEW: _granting(T.VIEW),
-    T.GENERIC_TABLE: _granting(T.GENERIC_TABLE),
+    T.SERVER: _grant_actions(T.SERVER, Can.GRANT_OPERATOR),
+    T.PROJECT: _grant_actions(T.PROJECT),
+    T.WAREHOUSE: _grant_actions(T.WAREHOUSE),
+    T.NAMESPACE: _grant_actions(T.NAMESPACE, Can.CHANGE_OWNERSHIP),
+    T.TABLE: _grant_actions(T.TABLE),
+    T.VIEW: _grant_actions(T.VIEW),
+    T.GENERIC_TABLE: _grant_actions(T.GENERIC_TABLE),
     T.ROLE: {
         "assume": Can.ASSUME,
         "can_grant_assignee": Can.MANAGE_ROLE_ASSIGNMENTS,
@@ -84,51 +84,51 @@ GRANT_ACTION_NAMES: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
         "read_assignments": Can.READ_ROLE_ASSIGNMENTS,
     },
 }
-"""The words of `permissions/.../authorizer-actions`."""
+"""The names of `permissions/.../authorizer-actions`."""
 
-_OLD_ON_TABULARS: Final = _words(
+_LEGACY_ON_TABULARS: Final = _names(
     Can.DROP, Can.GET_METADATA, Can.RENAME, Can.GET_TASKS, Can.CONTROL_TASKS, Can.SET_PROTECTION
 )
 
 LEGACY_ACTION_NAMES: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
     T.SERVER: {
-        **_words(Can.CREATE_PROJECT, Can.UPDATE_USERS, Can.DELETE_USERS, Can.LIST_USERS, Can.PROVISION_USERS),
+        **_names(Can.CREATE_PROJECT, Can.UPDATE_USERS, Can.DELETE_USERS, Can.LIST_USERS, Can.PROVISION_USERS),
         **GRANT_ACTION_NAMES[T.SERVER],
     },
     T.PROJECT: {
-        **_words(Can.CREATE_WAREHOUSE, Can.DELETE, Can.RENAME, Can.LIST_WAREHOUSES, Can.CREATE_ROLE, Can.LIST_ROLES),
-        **_words(Can.SEARCH_ROLES, Can.GET_ENDPOINT_STATISTICS),
+        **_names(Can.CREATE_WAREHOUSE, Can.DELETE, Can.RENAME, Can.LIST_WAREHOUSES, Can.CREATE_ROLE, Can.LIST_ROLES),
+        **_names(Can.SEARCH_ROLES, Can.GET_ENDPOINT_STATISTICS),
         **GRANT_ACTION_NAMES[T.PROJECT],
     },
     T.WAREHOUSE: {
-        **_words(Can.CREATE_NAMESPACE, Can.ACCEPT_MOVED_NAMESPACE, Can.DELETE),
+        **_names(Can.CREATE_NAMESPACE, Can.ACCEPT_MOVED_NAMESPACE, Can.DELETE),
         "modify_storage": Can.UPDATE_STORAGE,
         "modify_storage_credential": Can.UPDATE_STORAGE_CREDENTIAL,
-        **_words(Can.GET_CONFIG, Can.GET_METADATA, Can.LIST_NAMESPACES, Can.INCLUDE_IN_LIST, Can.DEACTIVATE),
-        **_words(Can.ACTIVATE, Can.RENAME, Can.LIST_DELETED_TABULARS, Can.GET_ALL_TASKS, Can.CONTROL_ALL_TASKS),
-        **_words(Can.SET_PROTECTION, Can.SET_FORMAT_VERSION_POLICY, Can.GET_ENDPOINT_STATISTICS),
+        **_names(Can.GET_CONFIG, Can.GET_METADATA, Can.LIST_NAMESPACES, Can.INCLUDE_IN_LIST, Can.DEACTIVATE),
+        **_names(Can.ACTIVATE, Can.RENAME, Can.LIST_DELETED_TABULARS, Can.GET_ALL_TASKS, Can.CONTROL_ALL_TASKS),
+        **_names(Can.SET_PROTECTION, Can.SET_FORMAT_VERSION_POLICY, Can.GET_ENDPOINT_STATISTICS),
         **GRANT_ACTION_NAMES[T.WAREHOUSE],
     },
     T.NAMESPACE: {
-        **_words(Can.CREATE_TABLE, Can.CREATE_VIEW, Can.CREATE_GENERIC_TABLE, Can.CREATE_NAMESPACE, Can.DELETE),
-        **_words(Can.MOVE, Can.ACCEPT_MOVED_NAMESPACE, Can.UPDATE_PROPERTIES, Can.GET_METADATA, Can.SET_PROTECTION),
+        **_names(Can.CREATE_TABLE, Can.CREATE_VIEW, Can.CREATE_GENERIC_TABLE, Can.CREATE_NAMESPACE, Can.DELETE),
+        **_names(Can.MOVE, Can.ACCEPT_MOVED_NAMESPACE, Can.UPDATE_PROPERTIES, Can.GET_METADATA, Can.SET_PROTECTION),
         **GRANT_ACTION_NAMES[T.NAMESPACE],
     },
     T.TABLE: {
-        **_words(Can.WRITE_DATA, Can.READ_DATA, Can.COMMIT), **_OLD_ON_TABULARS, **GRANT_ACTION_NAMES[T.TABLE],
+        **_names(Can.WRITE_DATA, Can.READ_DATA, Can.COMMIT), **_LEGACY_ON_TABULARS, **GRANT_ACTION_NAMES[T.TABLE],
     },
-    T.VIEW: {**_words(Can.SELECT, Can.COMMIT), **_OLD_ON_TABULARS, **GRANT_ACTION_NAMES[T.VIEW]},
+    T.VIEW: {**_names(Can.SELECT, Can.COMMIT), **_LEGACY_ON_TABULARS, **GRANT_ACTION_NAMES[T.VIEW]},
     T.GENERIC_TABLE: {
-        **_words(Can.WRITE_DATA, Can.READ_DATA, Can.UNDROP, Can.INCLUDE_IN_LIST),
-        **_OLD_ON_TABULARS,
+        **_names(Can.WRITE_DATA, Can.READ_DATA, Can.UNDROP, Can.INCLUDE_IN_LIST),
+        **_LEGACY_ON_TABULARS,
         **GRANT_ACTION_NAMES[T.GENERIC_TABLE],
     },
-    T.ROLE: {**GRANT_ACTION_NAMES[T.ROLE], **_words(Can.DELETE, Can.UPDATE, Can.READ)},
+    T.ROLE: {**GRANT_ACTION_NAMES[T.ROLE], **_names(Can.DELETE, Can.UPDATE, Can.READ)},
 }  # fmt: skip
-"""The words of `permissions/check` and of `permissions/.../access`."""
+"""The names of `permissions/check` and of `permissions/.../access`."""
 
 ACTION_NAMES: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
-    kind: {**_words(*ACTIONS_ON[kind]), **words}
-    for kind, words in {**LEGACY_ACTION_NAMES, T.TAG: _granting(T.TAG)}.items()
+    kind: {**_names(*ACTIONS_ON[kind]), **names}
+    for kind, names in {**LEGACY_ACTION_NAMES, T.TAG: _grant_actions(T.TAG)}.items()
 }
-"""Both sets of words, for questions of our own: what is in both means the same."""
+"""Both sets of names; a name that is in both means the same action."""

@@ -1,4 +1,4 @@
-"""What an actor may want to do: the vocabulary of the permission APIs."""
+"""The actions that permissions are checked for, by their names in the API."""
 
 from __future__ import annotations
 
@@ -111,4 +111,4 @@ SEEN_BY: dict[Securable.Type, Can] = {
     Securable.Type.ROLE: Can.READ,
     Securable.Type.TAG: Can.READ,
 }
-"""Who may not do this may not know that there is such an object; projects, servers and users are no secret."""
+"""The action without which an object of the type is hidden; projects, servers and users are never hidden."""

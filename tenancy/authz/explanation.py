@@ -58,31 +58,32 @@ class GrantRow:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """`path` leads to the object; `ways` are the subject's roles with the shortest way into each.
+    """The path to the object, the subject's roles with the shortest path into each, and the grants on the path.
 
-    `grants` are those on the path by object and privilege, of several the one that came by the shortest way, and of
-    those by ways of one length the one that lasts longest, memberships and grant together.
+    There is one grant for each object and privilege: the one through the fewest roles, of several the last to expire.
     """
 
     subject: Subject
     path: tuple[Node, ...]
-    ways: Mapping[UUID, RolePath]
+    role_paths: Mapping[UUID, RolePath]
     grants: Mapping[tuple[str, str], GrantRow]
 
     def grant(self, privilege: str, index: int) -> GrantRow | None:
-        """The grant of a privilege on the object at `index` of the path."""
+        """Return the grant of a privilege on the object at `index` of the path."""
         return self.grants.get((self.path[index].id, privilege))
 
     def shown_below(self, index: int) -> GrantRow | None:
-        """A grant on something below the object at `index` of the path that makes it visible."""
+        """Return a grant on an object below the object at `index` of the path that shows it."""
         top = "".join(f"{node.id}/" for node in self.path[: index + 1])
         shown = [top, end_of(top), MAX_GRANTS_READ]
-        params = [self.subject.user_id, now(), *shown, list(self.ways), now(), *shown, MAX_GRANTS_READ]
-        return min(_grant_rows(fetch_all("default", _SHOWN_BELOW, params), self.ways), key=_distance, default=None)
+        params = [self.subject.user_id, now(), *shown, list(self.role_paths), now(), *shown, MAX_GRANTS_READ]
+        return min(
+            _grant_rows(fetch_all("default", _SHOWN_BELOW, params), self.role_paths), key=_distance, default=None
+        )
 
 
 MAX_GRANTS_READ: Final = 1_000
-"""Grants below an object; the nearest of them is as good an explanation as another."""
+"""Grants below an object that are read; any of them is a valid explanation."""
 
 
 _SHOWN: Final = f"""
@@ -91,7 +92,7 @@ SELECT g.path, g.id, g.privilege, g.securable_id, g.role_id, g.expires_at FROM t
  ORDER BY g.path USING ~<~, g.id LIMIT %s"""  # noqa: S608 - constants, as below
 
 
-# Each arm by its own index: for an OR all would be gone through that the subject was ever granted.
+# Each branch uses its own index; an OR would read all grants of the subject.
 _SHOWN_BELOW: Final = f"""
 SELECT privilege, securable_id, role_id, expires_at FROM (
     SELECT * FROM ({_SHOWN.format(whose="g.user_id = %s")}) AS own
@@ -102,52 +103,51 @@ SELECT privilege, securable_id, role_id, expires_at FROM (
 
 
 def read_rows(subject: Subject, own_id: str) -> Rows:
-    """What `read_held` reads of the securable `own_id`, with whom it is granted to and the ways into their roles."""
+    """Read the grants that apply to the subject on a securable and its parents, directly or through roles."""
     first = read_memberships_of(subject)
-    ways = read_graph_out_of([each.role_id for each in first]).shortest_paths(first)
-    path = read_held(subject, list(ways), [own_id]).paths[own_id]
+    role_paths = read_graph_out_of([each.role_id for each in first]).shortest_paths(first)
+    path = read_held(subject, list(role_paths), [own_id]).paths[own_id]
     granted = Grant.objects.unexpired(now()).filter(
-        subject.grants_filter(ways), securable_id__in=[node.id for node in path]
+        subject.grants_filter(role_paths), securable_id__in=[node.id for node in path]
     )
     grants: dict[tuple[str, str], GrantRow] = {}
     columns = granted.order_by("pk").values_list("privilege", "securable_id", "role_id", "expires_at")
-    for row in sorted([*_grant_rows(columns[:MAX_GRANTS_READ], ways), *_assigned(path, ways)], key=_distance):
+    for row in sorted(
+        [*_grant_rows(columns[:MAX_GRANTS_READ], role_paths), *_assigned(path, role_paths)], key=_distance
+    ):
         grants.setdefault((row.securable_id, row.privilege), row)
-    return Rows(subject, path, ways, grants)
+    return Rows(subject, path, role_paths, grants)
 
 
-def _grant_rows(rows: Iterable[Sequence[Any]], ways: Mapping[UUID, RolePath]) -> list[GrantRow]:
-    """Of a privilege, a securable, a role, if it is to one, and an end, as either database has them."""
+def _grant_rows(rows: Iterable[Sequence[Any]], role_paths: Mapping[UUID, RolePath]) -> list[GrantRow]:
+    """Parse rows of privilege, securable id, role id (null for the subject itself) and expiry."""
     return [
         GrantRow(
             privilege,
             own_id,
-            () if role_id is None else ways[as_uuid(role_id)].memberships,
+            () if role_id is None else role_paths[as_uuid(role_id)].memberships,
             None if end is None else as_datetime(end),
         )
         for privilege, own_id, role_id, end in rows
     ]
 
 
-def _assigned(path: Iterable[Node], ways: Mapping[UUID, RolePath]) -> list[GrantRow]:
-    """That the subject is in a role on the path: granted to whoever is a member.
-
-    Who owns it has a grant that says so. A role that is assumed, or named by a token, is in itself alone.
-    """
+def _assigned(path: Iterable[Node], role_paths: Mapping[UUID, RolePath]) -> list[GrantRow]:
+    """Return the memberships in a role on the path as grants of `assignee`; owners have a grant of ownership."""
     found = []
-    for role_id, way in ways.items():
+    for role_id, role_path in role_paths.items():
         own_id = securable_id(Securable.Type.ROLE, role_id)
         if any(node.id == own_id for node in path):
-            *before, last = way.memberships
+            *before, last = role_path.memberships
             if last.entry is Entry.MEMBER:
                 found.append(GrantRow(ASSIGNEE, own_id, tuple(before), last.expires_at))
             elif last.entry is not Entry.OWNER:
-                found.append(GrantRow(ASSIGNEE, own_id, way.memberships, None))
+                found.append(GrantRow(ASSIGNEE, own_id, role_path.memberships, None))
     return found
 
 
 def _distance(row: GrantRow) -> tuple[int, float]:
-    """Of two that came by ways of one length, the one that lasts longer is the nearer, with the way to it."""
+    """Return a sort key: fewer memberships first, then the latest expiry."""
     return len(row.through), -expiry_timestamp(
         earliest_expiry(row.expires_at, *(each.expires_at for each in row.through))
     )
@@ -161,7 +161,7 @@ ALLOWALL: Final = "allowall"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """That the subject has `relation` to a securable: by `grant`, else because of the step before."""
+    """The subject has `relation` to a securable: by `grant`, else by the previous step."""
 
     relation: str
     securable_id: str
@@ -170,7 +170,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Cure:
-    """A privilege on a securable that would let the subject."""
+    """A privilege on a securable that would allow the action."""
 
     privilege: str
     securable_id: str
@@ -180,8 +180,8 @@ class Cure:
 class Explanation:
     """`chain` leads from grants to the action where grants allow it, else it is empty.
 
-    `standing` says what settles it whatever is granted: the backend `allowall`, or one of `Standing`. `cures` are the
-    grants any one of which would allow what grants do not allow yet, the nearest and weakest first.
+    `standing` is the reason for a decision without grants: the backend `allowall`, or one of `Standing`. If grants do
+    not allow the action, each of `cures` would, the nearest and weakest first.
     """
 
     chain: Sequence[Step] = ()
@@ -198,13 +198,13 @@ class Explanation:
 
 
 def explain(actor: Actor, action: Can, ref: ObjectRef) -> Explanation:
-    """Of the rights that `actor` has now; the object must be there."""
+    """Explain a permission of `actor` on an existing object."""
     reason = standing_reason(actor, action, ref)
     standing = None if reason is None else reason.value
     if standing is None and authorizer().name == ALLOWALL:
         standing = ALLOWALL
     subject = Subject.of(actor)
-    if subject.user_id is None and subject.assumed_role is None:  # nothing can be granted to nobody
+    if subject.user_id is None and subject.assumed_role is None:  # no grant can apply
         return Explanation(standing=standing)
     rows = read_rows(subject, securable_id(*ref))
     relation = f"can_{action.value}"
@@ -215,7 +215,7 @@ def explain(actor: Actor, action: Can, ref: ObjectRef) -> Explanation:
 
 
 class _Prover:
-    """Finds the shortest chain of grants, each step of it once."""
+    """Finds the shortest chain of grants that proves a relation."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -264,7 +264,7 @@ def _by(grant: GrantRow | None) -> tuple[Step, ...] | None:
 
 
 def _all_of(chains: Sequence[tuple[Step, ...] | None]) -> tuple[Step, ...] | None:
-    """One after another, each step once; None when one is missing."""
+    """Concatenate the chains, each step once; None if a chain is missing."""
     steps: dict[Step, None] = {}
     for chain in chains:
         if chain is None:
@@ -274,7 +274,7 @@ def _all_of(chains: Sequence[tuple[Step, ...] | None]) -> tuple[Step, ...] | Non
 
 
 def _cures(path: Sequence[Node], relation: str) -> list[Cure]:
-    """Every single grant on the path after which `relation` holds."""
+    """Return every single grant on the path with which `relation` would hold."""
     found: list[Cure] = []
     for index in range(len(path) - 1, -1, -1):
         node = path[index]
@@ -288,6 +288,6 @@ def _cures(path: Sequence[Node], relation: str) -> list[Cure]:
 
 @cache
 def _reach(object_type: str, privilege: str) -> int:
-    """How much a privilege allows on the object itself."""
+    """Return the number of relations to the object itself that follow from a privilege."""
     evaluation = Evaluation([Node(object_type, "", frozenset({privilege}))])
     return sum(evaluation.holds(relation) for relation in rights_model().types[object_type])

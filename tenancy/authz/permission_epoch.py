@@ -97,10 +97,10 @@ def bump_permission_epoch() -> None:
     """Call this last in a transaction that changes permissions on objects that existed before.
 
     New objects do not need it: no decision on them is cached. The row stays locked until the end of the transaction. If
-    the outcome of the commit is unknown, the next poll of the row shows it.
+    the result of the commit is unknown, the next poll of the row shows it.
     """
     execute(_INCREMENT, [])
-    permission_epoch.bump()  # who waits for a lock of this transaction checks again, even before `on_commit` runs
+    permission_epoch.bump()  # requests that wait for a lock of this transaction check again before `on_commit` runs
     transaction.on_commit(permission_epoch.bump, robust=True)
 
 

@@ -75,9 +75,9 @@ def check_permissions(actor: Actor, checks: Sequence[PermissionCheck]) -> list[b
 def check_permissions_at(actor: Actor, checks: Sequence[PermissionCheck], at: datetime) -> list[bool]:
     """As `check_permissions`, at a later moment, by the current grants. An assumed role must be assumable then."""
     if actor.assumed_role is not None:
-        in_person = replace(actor, assumed_role=None)
+        user = replace(actor, assumed_role=None)
         assuming: PermissionCheck = (Can.ASSUME, ObjectRef(Securable.Type.ROLE, actor.assumed_role))
-        if not check_permissions_at(in_person, [assuming], at)[0]:
+        if not check_permissions_at(user, [assuming], at)[0]:
             return [False] * len(checks)
     return _decide(actor, checks, lambda rest: port.authorizer().decide_at(actor, rest, at))
 

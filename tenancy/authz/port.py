@@ -66,7 +66,7 @@ class Authorizer(ABC):
         """Return a decision for each check, in order. Unknown objects are denied."""
 
     def decide_in_turn(self, actor: Actor, checks: Sequence[PermissionCheck]) -> Iterator[bool]:
-        """As `decide`, for lists that may stop early: expensive decisions are made as they are consumed."""
+        """As `decide`, for lists that may stop early: expensive decisions are computed as they are consumed."""
         yield from require_decision_for_each(self.decide(actor, checks), checks)
 
     def decide_at(self, actor: Actor, checks: Sequence[PermissionCheck], at: datetime) -> list[bool]:

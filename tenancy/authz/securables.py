@@ -70,10 +70,10 @@ def summarize_grants(on: Mapping[str, int], first: Iterable[tuple[str, str, str]
 def names_that_fit(names: Iterable[str]) -> list[str]:
     """Return the first names, as many as `MAX_NAMES_LENGTH` allows: a user id may take thousands of characters."""
     found: list[str] = []
-    room = MAX_NAMES_LENGTH
+    remaining = MAX_NAMES_LENGTH
     for name in names:
-        room -= len(json.dumps(name)) + 1
-        if room < 0:
+        remaining -= len(json.dumps(name)) + 1
+        if remaining < 0:
             break
         found.append(name)
     return found
@@ -123,14 +123,14 @@ def add_securable(securable_type: Securable.Type, object_id: object, *, parent: 
 
 
 def are_registered(refs: Sequence[ObjectRef]) -> list[bool]:
-    """Whether each of the objects is there, hidden from the caller or not, in their order."""
+    """Return for each object, in order, whether it exists, also if it is hidden from the caller."""
     ids = [securable_id(*ref) for ref in refs]
     found = set(Securable.objects.filter(pk__in=ids).values_list("pk", flat=True))
     return [own_id in found for own_id in ids]
 
 
 def move_securable(securable_type: Securable.Type, object_id: object, *, parent: ObjectRef) -> None:
-    """Hang an object without children below another parent."""
+    """Move an object without children to another parent."""
     own_id = securable_id(securable_type, object_id)
     enqueue_move(own_id, securable_id(*parent))
     parent_path = Securable.objects.values_list("path", flat=True).get(pk=securable_id(*parent))
@@ -140,16 +140,16 @@ def move_securable(securable_type: Securable.Type, object_id: object, *, parent:
 
 
 def move_securable_tree(securable_type: Securable.Type, object_id: object, *, parent: ObjectRef) -> None:
-    """Hang an object with everything below it below another parent, which must not be below the object itself.
+    """Move an object with its subtree to another parent, which must not be below the object itself.
 
-    The caller holds what everybody locks who adds an object below it or moves one that has others below it.
+    The caller must have locked the rows that services lock before they add objects to the subtree or move a subtree.
     """
     own_id, parent_id = securable_id(securable_type, object_id), securable_id(*parent)
     enqueue_move(own_id, parent_id)
     paths = dict(Securable.objects.filter(pk__in=[own_id, parent_id]).values_list("pk", "path"))
     old, new = paths[own_id], f"{paths[parent_id]}{own_id}/"
     Securable.objects.filter(pk=own_id).update(parent_id=parent_id)
-    execute(_MOVE_TREE, [new, len(old) + 1, old, f"{old[:-1]}0"])  # "0" is the character after the slash
+    execute(_MOVE_TREE, [new, len(old) + 1, old, end_of(old)])
     move_grants_below(new)
 
 
@@ -163,19 +163,20 @@ SELECT count(*) FROM (
 
 
 def lock_securable_tree(securable_type: Securable.Type, object_id: object) -> None:
-    """Before an object and those below it are removed in several steps: all of them, then all grants on them, in one
-    order, so that nobody who ends such grants waits in turn. SQLite has no row locks and needs none.
+    """Lock an object, its subtree and all grants on them, before they are removed in several steps.
+
+    The order of the locks avoids deadlocks with other deletions of grants. SQLite has no row locks.
     """
     if connection.vendor == "postgresql":
         path = Securable.objects.values_list("path", flat=True).get(pk=securable_id(securable_type, object_id))
-        fetch_all("default", _LOCK_TREE, [path, f"{path[:-1]}0"])
+        fetch_all("default", _LOCK_TREE, [path, end_of(path)])
         lock_grants_below(path)
 
 
 def remove_securables(refs: Iterable[ObjectRef]) -> EndedGrants:
-    """Remove several objects; returns the grants on them that end with that, those aside that had ended before.
+    """Remove several objects and return the unexpired grants that are deleted with them.
 
-    No object may be left below them: the database has the last word at the commit.
+    No other object may be below them; the database checks that at the commit.
     """
     ids = sorted(securable_id(*ref) for ref in refs)
     _lock_to_delete(ids)
@@ -186,7 +187,7 @@ def remove_securables(refs: Iterable[ObjectRef]) -> EndedGrants:
 
 
 def _lock_to_delete(ids: list[str]) -> None:
-    """As who grants on them and who moves them does, before the grants: so nothing is granted on them any more."""
+    """Lock the objects before their grants, as grants and moves do, so that no new grant on them is written."""
     if connection.vendor == "postgresql":
         fetch_all("default", "SELECT id FROM tenancy_securable WHERE id = ANY(%s) ORDER BY id FOR UPDATE", [ids])
 
@@ -199,7 +200,7 @@ def remove_securable(securable_type: Securable.Type, object_id: object) -> Ended
 
 
 def end_of(path: str) -> str:
-    """Behind everything below a path: "0" is the character after the slash."""
+    """Return the end of the range of all paths below a path: "0" is the character after the slash."""
     return f"{path[:-1]}0"
 
 
@@ -227,18 +228,18 @@ SELECT count(*) FROM (
 
 
 def move_grants_on(securable_id: str, path: str) -> None:
-    """Those on an object that is at `path` now."""
+    """Update the paths of the grants on an object that was moved to `path`."""
     execute(_MOVE_ON, [path, securable_id])
 
 
 def move_grants_below(path: str) -> None:
-    """Those on the object that is at `path` now, and on all below it.
+    """Update the paths of the grants on the object that was moved to `path`, and on its subtree.
 
-    After the objects: who grants has locked theirs, so that no grant is missed, and none is made with the old path.
+    Call it after the objects were updated: new grants lock their object, so that none has the old path.
     """
-    execute(_MOVE_BELOW, [path, f"{path[:-1]}0"])  # "0" is the character after the slash
+    execute(_MOVE_BELOW, [path, end_of(path)])
 
 
 def lock_grants_below(path: str) -> None:
-    """Those on the object at `path` and on all below it, which are to end in several statements. After the objects."""
-    fetch_one("default", _LOCK_BELOW, [path, f"{path[:-1]}0"])
+    """Lock the grants on the object at `path` and on its subtree. Call it after the objects are locked."""
+    fetch_one("default", _LOCK_BELOW, [path, end_of(path)])

@@ -29,7 +29,7 @@ from tenancy.refs import ObjectRef
 from tenancy.selectors.allowed_actions import check_subject
 from tenancy.selectors.grants import require_permission_to_read_grants
 from tenancy.selectors.object_reviews import ObjectReview, Principal
-from tenancy.selectors.objects import NamedObject, NameObjects, RightsTarget, target_project
+from tenancy.selectors.objects import NamedObject, NameObjects, PermissionTarget, target_project
 from tenancy.selectors.principal_reviews import AccessSource, PrincipalReview
 
 MAX_REVIEW_PAGE_SIZE: Final = 1_000
@@ -82,7 +82,7 @@ Chunk = Callable[[str, int], tuple[P, str | None]]
 
 
 def review_object_for(
-    *, actor: Actor, target: RightsTarget, project: Project | None, is_export: bool, name_objects: NameObjects
+    *, actor: Actor, target: PermissionTarget, project: Project | None, is_export: bool, name_objects: NameObjects
 ) -> Chunk[ObjectReviewChunk]:
     """Review who has rights on an object, and from which grants.
 
@@ -129,7 +129,7 @@ def review_objects_for(
     actor: Actor,
     project: Project,
     grantee: Grantee,
-    warehouse: RightsTarget,
+    warehouse: PermissionTarget,
     is_export: bool,
     name_objects: NameObjects,
 ) -> Chunk[ReachableChunk]:

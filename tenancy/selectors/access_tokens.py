@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.db.models import QuerySet
-
 from icekeeper.kernel.errors.types import NotFound, Unauthorized
 from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor
@@ -74,9 +72,5 @@ def list_access_tokens_for(*, actor: Actor, user_id: str | None, page: Page) -> 
 def list_service_accounts_for(*, actor: Actor, page: Page) -> tuple[list[ServiceAccount], str | None]:
     """Return service accounts in order of creation, and the next page token."""
     require_permission_on_server(actor, Can.LIST_USERS)
-    found = live_service_accounts().filter(pk__gt=page.after_id()).order_by("pk")
+    found = ServiceAccount.objects.existing().filter(pk__gt=page.after_id()).order_by("pk")
     return build_page([(account.pk, account) for account in found[: page.sql_limit]], page)
-
-
-def live_service_accounts() -> QuerySet[ServiceAccount]:
-    return ServiceAccount.objects.existing()

@@ -26,13 +26,13 @@ from tenancy.models import Grant, Project, RoleMember, Securable
 from tenancy.models.querysets import ExpiringQuerySet
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.allowed_actions import check_subject
-from tenancy.selectors.objects import RightsTarget, target_project
+from tenancy.selectors.objects import PermissionTarget, target_project
 
 M = TypeVar("M", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
-class HeldGrant:
+class ListedGrant:
     """A privilege of a grantee on an object, until `expires_at` if that is set."""
 
     privilege: str
@@ -51,7 +51,7 @@ class GrantFilter:
 
 def list_grants_for(
     *, actor: Actor, ref: ObjectRef, missing: CatalogError, wanted: GrantFilter, page: Page
-) -> tuple[list[HeldGrant], str | None]:
+) -> tuple[list[ListedGrant], str | None]:
     """Return `list_grants_on` to callers who may read the grants on the object.
 
     Raises `missing` if the object is hidden from the caller, else the type's own error (403).
@@ -60,14 +60,14 @@ def list_grants_for(
     return list_grants_on(ref=ref, wanted=wanted, page=page)
 
 
-def list_grants_on(*, ref: ObjectRef, wanted: GrantFilter, page: Page) -> tuple[list[HeldGrant], str | None]:
+def list_grants_on(*, ref: ObjectRef, wanted: GrantFilter, page: Page) -> tuple[list[ListedGrant], str | None]:
     """Return the unexpired grants on an object in order of creation, and the next page token.
 
     Members of a role have `assignee` on it. Checks no permission. Reads the primary database, so that a grant is listed
     as soon as it is written. One statement, two for a role.
     """
     at, after = now(), page.after_id()
-    found: list[tuple[UUID, HeldGrant]] = []
+    found: list[tuple[UUID, ListedGrant]] = []
     if wanted.privileges is None or set(wanted.privileges) - {ASSIGNEE}:
         rows = _after(Grant.objects.filter(securable_id=securable_id(*ref)), after, at)
         if wanted.privileges is not None:
@@ -92,8 +92,8 @@ def _is_to(grantee: Grantee, role_field: str) -> Q:
     return Q(user_id=grantee.user_id) if grantee.role_id is None else Q(**{role_field: grantee.role_id})
 
 
-def _held(privilege: str, role_id: UUID | None, row: Grant | RoleMember) -> HeldGrant:
-    return HeldGrant(privilege, Grantee(row.user_id, role_id), row.created_at, row.expires_at)
+def _held(privilege: str, role_id: UUID | None, row: Grant | RoleMember) -> ListedGrant:
+    return ListedGrant(privilege, Grantee(row.user_id, role_id), row.created_at, row.expires_at)
 
 
 _WAREHOUSE_STEP: Final = len("warehouse:") + 36
@@ -114,14 +114,14 @@ _LISTED: Final = (
 class LocatedGrant:
     """A grant and its object; `warehouse_id` is empty for objects that are in no warehouse and are none."""
 
-    grant: HeldGrant
+    grant: ListedGrant
     ref: ObjectRef
     warehouse_id: str
 
 
 def list_grants_on_for(
-    *, actor: Actor, target: RightsTarget, grantee: Grantee | None, page: Page
-) -> tuple[list[HeldGrant], str | None]:
+    *, actor: Actor, target: PermissionTarget, grantee: Grantee | None, page: Page
+) -> tuple[list[ListedGrant], str | None]:
     """List the grants on an object, optionally of one principal, in the order in which they were granted.
 
     Raises the target's `missing` (404) when the object is hidden from the caller, else `GrantActionForbidden` (403).
@@ -156,13 +156,15 @@ def list_grants_of(
     found = []
     for row in shown:
         securable_type, _, object_id = row.securable_id.partition(":")
-        grant = HeldGrant(row.privilege, grantee, row.created_at, row.expires_at)
+        grant = ListedGrant(row.privilege, grantee, row.created_at, row.expires_at)
         ref = ObjectRef(Securable.Type(securable_type), object_id)
         found.append(LocatedGrant(grant, ref, row.step.partition(":")[2]))  # type: ignore[attr-defined]  # annotated above
     return found, token
 
 
-def list_grantable_for(*, actor: Actor, target: RightsTarget, grantee: Grantee | None) -> list[tuple[Privilege, bool]]:
+def list_grantable_for(
+    *, actor: Actor, target: PermissionTarget, grantee: Grantee | None
+) -> list[tuple[Privilege, bool]]:
     """List each privilege on the target's type with whether `grantee`, or the caller, may grant and revoke it there.
 
     Raises as `list_grants_on_for` and `check_subject`.
@@ -178,7 +180,7 @@ def list_grantable_for(*, actor: Actor, target: RightsTarget, grantee: Grantee |
     return list(zip(privileges, allowed, strict=True))
 
 
-def require_permission_to_read_grants(actor: Actor, target: RightsTarget, grantee: Grantee | None) -> None:
+def require_permission_to_read_grants(actor: Actor, target: PermissionTarget, grantee: Grantee | None) -> None:
     """Require that `actor` may read the grants on the target, of `grantee` or of everyone.
 
     Raises as `list_grants_on_for`.
@@ -193,31 +195,31 @@ def require_permission_to_read_grants(actor: Actor, target: RightsTarget, grante
     if not is_visible and ref.type in SEEN_BY:
         raise deny_as_missing(actor, SEEN_BY[ref.type], ref, target.missing)
     record_denial(actor=actor, action=Can.READ_GRANTS, object_type=ref.type.value, object_id=ref.id)
-    raise GrantActionForbidden(f"{actor.name} may not read what is granted on this {ref.type.value}")
+    raise GrantActionForbidden(f"{actor.name} may not read the grants on this {ref.type.value}")
 
 
 @dataclass(frozen=True, slots=True)
 class ManagedAccess:
-    """Whether it is set on the object itself, and whether it counts there: set on the object or on what it lies in."""
+    """Whether managed access is set on the object itself, and whether it is in effect: set there or on a parent."""
 
     is_set: bool
-    is_in_force: bool
+    is_in_effect: bool
 
 
 def get_managed_access_for(*, actor: Actor, ref: ObjectRef, missing: CatalogError) -> ManagedAccess:
-    """Of a warehouse or a namespace. Raises `missing` for who may not know of it. Two statements."""
+    """Return managed access of a warehouse or namespace. Raises `missing` if it is hidden from the caller."""
     require_not_hidden(actor, ref, missing)
     on = Securable.objects.filter(pk=securable_id(*ref)).first()
     if on is None:
         raise missing
-    return ManagedAccess(on.managed_access, _is_in_force(on.path))
+    return ManagedAccess(on.managed_access, _is_in_effect(on.path))
 
 
 def is_access_managed(ref: ObjectRef) -> bool:
-    """Whether managed access counts on what lies in a warehouse or a namespace."""
+    """Return whether managed access is in effect for objects in a warehouse or namespace. Checks no permission."""
     path = Securable.objects.filter(pk=securable_id(*ref)).values_list("path", flat=True).first()
-    return path is not None and _is_in_force(path)
+    return path is not None and _is_in_effect(path)
 
 
-def _is_in_force(path: str) -> bool:
+def _is_in_effect(path: str) -> bool:
     return Securable.objects.filter(pk__in=path.rstrip("/").split("/"), managed_access=True).exists()

@@ -61,10 +61,10 @@ class ObjectReview:
         self._depths = {node.id: depth for depth, node in enumerate(self.path)}
         self._below = ids_checked_below(self.path)
         self._role_id = UUID(str(ref.id)) if ref.type is Securable.Type.ROLE else None
-        self._counting: dict[tuple[str, str], bool] = {}
+        self._effective_rows: dict[tuple[str, str], bool] = {}
         self._granted: dict[UUID, list[GrantedRow]] = {}
         for row in read_granted(self._depths, Q(role__isnull=False)):
-            if isinstance(row.holder, UUID) and self._counts(row):
+            if isinstance(row.holder, UUID) and self._is_effective(row):
                 self._granted.setdefault(row.holder, []).append(row)
         self._seeing = read_roles_seeing(self._below)
         seeds = {*self._granted, *self._seeing, *([] if self._role_id is None else [self._role_id])}
@@ -99,8 +99,8 @@ class ObjectReview:
         found = []
         for role_id in role_ids:
             row = known.get(role_id)
-            ways = self._graph.longest_lasting_paths([Membership(role_id, Entry.ASSUMED)])
-            rights = self._rights(ways, (), ())
+            role_paths = self._graph.longest_lasting_paths([Membership(role_id, Entry.ASSUMED)])
+            rights = self._rights(role_paths, (), ())
             if row is not None and rights.effective:
                 from_tokens = row.provider_id != OWN_PROVIDER
                 found.append((Principal(row.name, role_id=row.pk, has_members_of_tokens=from_tokens), rights))
@@ -113,38 +113,40 @@ class ObjectReview:
         first = read_memberships_in(user_ids, self._roles)
         granted: dict[str, list[GrantedRow]] = {}
         for row in read_granted(self._depths, Q(user_id__in=user_ids)):
-            if isinstance(row.holder, str) and self._counts(row):
+            if isinstance(row.holder, str) and self._is_effective(row):
                 granted.setdefault(row.holder, []).append(row)
         seeing = read_users_seeing(self._below, user_ids)
         found = []
         for user_id in user_ids:
             user = known.get(user_id)
-            ways = self._graph.longest_lasting_paths(first.get(user_id, ()))
-            rights = self._rights(ways, granted.get(user_id, ()), seeing.get(user_id, ()))
+            role_paths = self._graph.longest_lasting_paths(first.get(user_id, ()))
+            rights = self._rights(role_paths, granted.get(user_id, ()), seeing.get(user_id, ()))
             if user is not None and rights.effective:
                 found.append((Principal(user.name, user_id=user.pk, is_blocked=not user.is_active), rights))
         return found
 
-    def _rights(self, ways: Mapping[UUID, RolePath], own: Iterable[GrantedRow], own_shows: Collection[str]) -> Rights:
+    def _rights(
+        self, role_paths: Mapping[UUID, RolePath], own: Iterable[GrantedRow], own_shows: Collection[str]
+    ) -> Rights:
         sources = [Source(row.privilege, row.securable_id, (), row.expires_at) for row in own]
-        for role_id, way in ways.items():
+        for role_id, path_to_role in role_paths.items():
             for row in self._granted.get(role_id, ()):
-                ends_at = earliest_expiry(way.expires_at, row.expires_at)
-                sources.append(Source(row.privilege, row.securable_id, way.through, ends_at))
-        if self._role_id is not None and self._role_id in ways:  # members of the role itself are its assignees
-            way = ways[self._role_id]
-            sources.append(Source(ASSIGNEE, self.path[-1].id, way.through, way.expires_at))
+                ends_at = earliest_expiry(path_to_role.expires_at, row.expires_at)
+                sources.append(Source(row.privilege, row.securable_id, path_to_role.through, ends_at))
+        if self._role_id is not None and self._role_id in role_paths:  # members of the role itself are its assignees
+            path_to_role = role_paths[self._role_id]
+            sources.append(Source(ASSIGNEE, self.path[-1].id, path_to_role.through, path_to_role.expires_at))
         held: dict[str, set[str]] = {}
         for source in sources:
             held.setdefault(source.securable_id, set()).add(source.privilege)
         path = [node._replace(held=node.held | held.get(node.id, set())) for node in self.path]
-        shows = ids_shown_below(ways, self._seeing, own_shows)
+        shows = ids_shown_below(role_paths, self._seeing, own_shows)
         of_grants, in_all = effective(path), effective(path, shows)
         sources.sort(key=lambda each: (self._depths[each.securable_id], each.privilege, each.through))
         return Rights(in_all, tuple(sources), is_shown_from_below=of_grants != in_all)
 
-    def _counts(self, row: GrantedRow) -> bool:
+    def _is_effective(self, row: GrantedRow) -> bool:
         key = (row.securable_id, row.privilege)
-        if key not in self._counting:
-            self._counting[key] = is_effective(self.path, self._depths[row.securable_id], row.privilege)
-        return self._counting[key]
+        if key not in self._effective_rows:
+            self._effective_rows[key] = is_effective(self.path, self._depths[row.securable_id], row.privilege)
+        return self._effective_rows[key]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from icekeeper.kernel.errors.types import CatalogError, NotFound
-from tenancy.actor import Actor
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import no_such_project
@@ -18,11 +17,11 @@ from tenancy.selectors.tags import tag_id_not_found
 
 @dataclass(frozen=True, slots=True)
 class NamedObject:
-    """An object as clients know it.
+    """An object with the names that clients use for it.
 
-    `warehouse_id` and `warehouse_name` are set of warehouses and of what is in one; `levels` are those of a namespace,
-    or of the one that a tabular is in; `name` is that of everything else but the server. `is_dropped`: it can be
-    restored, and keeps its grants until then.
+    `warehouse_id` and `warehouse_name` are set for warehouses and for objects in them. `levels` are those of a
+    namespace, or of the namespace of a tabular; `name` is set for all types but namespaces and the server. `is_dropped`
+    marks a soft-deleted object, which keeps its grants.
     """
 
     securable_type: Securable.Type
@@ -35,7 +34,7 @@ class NamedObject:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """All its names, that of the warehouse first; of the server none."""
+        """All names, the warehouse first; empty for the server."""
         names = (
             self.warehouse_name,
             *self.levels,
@@ -48,27 +47,27 @@ class NamedObject:
 
 
 NameObjects = Callable[[Iterable[str]], Mapping[str, NamedObject]]
-"""Names the objects of these securable ids, without those that do not exist: `catalog.objects.names.name_objects`."""
+"""Returns the names of objects by securable id; see `catalog.objects.names.name_objects`."""
 
 
 @dataclass(frozen=True, slots=True)
-class RightsTarget:
+class PermissionTarget:
     """An object, and the error for callers from whom it is hidden."""
 
     ref: ObjectRef
     missing: CatalogError
 
 
-def the_server() -> RightsTarget:
-    return RightsTarget(ObjectRef(Securable.Type.SERVER, get_server().server_id), NotFound("There is no server"))
+def the_server() -> PermissionTarget:
+    return PermissionTarget(ObjectRef(Securable.Type.SERVER, get_server().server_id), NotFound("There is no server"))
 
 
-def target_project(project: Project) -> RightsTarget:
-    return RightsTarget(ObjectRef(Securable.Type.PROJECT, project.pk), no_such_project(project.pk))
+def target_project(project: Project) -> PermissionTarget:
+    return PermissionTarget(ObjectRef(Securable.Type.PROJECT, project.pk), no_such_project(project.pk))
 
 
-def find_role_target(*, actor: Actor, project: Project | None, role_id: UUID) -> RightsTarget:
-    """A role; with `project` one of that. Raises `RoleNotFoundInProject`, without `RoleIdNotFound` (404)."""
+def find_role_target(*, project: Project | None, role_id: UUID) -> PermissionTarget:
+    """Return a role of `project`, or of any project. Raises `RoleNotFoundInProject` or `RoleIdNotFound` (404)."""
     rows = Role.objects.filter(pk=role_id)
     if project is None:
         missing: CatalogError = role_id_not_found(role_id)
@@ -78,16 +77,16 @@ def find_role_target(*, actor: Actor, project: Project | None, role_id: UUID) ->
     return require_found(ref, missing)
 
 
-def find_tag_target(*, actor: Actor, project: Project | None, definition_id: UUID) -> RightsTarget:
-    """A tag definition; with `project` one of that. Raises `TagDefinitionIdNotFound` (404)."""
+def find_tag_target(*, project: Project | None, definition_id: UUID) -> PermissionTarget:
+    """Return a tag definition of `project`, or of any project. Raises `TagDefinitionIdNotFound` (404)."""
     rows = TagDefinition.objects.filter(pk=definition_id)
     rows = rows if project is None else rows.filter(project=project)
     ref = ObjectRef(Securable.Type.TAG, definition_id) if rows.exists() else None
     return require_found(ref, tag_id_not_found(definition_id, project))
 
 
-def require_found(ref: ObjectRef | None, missing: CatalogError) -> RightsTarget:
+def require_found(ref: ObjectRef | None, missing: CatalogError) -> PermissionTarget:
     """Return `ref` with the error that hides it. Raises `missing` for None."""
     if ref is None:
         raise missing
-    return RightsTarget(ref, missing)
+    return PermissionTarget(ref, missing)

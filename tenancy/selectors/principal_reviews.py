@@ -53,11 +53,11 @@ class AccessSource:
 class PrincipalReview:
     """Review of one principal. Their roles are read once, by the constructor."""
 
-    def __init__(self, asker: Subject) -> None:
+    def __init__(self, subject: Subject) -> None:
         """At most three statements."""
-        self._asker = asker
-        first = read_memberships_of(asker)
-        self._ways = read_graph_out_of([each.role_id for each in first]).longest_lasting_paths(first)
+        self._subject = subject
+        first = read_memberships_of(subject)
+        self._role_paths = read_graph_out_of([each.role_id for each in first]).longest_lasting_paths(first)
 
     def sources(self, project: Project, *, after: UUID, limit: int) -> list[tuple[UUID, AccessSource]]:
         """Return the grants and memberships after the row `after`, in order of creation: those in a project, and those
@@ -80,8 +80,8 @@ class PrincipalReview:
         server = f"{top.partition('/')[0]}/"
         grants = (
             Grant.objects.unexpired(now())
-            .filter(self._asker.grants_filter(self._ways), pk__gt=after)
-            # Compared as text: LIKE takes no notice of case on SQLite, and ids of projects differ by it.
+            .filter(self._subject.grants_filter(self._role_paths), pk__gt=after)
+            # Compared as text: LIKE ignores case on SQLite, and ids of projects may differ in case alone.
             .annotate(root=Substr("path", 1, len(top)))
             .filter(Q(root=top) | Q(path=server))
             .order_by("pk")[:limit]
@@ -90,10 +90,10 @@ class PrincipalReview:
             (row.pk, self._source(row.privilege, row.securable_id, row.role_id, row.expires_at), row.path)
             for row in grants
         ]
-        mine = Q(member_role_id__in=list(self._ways))
-        if self._asker.user_id is not None:
-            mine |= Q(user_id=self._asker.user_id)
-        members = RoleMember.objects.unexpired(now()).filter(mine, pk__gt=after, role__project=project).order_by("pk")
+        own = Q(member_role_id__in=list(self._role_paths))
+        if self._subject.user_id is not None:
+            own |= Q(user_id=self._subject.user_id)
+        members = RoleMember.objects.unexpired(now()).filter(own, pk__gt=after, role__project=project).order_by("pk")
         for member in members[:limit]:
             own_id = securable_id(Securable.Type.ROLE, member.role_id)
             source = self._source(ASSIGNEE, own_id, member.member_role_id, member.expires_at)
@@ -101,8 +101,8 @@ class PrincipalReview:
         return sorted(found, key=lambda each: each[0])[:limit]
 
     def _source(self, privilege: str, own_id: str, role_id: UUID | None, ends_at: object) -> Source:
-        way = RolePath() if role_id is None else self._ways[role_id]
-        return Source(privilege, own_id, way.through, earliest_expiry(way.expires_at, ends_at))  # type: ignore[arg-type]
+        path_to_role = RolePath() if role_id is None else self._role_paths[role_id]
+        return Source(privilege, own_id, path_to_role.through, earliest_expiry(path_to_role.expires_at, ends_at))  # type: ignore[arg-type]
 
     def objects(self, warehouse: ObjectRef, *, after: str, limit: int) -> tuple[list[tuple[str, Rights]], str | None]:
         """Return the warehouse and the objects in it on which any action is allowed: rights by securable id, parents
@@ -120,14 +120,14 @@ class PrincipalReview:
         self, nodes: Sequence[Node], top: str, *, after: str, limit: int
     ) -> tuple[list[str], str | None]:
         """Return the paths of objects on which the principal may have rights, and the cursor."""
-        above = read_granted([node.id for node in nodes], self._asker.grants_filter(self._ways))
+        above = read_granted([node.id for node in nodes], self._subject.grants_filter(self._role_paths))
         kinds = [(row.securable_id.partition(":")[0], [row.privilege]) for row in above]
         if reaches_below(kinds):
             granted, found = [], {top}
             branches = [top]
         else:
             found = {top}
-            granted = read_granted_paths(self._asker, self._ways, top, after=after, limit=limit + 1)
+            granted = read_granted_paths(self._subject, self._role_paths, top, after=after, limit=limit + 1)
             branches = []
         end = None
         for path in granted:
@@ -148,12 +148,12 @@ class PrincipalReview:
     def _rights_on(self, own_ids: Sequence[str]) -> list[tuple[str, Rights]]:
         if not own_ids:
             return []
-        roles = list(self._ways)
+        roles = list(self._role_paths)
         below = [each for each in own_ids if each.partition(":")[0] in _BRANCHES]
-        held = read_held(self._asker, roles, own_ids, below=below)
+        held = read_held(self._subject, roles, own_ids, below=below)
         on_path = {node.id for path in held.paths.values() for node in path if node.held - {MANAGED_ACCESS}}
         granted: dict[str, list[Source]] = {}
-        for row in read_granted(on_path, self._asker.grants_filter(roles)):
+        for row in read_granted(on_path, self._subject.grants_filter(roles)):
             role_id = row.holder if isinstance(row.holder, UUID) else None
             source = self._source(row.privilege, row.securable_id, role_id, row.expires_at)
             granted.setdefault(row.securable_id, []).append(source)
@@ -163,12 +163,12 @@ class PrincipalReview:
             shows = {each for each in ids_checked_below(path) if held.shows_below.get(each)}
             of_grants, in_all = effective(path), effective(path, shows)
             if in_all:
-                sources = tuple(_counting(path, granted))
+                sources = tuple(_effective_sources(path, granted))
                 found.append((own_id, Rights(in_all, sources, is_shown_from_below=of_grants != in_all)))
         return found
 
 
-def _counting(path: Sequence[Node], granted: dict[str, list[Source]]) -> list[Source]:
+def _effective_sources(path: Sequence[Node], granted: dict[str, list[Source]]) -> list[Source]:
     return [
         source
         for index, node in enumerate(path)

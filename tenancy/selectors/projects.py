@@ -1,3 +1,5 @@
+"""Reads of projects, and the project that a request names."""
+
 from __future__ import annotations
 
 import re
@@ -34,7 +36,7 @@ def is_project_id(text: str) -> bool:
 
 
 def named_project_id(meta: Mapping[str, Any]) -> str | None:
-    """What the header `x-project-id` (or its former name) of a request says, as it was sent; from the WSGI environ."""
+    """Return the header `x-project-id` (or its former name) from the WSGI environ, not validated."""
     return meta.get("HTTP_X_PROJECT_ID") or meta.get("HTTP_X_PROJECT_IDENT")
 
 
@@ -50,7 +52,7 @@ def no_such_project(project_id: object) -> ProjectNotFound:
 
 
 def requested_project_id(given: str | None) -> str | None:
-    """The project that a request means: `given` by header or body, else the default one; None when there is none."""
+    """Return the id `given` by header or body, else that of the default project; None if that is disabled."""
     if given:
         return require_project_id(given)
     return settings.ICEKEEPER.default_project_id if settings.ICEKEEPER.enable_default_project else None
@@ -68,14 +70,14 @@ def get_project(given: str | None) -> Project:
 
 
 def get_project_for(*, actor: Actor, given: str | None) -> Project:
-    """As `get_project`, for who asks about the project itself."""
+    """As `get_project`, for callers who may see the project. Raises `ProjectActionForbidden` (403)."""
     project = get_project(given)
     require_permission(actor, Can.GET_METADATA, Securable.Type.PROJECT, project.pk)
     return project
 
 
 def list_projects_for(*, actor: Actor) -> list[Project]:
-    """The projects that `actor` may see, in order of creation."""
+    """Return the projects that `actor` may see, in order of creation."""
     projects = list(Project.objects.order_by("created_at", "id"))
     if is_allowed(actor, Can.LIST_ALL_PROJECTS, Securable.Type.SERVER, get_server().server_id):
         return projects

@@ -185,10 +185,9 @@ SELECT r.id, r.id, r.provider_id, r.source_id, r.name,
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A user or a role in a role. `ident` is a role's, `email`, `user_type` and `origin` are a user's.
+    """A user or a role in a role. Only roles have `ident`, only users `email`, `user_type` and `origin`.
 
-    `entry` is `owner` where ownership alone brings them in. `expires_at` is the end of a direct membership or
-    ownership, None where it has none.
+    `entry` is `owner` for members by ownership alone. `expires_at` is the end of a direct membership or ownership.
     """
 
     kind: MemberKind
@@ -203,7 +202,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldRole:
+class ListedRole:
     """A role of a user or role; `entry` is `owner` for a member by ownership only."""
 
     id: UUID
@@ -229,7 +228,7 @@ def list_transitive_members_for(
     """Return all members of a role, direct or through other roles: first roles, then users."""
     require_permission(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
     _require_role(project, role_id)
-    after_role, after_user = _behind(page)
+    after_role, after_user = _parse_cursor(page)
     roles = [kind != "user" and after_role is not None, after_role or MIN_ID, role_id]
     users, at = [kind != "role", after_user], now()
     rows = fetch_all("default", _ALL_MEMBERS, [role_id, *[at] * 5, *roles, *users, page.sql_limit])
@@ -239,10 +238,10 @@ def list_transitive_members_for(
 
 def list_roles_above_role_for(
     *, actor: Actor, project: Project, role_id: UUID, page: Page
-) -> tuple[list[HeldRole], str | None]:
-    """The roles of the project that a role is directly in, in the order in which it joined.
+) -> tuple[list[ListedRole], str | None]:
+    """Return the roles of the project that a role is directly in, in the order in which it joined.
 
-    A role may own roles of other projects, which are listed there.
+    A role may own roles of other projects, which are listed for those projects.
     """
     get_role_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
     at, after, limit = now(), page.after_id(), page.sql_limit
@@ -252,8 +251,8 @@ def list_roles_above_role_for(
 
 def list_all_roles_above_role_for(
     *, actor: Actor, project: Project, role_id: UUID, page: Page
-) -> tuple[list[HeldRole], str | None]:
-    """The roles that a role is in, directly or through others, in order of their creation."""
+) -> tuple[list[ListedRole], str | None]:
+    """Return the roles of the project that a role is in, directly or through others, in order of creation."""
     require_permission(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
     _require_role(project, role_id)
     at = now()
@@ -262,8 +261,8 @@ def list_all_roles_above_role_for(
 
 def list_roles_of_user_for(
     *, actor: Actor, project: Project, user_id: str, page: Page
-) -> tuple[list[HeldRole], str | None]:
-    """The roles of a project that a user is directly in, in the order in which they joined."""
+) -> tuple[list[ListedRole], str | None]:
+    """Return the roles of a project that a user is directly in, in the order in which they joined."""
     get_user_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, user_id=user_id)
     at, after, limit = now(), page.after_id(), page.sql_limit
     joined = [user_id, after, user_id, project.pk, at, limit]
@@ -272,8 +271,8 @@ def list_roles_of_user_for(
 
 def list_all_roles_of_user_for(
     *, actor: Actor, project: Project, user_id: str, page: Page
-) -> tuple[list[HeldRole], str | None]:
-    """The roles of a project that a user is in, directly or through others, in order of their creation."""
+) -> tuple[list[ListedRole], str | None]:
+    """Return the roles of a project that a user is in, directly or through others, in order of creation."""
     get_user_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, user_id=user_id)
     at = now()
     direct = [user_id, project.pk, at]
@@ -285,17 +284,17 @@ def _require_role(project: Project, role_id: UUID) -> None:
         raise role_not_found(role_id, project)
 
 
-def _held(page: Page, statement: str, params: list[Any]) -> tuple[list[HeldRole], str | None]:
+def _held(page: Page, statement: str, params: list[Any]) -> tuple[list[ListedRole], str | None]:
     rows = fetch_all("default", statement, [*params, page.sql_limit])
     held = [
-        (as_uuid(key), HeldRole(as_uuid(role_id), ident_of(provider, source), name, Entry(entry)))
+        (as_uuid(key), ListedRole(as_uuid(role_id), ident_of(provider, source), name, Entry(entry)))
         for key, role_id, provider, source, name, entry in rows
     ]
     return build_page(held, page)
 
 
-def _behind(page: Page) -> tuple[UUID | None, str]:
-    """The role that the page starts behind, None when no roles are left, and the user."""
+def _parse_cursor(page: Page) -> tuple[UUID | None, str]:
+    """Return the role and the user after which the page starts; no role if only users follow."""
     key = page.after_key()
     if not key:
         return MIN_ID, ""
@@ -310,8 +309,8 @@ def _behind(page: Page) -> tuple[UUID | None, str]:
 
 def _member(row: Sequence[Any]) -> Member:
     entry, kind, role_id, user_id, name, provider, source, email, user_type, origin, ends = row
-    came_in, expires_at = Entry(entry), None if ends is None else as_datetime(ends)
+    how, expires_at = Entry(entry), None if ends is None else as_datetime(ends)
     if kind == "user":
-        known = {"email": email, "user_type": user_type, "origin": origin}
-        return Member("user", user_id, name, came_in, **known, expires_at=expires_at)
-    return Member("role", str(as_uuid(role_id)), name, came_in, ident=ident_of(provider, source), expires_at=expires_at)
+        attributes = {"email": email, "user_type": user_type, "origin": origin}
+        return Member("user", user_id, name, how, **attributes, expires_at=expires_at)
+    return Member("role", str(as_uuid(role_id)), name, how, ident=ident_of(provider, source), expires_at=expires_at)

@@ -1,4 +1,4 @@
-"""Reads of roles, and which of them a user has."""
+"""Authorized reads of roles."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from tenancy.selectors.similarity import search
 
 
 class RoleNotFoundInProject(NotFound):
-    """There is none, or it is another project's."""
+    """The role does not exist, is hidden from the caller, or belongs to another project."""
 
     wire_type = "RoleNotFoundInProject"
 
 
 class RoleIdNotFound(NotFound):
-    """There is none in any project."""
+    """No project has a role with this id."""
 
     wire_type = "RoleIdNotFound"
 
 
 @dataclass(frozen=True, slots=True)
 class RoleFilter:
-    """What a listing is narrowed to; None narrows nothing."""
+    """Filters of a listing; None does not restrict it."""
 
     ids: Sequence[UUID] | None = None
     provider_ids: Sequence[str] | None = None
@@ -51,7 +51,7 @@ def role_id_not_found(role_id: object) -> RoleIdNotFound:
 
 
 def get_role_for(*, actor: Actor, action: Can, project: Project, role_id: UUID) -> Role:
-    """Raises `RoleNotFoundInProject` (404), for a role of another project, too."""
+    """Return a role of the project. Raises `RoleNotFoundInProject` (404), also for a role of another project."""
     role = Role.objects.in_project(project).filter(pk=role_id).first()
     missing = role_not_found(role_id, project)
     if role is None:

@@ -1,3 +1,5 @@
+"""The row of this deployment."""
+
 from __future__ import annotations
 
 import logging
@@ -9,7 +11,7 @@ logger = logging.getLogger("icekeeper.server")
 
 
 class TermsNotOnRecord(CatalogError):
-    """The deployment is bootstrapped without accepted terms of use: its row was created by hand or copied."""
+    """The deployment was bootstrapped without accepted terms of use, as after a manual change of its row."""
 
 
 def get_server() -> Server:

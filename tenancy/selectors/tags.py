@@ -8,8 +8,6 @@ from datetime import datetime
 from itertools import islice
 from uuid import UUID
 
-from django.db.models import QuerySet
-
 from icekeeper.kernel.errors.types import CatalogError, NotFound
 from icekeeper.kernel.http.paging import Page, build_page
 from icekeeper.kernel.names import hidden_character
@@ -17,29 +15,30 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import are_allowed, is_allowed, require_permission
 from tenancy.models import Project, Securable, TagAttachment, TagDefinition
+from tenancy.models.tag import TagAttachmentQuerySet
 from tenancy.refs import ObjectRef, securable_id
 
 MAX_NAME_LENGTH = 256
 """Characters."""
 
 BATCH = 500
-"""Rows that are read at once for callers who may not see all of them."""
+"""Rows that one statement reads for callers who may not see all of them."""
 
 
 class TagDefinitionIdNotFound(NotFound):
-    """There is none, it is another project's, or the caller may not see it."""
+    """The definition does not exist, is hidden from the caller, or belongs to another project."""
 
     wire_type = "TagDefinitionIdNotFound"
 
 
 class TagDefinitionNameNotFound(NotFound):
-    """As `TagDefinitionIdNotFound`, where a tag is addressed by its name."""
+    """As `TagDefinitionIdNotFound`, for a look-up by name."""
 
     wire_type = "TagDefinitionNameNotFound"
 
 
 def tag_id_not_found(definition_id: object, project: Project | None) -> TagDefinitionIdNotFound:
-    """None where every project's are meant."""
+    """Return the error for a definition of `project`, or of any project."""
     where = "" if project is None else f" in project {project.pk}"
     return TagDefinitionIdNotFound(f"Tag definition does not exist{where}: {definition_id}")
 
@@ -49,14 +48,14 @@ def tag_name_not_found(name: str, project: Project) -> TagDefinitionNameNotFound
 
 
 def get_tag_definition_for(*, actor: Actor, action: Can, project: Project, definition_id: UUID) -> TagDefinition:
-    """Raises `TagDefinitionIdNotFound` (404), for a definition of another project, too."""
+    """Return a definition of the project. Raises `TagDefinitionIdNotFound` (404), also for one of another project."""
     definition = TagDefinition.objects.in_project(project).filter(pk=definition_id).first()
     missing = tag_id_not_found(definition_id, project)
     return _permitted(actor, action, definition, missing)
 
 
 def get_tag_definition_named_for(*, actor: Actor, action: Can, project: Project, name: str) -> TagDefinition:
-    """The one of the project that has the name, however it is spelled. Raises `TagDefinitionNameNotFound` (404)."""
+    """Return the definition with a name, in any spelling. Raises `TagDefinitionNameNotFound` (404)."""
     definition = _named(project, name)
     return _permitted(actor, action, definition, tag_name_not_found(name, project))
 
@@ -69,22 +68,20 @@ def list_tag_definitions_for(
     With `name` only the definition of that name. Callers who may not list tags get only the definitions that they may
     read or apply, and an error if there are none.
     """
-    sees_everything = is_allowed(actor, Can.LIST_TAGS, Securable.Type.PROJECT, project.pk)
+    may_list = is_allowed(actor, Can.LIST_TAGS, Securable.Type.PROJECT, project.pk)
     after = page.after_id()
     if name is not None:
         one = _named(project, name)
         found = [] if one is None else [one]
         token = None
-        shown = found if sees_everything else list(_readable(actor, found))
+        shown = found if may_list else list(_readable(actor, found))
     else:
-        batch = page.sql_limit if sees_everything else BATCH
+        batch = page.sql_limit if may_list else BATCH
         rows = (
-            each
-            for read in _batches(project, after, batch)
-            for each in (read if sees_everything else _readable(actor, read))
+            each for read in _batches(project, after, batch) for each in (read if may_list else _readable(actor, read))
         )
         shown, token = build_page([(each.pk, each) for each in islice(rows, page.sql_limit)], page)
-    if not shown and not sees_everything and not page.token:
+    if not shown and not may_list and not page.token:
         require_permission(actor, Can.LIST_TAGS, Securable.Type.PROJECT, project.pk)
     return shown, token
 
@@ -119,7 +116,7 @@ def _batches(project: Project, after: UUID, size: int) -> Iterator[list[TagDefin
 
 @dataclass(frozen=True, slots=True)
 class TargetTag:
-    """A tag that a target has: by the attachment of its own or, when `inherited_from` is not None, by that one's."""
+    """A tag of an object: its own attachment, or that of the parent `inherited_from`."""
 
     attachment: TagAttachment
     inherited_from: Securable | None = None
@@ -127,7 +124,7 @@ class TargetTag:
 
 @dataclass(frozen=True, slots=True)
 class AttachmentFilter:
-    """What a listing is narrowed to; None narrows nothing. Both times are inclusive."""
+    """Filters of a listing; None does not restrict it. Both times are inclusive."""
 
     value: str | None = None
     target: TagDefinition.Scope | None = None
@@ -137,13 +134,13 @@ class AttachmentFilter:
 
 
 def tags_on(target: ObjectRef, *, field_id: int | None = None) -> list[TargetTag]:
-    """The tags of a target's own, or of a column's, by name."""
+    """Return the tags on an object itself or on a column, by name."""
     rows = _attachments().filter(securable_id=securable_id(*target), field_id=field_id)
     return _by_name([TargetTag(each) for each in rows])
 
 
 def effective_tags_on(target: ObjectRef) -> list[TargetTag]:
-    """The tags of a target's own and, of definitions that it has none of, the nearest of those above it, by name."""
+    """Return the tags of an object by name, own and inherited; the nearest attachment of a definition wins."""
     own_id = securable_id(*target)
     path = Securable.objects.values_list("path", flat=True).filter(pk=own_id).first()
     if path is None:  # it was deleted in between
@@ -160,9 +157,9 @@ def effective_tags_on(target: ObjectRef) -> list[TargetTag]:
 
 
 def tags_on_columns(table: ObjectRef) -> dict[int, list[TargetTag]]:
-    """The tags of all columns of a table by field id, in its order, those of columns that it had once among them."""
+    """Return the tags on columns of a table by field id, also on columns that the table no longer has."""
     found: dict[int, list[TargetTag]] = {}
-    rows = _attachments().filter(securable_id=securable_id(*table), field_id__isnull=False)
+    rows = _attachments().on(securable_id(*table)).on_columns()
     for each in rows.order_by("field_id"):
         if each.field_id is not None:
             found.setdefault(each.field_id, []).append(TargetTag(each))
@@ -172,14 +169,14 @@ def tags_on_columns(table: ObjectRef) -> dict[int, list[TargetTag]]:
 def list_attachments(
     definition: TagDefinition, wanted: AttachmentFilter, page: Page
 ) -> tuple[list[TagAttachment], str | None]:
-    """What carries a tag itself, in order of attachment, with the securables; and the next page's token."""
+    """Return the attachments of a tag with their securables, in order of creation, and the next page token."""
     rows = TagAttachment.objects.select_related("securable").filter(definition=definition, pk__gt=page.after_id())
     if wanted.value is not None:
         rows = rows.filter(value=wanted.value)
     if wanted.target == TagDefinition.Scope.COLUMN:
-        rows = rows.filter(field_id__isnull=False)
+        rows = rows.on_columns()
     elif wanted.target is not None:
-        rows = rows.filter(field_id__isnull=True, securable__type=wanted.target.value)
+        rows = rows.on_objects().filter(securable__type=wanted.target.value)
     if wanted.created_after is not None:
         rows = rows.filter(created_at__gte=wanted.created_after)
     if wanted.created_before is not None:
@@ -190,7 +187,7 @@ def list_attachments(
     return build_page([(each.pk, each) for each in found], page)
 
 
-def _attachments() -> QuerySet[TagAttachment]:
+def _attachments() -> TagAttachmentQuerySet:
     return TagAttachment.objects.select_related("definition").defer("definition__allowed_values")
 
 

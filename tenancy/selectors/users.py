@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Q
 from django.db.models.functions import Lower
 
 from icekeeper.kernel.errors.types import NotFound, Unauthorized
@@ -42,11 +42,6 @@ def user_not_found(user_id: str) -> UserNotFound:
     return UserNotFound(f"User does not exist: {user_id[:200]}")
 
 
-def users() -> QuerySet[User]:
-    """Return the users that are not deleted."""
-    return User.objects.existing()
-
-
 def require_permission_on_user(actor: Actor, action: Can, user_id: str) -> None:
     """Require an action on a user. Raises `Forbidden` (403), whether the user exists or not."""
     epoch, required = permission_epoch.current(), _required_check(actor, action, user_id)
@@ -69,12 +64,16 @@ def find_blocked_users(user_ids: Collection[str]) -> set[str]:
     """Return the blocked ones of these users. No statement for an empty collection."""
     if not user_ids:
         return set()
-    return set(users().filter(pk__in=user_ids, is_active=False).values_list("pk", flat=True))
+    return set(User.objects.existing().filter(pk__in=user_ids, is_active=False).values_list("pk", flat=True))
 
 
 def find_unregistered_users(user_ids: Collection[str]) -> set[str]:
     """Return those of these users who never called. No statement for an empty collection."""
-    return set(users().filter(pk__in=user_ids, name="").values_list("pk", flat=True)) if user_ids else set()
+    return (
+        set(User.objects.existing().filter(pk__in=user_ids, name="").values_list("pk", flat=True))
+        if user_ids
+        else set()
+    )
 
 
 def list_allowed_on_user(actor: Actor, actions: Sequence[Can], user_id: str) -> list[Can]:
@@ -92,7 +91,7 @@ def list_allowed_on_user(actor: Actor, actions: Sequence[Can], user_id: str) -> 
 def get_user_for(*, actor: Actor, action: Can, user_id: str) -> User:
     """Raises `UserNotFound` (404)."""
     require_permission_on_user(actor, action, user_id)
-    user = users().filter(pk=user_id).first()
+    user = User.objects.existing().filter(pk=user_id).first()
     if user is None:
         raise user_not_found(user_id)
     return user
@@ -111,7 +110,7 @@ def get_own_user(*, actor: Actor) -> User:
 def list_users_for(*, actor: Actor, name: str | None, page: Page) -> tuple[list[User], str | None]:
     """Return users whose name contains `name`, ignoring case, in the order of ids, and the next page token."""
     require_permission(actor, Can.LIST_USERS, Securable.Type.SERVER, get_server().server_id)
-    rows = users().filter(pk__gt=page.after_key())
+    rows = User.objects.existing().filter(pk__gt=page.after_key())
     if name:
         rows = rows.filter(name_key__contains=name_key(name))
     found = list(rows.order_by("pk")[: page.sql_limit])
@@ -139,5 +138,5 @@ def search_users(*, actor: Actor, typed: str, user_type: str | None, page: Page)
 
 
 def _search(typed: str, user_type: str | None, page: Page) -> tuple[list[User], str | None]:
-    rows = users() if user_type is None else users().filter(user_type=user_type)
+    rows = User.objects.existing() if user_type is None else User.objects.existing().filter(user_type=user_type)
     return search(rows, typed, texts=[F("name_key"), Lower("email")], page=page, is_named=Q(pk=typed))

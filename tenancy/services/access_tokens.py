@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
@@ -125,7 +125,7 @@ def create_token(
             register_principal(actor=actor)
         _lock_owner(actor, owner)
         limits = _limits(actor, owner, _lock_tokens(actor))
-        granted = _granted(scopes, limits)
+        granted = _grantable_scopes(scopes, limits)
         at = now()
         latest = limits.expires_at
         lifetime = _Lifetime(at, _end(at, expires_in=expires_in, expires_at=expires_at, latest=latest), latest)
@@ -156,7 +156,7 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = DEFAULT
         at = now()
         if old.revoked_at is not None or old.expires_at <= at or old.replaced_by_id is not None:
             raise AccessTokenEnded("An access token that expired, was revoked or was rotated already cannot be rotated")
-        granted = _granted(old.scopes.split(), limits)
+        granted = _grantable_scopes(old.scopes.split(), limits)
         is_own_rotation = actor.identity is not None and actor.identity.access_token_id == token_id
         seconds = min((old.expires_at - old.created_at).total_seconds(), _max_lifetime())
         latest = _earlier(old.not_after, None if is_own_rotation else limits.expires_at)
@@ -204,10 +204,7 @@ def revoke_tokens_of(*, user_id: str) -> int:
 
 def delete_old_tokens(*, actor: Actor, batch: int = BATCH) -> int:
     """Delete the rows of tokens that expired or were revoked before the retention time; return their number."""
-    latest = now() - RETENTION
-    return delete_in_batches(
-        AccessToken.objects.filter(Q(expires_at__lt=latest) | Q(revoked_at__lt=latest)), batch=batch
-    )
+    return delete_in_batches(AccessToken.objects.ended_before(now() - RETENTION), batch=batch)
 
 
 def _details(token: AccessToken) -> dict[str, Any]:
@@ -261,7 +258,7 @@ def _limits(actor: Actor, owner: str, locked: Mapping[UUID, AccessToken]) -> _Li
     return _Limits(identity.scopes, own.expires_at if owner == actor.user_id else None)
 
 
-def _granted(wanted: Iterable[str] | None, limits: _Limits) -> frozenset[str]:
+def _grantable_scopes(wanted: Iterable[str] | None, limits: _Limits) -> frozenset[str]:
     """Return the scopes of the new token, by default the default scopes that the actor has."""
     if wanted is None:
         return DEFAULT_SCOPES if limits.scopes is None else narrow_scopes(DEFAULT_SCOPES, limits.scopes)

@@ -157,8 +157,10 @@ def require_permission_to_delete_roles(actor: Actor, role_ids: Sequence[UUID], *
 
     Privileges on the project itself, which is deleted too, do not count.
     """
-    held = administering_privileges(role_ids=role_ids)
-    elsewhere = [(privilege, ref) for privilege, ref in held if ref != ObjectRef(Securable.Type.PROJECT, project_id)]
+    privileges = administering_privileges(role_ids=role_ids)
+    elsewhere = [
+        (privilege, ref) for privilege, ref in privileges if ref != ObjectRef(Securable.Type.PROJECT, project_id)
+    ]
     _require_permission_to_grant(actor, elsewhere, f"which a role of project {project_id} brings")
 
 

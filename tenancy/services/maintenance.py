@@ -1,4 +1,4 @@
-"""The switch of maintenance mode."""
+"""Turns maintenance mode on and off."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tenancy.selectors.server import get_server
 
 
 def switch_maintenance(*, actor: Actor, is_on: bool) -> bool:
-    """Let nothing change any more, or everything again; whether that is different from before.
+    """Turn maintenance mode on or off; return whether that changed it.
 
-    This process knows at once, the others after `maintenance.KNOWN_SECONDS`.
+    It takes effect in this process immediately, in others within `maintenance.KNOWN_SECONDS`.
     """
     server_id = get_server().server_id
     with write_transaction():

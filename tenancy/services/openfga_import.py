@@ -19,8 +19,7 @@ from tenancy.authz.openfga.reconciliation import pages_of
 from tenancy.authz.openfga.store import OpenFgaStore, StoredTuple
 from tenancy.authz.openfga.tuples import ASSIGNEE, FOREVER, TupleKey, desired_tuples, role_of, user_of
 from tenancy.authz.permission_epoch import bump_permission_epoch
-from tenancy.models import Grant, Role, RoleMember, Securable
-from tenancy.selectors.users import users
+from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.services.role_nesting import lock_memberships, require_nestable
 
 _LINKS: Final = frozenset({UP, MANAGED_ACCESS})
@@ -102,7 +101,7 @@ class _Existing:
         keys = [each.key for each in tuples]
         wanted_users = {user_id for key in keys if (user_id := user_of(key.subject)) is not None}
         wanted_roles = {role_id for key in keys if (role_id := role_of(key.subject)) is not None}
-        rows = users().filter(pk__in=wanted_users).order_by("pk").select_for_update(no_key=True)
+        rows = User.objects.existing().filter(pk__in=wanted_users).order_by("pk").select_for_update(no_key=True)
         user_ids = set(rows.values_list("pk", flat=True))
         roles = Role.objects.filter(pk__in=wanted_roles).order_by("pk").select_for_update(no_key=True)
         objects = Securable.objects.filter(pk__in={key.object for key in keys}).order_by("pk")

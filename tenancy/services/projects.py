@@ -81,7 +81,7 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
 def rename_project(*, actor: Actor, project_id: str, new_name: str) -> None:
     """Raises `ProjectNotFound`, `EmptyProjectName`, `ProjectNameTooLong`, `ProjectNameAlreadyExists` (409)."""
     checked = checked_project_name(new_name)
-    _require(actor, Can.RENAME, project_id)
+    _require_on_project(actor, Can.RENAME, project_id)
     try:
         with write_transaction():
             project = _lock(project_id)
@@ -105,13 +105,13 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
     last administrator has that privilege through such a role.
     """
     not_empty = ProjectNotEmpty(f"Project {project_id} is not empty: delete its warehouses first")
-    _require(actor, Can.DELETE, project_id)
+    _require_on_project(actor, Can.DELETE, project_id)
     try:
         with write_transaction():
             # New references to the project wait for this lock.
             project = _lock(project_id)
             rows = Role.objects.filter(project_id=project_id).order_by("pk").select_for_update()
-            roles = list(rows.values_list("pk", flat=True))  # locked in the order of who grants to several of them
+            roles = list(rows.values_list("pk", flat=True))  # in the lock order of grants to several roles
             tags = list(TagDefinition.objects.filter(project_id=project_id).values_list("pk", flat=True))
             deleted: list[ObjectRef] = [ObjectRef(Securable.Type.ROLE, role_id) for role_id in roles]
             deleted += [ObjectRef(Securable.Type.TAG, definition_id) for definition_id in tags]
@@ -134,7 +134,7 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
         raise not_empty from None
 
 
-def _require(actor: Actor, action: Can, project_id: str) -> None:
+def _require_on_project(actor: Actor, action: Can, project_id: str) -> None:
     """Check before any lock is taken, so that denied requests block no others."""
     if not Project.objects.filter(pk=project_id).exists():
         raise no_such_project(project_id)

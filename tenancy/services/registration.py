@@ -261,22 +261,22 @@ def lock_user(user_id: str) -> User | None:
 def checked_name(name: str) -> str:
     """Raises `EmptyName`, `BadRequest` (400)."""
     if not name.strip():
-        raise EmptyName("The name of a user must not be empty")
+        raise EmptyName("The name of a user must not be empty", field="name")
     if len(name) > MAX_NAME_LENGTH:
         raise BadRequest(f"name: longer than {MAX_NAME_LENGTH} characters", field="name")
     if hidden_character(name) is not None:
-        raise BadRequest("name: must not hold control characters", field="name")
+        raise BadRequest("name: must not contain control characters", field="name")
     return name
 
 
 def checked_email(email: str | None) -> str:
-    """Empty for none. Raises `BadRequest` (400)."""
+    """Return a valid address, empty for none. Raises `BadRequest` (400)."""
     if not email or not email.strip():
         return ""
     if len(email) > MAX_EMAIL_LENGTH:
         raise BadRequest(f"email: longer than {MAX_EMAIL_LENGTH} characters", field="email")
     if hidden_character(email) is not None:
-        raise BadRequest("email: must not hold control characters", field="email")
+        raise BadRequest("email: must not contain control characters", field="email")
     return email
 
 

@@ -1,4 +1,4 @@
-"""Writes of roles."""
+"""Services that create, update and delete roles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tenancy.authz.securables import add_securable, delete_grants_of_roles, remo
 from tenancy.models import Project, Role, Securable
 from tenancy.models.role import OWN_PROVIDER
 from tenancy.refs import ObjectRef
-from tenancy.selectors.projects import ProjectNotFound
+from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.roles import get_role_for, role_not_found
 from tenancy.services.administrators import (
     administrated_by,
@@ -83,7 +83,7 @@ def create_role(
     provider_id: str | None = None,
     source_id: str | None = None,
 ) -> Role:
-    """Create a role in `project`, known to `provider_id` as `source_id`; without both it is the server's own.
+    """Create a role in `project`, by default one of this server; tokens of `provider_id` name it `source_id`.
 
     Raises `EmptyRoleName`, `InvalidRoleIdentifier`, `RoleProviderIdReserved`, `BadRequest` (400),
     `ProjectActionForbidden` (403) for a role of another provider without permission to bind roles, `RoleNameExists` or
@@ -117,37 +117,37 @@ def create_role(
             permission_recheck.recheck()  # the insert may have waited for another transaction
             add_securable(Securable.Type.ROLE, role_id, parent=ObjectRef(Securable.Type.PROJECT, project.pk))
             if actor.assumed_role is not None:
-                require_nestable(role_id, [actor.assumed_role])  # it will own the new one
+                require_nestable(role_id, [actor.assumed_role])  # the assumed role will own the new one
             granted = grant_creator(actor, OWNERSHIP, ObjectRef(Securable.Type.ROLE, role_id))
             record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_details(role), **granted)
             if role.provider_id != OWN_PROVIDER:
-                bump_permission_epoch()  # whose token says its name has it from now on
+                bump_permission_epoch()  # users whose tokens name it are members from now on
     except Securable.DoesNotExist:
-        raise _project_is_gone(project) from None
+        raise no_such_project(project.pk) from None
     except IntegrityError as error:
         raise _conflict(error, role) from error
     return role
 
 
 def update_role(*, actor: Actor, project: Project, role_id: UUID, name: str, description: str | None) -> Role:
-    """Give a role another name and description. Raises as `create_role`, and `RoleNotFoundInProject` (404)."""
-    role = _changeable(actor, Can.UPDATE, project, role_id)
+    """Update a role's name and description. Raises as `create_role`, and `RoleNotFoundInProject` (404)."""
+    role = _get_changeable(actor, Can.UPDATE, project, role_id)
     role.name, role.name_key = _checked_name(name), name_key(name)
     role.description = description and require_description(description, max_length=MAX_DESCRIPTION_LENGTH)
     try:
         with write_transaction():
-            return _stored(actor, role, "name", "name_key", "description")
+            return _store(actor, role, "name", "name_key", "description")
     except IntegrityError as error:
         raise _conflict(error, role) from error
 
 
 def set_source_system(*, actor: Actor, project: Project, role_id: UUID, provider_id: str, source_id: str) -> Role:
-    """Bind a role to what another system knows: from now on its tokens decide who has it, beside the members here.
+    """Bind a role to a group of an identity provider: users whose tokens name the group become members, too.
 
-    Raises as `create_role`, `RoleNotFoundInProject` (404), `GrantActionForbidden` (403) for a role that administrates
-    what the caller may not appoint administrators of, and `RoleMembershipLockTimeout` (409).
+    Raises as `create_role`, `RoleNotFoundInProject` (404), `GrantActionForbidden` (403) for a role of administrators
+    whom the caller may not appoint, and `RoleMembershipLockTimeout` (409).
     """
-    role = _changeable(actor, Can.UPDATE_SOURCE_SYSTEM, project, role_id)
+    role = _get_changeable(actor, Can.UPDATE_SOURCE_SYSTEM, project, role_id)
     _require_identifier(provider_id, source_id)
     require_permission_to_bind_roles(actor, project.pk)
     role.provider_id, role.source_id = provider_id, source_id
@@ -155,7 +155,7 @@ def set_source_system(*, actor: Actor, project: Project, role_id: UUID, provider
         with write_transaction():
             lock_memberships(project)
             require_permission_to_appoint(actor, role_id)
-            return _stored(actor, role, "provider_id", "source_id")
+            return _store(actor, role, "provider_id", "source_id")
     except IntegrityError as error:
         raise _conflict(error, role) from error
 
@@ -167,39 +167,39 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
     administrators whom the caller may not appoint, `LastAdministrator` and
     `RoleMembershipLockTimeout` (409).
     """
-    role = _changeable(actor, Can.DELETE, project, role_id)
+    role = _get_changeable(actor, Can.DELETE, project, role_id)
     with write_transaction():
         lock_memberships(project)
         if role_id not in lock_roles(within=[role_id]):
             raise role_not_found(role_id, project)
         require_permission_to_appoint(actor, role_id)
         with keeping_administrators(administrated_by(role_ids=[role_id])):
-            gone = rights_of_role(role_id)
+            ended = rights_of_role(role_id)
             enqueue_role_deletion([role_id])
             delete_grants_of_roles([role_id])
             delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)
-        record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_details(role), **gone)
+        record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_details(role), **ended)
         bump_permission_epoch()
     known_roles.invalidate(role_id)
 
 
 def _lock_memberships_of(role_id: UUID) -> None:
-    """Of the project of a role that was assumed. Raises `UnknownAssumedRole` (400) when it is gone."""
+    """Lock the memberships in the project of an assumed role. Raises `UnknownAssumedRole` (400) if it was deleted."""
     role = Role.objects.select_related("project").filter(pk=role_id).first()
     if role is None:
         raise unknown_assumed_role(role_id)
     lock_memberships(role.project)
 
 
-def _changeable(actor: Actor, action: Can, project: Project, role_id: UUID) -> Role:
+def _get_changeable(actor: Actor, action: Can, project: Project, role_id: UUID) -> Role:
     role = get_role_for(actor=actor, action=action, project=project, role_id=role_id)
     if role.provider_id == SYSTEM_PROVIDER:
         raise SystemRoleImmutable(f"Roles of the provider {SYSTEM_PROVIDER!r} cannot be changed")
     return role
 
 
-def _stored(actor: Actor, role: Role, *fields: str) -> Role:
+def _store(actor: Actor, role: Role, *fields: str) -> Role:
     role.updated_at = now()
     values = {field: getattr(role, field) for field in (*fields, "updated_at")}
     if not Role.objects.filter(pk=role.pk).exclude(provider_id=SYSTEM_PROVIDER).update(**values):
@@ -219,15 +219,11 @@ def _details(role: Role) -> dict[str, str]:
 def _conflict(error: IntegrityError, role: Role) -> CatalogError:
     """Return the error for the name or identifier that is taken, found by a query: messages of databases differ."""
     if is_foreign_key_violation(error):
-        return _project_is_gone(role.project)
+        return no_such_project(role.project_id)
     others = Role.objects.filter(project_id=role.project_id).exclude(pk=role.pk)
     if others.filter(provider_id=role.provider_id, source_id=role.source_id).exists():
         return RoleSourceIdConflict(f"Another role of this project is known as {role.ident!r}")
     return RoleNameExists(f"A role named {role.name!r} exists already in this project")
-
-
-def _project_is_gone(project: Project) -> ProjectNotFound:
-    return ProjectNotFound(f"Project does not exist: {project.pk}")
 
 
 def _require_identifier(provider_id: str, source_id: str) -> None:

@@ -21,7 +21,7 @@ from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.securables import delete_grants_of_user
 from tenancy.models import RoleMember, ServiceAccount, User
 from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
-from tenancy.selectors.access_tokens import live_service_accounts, require_permission_on_server
+from tenancy.selectors.access_tokens import require_permission_on_server
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.cascaded_grants import rights_of_user
@@ -83,7 +83,7 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
     user_id = f"{SERVICE_ACCOUNT_PREFIX}{account_id}"
     with revocation_transaction():
         lock_user(user_id)  # before any securable, in the lock order of grants
-        if not live_service_accounts().filter(pk=account_id).exists():
+        if not ServiceAccount.objects.existing().filter(pk=account_id).exists():
             raise ServiceAccountNotFound(f"Service account does not exist: {account_id}")
         lock_roles(user_id=user_id)
         with keeping_administrators(administrated_by(user_id=user_id)):

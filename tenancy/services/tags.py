@@ -33,7 +33,7 @@ MAX_VALUE_LENGTH, MAX_DESCRIPTION_LENGTH = 256, 4096
 """Characters."""
 
 MAX_KEY_LENGTH = 4 * MAX_NAME_LENGTH
-"""Bytes of a name's look-up form."""
+"""Bytes of a normalized name."""
 
 MAX_ALLOWED_VALUES = 1000
 
@@ -131,12 +131,12 @@ def update_tag_definition(
     description: str | None,
     add_allowed_values: Sequence[str] | None = None,
 ) -> TagDefinition:
-    """Give a definition another name, description and scope, and more allowed values beside those that it has.
+    """Update name, description and scope of a definition, and add allowed values.
 
-    Raises as `create_tag_definition`, `TagDefinitionIdNotFound` (404), and `TagScopeNarrowed` (400) when `scope` lacks
-    something that the definition's has.
+    Raises as `create_tag_definition`, `TagDefinitionIdNotFound` (404), and `TagScopeNarrowed` (400) if `scope` lacks a
+    type that the definition has.
     """
-    _changeable(actor, Can.UPDATE, project, definition_id)
+    _get_changeable(actor, Can.UPDATE, project, definition_id)
     checked, wanted = _checked_name(name), _checked_scope(scope)
     checked_description = _checked_description(description)
     definition = None
@@ -175,7 +175,7 @@ def delete_tag_definition(*, actor: Actor, project: Project, definition_id: UUID
     Dropped objects that can be restored keep their tags. Raises `TagDefinitionIdNotFound` (404),
     `TagDefinitionInUse` (409).
     """
-    definition = _changeable(actor, Can.DELETE, project, definition_id)
+    definition = _get_changeable(actor, Can.DELETE, project, definition_id)
     in_use = TagDefinitionInUse(f"Tag {definition.name!r} is in use: remove it from all that carries it first")
     try:
         with write_transaction():
@@ -194,7 +194,7 @@ def delete_tag_definition(*, actor: Actor, project: Project, definition_id: UUID
 
 
 def checked_value(value: str, where: str) -> str:
-    """What may be the value of a tag. Raises `InvalidTagValue` (400)."""
+    """Return a valid tag value. Raises `InvalidTagValue` (400)."""
     if not value.strip():
         raise InvalidTagValue(f"{where}: must not be empty")
     if len(value) > MAX_VALUE_LENGTH:
@@ -205,7 +205,7 @@ def checked_value(value: str, where: str) -> str:
     return value
 
 
-def _changeable(actor: Actor, action: Can, project: Project, definition_id: UUID) -> TagDefinition:
+def _get_changeable(actor: Actor, action: Can, project: Project, definition_id: UUID) -> TagDefinition:
     definition = get_tag_definition_for(actor=actor, action=action, project=project, definition_id=definition_id)
     if definition.name_key.startswith(RESERVED_PREFIXES):
         raise ReservedTagNamespace(f"Tag {definition.name!r} is the server's own and cannot be changed")
@@ -224,7 +224,7 @@ def _with_values(present: list[str], more: Sequence[str]) -> list[str]:
 
 
 def _checked_scope(scope: Sequence[str]) -> list[str]:
-    """Each target type once, in the order of their enumeration."""
+    """Return each type once, in the order of `TagDefinition.Scope`."""
     if not scope:
         raise InvalidTagDefinition("scope: must name what the tag may be applied to", field="scope")
     return [each.value for each in TagDefinition.Scope if each.value in scope]
@@ -261,7 +261,7 @@ def _details(definition: TagDefinition) -> dict[str, str]:
     return {"project": definition.project_id, "named": definition.name}
 
 
-# No value is the empty text: services refuse it.
+# The empty text stands for no value in this comparison: it is never stored.
 _PUT = """
 INSERT INTO tenancy_tagattachment (id, definition_id, securable_id, field_id, value, created_at)
 VALUES (%s, %s, %s, %s, %s, %s)
@@ -276,10 +276,10 @@ _PUT_ON_COLUMN = _PUT.format(column=", field_id", is_column="NOT ")
 def put_attachment(
     definition: TagDefinition, target: ObjectRef, *, field_id: int | None, value: str | None
 ) -> tuple[TagAttachment, bool]:
-    """The attachment of a tag to a target or a column, with this value; and whether that is news.
+    """Attach a tag to an object or a column, or update its value; return the attachment and whether it changed.
 
-    In the caller's transaction, which holds what deletes of the target lock. That the definition or the target's
-    securable is gone, the database says at the latest at the commit.
+    The caller's transaction must have locked the rows that a deletion of the object locks. A definition or securable
+    that is deleted concurrently makes the transaction fail at the latest at the commit.
     """
     own_id = securable_id(*target)
     statement = _PUT_ON_TARGET if field_id is None else _PUT_ON_COLUMN
@@ -288,7 +288,7 @@ def put_attachment(
 
 
 def remove_attachment(definition: TagDefinition, target: ObjectRef, *, field_id: int | None) -> bool:
-    """Whether there was one, which is gone when the caller's transaction is committed."""
+    """Remove a tag from an object or a column; return whether it was attached."""
     removed, _ = _of(definition, securable_id(*target), field_id).delete()
     return bool(removed)
 

@@ -21,7 +21,7 @@ from tenancy.authz.securables import delete_grants_of_user
 from tenancy.models import RoleMember, Securable, User
 from tenancy.selectors.access_tokens import require_permission_on_server
 from tenancy.selectors.server import get_server
-from tenancy.selectors.users import require_permission_on_user, user_not_found, users
+from tenancy.selectors.users import require_permission_on_user, user_not_found
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.cascaded_grants import rights_of_user
@@ -147,7 +147,7 @@ def _caller_profile(actor: Actor, name: str | None, email: str | None, user_type
         return by_token
     if is_renamed and is_allowed(actor, Can.UPDATE_USERS, Securable.Type.SERVER, get_server().server_id):
         return replace(given, origin=User.Origin.ADMINISTRATOR)
-    stored = users().filter(pk=given.user_id).first()
+    stored = User.objects.existing().filter(pk=given.user_id).first()
     if stored is None or not stored.has_called:
         return by_token
     if not is_proven:

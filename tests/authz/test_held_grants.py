@@ -13,7 +13,7 @@ from tenancy.actor import INTERNAL, Actor, Grantee
 from tenancy.authz.errors import WarehouseActionForbidden
 from tenancy.models import Grant, RoleMember, Securable, User
 from tenancy.refs import ObjectRef
-from tenancy.selectors.grants import GrantFilter, HeldGrant, list_grants_for, list_grants_on
+from tenancy.selectors.grants import GrantFilter, ListedGrant, list_grants_for, list_grants_on
 from tenancy.selectors.projects import get_project
 from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tenancy.services.roles import create_role
@@ -38,7 +38,7 @@ def give(ref: ObjectRef, *specs: GrantSpec) -> None:
         apply_grants(actor=INTERNAL, ref=ref, difference=Difference(writes=[each]), missing=MISSING)
 
 
-def told(found: list[HeldGrant]) -> list[tuple[str, Grantee]]:
+def told(found: list[ListedGrant]) -> list[tuple[str, Grantee]]:
     return [(each.privilege, each.grantee) for each in found]
 
 

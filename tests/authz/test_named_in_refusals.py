@@ -73,7 +73,7 @@ def test_by_the_uuid_of_clients_where_that_was_given(
     change = {"writes": [{"privilege": "select", "principal": {"user": "oidc~bob"}}]}
     says(bob.post(f"{path}/grants", change), f"may not grant {named}: select", ref)
     says(bob.get(f"{path}/actions?principalUser=oidc~ann"), f"may not read_grants {named}", ref)
-    says(bob.get(f"{path}/grants"), f"may not read what is granted on this {kind.value}", ref)
+    says(bob.get(f"{path}/grants"), f"may not read the grants on this {kind.value}", ref)
 
 
 def test_of_what_was_dropped_by_its_uuid(

@@ -25,7 +25,7 @@ from management.api.serializers import (
 from management.api.users.serializers import SEEN
 from tenancy.authz.privileges import Privilege, is_privilege
 from tenancy.models import Securable
-from tenancy.selectors.grants import HeldGrant
+from tenancy.selectors.grants import ListedGrant
 from tenancy.services.grants import (
     MAX_CHANGES,
     MAX_PRIVILEGE_LENGTH,
@@ -121,7 +121,7 @@ class GrantResponse(ResponseSerializer):
     expires_at = serializers.DateTimeField(required=False, help_text=_NO_EXPIRY)
     seen = serializers.BooleanField(required=False, help_text=f"For users. {SEEN}")
 
-    def to_representation(self, instance: tuple[HeldGrant, GrantedObject]) -> dict[str, Any]:
+    def to_representation(self, instance: tuple[ListedGrant, GrantedObject]) -> dict[str, Any]:
         grant, granted_on = instance
         return super().to_representation(
             {
@@ -196,13 +196,13 @@ class ListedAssignment(VariantSerializer, ResponseSerializer):
     expires_at = serializers.DateTimeField(required=False, help_text=_NO_EXPIRY)
     seen = serializers.BooleanField(required=False, help_text=f"For users. {SEEN}")
 
-    def render_user(self, grant: HeldGrant) -> str | None:
+    def render_user(self, grant: ListedGrant) -> str | None:
         return grant.grantee.user_id
 
-    def render_role(self, grant: HeldGrant) -> UUID | None:
+    def render_role(self, grant: ListedGrant) -> UUID | None:
         return grant.grantee.role_id
 
-    def render_seen(self, grant: HeldGrant) -> bool | None:
+    def render_seen(self, grant: ListedGrant) -> bool | None:
         return is_seen(grant.grantee, self.context)
 
 

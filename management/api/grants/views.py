@@ -31,7 +31,7 @@ from management.api.schema import PAGE_NAMES, PRINCIPAL_NAMES, OperationsByType
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import Project, Securable
 from tenancy.selectors.grants import GrantFilter, list_grantable_for, list_grants_for, list_grants_on_for
-from tenancy.selectors.objects import RightsTarget
+from tenancy.selectors.objects import PermissionTarget
 from tenancy.services.grants import apply_assignments, apply_grants
 
 T = Securable.Type
@@ -76,7 +76,7 @@ class GrantViewSet(ObjectViewSet):
         """The project that the object must be in; None for the server."""
         return None if self.securable_type is T.SERVER else self.project()
 
-    def _granted_object(self, target: RightsTarget) -> GrantedObject:
+    def _granted_object(self, target: PermissionTarget) -> GrantedObject:
         if self.securable_type in {T.SERVER, T.PROJECT, T.TAG}:
             return GrantedObject(self.securable_type, str(target.ref.id))
         key = self.object_key

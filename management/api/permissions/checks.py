@@ -14,7 +14,7 @@ from management.api.tabulars.serializers import require_uuid
 from tenancy.actor import Grantee
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
-from tenancy.selectors.objects import RightsTarget, find_role_target, find_tag_target, target_project, the_server
+from tenancy.selectors.objects import PermissionTarget, find_role_target, find_tag_target, target_project, the_server
 
 T = Securable.Type
 
@@ -24,7 +24,7 @@ class PermissionCheck:
     """`grantee` is None for the caller."""
 
     grantee: Grantee | None
-    target: RightsTarget
+    target: PermissionTarget
     action: Can
 
 
@@ -40,7 +40,7 @@ def read_check(view: ManagementView, shape: type[PermissionCheckRequest], names:
     return PermissionCheck(grantee, _target(view, kind, given), names[kind][given["action"]])
 
 
-def _target(view: ManagementView, kind: Securable.Type, given: dict[str, Any]) -> RightsTarget:
+def _target(view: ManagementView, kind: Securable.Type, given: dict[str, Any]) -> PermissionTarget:
     match kind:
         case T.SERVER:
             return the_server()
@@ -48,10 +48,10 @@ def _target(view: ManagementView, kind: Securable.Type, given: dict[str, Any]) -
             return target_project(view.project(given.get("project_id")))
         case T.ROLE:
             role_id = require_uuid(given["role_id"], "operation.role.role-id")
-            return find_role_target(actor=view.actor, project=view.project(), role_id=role_id)
+            return find_role_target(project=view.project(), role_id=role_id)
         case T.TAG:
             definition_id = require_uuid(given["tag_definition_id"], "operation.tag.tag-definition-id")
-            return find_tag_target(actor=view.actor, project=None, definition_id=definition_id)
+            return find_tag_target(project=None, definition_id=definition_id)
         case _:
             return find_target(actor=view.actor, key=_object_key(kind, given), project=None)
 

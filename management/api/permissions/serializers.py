@@ -138,7 +138,7 @@ class WarehouseAuthPropertiesResponse(ResponseSerializer):
 class NamespaceAuthPropertiesResponse(ResponseSerializer):
     managed_access = serializers.BooleanField(source="is_set", help_text="Whether it is set on the namespace itself")
     managed_access_inherited = serializers.BooleanField(
-        source="is_in_force",
+        source="is_in_effect",
         help_text="Whether it applies: set on the namespace, on a parent, or on the warehouse",
     )
 

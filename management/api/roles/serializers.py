@@ -12,7 +12,7 @@ from management.api.serializers import LAST_PAGE, ONLY_WITH_PAGES, ResponseSeria
 from management.api.users.serializers import ORIGIN, UserType
 from tenancy.authz.builtin.role_paths import Entry
 from tenancy.models import User
-from tenancy.selectors.role_members import HeldRole, Member
+from tenancy.selectors.role_members import ListedRole, Member
 
 MEMBER_TYPES = ["user", "role"]
 _ENTRIES = [Entry.MEMBER.value, Entry.OWNER.value]
@@ -139,7 +139,7 @@ class RoleMembership(ResponseSerializer):
     name = Text()
     entry = serializers.ChoiceField(_ENTRIES, required=False, help_text=_ENTRY)
 
-    def render_entry(self, role: HeldRole) -> str | None:
+    def render_entry(self, role: ListedRole) -> str | None:
         return role.entry if self.context.get("with_extensions") else None
 
 

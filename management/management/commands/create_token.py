@@ -9,13 +9,12 @@ from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.durations import read_duration
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
-from icekeeper.kernel.names import name_key
 from management.api.tokens.serializers import CreatedTokenResponse
 from tenancy.actor import INTERNAL
 from tenancy.authn.own_tokens.access_tokens import AccessTokenAuthenticator
 from tenancy.authn.own_tokens.scopes import ALL
 from tenancy.authn.providers import authenticators
-from tenancy.selectors.access_tokens import live_service_accounts
+from tenancy.models import ServiceAccount
 from tenancy.services.access_tokens import create_token
 from tenancy.services.service_accounts import ServiceAccountExists, create_service_account
 from tenancy.services.users import create_local_user
@@ -101,7 +100,7 @@ def _owner(notes: list[str], *, user: str | None, service_account: str | None, c
 
 
 def _service_account(notes: list[str], name: str) -> str:
-    known = live_service_accounts().filter(name_key=name_key(name))
+    known = ServiceAccount.objects.existing().named(name)
     found = known.first()
     if found is None:
         try:

@@ -54,41 +54,49 @@ class BuiltinAuthorizer(Authorizer):
         One more before it when the roles of the subject are not cached.
         """
         subject = Subject.of(actor)
-        asked = [(securable_id(*ref), f"can_{action.value}") for action, ref in checks]
-        found = self._cached(subject, [own_id for own_id, _ in asked])
+        relations = [(securable_id(*ref), f"can_{action.value}") for action, ref in checks]
+        found = self._cached(subject, [own_id for own_id, _ in relations])
         shows: dict[str, bool] = {}
-        unknown = list(dict.fromkeys(own_id for own_id, _ in asked if own_id not in found))
+        unknown = list(dict.fromkeys(own_id for own_id, _ in relations if own_id not in found))
         if unknown:
-            below = [own_id for own_id, relation in asked if own_id not in found and looks_below(own_id, relation)]
+            below = [own_id for own_id, relation in relations if own_id not in found and looks_below(own_id, relation)]
             read, shows = self._read(subject, unknown, list(dict.fromkeys(below)))
             found |= read
         informed = {own_id: found[own_id].with_shows_below(shows) for own_id in shows}
-        answers = [informed.get(own_id, found[own_id]).holds(relation) for own_id, relation in asked]
-        return self._looking_below(subject, asked, answers, {**found, **informed})
+        decisions = [informed.get(own_id, found[own_id]).holds(relation) for own_id, relation in relations]
+        return self._decide_by_objects_below(subject, relations, decisions, {**found, **informed})
 
-    def _looking_below(
-        self, subject: Subject, asked: Sequence[tuple[str, str]], answers: list[bool], found: Mapping[str, Evaluation]
+    def _decide_by_objects_below(
+        self,
+        subject: Subject,
+        relations: Sequence[tuple[str, str]],
+        decisions: list[bool],
+        found: Mapping[str, Evaluation],
     ) -> list[bool]:
         """Decide again the denied checks that a visible object below may allow."""
-        pairs = list(zip(asked, answers, strict=True))
-        open_ids = {own_id for (own_id, relation), answer in pairs if not answer and looks_below(own_id, relation)}
-        wanted = sorted({each for own_id in open_ids for each in found[own_id].wanted})
-        if not wanted:
-            return answers
-        shows = read_shows_below(subject, self.roles_of(subject).ids, wanted)
-        informed = {own_id: found[own_id].with_shows_below(shows) for own_id in open_ids}
+        denied = {
+            own_id
+            for (own_id, relation), is_granted in zip(relations, decisions, strict=True)
+            if not is_granted and looks_below(own_id, relation)
+        }
+        unknown = sorted({each for own_id in denied for each in found[own_id].unknown_below})
+        if not unknown:
+            return decisions
+        shows = read_shows_below(subject, self.roles_of(subject).ids, unknown)
+        informed = {own_id: found[own_id].with_shows_below(shows) for own_id in denied}
         return [
-            answer or (own_id in informed and informed[own_id].holds(relation)) for (own_id, relation), answer in pairs
+            is_granted or (own_id in informed and informed[own_id].holds(relation))
+            for (own_id, relation), is_granted in zip(relations, decisions, strict=True)
         ]
 
     def decide_at(self, actor: Actor, checks: Sequence[PermissionCheck], at: datetime) -> list[bool]:
         """Run two statements; nothing is cached, and objects below do not count."""
         subject = Subject.of(actor)
-        asked = [(securable_id(*ref), f"can_{action.value}") for action, ref in checks]
-        ids = list(dict.fromkeys(own_id for own_id, _ in asked))
+        relations = [(securable_id(*ref), f"can_{action.value}") for action, ref in checks]
+        ids = list(dict.fromkeys(own_id for own_id, _ in relations))
         held = read_held(subject, read_roles(subject, at=at).ids, ids, at=at)
         found = {own_id: Evaluation(path) for own_id, path in held.paths.items()}
-        return [found[own_id].holds(relation) for own_id, relation in asked]
+        return [found[own_id].holds(relation) for own_id, relation in relations]
 
     def visible_ids(
         self, actor: Actor, *, parent: ObjectRef, child_type: Securable.Type, after: UUID, limit: int
@@ -110,7 +118,7 @@ class BuiltinAuthorizer(Authorizer):
     def filter_visible(
         self, actor: Actor, rows: QuerySet[Any], securable_type: Securable.Type, action: Can
     ) -> QuerySet[Any]:
-        """A condition on the query; before it one statement for the roles of a subject that is not cached."""
+        """Add a condition to the query; runs one statement for the roles of a subject that is not cached."""
         subject = Subject.of(actor)
         roles = self.roles_of(subject).ids
         seen = visible_securables(subject, roles, securable_type.value, f"can_{action.value}", at=now())

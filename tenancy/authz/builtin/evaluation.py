@@ -41,14 +41,14 @@ class Evaluation:
     """Evaluates relations to the last object of `path`, which begins at the root.
 
     `shows_below` has by securable id whether a visible object exists below. An unknown id counts as False and is added
-    to `wanted`: with the value a denied relation may be allowed.
+    to `unknown_below`: with the value a denied relation may be allowed.
     """
 
     def __init__(self, path: Sequence[Node], shows_below: Mapping[str, bool] | None = None) -> None:
         self._path = path
         self._shows_below = shows_below or {}
         self._known: dict[tuple[str, int], bool] = {}
-        self.wanted: set[str] = set()
+        self.unknown_below: set[str] = set()
 
     def with_shows_below(self, shows_below: Mapping[str, bool]) -> Evaluation:
         """Return an evaluation of the same path with more entries in `shows_below`."""
@@ -76,7 +76,7 @@ class Evaluation:
         node_id = self._path[index].id
         known = self._shows_below.get(node_id)
         if known is None:
-            self.wanted.add(node_id)
+            self.unknown_below.add(node_id)
         return bool(known)
 
 
@@ -112,8 +112,8 @@ def _rule(expression: Expression, relation: str) -> Rule:  # noqa: PLR0911 - one
             each = [_rule(part, relation) for part in parts]
             return lambda evaluation, index: all(rule(evaluation, index) for rule in each)
         case Exclusion(base, minus):
-            wanted, unwanted = _rule(base, relation), _rule(minus, relation)
-            return lambda evaluation, index: wanted(evaluation, index) and not unwanted(evaluation, index)
+            included, excluded = _rule(base, relation), _rule(minus, relation)
+            return lambda evaluation, index: included(evaluation, index) and not excluded(evaluation, index)
         case _:
             raise MalformedModel(f"{relation}: not evaluated here: {expression}")
 
@@ -153,7 +153,7 @@ def looks_below(securable_id: str, relation: str) -> bool:
 
 @cache
 def showing_privileges() -> Mapping[str, frozenset[str]]:
-    """Return by type of child object the privileges that make the object and its parents visible."""
+    """Return by type of child object the privileges that show the object and its parents."""
     below = {each for relations in rights_model().types for each in rights_model().links(relations, DOWN)}
     return {
         object_type: frozenset(

@@ -108,7 +108,7 @@ SELECT 'shows', top.id, NULL, NULL, NULL, NULL FROM tenancy_securable AS top
 
 
 SHOWS_BELOW: Final = f"{_SHOWS_BELOW} = ANY(%s)"
-"""The objects below which the subject has a grant that makes them visible."""
+"""The objects that are visible by a grant on an object below them."""
 
 
 HELD_ON_ONE_AND_BELOW: Final = f"{HELD_ON_ONE} UNION ALL {_SHOWS_BELOW} = %s"
@@ -130,10 +130,10 @@ UNION ALL {SHOWS_BELOW}
 
 
 SHOWN_PATHS: Final = f"""
-SELECT asked.id, top.path, {_A_PATH_BELOW}
-  FROM tenancy_securable AS asked JOIN tenancy_securable AS top
-    ON top.id = CASE WHEN asked.type = ANY(%s) THEN asked.parent_id ELSE asked.id END
- WHERE asked.id = ANY(%s)
+SELECT checked.id, top.path, {_A_PATH_BELOW}
+  FROM tenancy_securable AS checked JOIN tenancy_securable AS top
+    ON top.id = CASE WHEN checked.type = ANY(%s) THEN checked.parent_id ELSE checked.id END
+ WHERE checked.id = ANY(%s)
 """  # noqa: S608
 """For objects, or for the parents of objects of some types: the path, and the path of a visible object below."""
 

@@ -1,6 +1,6 @@
-"""Which objects of a type a subject may see, as one condition in SQL: for tables of the console.
+"""The objects of a type that a subject may see, as one SQL condition: for tables of the console.
 
-Visibility is a union: one grant on the object or above it, or one that shows something below, is enough.
+One grant on the object, on one of its parents, or on an object below that shows it is sufficient.
 `tests/authz/test_visible_rows.py` compares it with the evaluation of each object.
 """
 
@@ -22,8 +22,8 @@ from tenancy.models import Grant, Securable
 
 
 class _Sources(NamedTuple):
-    """What makes objects of a type visible: privileges by type of the object that they are granted on, and whether
-    something visible below the object, or below its parent, does."""
+    """What shows objects of a type: privileges by type of the object that they are granted on, and whether a visible
+    object below the object, or below its parent, shows it."""
 
     privileges: dict[str, list[str]]
     is_shown_from_below: bool
@@ -33,7 +33,7 @@ class _Sources(NamedTuple):
 def visible_securables(
     subject: Subject, roles: Collection[UUID], securable_type: str, relation: str, *, at: datetime
 ) -> QuerySet[Securable]:
-    """Return the securables of a type to which the subject has `relation`; nothing is read yet."""
+    """Return the securables of a type to which the subject has `relation`, as a query that is not evaluated yet."""
     sources = _sources(securable_type, relation)
     held = Grant.objects.unexpired(at).filter(subject.grants_filter(roles))
     shown = Q(Exists(held.filter(securable_id=OuterRef("pk"), privilege__in=sources.privileges[securable_type])))
@@ -56,7 +56,7 @@ def _end_of(path: str) -> Concat:
 
 
 def _is_showing() -> Q:
-    """Filter grants that make the objects above theirs visible."""
+    """Filter grants that show the parents of their object."""
     shows = Q()
     for securable_type, privileges in showing_privileges().items():
         shows |= Q(securable__type=securable_type, privilege__in=sorted(privileges))
@@ -80,7 +80,7 @@ def _sources(securable_type: str, relation: str) -> _Sources:
     }
     without_grants = evaluate(None)
     without_grants.holds(relation)
-    levels = {int(each) for each in without_grants.wanted}
+    levels = {int(each) for each in without_grants.unknown_below}
     if not levels <= {last, last - 1}:
         raise NotImplementedError(f"{securable_type}: {relation} is shown from below an object above its parent")
     return _Sources(privileges, last in levels, last - 1 in levels)

@@ -1,14 +1,13 @@
-"""The model of privileges (`tenancy.authz.model`) as an authorization model of OpenFGA, with fewer paths to evaluate.
+"""Translates the permission model (`tenancy.authz.model`) into an OpenFGA authorization model with fewer paths.
 
-In the model as it is written, many paths lead from an object to each of its parents (`describe` follows from `select`,
-`select` from `modify`, and each of them from the parent too), and OpenFGA evaluates all of them: about 2 s to deny a
-check on a table four namespaces deep. So each relation is divided into what is granted on the object itself and what
-comes from its parent, without what follows from there anyway: `select` is what is granted, `holds_select` what follows.
-What is visible because of an object below it is followed down by `shown`.
+In the original model, many paths lead from an object to each of its parents (`describe` follows from `select`, `select`
+from `modify`, and each of them also from the parent), and OpenFGA evaluates all of them: about 2 s to deny a check on a
+table four namespaces deep. Therefore each relation is split: `select` contains the grants on the object itself, and
+`holds_select` also what follows from other grants and from the parent, without redundant paths. `shown` follows the
+`child` links down to visible objects.
 
-An owner of a role is a member of it. OpenFGA evaluates nested members about ten times faster when nothing else makes a
-member, so owners also get the tuple of a member (`implied`).
-
+An owner of a role is a member of it. OpenFGA evaluates nested members about ten times faster if `assignee` has direct
+tuples only, so a grant of ownership also writes the tuple of a member (`implied`).
 
 https://openfga.dev/api/service#/Authorization%20Models/WriteAuthorizationModel
 """
@@ -38,25 +37,25 @@ from tenancy.authz.model import (
 )
 
 SHOWN: Final = "shown"
-"""Visible because of a grant here or below."""
+"""Relation of objects that are visible by a grant on them or on an object below."""
 
 
 @cache
 def unfolded_model() -> Model:
-    """Of the model of this version."""
+    """Return the translation of the current model."""
     return unfolded(rights_model())
 
 
 def unfolded(model: Model) -> Model:
-    """Raises `MalformedModel` for what it cannot take apart."""
-    return _Unfolding(model).whole()
+    """Split the relations of a model. Raises `MalformedModel` for an expression that cannot be split."""
+    return _Unfolding(model).unfold()
 
 
 @cache
 def implied(object_type: str, privilege: str) -> tuple[str, ...]:
-    """The relations of whose tuples there is one, too, for each grant of the privilege: `assignee` for owners of roles.
+    """Return the relations that get a tuple of their own for each grant of the privilege: `assignee` for ownership.
 
-    Raises `MalformedModel` where tuples cannot say it.
+    Raises `MalformedModel` if the relation cannot be expressed by tuples.
     """
     relations = rights_model().types[object_type]
     found = []
@@ -66,23 +65,23 @@ def implied(object_type: str, privilege: str) -> tuple[str, ...]:
             continue
         parts = [part for part in parts_of(relations[relation]) if not isinstance(part, Union | Direct)]
         if not all(isinstance(part, Computed) and isinstance(relations[part.relation], Direct) for part in parts):
-            raise MalformedModel(f"{name} follows from more than what is granted")
+            raise MalformedModel(f"{name} depends on more than direct grants")
         if Computed(privilege) in parts:
             found.append(relation)
     return tuple(found)
 
 
 def _usersets(model: Model) -> set[str]:
-    """Relations whose holders stand in tuples together, as `role#assignee`."""
+    """Return the relations that tuples use as subjects, such as `role#assignee`."""
     every = (part for relations in model.types.values() for each in relations.values() for part in parts_of(each))
     return {name for part in every if isinstance(part, Direct) for name in part.types if "#" in name}
 
 
 @dataclass(slots=True)
 class _Parts:
-    """What any one of makes a relation hold: grants on the object, relations to the parent, something below, the rest.
+    """The alternatives of a relation: grants on the object, relations to the parent, relations below, and the rest.
 
-    Dicts for their order.
+    Dicts are used as ordered sets.
     """
 
     granted: dict[str, None] = field(default_factory=dict)
@@ -92,32 +91,34 @@ class _Parts:
 
 
 class _Unfolding:
+    """Splits the relations of one model."""
+
     def __init__(self, model: Model) -> None:
         self._model = model
         self._usersets = _usersets(model)
 
-    def whole(self) -> Model:
+    def unfold(self) -> Model:
         return Model({each: self._relations(each) for each in self._model.types})
 
     def _relations(self, object_type: str) -> Mapping[str, Expression]:
-        made: dict[str, Expression] = {}
+        relations: dict[str, Expression] = {}
         for name, expression in self._model.types[object_type].items():
             if self._is_kept(object_type, name):
-                made[name] = self._granted(object_type, name) or expression
+                relations[name] = self._granted(object_type, name) or expression
                 continue
             own = self._granted(object_type, name)
             if own is not None:
-                made[name] = own
-            made[self._effective(object_type, name)] = self._following(object_type, name)
-        for visible in self._followed_down():
+                relations[name] = own
+            relations[self._effective(object_type, name)] = self._derived(object_type, name)
+        for visible in self._relations_from_below():
             if visible in self._model.types[object_type]:
                 parts = self._parts(object_type, visible)
                 down = [Linked(SHOWN, DOWN)] if parts.below else []
-                made[SHOWN] = _union([*(Computed(each) for each in parts.granted), *down])
-        return made
+                relations[SHOWN] = _union([*(Computed(each) for each in parts.granted), *down])
+        return relations
 
-    def _following(self, object_type: str, name: str) -> Expression:
-        """What `name` follows from."""
+    def _derived(self, object_type: str, name: str) -> Expression:
+        """Return the expression of everything that `name` follows from."""
         expression = self._model.types[object_type][name]
         if isinstance(expression, Computed):
             return Computed(self._effective(object_type, expression.relation))
@@ -132,11 +133,11 @@ class _Unfolding:
         )
 
     def _is_kept(self, object_type: str, name: str) -> bool:
-        """Links, what is only granted, and what stands for its holders in tuples (`role#assignee`)."""
+        """Return whether the relation keeps its name: links, purely direct relations, and subjects of tuples."""
         return isinstance(self._model.types[object_type][name], Direct) or f"{object_type}#{name}" in self._usersets
 
     def _granted(self, object_type: str, name: str) -> Direct | None:
-        """What may be granted as `name`, None if nothing may be."""
+        """Return the direct types of the relation, None if it cannot be granted."""
         expression = self._model.types[object_type][name]
         parts = expression.parts if isinstance(expression, Union) else ()
         return next((part for part in parts if isinstance(part, Direct)), None)
@@ -147,10 +148,10 @@ class _Unfolding:
         return f"holds_{name}"
 
     def _effective_above(self, object_type: str, name: str) -> str:
-        """It is one name, whatever the parent is."""
+        """Return the effective name of a relation on the parent, which must be the same for all types of parents."""
         names = {self._effective(each, name) for each in self._parents_with(object_type, name)}
         if len(names) != 1:
-            raise MalformedModel(f"{object_type}: {name} from {UP} is several things: {sorted(names)}")
+            raise MalformedModel(f"{object_type}: {name} from {UP} is ambiguous: {sorted(names)}")
         return names.pop()
 
     def _parents_with(self, object_type: str, name: str) -> list[str]:
@@ -158,45 +159,45 @@ class _Unfolding:
 
     def _parts(self, object_type: str, name: str) -> _Parts:
         parts = _Parts()
-        self._take_apart(object_type, name, self._model.types[object_type][name], parts)
+        self._collect(object_type, name, self._model.types[object_type][name], parts)
         return parts
 
-    def _take_apart(self, object_type: str, name: str, expression: Expression, parts: _Parts) -> None:
-        """Add what `expression`, which `name` follows from, is made of."""
+    def _collect(self, object_type: str, name: str, expression: Expression, parts: _Parts) -> None:
+        """Collect the alternatives of `expression`, the definition of `name`, in `parts`."""
         match expression:
             case Direct():
                 parts.granted[name] = None
             case Computed(other) if self._is_kept(object_type, other):
                 parts.granted[other] = None
             case Computed(other):
-                self._take_apart(object_type, other, self._model.types[object_type][other], parts)
+                self._collect(object_type, other, self._model.types[object_type][other], parts)
             case Linked(other, link) if link == UP:
                 parts.above[other] = None
             case Linked(other, _):
                 parts.below[other] = None
             case Union(each):
                 for part in each:
-                    self._take_apart(object_type, name, part, parts)
+                    self._collect(object_type, name, part, parts)
             case Intersection() | Exclusion():
-                parts.others[self._as_it_is(object_type, expression)] = None
+                parts.others[self._translate(object_type, expression)] = None
 
-    def _as_it_is(self, object_type: str, expression: Expression) -> Expression:
+    def _translate(self, object_type: str, expression: Expression) -> Expression:
         match expression:
             case Computed(other):
                 return Computed(self._effective(object_type, other))
             case Linked(other, link) if link == UP:
                 return Linked(self._effective_above(object_type, other), UP)
             case Union(parts):
-                return Union(tuple(self._as_it_is(object_type, part) for part in parts))
+                return Union(tuple(self._translate(object_type, part) for part in parts))
             case Intersection(parts):
-                return Intersection(tuple(self._as_it_is(object_type, part) for part in parts))
+                return Intersection(tuple(self._translate(object_type, part) for part in parts))
             case Exclusion(base, minus):
-                return Exclusion(self._as_it_is(object_type, base), self._as_it_is(object_type, minus))
+                return Exclusion(self._translate(object_type, base), self._translate(object_type, minus))
             case _:
-                raise MalformedModel(f"{object_type}: not within `and` or `but not`: {expression}")
+                raise MalformedModel(f"{object_type}: not supported within `and` or `but not`: {expression}")
 
     def _needed(self, object_type: str, parts: _Parts) -> list[str]:
-        """The relations to the parent without those that another of them follows from."""
+        """Return the relations to the parent, without those from which another of them follows."""
         return [
             name
             for name in parts.above
@@ -204,14 +205,14 @@ class _Unfolding:
         ]
 
     def _follows_above(self, object_type: str, name: str, cause: str) -> bool:
-        """Whether on every parent that has `cause` it makes `name` hold."""
+        """Return whether `name` follows from `cause` on every parent that has `cause`."""
         return all(
             name in self._model.types[each] and cause in self._causes(each, name)
             for each in self._parents_with(object_type, cause)
         )
 
     def _causes(self, object_type: str, name: str) -> set[str]:
-        """The relations that `name` follows from on the same object, by themselves."""
+        """Return the relations on the same object of which each one alone implies `name`."""
         found: set[str] = set()
         waiting = [self._model.types[object_type][name]]
         while waiting:
@@ -223,8 +224,8 @@ class _Unfolding:
                     waiting += parts
         return found
 
-    def _followed_down(self) -> set[str]:
-        """The relation that comes from below: the same everywhere, and whatever comes to it from above it has, too."""
+    def _relations_from_below(self) -> set[str]:
+        """Return the relation that is inherited upwards, at most one for all types."""
         found: set[str] = set()
         for object_type, relations in self._model.types.items():
             for name in relations:
@@ -233,16 +234,16 @@ class _Unfolding:
                 for each in parts.below:
                     self._require_upward_closed(object_type, name, each)
         if len(found) > 1:
-            raise MalformedModel(f"several relations come from below: {sorted(found)}")
+            raise MalformedModel(f"several relations are inherited upwards: {sorted(found)}")
         return found
 
     def _require_upward_closed(self, object_type: str, name: str, visible: str) -> None:
-        """That nothing is lost where the way down does not turn up again."""
+        """Require that a search along `child` links alone finds all sources of `visible`."""
         for below in self._model.links(object_type, DOWN):
             parts = self._parts(below, visible)
             from_above = {each for each in parts.above if each in self._model.types[object_type]}
             if parts.others or not from_above <= {name, *self._causes(object_type, name)}:
-                raise MalformedModel(f"{object_type}#{name}: {visible} of a {below} comes from elsewhere, too")
+                raise MalformedModel(f"{object_type}#{name}: {visible} of a {below} has other sources")
 
 
 def _union(parts: list[Expression]) -> Expression:
@@ -250,7 +251,7 @@ def _union(parts: list[Expression]) -> Expression:
 
 
 UNEXPIRED: Final = "unexpired"
-"""The condition of a grant that ends. Whoever asks says what time it is, as our own evaluator does."""
+"""The condition of all grants. Each check sends the current time, which is that of the built-in evaluator."""
 
 
 CURRENT_TIME, EXPIRES_AT = "current_time", "expires_at"
@@ -264,7 +265,7 @@ _CONDITION: Final = {
 
 
 def authorization_model(model: Model, name: str) -> dict[str, Any]:
-    """`model` with one more type that is called `name` and has nothing: it tells which model a store has."""
+    """Return the JSON form of a model, with an empty type `name` that identifies the model in a store."""
     types = [_type_definition(each, relations) for each, relations in model.types.items()]
     return {
         "schema_version": "1.1",
@@ -289,7 +290,7 @@ def _type_definition(name: str, relations: Any) -> dict[str, Any]:
 
 
 def _related_types(part: Expression) -> list[dict[str, Any]]:
-    """What may stand in tuples; what can be granted may also be granted for a time."""
+    """Return the types of tuple subjects; grants have the condition `unexpired`."""
     if not isinstance(part, Direct):
         return []
     related = [_related_type(each) for each in part.types]
@@ -297,7 +298,7 @@ def _related_types(part: Expression) -> list[dict[str, Any]]:
 
 
 def _related_type(text: str) -> dict[str, Any]:
-    """Of `table`, `role#assignee` or `user:*`."""
+    """Return the JSON form of `table`, `role#assignee` or `user:*`."""
     if text.endswith(":*"):
         return {"type": text.removesuffix(":*"), "wildcard": {}}
     name, _, relation = text.partition("#")

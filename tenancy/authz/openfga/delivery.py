@@ -24,7 +24,7 @@ from tenancy import maintenance
 from tenancy.actor import Actor
 from tenancy.authz.openfga.client import OpenFgaRequestRejected, OpenFgaUnavailable
 from tenancy.authz.openfga.store import PAGE_SIZE, OpenFgaStore, openfga_store
-from tenancy.authz.openfga.tuples import Condition, Recorded, TupleKey, desired_tuples, end_of
+from tenancy.authz.openfga.tuples import Condition, DesiredTuples, TupleKey, desired_tuples, end_of
 from tenancy.authz.port import is_openfga
 from tenancy.models import UndeliveredTuple
 
@@ -107,7 +107,7 @@ class Batch:
         self._put({}, [key for key in mine if key not in wanted or (key, end_of(wanted[key])) not in fine])
         return self._write(mine)
 
-    def _already_there(self, wanted: Recorded) -> set[tuple[TupleKey, str | None]]:
+    def _already_there(self, wanted: DesiredTuples) -> set[tuple[TupleKey, str | None]]:
         """Return tuples that OpenFGA has with the desired expiry, as one page of each of a few objects shows."""
         found: set[tuple[TupleKey, str | None]] = set()
         for own_id in list(dict.fromkeys(key.object for key in wanted))[:MAX_READ_OBJECTS]:
@@ -117,7 +117,7 @@ class Batch:
             found |= {(each.key, each.expires_at) for each in page}
         return found
 
-    def _current(self, keys: Sequence[TupleKey]) -> tuple[list[TupleKey], Recorded]:
+    def _current(self, keys: Sequence[TupleKey]) -> tuple[list[TupleKey], DesiredTuples]:
         """Return those of `keys` with a lease, and their desired state, which must be written before `_write_until`."""
         if not self._is_fresh:
             self._renew_leases()

@@ -3,7 +3,7 @@
 The tuples are delivered after the commit, before the response is sent. What a crash or an outage leaves pending is
 delivered later (`tenancy.authz.openfga.delivery`). Nothing here costs anything while another backend decides.
 
-Before rows are deleted, their tuples are enqueued: afterwards nothing tells which tuples they had.
+Tuples are enqueued before their rows are deleted: afterwards it is unknown which tuples they had.
 """
 
 from __future__ import annotations

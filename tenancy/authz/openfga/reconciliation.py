@@ -22,7 +22,7 @@ from tenancy.authz.openfga.authorization_model import unfolded_model
 from tenancy.authz.openfga.delivery import deliver_now
 from tenancy.authz.openfga.outbox import mark_pending, mark_reconciled
 from tenancy.authz.openfga.store import OpenFgaStore, StoredTuple, foreign_models
-from tenancy.authz.openfga.tuples import FOREVER, Condition, Recorded, TupleKey, desired_tuples_on
+from tenancy.authz.openfga.tuples import FOREVER, Condition, DesiredTuples, TupleKey, desired_tuples_on
 from tenancy.models import Securable
 
 OBJECT_BATCH_SIZE: Final = 100
@@ -99,7 +99,7 @@ def _require_no_others(store: OpenFgaStore) -> None:
 
 
 def _differences(
-    result: ReconciliationResult, own_id: str, recorded: Recorded, stored: Sequence[StoredTuple], *, deletes: bool
+    result: ReconciliationResult, own_id: str, recorded: DesiredTuples, stored: Sequence[StoredTuple], *, deletes: bool
 ) -> list[TupleKey]:
     wanted = {key: condition for key, condition in recorded.items() if key.object == own_id}
     there = {each.key: each.expires_at for each in stored}

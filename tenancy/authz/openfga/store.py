@@ -39,7 +39,7 @@ from tenancy.authz.openfga.client import (
     PresharedKey,
 )
 from tenancy.authz.openfga.http_interface import find_http_interface
-from tenancy.authz.openfga.tuples import Condition, TupleKey, as_time, as_tuple, holding_now
+from tenancy.authz.openfga.tuples import Condition, TupleKey, as_time, as_tuple
 
 PAGE_SIZE: Final = 100
 """Tuples in one response, and the maximum that OpenFGA accepts in one write."""
@@ -318,7 +318,7 @@ def _contextual_tuples(check: TupleCheck) -> dict[str, Any]:
 
 
 def _contextual_tuple(key: TupleKey) -> dict[str, Any]:
-    return as_tuple(key) if key.relation in {UP, DOWN} else holding_now(key)
+    return as_tuple(key, None if key.relation in {UP, DOWN} else Condition(None))
 
 
 def _read_decision(found: Any) -> bool:

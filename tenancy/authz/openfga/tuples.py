@@ -30,15 +30,15 @@ FOREVER: Final = "9999-12-31T23:59:59Z"
 
 
 HASHED: Final = "user:sha256="
-"""How subjects begin that stand for users whose ids are too long."""
+"""Prefix of subjects for users whose ids are too long."""
 
 
 MAX_SUBJECT_LENGTH: Final = 512
-"""Bytes that OpenFGA takes."""
+"""Maximum bytes of a subject in OpenFGA."""
 
 
 class TupleKey(NamedTuple):
-    """What a tuple is told apart by."""
+    """Identifies a tuple."""
 
     object: str
     relation: str
@@ -46,13 +46,13 @@ class TupleKey(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """`expires_at` is None for what does not end; links and flags have no condition at all."""
+    """`expires_at` is None for a permanent grant; links and flags have no condition at all."""
 
     expires_at: datetime | None
 
 
 def user_subject(user_id: str) -> str:
-    """Nothing that it encodes has a `=`, which marks subjects that are no users of ours."""
+    """Return the subject of a user. Percent-encoding leaves no `=`, which marks other subjects."""
     subject = f"user:{quote(user_id, safe='')}"
     if len(subject) <= MAX_SUBJECT_LENGTH:
         return subject
@@ -60,7 +60,7 @@ def user_subject(user_id: str) -> str:
 
 
 def user_of(subject: str) -> str | None:
-    """The id that `user_subject` was given, None if it was given none, or one that was too long."""
+    """Return the user id of a subject; None for other subjects and for hashed ids."""
     user_id = unquote(subject.removeprefix("user:"))
     return user_id if user_subject(user_id) == subject else None
 
@@ -70,7 +70,7 @@ def members_subject(role_id: object) -> str:
 
 
 def role_of(subject: str) -> UUID | None:
-    """The role that `members_subject` was given, None if it was given none."""
+    """Return the role of a subject of `members_subject`; None for other subjects."""
     try:
         role_id = UUID(subject.removeprefix("role:").removesuffix(f"#{ASSIGNEE}"))
     except ValueError:
@@ -79,17 +79,17 @@ def role_of(subject: str) -> UUID | None:
 
 
 def assumed_subject(role_id: object) -> str:
-    """Somebody who is in that role and nothing else: managed access, which is for users, holds for them, too."""
+    """Return the subject of an assumed role: a user who is a member of that role only."""
     return f"user:role={role_id}"
 
 
 def grant_key(securable_id: str, privilege: str, *, user_id: str | None, role_id: object | None) -> TupleKey:
-    """Exactly one of user and role is not None."""
+    """Return the tuple of a grant to a user or a role; exactly one of the two is given."""
     return TupleKey(securable_id, privilege, members_subject(role_id) if user_id is None else user_subject(user_id))
 
 
 def grant_keys(securable_id: str, privilege: str, *, user_id: str | None, role_id: object | None) -> list[TupleKey]:
-    """All tuples that there are because of one grant: owners of roles are members of them."""
+    """Return all tuples of one grant: owners of roles also get the tuple of a member."""
     object_type = securable_id.partition(":")[0]
     relations = [privilege, *implied(object_type, privilege)]
     return [grant_key(securable_id, each, user_id=user_id, role_id=role_id) for each in relations]
@@ -108,7 +108,7 @@ def managed_access_key(securable_id: str) -> TupleKey:
 
 
 def as_tuple(key: TupleKey, condition: Condition | None = None) -> dict[str, Any]:
-    """As OpenFGA's API has it."""
+    """Return the JSON form of a tuple in OpenFGA's API."""
     written: dict[str, Any] = {"user": key.subject, "relation": key.relation, "object": key.object}
     if condition is not None:
         written["condition"] = {"name": UNEXPIRED, "context": {EXPIRES_AT: end_of(condition)}}
@@ -116,7 +116,7 @@ def as_tuple(key: TupleKey, condition: Condition | None = None) -> dict[str, Any
 
 
 def end_of(condition: Condition | None) -> str | None:
-    """When it ends, as OpenFGA is told and keeps it; None without a condition."""
+    """Return the expiry as OpenFGA stores it; None without a condition."""
     if condition is None:
         return None
     return FOREVER if condition.expires_at is None else as_time(condition.expires_at)
@@ -126,20 +126,15 @@ def as_time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def holding_now(key: TupleKey) -> dict[str, Any]:
-    """A tuple that is told with a question."""
-    return as_tuple(key, Condition(None))
+DesiredTuples = dict[TupleKey, Condition | None]
+"""Tuples with their conditions, None for tuples without one."""
 
 
-Recorded = dict[TupleKey, Condition | None]
-"""Tuples with their conditions, None for those that have none."""
-
-
-def desired_tuples(keys: Collection[TupleKey]) -> Recorded:
-    """Of these tuples those that should be there: at most three statements."""
+def desired_tuples(keys: Collection[TupleKey]) -> DesiredTuples:
+    """Return those of the tuples that OpenFGA should have. At most three statements."""
     links = {key.object for key in keys if key.relation in {UP, MANAGED_ACCESS}}
     granted = [key for key in keys if key.relation not in {UP, MANAGED_ACCESS}]
-    found: Recorded = {}
+    found: DesiredTuples = {}
     if links:
         found |= _of_securables(Securable.objects.filter(pk__in=links).values_list("pk", "parent_id", "managed_access"))
     if granted:
@@ -147,29 +142,29 @@ def desired_tuples(keys: Collection[TupleKey]) -> Recorded:
         users = {user_id for key in granted if (user_id := user_of(key.subject)) is not None}
         roles = {role_id for key in granted if (role_id := role_of(key.subject)) is not None}
         is_any_user = Q(user__isnull=False) if any(key.subject.startswith(HASHED) for key in granted) else Q(pk__in=[])
-        to_whom = Q(user__in=users) | Q(role__in=roles) | is_any_user
-        grants = _of_grants(Grant.objects.filter(to_whom, securable__in=objects))
+        to_grantees = Q(user__in=users) | Q(role__in=roles) | is_any_user
+        grants = _of_grants(Grant.objects.filter(to_grantees, securable__in=objects))
         groups = [role_id for each in objects if (role_id := role_of(f"{each}#{ASSIGNEE}")) is not None]
-        whom = Q(user__in=users) | Q(member_role__in=roles) | is_any_user
-        members = _of_members(RoleMember.objects.filter(whom, role__in=groups)) if groups else {}
-        found |= _together(grants, members)
+        to_members = Q(user__in=users) | Q(member_role__in=roles) | is_any_user
+        members = _of_members(RoleMember.objects.filter(to_members, role__in=groups)) if groups else {}
+        found |= _merge(grants, members)
     wanted = set(keys)
     return {key: condition for key, condition in found.items() if key in wanted}
 
 
-def desired_tuples_on(securable_ids: Collection[str]) -> Recorded:
-    """All tuples that should be on these objects: three statements."""
+def desired_tuples_on(securable_ids: Collection[str]) -> DesiredTuples:
+    """Return all tuples that OpenFGA should have on these objects. Three statements."""
     links = _of_securables(
         Securable.objects.filter(pk__in=securable_ids).values_list("pk", "parent_id", "managed_access")
     )
     grants = _of_grants(Grant.objects.filter(securable__in=securable_ids))
     groups = [role_id for each in securable_ids if (role_id := role_of(f"{each}#{ASSIGNEE}")) is not None]
     members = _of_members(RoleMember.objects.filter(role__in=groups)) if groups else {}
-    return links | _together(grants, members)
+    return links | _merge(grants, members)
 
 
-def _together(grants: Recorded, members: Recorded) -> Recorded:
-    """Who is in a role as its owner and as a member is so until the later end."""
+def _merge(grants: DesiredTuples, members: DesiredTuples) -> DesiredTuples:
+    """Merge tuples of owners and members: a subject that is both is a member until the later expiry."""
     found = dict(grants)
     for key, condition in members.items():
         found[key] = _later(found.get(key, condition), condition)
@@ -182,8 +177,8 @@ def _later(one: Condition | None, other: Condition | None) -> Condition:
     return Condition(max(known) if len(known) == len(ends) else None)
 
 
-def _of_securables(rows: Iterable[tuple[str, str | None, bool]]) -> Recorded:
-    found: Recorded = {}
+def _of_securables(rows: Iterable[tuple[str, str | None, bool]]) -> DesiredTuples:
+    found: DesiredTuples = {}
     for own_id, parent_id, is_managed in rows:
         if parent_id is not None:
             found[parent_key(own_id, parent_id)] = None
@@ -192,8 +187,8 @@ def _of_securables(rows: Iterable[tuple[str, str | None, bool]]) -> Recorded:
     return found
 
 
-def _of_grants(grants: Iterable[Grant]) -> Recorded:
-    """Without what nobody can be granted any more."""
+def _of_grants(grants: Iterable[Grant]) -> DesiredTuples:
+    """Return the tuples of grants, without removed privileges."""
     return {
         key: Condition(each.expires_at)
         for each in grants
@@ -202,7 +197,7 @@ def _of_grants(grants: Iterable[Grant]) -> Recorded:
     }
 
 
-def _of_members(members: Iterable[RoleMember]) -> Recorded:
+def _of_members(members: Iterable[RoleMember]) -> DesiredTuples:
     return {
         member_key(each.role_id, user_id=each.user_id, member_role_id=each.member_role_id): Condition(each.expires_at)
         for each in members

@@ -72,7 +72,7 @@ def test_what_is_visible_below_for_another_reason_is_refused() -> None:
             define parent: [outer]
             define can_get_metadata: [user] or secret from parent
         """
-    with pytest.raises(MalformedModel, match="comes from elsewhere"):
+    with pytest.raises(MalformedModel, match="has other sources"):
         unfolded(read_model(text))
 
 

@@ -83,4 +83,4 @@ def test_nothing_is_looked_up_above_an_object_that_does_not_exist(object_type: s
     for action in Can:
         evaluation = Evaluation([Node(object_type, missing, frozenset())], {missing: False})
         assert not evaluation.holds(f"can_{action.value}")
-        assert evaluation.wanted == set(), action
+        assert evaluation.unknown_below == set(), action
