@@ -78,7 +78,7 @@ call_counter = CallCounter()
 
 
 def count_request(request: HttpRequest, response: HttpResponseBase) -> None:
-    """Count a request that matched a route; called once a request, with its log line (`REQUEST_OBSERVERS`)."""
+    """Count a request that matched a route; called once per request, with its log line (`REQUEST_OBSERVERS`)."""
     match = request.resolver_match
     method = request.method
     if match is None or method not in METHODS:

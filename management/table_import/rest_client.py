@@ -223,7 +223,7 @@ def read_one_line(source: str | None) -> str | None:
 
 
 def read_headers(source: str | None) -> dict[str, str]:
-    """Return the headers at `env:NAME` or `file:PATH`, one `Name: value` a line."""
+    """Return the headers at `env:NAME` or `file:PATH`, one `Name: value` per line."""
     headers: dict[str, str] = {}
     for line in (read_secret(source) or "").splitlines():
         if not line.strip():

@@ -24,7 +24,7 @@ def duration(text: str) -> float:
     try:
         return read_duration(text)
     except ValueError as error:
-        raise ArgumentTypeError(f"takes {error}") from None
+        raise ArgumentTypeError(f"must be {error}") from None
 
 
 class Command(BaseCommand):

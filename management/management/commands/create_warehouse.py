@@ -118,14 +118,14 @@ def _object(value: Any, option: str) -> dict[str, Any]:
 def _delete_profile(text: str) -> dict[str, Any]:
     matched = _DELETE_PROFILE.fullmatch(text)
     if matched is None or not text.isascii():
-        raise ArgumentTypeError("hard, or soft:SECONDS")
+        raise ArgumentTypeError("must be hard or soft:SECONDS")
     return {"type": "soft", "expiration-seconds": int(matched[1])} if matched[1] else {"type": "hard"}
 
 
 def _versions(text: str) -> list[int]:
     parts = text.split(",")
     if not all(part.strip().isascii() and part.strip().isdigit() and len(part) < 4 for part in parts):  # noqa: PLR2004
-        raise ArgumentTypeError("numbers such as 2,3")
+        raise ArgumentTypeError("must be numbers such as 2,3")
     return [int(part) for part in parts]
 
 

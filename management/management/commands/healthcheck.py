@@ -17,7 +17,7 @@ MAX_RESPONSE_BYTES = 10_000
 class Command(BaseCommand):
     help = (
         "Check the health of this deployment, for example in the health check of a container: exit status 0 if "
-        "healthy, else 1 with one line a problem on stderr. Without options it requests GET /health of the server on "
+        "healthy, else 1 with one line per problem on stderr. Without options it requests GET /health of the server on "
         "this machine (LAKEKEEPER__BIND_IP, LAKEKEEPER__LISTEN_PORT)."
     )
     requires_system_checks: list[str] = []

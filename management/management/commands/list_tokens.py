@@ -13,7 +13,7 @@ COLUMNS = ("id", "user-id", "name", "status", "expires-at", "last-used-at", "sco
 
 class Command(BaseCommand):
     help = (
-        "List access tokens, oldest first, one a line, tab-separated. The tokens themselves are not stored and never "
+        "List access tokens, oldest first, one per line, tab-separated. The tokens themselves are not stored and never "
         "shown. Tokens that have ended are omitted without --all, and are deleted 90 days after their end."
     )
 
@@ -23,7 +23,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--all", action="store_true", help="include tokens that have ended")
         parser.add_argument(
-            "--json", action="store_true", help="print JSON, one object a line, as in the management API"
+            "--json", action="store_true", help="print JSON, one object per line, as in the management API"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -13,7 +13,7 @@ from tenancy.trusted_engines import owner_properties
 class Command(BaseCommand):
     help = (
         "List the views whose properties name an owner with whose permissions a trusted engine reads them, one JSON "
-        "object a line. Check them before you set LAKEKEEPER__TRUSTED_ENGINES__*: until then every user who may "
+        "object per line. Check them before you set LAKEKEEPER__TRUSTED_ENGINES__*: until then every user who may "
         "commit to a view can name any owner."
     )
 

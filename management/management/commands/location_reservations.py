@@ -21,7 +21,7 @@ _ESCAPED = re.compile(r"\\u([0-9a-f]{4})|\\U(000[0-9a-f]{5}|0010[0-9a-f]{4})")
 
 class Command(BaseCommand):
     help = (
-        "List the locations of a warehouse that are reserved for staged tables, one a line, tab-separated. A "
+        "List the locations of a warehouse that are reserved for staged tables, one per line, tab-separated. A "
         "reservation ends when the table is created or the reservation expires; until then other tables at, above or "
         "below the location are rejected with 409 LocationAlreadyTaken. --release ends a reservation at once. Use it "
         "only when the query that staged the table has ended: its vended credentials and signatures stay valid until "
@@ -35,7 +35,7 @@ class Command(BaseCommand):
             "--project-id", metavar="PROJECT", help="id or name of the project; default: the default project"
         )
         parser.add_argument("--release", metavar="LOCATION", help="release this location, as the list shows it")
-        parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
+        parser.add_argument("--json", action="store_true", help="print JSON, one object per line")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -65,7 +65,9 @@ class Command(BaseCommand):
         parser.add_argument("--oauth2-uri", metavar="URI", help="token endpoint; default: that of the catalog")
         parser.add_argument("--scope", default="catalog", help="scope of the token; default: catalog")
         parser.add_argument(
-            "--headers-from", metavar="SOURCE", help="further headers, one `Name: value` a line: env:NAME or file:PATH"
+            "--headers-from",
+            metavar="SOURCE",
+            help="more headers, one `Name: value` per line: env:NAME or file:PATH",
         )
         parser.add_argument(
             "--namespace", action="append", default=[], type=_namespace, metavar="NAME",
@@ -77,7 +79,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--parallel", type=_parallel, default=4, metavar="N", help="number of concurrent tables; default: 4"
         )
-        parser.add_argument("--report", metavar="FILE", help="write failures to this file, one JSON object a line")
+        parser.add_argument("--report", metavar="FILE", help="write failures to this file, one JSON object per line")
 
     def handle(self, *args: Any, **options: Any) -> None:
         counts = ImportCounts()
@@ -193,7 +195,7 @@ def _namespace(text: str) -> Levels:
 
 def _parallel(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_PARALLEL):
-        raise ArgumentTypeError(f"a number from 1 to {MAX_PARALLEL}")
+        raise ArgumentTypeError(f"must be a number from 1 to {MAX_PARALLEL}")
     return int(text)
 
 

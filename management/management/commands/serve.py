@@ -33,9 +33,9 @@ class Command(BaseCommand):
         "requests first. Address: LAKEKEEPER__BIND_IP, LAKEKEEPER__LISTEN_PORT, and LAKEKEEPER__METRICS__PORT for "
         "/metrics; processes, threads and limits: ICEKEEPER__SERVER__*. The server does not start if the database is "
         "unreachable or not migrated to this version (manage.py migrate), if a required identity provider is "
-        "unreachable, or if it cannot read the credentials of warehouses. It logs JSON on stderr, one line a request. "
-        "It also runs and supervises a worker (manage.py worker --help); several servers with a worker each are safe "
-        "on PostgreSQL. In maintenance mode it serves reads only; with LAKEKEEPER__MAINTENANCE_MODE=read-only it runs "
+        "unreachable, or if it cannot read the credentials of warehouses. It logs JSON on stderr, one line per "
+        "request. It also runs and supervises a worker (manage.py worker --help); several servers with a worker each "
+        "are safe on PostgreSQL. In maintenance mode it serves reads only; with LAKEKEEPER__MAINTENANCE_MODE=read-only it runs "
         "no worker."
     )
 

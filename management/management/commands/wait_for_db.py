@@ -61,7 +61,7 @@ class Command(BaseCommand):
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) <= MAX_RETRIES):  # noqa: PLR2004
-        raise ArgumentTypeError(f"a number from 0 to {MAX_RETRIES}")
+        raise ArgumentTypeError(f"must be a number from 0 to {MAX_RETRIES}")
     return int(text)
 
 
@@ -71,5 +71,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= MAX_BACKOFF_SECONDS:
-        raise ArgumentTypeError(f"seconds, from 0 to {MAX_BACKOFF_SECONDS:g}")
+        raise ArgumentTypeError(f"must be seconds, from 0 to {MAX_BACKOFF_SECONDS:g}")
     return seconds

@@ -16,7 +16,7 @@ class Command(BaseCommand):
         "Run queued tasks, one at a time, until SIGTERM or Ctrl-C: delete the files of tables that were dropped with "
         "purge, and expire soft-deleted tables. Any number of workers may run; `serve` also runs one unless "
         "--without-worker is given. The worker polls every LAKEKEEPER__TASK_POLL_INTERVAL and logs JSON on stderr, "
-        "one line a task. In maintenance mode it pauses; with LAKEKEEPER__MAINTENANCE_MODE=read-only it does not "
+        "one line per task. In maintenance mode it pauses; with LAKEKEEPER__MAINTENANCE_MODE=read-only it does not "
         "start, and --once does not start under the maintenance switch either. It does not start if it cannot read "
         "the credentials of warehouses."
     )
