@@ -35,8 +35,8 @@ class Command(BaseCommand):
         "unreachable or not migrated to this version (manage.py migrate), if a required identity provider is "
         "unreachable, or if it cannot read the credentials of warehouses. It logs JSON on stderr, one line per "
         "request. It also runs and supervises a worker (manage.py worker --help); several servers with a worker each "
-        "are safe on PostgreSQL. In maintenance mode it serves reads only; with LAKEKEEPER__MAINTENANCE_MODE=read-only it runs "
-        "no worker."
+        "are safe on PostgreSQL. In maintenance mode it serves reads only; with "
+        "LAKEKEEPER__MAINTENANCE_MODE=read-only it runs no worker."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
