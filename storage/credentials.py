@@ -9,13 +9,13 @@ from django.conf import settings
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from icekeeper.kernel.errors.types import BadRequest
-from storage.documents import InvalidMember, StorageDocument, only_value, read_document
+from storage.documents import InvalidMember, StorageDocument, literal_value, read_document
 
-Hidden = Annotated[SecretStr, Field(min_length=1, max_length=16_384)]
+SecretText = Annotated[SecretStr, Field(min_length=1, max_length=16_384)]
 
 
 class SystemIdentityDisabled(BadRequest):
-    """The settings keep warehouses from using the identity that the server itself has."""
+    """The settings do not allow warehouses to use the server's own cloud identity."""
 
     wire_type = "SystemIdentityDisabled"
 
@@ -24,9 +24,9 @@ class SystemIdentityDisabled(BadRequest):
 
 
 class Credential(StorageDocument):
-    """`type` is the kind of store, `credential_type` the kind of proof. No text form of it says more than these two.
+    """A credential. `type` is the kind of store, `credential_type` the kind of secret; `repr` shows only these two.
 
-    `uses_system_identity` is whether it is no secret of who brings it but the identity that the server itself has.
+    `uses_system_identity`: it stands for the server's own cloud identity, and contains no secret.
     """
 
     uses_system_identity: ClassVar[bool] = False
@@ -38,16 +38,16 @@ class Credential(StorageDocument):
         return [("type", self.type), ("credential_type", self.credential_type)]
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise TypeError("a credential is not pickled: what it hides would stand there in clear")
+        raise TypeError("a credential must not be pickled: its secrets would be in clear text")
 
     def require_permitted(self) -> None:
-        """Raises `SystemIdentityDisabled` when this server's settings do not allow it."""
+        """Raises `SystemIdentityDisabled` when the settings do not allow this type."""
 
     def require_complete(self) -> None:
-        """Raises `InvalidMember` when a member is missing that this server's settings require."""
+        """Raises `InvalidMember` when a member that the settings require is missing."""
 
-    def revealed(self) -> dict[str, Any]:
-        """Return the document from which `read_credential` creates the same credential. Only for the secret store."""
+    def reveal(self) -> dict[str, Any]:
+        """Return the JSON document with its secrets in clear text, for the secret store."""
         return _members(self)
 
 
@@ -66,24 +66,24 @@ _OLDER = {"aws-access-key-id": "access-key-id", "aws-secret-access-key": "secret
 
 
 class S3AccessKey(Credential):
-    """A static key. `aws-access-key-id` and `aws-secret-access-key` are other names of its members."""
+    """A static access key. Aliases of its members: `aws-access-key-id`, `aws-secret-access-key`."""
 
-    older_names: ClassVar[Mapping[str, str]] = _OLDER
+    aliases: ClassVar[Mapping[str, str]] = _OLDER
     type: Literal["s3"]
     credential_type: Literal["access-key"]
-    access_key_id: Hidden
-    secret_access_key: Hidden
-    external_id: Hidden | None = Field(None, description="Sent when a role is assumed")
+    access_key_id: SecretText
+    secret_access_key: SecretText
+    external_id: SecretText | None = Field(None, description="Sent when a role is assumed")
 
 
 class S3SystemIdentity(Credential):
-    """The identity that the server itself has on AWS. Only where the server's settings allow it."""
+    """The server's own AWS identity, if the settings allow it."""
 
     uses_system_identity: ClassVar = True
 
     type: Literal["s3"]
     credential_type: Literal["aws-system-identity"]
-    external_id: Hidden | None = Field(None, description="Sent when a role is assumed")
+    external_id: SecretText | None = Field(None, description="Sent when a role is assumed")
 
     def require_permitted(self) -> None:
         if not settings.ICEKEEPER.enable_aws_system_credentials:
@@ -98,57 +98,57 @@ class S3SystemIdentity(Credential):
 
 
 class CloudflareR2(Credential):
-    """A key of Cloudflare R2, and the token that temporary credentials are asked for with."""
+    """An access key of Cloudflare R2, and the API token that requests temporary credentials."""
 
-    older_names: ClassVar[Mapping[str, str]] = _OLDER
+    aliases: ClassVar[Mapping[str, str]] = _OLDER
     type: Literal["s3"]
     credential_type: Literal["cloudflare-r2"]
-    access_key_id: Hidden
-    secret_access_key: Hidden
-    token: Hidden
-    account_id: Hidden
+    access_key_id: SecretText
+    secret_access_key: SecretText
+    token: SecretText
+    account_id: SecretText
 
 
 class AliyunOss(Credential):
-    """A key of Alibaba Cloud OSS."""
+    """An access key of Alibaba Cloud OSS."""
 
-    older_names: ClassVar[Mapping[str, str]] = _OLDER
+    aliases: ClassVar[Mapping[str, str]] = _OLDER
     type: Literal["s3"]
     credential_type: Literal["aliyun-oss"]
-    access_key_id: Hidden
-    secret_access_key: Hidden
-    external_id: Hidden | None = Field(None, description="Sent when a role is assumed")
+    access_key_id: SecretText
+    secret_access_key: SecretText
+    external_id: SecretText | None = Field(None, description="Sent when a role is assumed")
 
 
 class StackitAccessKey(Credential):
-    """A key of STACKIT Object Storage."""
+    """An access key of STACKIT Object Storage."""
 
     type: Literal["stackit"]
     credential_type: Literal["access-key"]
-    access_key_id: Hidden
-    secret_access_key: Hidden
+    access_key_id: SecretText
+    secret_access_key: SecretText
 
 
 class AzureClientCredentials(Credential):
-    """An application of Entra ID."""
+    """An application (service principal) of Entra ID."""
 
     type: Literal["az"]
     credential_type: Literal["client-credentials"]
-    client_id: Hidden
-    tenant_id: Hidden
-    client_secret: Hidden
+    client_id: SecretText
+    tenant_id: SecretText
+    client_secret: SecretText
 
 
 class AzureSharedKey(Credential):
-    """The key of a storage account; OneLake has none."""
+    """The access key of a storage account; not for OneLake."""
 
     type: Literal["az"]
     credential_type: Literal["shared-access-key"]
-    key: Hidden
+    key: SecretText
 
 
 class AzureSystemIdentity(Credential):
-    """The identity that the server itself has on Azure. Only where the server's settings allow it."""
+    """The server's own Azure identity, if the settings allow it."""
 
     uses_system_identity: ClassVar = True
 
@@ -163,37 +163,37 @@ class AzureSystemIdentity(Credential):
 DEFAULT_UNIVERSE: Final = "googleapis.com"
 
 
-def _or_usual(domain: SecretStr) -> SecretStr:
+def _or_default(domain: SecretStr) -> SecretStr:
     return domain if domain.get_secret_value() else SecretStr(DEFAULT_UNIVERSE)
 
 
 UniverseDomain = Annotated[
-    SecretStr, Field(max_length=16_384, description=f"Empty means {DEFAULT_UNIVERSE}"), AfterValidator(_or_usual)
+    SecretStr, Field(max_length=16_384, description=f"Empty means {DEFAULT_UNIVERSE}"), AfterValidator(_or_default)
 ]
 
 
 class ServiceAccountKey(StorageDocument):
-    """The file that Google Cloud gives for a key of a service account, whole."""
+    """The JSON key file of a service account, as Google Cloud creates it."""
 
     model_config = ConfigDict(alias_generator=None)
 
-    type: Hidden
-    project_id: Hidden
-    private_key_id: Hidden
-    private_key: Hidden
-    client_email: Hidden
-    client_id: Hidden
-    auth_uri: Hidden
-    token_uri: Hidden
-    auth_provider_x509_cert_url: Hidden
-    client_x509_cert_url: Hidden
+    type: SecretText
+    project_id: SecretText
+    private_key_id: SecretText
+    private_key: SecretText
+    client_email: SecretText
+    client_id: SecretText
+    auth_uri: SecretText
+    token_uri: SecretText
+    auth_provider_x509_cert_url: SecretText
+    client_x509_cert_url: SecretText
     universe_domain: UniverseDomain
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         return []
 
-    def revealed(self) -> dict[str, str]:
-        """Return the file itself. Only for code that signs with the key."""
+    def reveal(self) -> dict[str, str]:
+        """Return the key file with its secrets in clear text, for google-auth."""
         return {name: member.get_secret_value() for name, member in self}
 
 
@@ -206,7 +206,7 @@ class GcsServiceAccount(Credential):
 
 
 class GcpSystemIdentity(Credential):
-    """The identity that the server itself has on Google Cloud. Only where the server's settings allow it."""
+    """The server's own Google Cloud identity, if the settings allow it."""
 
     uses_system_identity: ClassVar = True
 
@@ -232,17 +232,17 @@ KINDS: Final[tuple[type[Credential], ...]] = (
 )
 
 
-_BY_TYPES: Final = {(only_value(kind, "type"), only_value(kind, "credential_type")): kind for kind in KINDS}
+_BY_TYPES: Final = {(literal_value(kind, "type"), literal_value(kind, "credential_type")): kind for kind in KINDS}
 TYPES: Final = list(dict.fromkeys(store for store, _ in _BY_TYPES))
 CREDENTIAL_TYPES: Final = list(dict.fromkeys(proof for _, proof in _BY_TYPES))
 SYSTEM_IDENTITY_TYPES: Final = [proof for (_, proof), kind in _BY_TYPES.items() if kind.uses_system_identity]
-"""The credential types that stand for the server's own identity."""
+"""Credential types that stand for the server's own identity."""
 
 
 def read_credential(document: dict[str, Any]) -> Credential:
-    """The credential that a request or the secret store holds.
+    """Parse a credential of a request or of the secret store.
 
-    Raises `BadRequest` naming the member at fault, never what stands in it.
+    Raises `BadRequest` with the invalid member, never its value.
     """
     store, proof = document.get("type"), document.get("credential-type")
     if store not in TYPES:

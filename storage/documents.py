@@ -1,7 +1,7 @@
-"""Base of the storage profiles and credentials of the management API: pydantic models with plain error messages.
+"""Base class of storage profiles and credentials: pydantic models that raise `BadRequest` with plain messages.
 
-Unknown members are ignored, as in Lakekeeper, and null means absent. No message repeats a value: what stands in the
-wrong member may be a secret.
+Unknown members are ignored, as in Lakekeeper, and null means absent. No message contains a value: it may be a secret in
+the wrong member.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import AfterValidator, AnyHttpUrl, BaseModel, ConfigDict, Field, V
 from icekeeper.kernel.errors.types import BadRequest
 
 MAX_TEXT_LENGTH = 2048
-"""Characters of a text that has no bound of its own."""
+"""Default limit of a text, in characters."""
 
 
 MEMBERS_WITH_RULES: Final = (
@@ -45,9 +45,9 @@ MEMBERS_WITH_RULES: Final = (
 
 
 class InvalidMember(BadRequest):
-    """One of `MEMBERS_WITH_RULES` that has the right type and a wrong value.
+    """A member of `MEMBERS_WITH_RULES` has the right type but an invalid value.
 
-    Of a member of a storage profile the error's type is `Invalid` and its name as it is written, as Lakekeeper has it.
+    The wire type is `Invalid` and the name of the member, as in Lakekeeper: `Invalidbucket`.
     """
 
     wire_types: ClassVar = {member: f"Invalid{member}" for member in MEMBERS_WITH_RULES} | {
@@ -57,11 +57,11 @@ class InvalidMember(BadRequest):
 
     def __init__(self, member: str, message: str) -> None:
         super().__init__(f"{member}: {message}", field=member)
-        self.wire_type = self.wire_types[member]  # type: ignore[misc]  # of the member, not of a class
+        self.wire_type = self.wire_types[member]  # type: ignore[misc]  # per member
 
 
 class StorageDocument(BaseModel):
-    """A part of a request: JSON keys are written `like-this`, in Python the fields are named `like_this`."""
+    """A JSON object in a request. JSON keys are `kebab-case`, Python fields `snake_case`."""
 
     model_config = ConfigDict(
         strict=True,
@@ -74,39 +74,39 @@ class StorageDocument(BaseModel):
         serialize_by_alias=True,
     )
 
-    older_names: ClassVar[Mapping[str, str]] = {}
-    """Other names that members may come under, and the ones that they are known by."""
+    aliases: ClassVar[Mapping[str, str]] = {}
+    """Alternative JSON names of members, and the names that they stand for."""
 
     @model_validator(mode="before")
     @classmethod
-    def _as_known(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        known: dict[str, Any] = {}
-        for name, value in given.items():
+    def _rename_aliases(cls, document: Any) -> Any:
+        if not isinstance(document, dict):
+            return document
+        members: dict[str, Any] = {}
+        for name, value in document.items():
             if value is None:
                 continue
-            member = cls.older_names.get(name, name)
-            if member in known:
+            member = cls.aliases.get(name, name)
+            if member in members:
                 raise ValueError(f"{member} is given under two names")
-            known[member] = value
-        return known
+            members[member] = value
+        return members
 
     def as_json(self) -> dict[str, Any]:
-        """As it is stored and shown, with every member."""
+        """Return the document with every member, as it is stored and returned by the API."""
         return self.model_dump(mode="json", by_alias=True)
 
 
 D = TypeVar("D", bound=StorageDocument)
 
 
-def only_value(shape: type[StorageDocument], field: str) -> str:
-    """Return the one value that `shape` allows in a field, which distinguishes shapes."""
+def literal_value(shape: type[StorageDocument], field: str) -> str:
+    """Return the only value that a discriminator field of `shape` may have."""
     return str(get_args(shape.model_fields[field].annotation)[0])
 
 
 def read_document(shape: type[D], given: dict[str, Any], what: str) -> D:
-    """Raises `BadRequest` naming the first member at fault, `InvalidMember` when only its value is wrong."""
+    """Validate a JSON object. Raises `BadRequest` naming the first invalid member, or `InvalidMember`."""
     try:
         return shape.model_validate(given)
     except ValidationError as error:
@@ -114,8 +114,8 @@ def read_document(shape: type[D], given: dict[str, Any], what: str) -> D:
 
 
 def unknown_members(shape: type[StorageDocument], given: Mapping[str, Any]) -> list[str]:
-    """Return the names in `given` that `read_document` ignores, for callers that reject them."""
-    known = {field.alias or name for name, field in shape.model_fields.items()} | shape.older_names.keys()
+    """Return the members that `read_document` ignores, for callers that reject them."""
+    known = {field.alias or name for name, field in shape.model_fields.items()} | shape.aliases.keys()
     return sorted(given.keys() - known)
 
 
@@ -130,73 +130,77 @@ def _bad_request(error: ValidationError, what: str) -> BadRequest:
     return BadRequest(f"{what}.{path}: {message}" if path else f"{what}: {message}")
 
 
-def plain(text: str) -> str:
+def require_plain_text(text: str) -> str:
+    """Raises ValueError for control characters."""
     if any(unicodedata.category(character) in {"Cc", "Cf", "Cs"} for character in text):
-        raise ValueError("must not hold control characters")
+        raise ValueError("must not contain control characters")
     return text
 
 
-def trimmed(text: str) -> str:
-    """Without blanks around it; `str.strip` would take control characters for blanks, too."""
+def trim(text: str) -> str:
+    """Strip whitespace; unlike `str.strip`, no other control characters."""
     return text.strip(" \t\r\n")
 
 
-def _trimmed(text: str | None) -> str | None:
-    return None if text is None else plain(trimmed(text)) or None
+def _optional_text(text: str | None) -> str | None:
+    return None if text is None else require_plain_text(trim(text)) or None
 
 
-def _relative(text: str | None) -> str | None:
-    """A folder in a bucket: without slashes around it, without empty and dot segments; None for the bucket itself."""
-    folder = plain(trimmed(trimmed(text or "").strip("/")))
+def _parse_folder(text: str | None) -> str | None:
+    """Strip surrounding slashes from a folder in a bucket; None for the bucket itself.
+
+    Raises ValueError for empty and dot segments.
+    """
+    folder = require_plain_text(trim(trim(text or "").strip("/")))
     if any(segment in {"", ".", ".."} for segment in folder.split("/")) and folder:
         raise ValueError("must not have empty or dot segments")
     if re.search(r"[?#]|://", folder):
-        raise ValueError("must not hold ?, # or ://")
+        raise ValueError("must not contain ?, # or ://")
     return folder or None
 
 
-def folder_up_to(longest: int) -> Callable[[str | None], str | None]:
-    """A check of members that name a folder of at most `longest` bytes, see `_relative`."""
+def folder_check(max_bytes: int) -> Callable[[str | None], str | None]:
+    """Return a validator for a folder of at most `max_bytes`, see `_parse_folder`."""
 
     def check(text: str | None) -> str | None:
-        folder = _relative(text)
-        if folder is not None and len(folder.encode()) > longest:
-            raise ValueError(f"must not be longer than {longest} bytes")
+        folder = _parse_folder(text)
+        if folder is not None and len(folder.encode()) > max_bytes:
+            raise ValueError(f"must not be longer than {max_bytes} bytes")
         return folder
 
     return check
 
 
-def matching(pattern: str, says: str) -> Callable[[str], str]:
-    """A check of texts that must match `pattern` as a whole; `says` is the complaint about others."""
+def pattern_check(pattern: str, message: str) -> Callable[[str], str]:
+    """Return a validator for texts that must match the whole `pattern`; it raises ValueError with `message`."""
     compiled = re.compile(pattern)
 
     def check(text: str) -> str:
         if not compiled.fullmatch(text):
-            raise ValueError(says)
+            raise ValueError(message)
         return text
 
     return check
 
 
-def _address(text: str | None) -> str | None:
-    """An address of a server in its usual spelling, with a slash at its end when it names no path."""
+def _parse_address(text: str | None) -> str | None:
+    """Return a normalized http or https URL; without a path it ends with a slash. Raises ValueError for others."""
     if text is None:
         return None
     try:
-        address = AnyHttpUrl(plain(trimmed(text)))
+        address = AnyHttpUrl(require_plain_text(trim(text)))
     except ValidationError:
         raise ValueError("must be an http or https address") from None
     if address.username is not None or address.password is not None:
-        raise ValueError("must not hold a user or password")
+        raise ValueError("must not contain a user or password")
     if address.query is not None or address.fragment is not None:
         raise ValueError("must not have a query or fragment")
     return str(address)
 
 
-OptionalText = Annotated[str | None, Field(max_length=MAX_TEXT_LENGTH), AfterValidator(_trimmed)]
-"""Blank means absent."""
+OptionalText = Annotated[str | None, Field(max_length=MAX_TEXT_LENGTH), AfterValidator(_optional_text)]
+"""A blank text means absent."""
 
-Address = Annotated[str | None, Field(max_length=MAX_TEXT_LENGTH), AfterValidator(_address)]
+Address = Annotated[str | None, Field(max_length=MAX_TEXT_LENGTH), AfterValidator(_parse_address)]
 Seconds = Annotated[int, Field(ge=0, le=604_800)]
-"""Up to seven days: no store gives credentials for longer."""
+"""At most seven days: no store issues credentials for longer."""

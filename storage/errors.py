@@ -6,26 +6,26 @@ from icekeeper.kernel.errors.types import CatalogError, NoSuchWarehouse
 
 
 def no_such_warehouse(warehouse_id: object) -> NoSuchWarehouse:
-    """For an id, or the name that was asked for."""
+    """Return the error for the id or name of a warehouse that does not exist."""
     return NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
 
 
 class StoreUnavailable(CatalogError):
-    """The store refused or could not be reached; the caller may try again."""
+    """The store failed or cannot be reached; the caller may retry."""
 
     status, wire_type, retry_after = 503, "StorageUnavailableException", 5
 
 
 class StoreRefused(CatalogError):
-    """The store rejected the request for a reason that is not shown to clients; an operator must look at it.
+    """The store rejected the request, which an operator must fix. The reason is not shown to clients.
 
-    As in Lakekeeper. Not 403: clients would take it for their own permissions.
+    412 as in Lakekeeper: clients would read 403 as missing permissions of their own.
     """
 
     status, wire_type = 412, "StorageRefusedException"
 
 
 class StoreAccessDenied(StoreRefused):
-    """The store knows the warehouse's credential not, or lets it do too little."""
+    """The store rejected the warehouse's credential, or the credential lacks permissions."""
 
     wire_type = "PermissionDenied"

@@ -20,7 +20,7 @@ from storage.errors import no_such_warehouse
 from storage.models import WarehouseStorage
 from storage.profiles.location import normalize
 from storage.signing.request import RequestToSign, SignableRequest
-from storage.signing.signer import Signer, signer_of
+from storage.signing.signer import Signer, get_signer
 from tenancy.actor import Actor
 from tenancy.audit.log import Event
 from tenancy.audit.occurrences import record_read
@@ -56,7 +56,7 @@ def sign_by_id(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, given: Req
     """
     storage, found = find_by_id(warehouse_id=warehouse_id, tabular_id=tabular_id)
     signer, request = _read(actor, storage, given)
-    if found is None or not signer.lies_in(request, found.locations):
+    if found is None or not signer.is_within(request, found.locations):
         found = _find_by_location(storage, signer, request)
     return _signed_for(actor, found, signer, request, given, missing=_no_table_there())
 
@@ -109,7 +109,7 @@ def warehouse_required() -> CatalogError:
 def _read(actor: Actor, storage: WarehouseStorage, given: RequestToSign) -> tuple[Signer, SignableRequest]:
     missing = no_such_warehouse(storage.warehouse_id)
     require_permission(actor, Can.USE, Securable.Type.WAREHOUSE, storage.warehouse_id, missing=missing)
-    signer = signer_of(storage)
+    signer = get_signer(storage)
     return signer, signer.read(given)
 
 
@@ -139,7 +139,7 @@ def _signed_for(
 
 def _signed(signer: Signer, request: SignableRequest, given: RequestToSign, locations: tuple[str, ...]) -> Signed:
     headers = signer.sign(request, given, locations=locations)
-    return Signed(headers, is_reusable=request.may_be_repeated)
+    return Signed(headers, is_reusable=request.is_repeatable)
 
 
 def _audit(actor: Actor, action: Can, securable: Securable.Type, object_id: UUID) -> None:

@@ -14,7 +14,7 @@ from icekeeper.kernel.names import name_key
 from management.bootstrap.declaration import Declaration, DeclaredAdministrator, DeclaredWarehouse
 from management.bootstrap.secret_references import MissingSecret, resolve_secrets
 from storage.models import Warehouse
-from storage.profiles.addresses import require_acceptable_addresses
+from storage.profiles.addresses import require_valid_addresses
 from storage.profiles.kinds import read_declared_profile, read_profile, read_stored_profile
 from storage.profiles.location import build_location_key, keys_overlap
 from storage.services.warehouse_changes import (
@@ -24,7 +24,7 @@ from storage.services.warehouse_changes import (
     set_managed_by,
     set_warehouse_protection,
 )
-from storage.services.warehouse_rules import WarehouseOverlap, conflicts_across_projects, require_free_location
+from storage.services.warehouse_rules import WarehouseOverlap, is_shared_by_projects, require_free_location
 from storage.services.warehouse_storage import parse_new_credential
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL, Actor
@@ -166,7 +166,7 @@ class _Planning:
             read_declared_profile(entry.storage_profile, None)
             wanted = parse_new_credential(credential)
             profile = read_profile(entry.storage_profile, wanted)
-            require_acceptable_addresses(profile, wanted)
+            require_valid_addresses(profile, wanted)
             require_free_location(profile, wanted, project_id=entry.project)
         except WarehouseOverlap as error:
             self.problems.append(f"{path}: {error.message}")
@@ -178,7 +178,7 @@ class _Planning:
             self.problems.append(str(missing))
             return
         location = build_location_key(profile.as_json(), profile.location)
-        self._reserve(path, entry.project, location, meets_all=conflicts_across_projects(profile, wanted))
+        self._reserve(path, entry.project, location, meets_all=is_shared_by_projects(profile, wanted))
         description = f"create the warehouse {entry.warehouse_name!r} in the project {entry.project}"
         self._add(path, "create-warehouse", description, partial(_create, entry, credential))
 

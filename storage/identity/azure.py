@@ -29,11 +29,11 @@ ONELAKE_KEYS: Final = "https://onelake.blob.fabric.microsoft.com"
 STORAGE_SCOPE: Final = "https://storage.azure.com/.default"
 MAX_LIFETIME: Final = timedelta(days=7)
 MAX_ONELAKE_LIFETIME: Final = timedelta(hours=1)
-SPARE: Final = timedelta(hours=12)
+KEY_LIFETIME_MARGIN: Final = timedelta(hours=12)
 """How much longer than the first signature a key is to live, so that others can be created with it."""
 MAX_CACHED_KEYS: Final = 1024
 
-OF_AZURE: Final = (
+AZURE_DOMAINS: Final = (
     ".core.windows.net",
     ".core.chinacloudapi.cn",
     ".core.usgovcloudapi.net",
@@ -76,7 +76,7 @@ class DelegationKeys:
         if isinstance(profile, AdlsProfile) and profile.host != DEFAULT_HOST:
             require_permitted_address(account, "host")
         longest = MAX_ONELAKE_LIFETIME if isinstance(profile, OneLakeProfile) else MAX_LIFETIME
-        ends_at = max(expiry, min(expiry + SPARE, start + longest))
+        ends_at = max(expiry, min(expiry + KEY_LIFETIME_MARGIN, start + longest))
         credential, until = token_credential(identity, authority), ends_at
         key = retry_within_deadline(lambda: self.fetch(account, credential, start=start, expiry=until))
         with self._lock:
@@ -105,7 +105,7 @@ class DelegationKeys:
 delegation_keys = DelegationKeys()
 
 
-def own_token(profile: AdlsProfile | OneLakeProfile, identity: Identity) -> Token:
+def catalog_token(profile: AdlsProfile | OneLakeProfile, identity: Identity) -> Token:
     """What the catalog itself reads and writes with.
 
     Raises `CredentialNotIssued`, `EndpointNotPermitted`, `StoreUnavailable`.
@@ -137,7 +137,7 @@ def _authority(profile: AdlsProfile | OneLakeProfile, identity: Identity) -> str
     """
     if isinstance(identity, AzureClientCredentials):
         return profile.authority_host or DEFAULT_AUTHORITY_HOST
-    if not account_url(profile).endswith(OF_AZURE):
+    if not account_url(profile).endswith(AZURE_DOMAINS):
         raise CredentialNotIssued("The identity of this server is shown to hosts of Azure only")
     return None
 

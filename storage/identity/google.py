@@ -68,7 +68,7 @@ class GoogleResponse(transport.Response):  # type: ignore[misc]  # as above
 google_transport: Final = GoogleTransport()
 
 
-def own_token(profile: GcsProfile, credential: GcsServiceAccount | GcpSystemIdentity) -> Token:
+def catalog_token(profile: GcsProfile, credential: GcsServiceAccount | GcpSystemIdentity) -> Token:
     """What the catalog itself reads and writes with.
 
     Raises `CredentialNotIssued`, `EndpointNotPermitted`, `StoreUnavailable`.
@@ -88,7 +88,7 @@ def google_credentials(
     """Whose token is exchanged, and the project if it is known. Raises `CredentialNotIssued`."""
     match credential:
         case GcsServiceAccount():
-            document = credential.key.revealed()
+            document = credential.key.reveal()
             return ServiceAccount.from_service_account_info(document, scopes=[SCOPE]), document["project_id"]
     require_usable(credential)
     return _own(request)

@@ -19,7 +19,7 @@ from icekeeper.kernel.refreshing import RefreshingValue
 from icekeeper.kernel.retry import unlimited
 from storage.credentials import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity, Credential
 from storage.errors import StoreUnavailable
-from storage.identity.azure import account_url, own_token
+from storage.identity.azure import account_url, catalog_token
 from storage.identity.keys import CredentialNotIssued, Token
 from storage.io.bucket import NO_RETRIES, PAGE, Bucket, ListedPage, client_options
 from storage.io.store_errors import CONFLICT, store_error, too_large_error, unavailable_error
@@ -94,8 +94,8 @@ class AzureContainer(Bucket):
     """`proof` is what it is asked with."""
 
     kind = "azure"
-    deleted_at_once: ClassVar[int] = 1
-    calls_at_once: ClassVar[int] = 16
+    delete_batch_size: ClassVar[int] = 1
+    max_parallel_deletes: ClassVar[int] = 16
 
     def __init__(self, profile: Profile, proof: Proof) -> None:
         account, container = _names(profile)
@@ -134,7 +134,7 @@ class AzureContainer(Bucket):
             case AzureSharedKey():
                 return cls(profile, AccountKey(_names(profile)[0], credential.key.get_secret_value()))
             case AzureClientCredentials() | AzureSystemIdentity():
-                return cls(profile, Bearer(lambda: own_token(profile, credential)))
+                return cls(profile, Bearer(lambda: catalog_token(profile, credential)))
         raise CredentialNotIssued("The warehouse has no credential for its storage")
 
     @classmethod

@@ -20,7 +20,7 @@ PAGE: Final = 1000
 NO_RETRIES: Final[RetryConfig] = {"max_retries": 0}
 """Of obstore's own: `attempts` knows what is left of the request's time, and which puts are in doubt."""
 
-NOWHERE: Final = "http://redirected.invalid"
+UNRESOLVABLE_PROXY: Final = "http://redirected.invalid"
 """A proxy whose name cannot be resolved: https://www.rfc-editor.org/rfc/rfc6761#section-6.4."""
 
 
@@ -42,9 +42,9 @@ class Bucket(ABC):
 
     kind: ClassVar[Literal["s3", "azure", "gcs"]]
     objects: S3Store | AzureStore | GCSStore
-    deleted_at_once: ClassVar[int]
+    delete_batch_size: ClassVar[int]
     """Names that `delete_names` takes in one call."""
-    calls_at_once: ClassVar[int]
+    max_parallel_deletes: ClassVar[int]
     """Calls of `delete_names` that may run side by side."""
 
     @abstractmethod
@@ -102,5 +102,5 @@ def client_options(endpoint: str) -> ClientConfig:
     if limits.ca_bundle is not None:
         options["root_certificate"] = limits.ca_bundle.read_bytes()
     if select_proxy(endpoint, get_environ_proxies(endpoint)) is None:
-        options |= {"proxy_url": NOWHERE, "proxy_excludes": urlsplit(endpoint).hostname or ""}
+        options |= {"proxy_url": UNRESOLVABLE_PROXY, "proxy_excludes": urlsplit(endpoint).hostname or ""}
     return options

@@ -18,16 +18,16 @@ MAX_DEPTH = 64
 
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LINK_ERRORS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
-MAX_LOOKS = 10_000
+MAX_PASSES = 10_000
 """Passes over one folder that each found something to delete: then another process writes faster than it is emptied."""
 
 _NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
 
-def holds_files(
-    folder: int, apart_from: Callable[[str], bool], keep_going: Callable[[], object], *, depth: int = 0
+def contains_files(
+    folder: int, ignore: Callable[[str], bool], keep_going: Callable[[], object], *, depth: int = 0
 ) -> bool:
-    """Whether anything lies below but folders and files of whose names `apart_from` is true.
+    """Whether anything lies below but folders and files of whose names `ignore` is true.
 
     Folders nested beyond `MAX_DEPTH` count as something.
     """
@@ -38,9 +38,9 @@ def holds_files(
             keep_going()
             if entry.is_dir(follow_symlinks=False):
                 with _opened(entry.name, folder) as deeper:
-                    if deeper is not None and holds_files(deeper, apart_from, keep_going, depth=depth + 1):
+                    if deeper is not None and contains_files(deeper, ignore, keep_going, depth=depth + 1):
                         return True
-            elif not (entry.is_file(follow_symlinks=False) and apart_from(entry.name)):
+            elif not (entry.is_file(follow_symlinks=False) and ignore(entry.name)):
                 return True
     return False
 
@@ -68,7 +68,7 @@ def remove_folder(name: str, *, parent: int) -> bool:
 
 def _empty(folder: int, top: int, keep_going: Callable[[], object], *, depth: int) -> None:
     """Look again until a look finds nothing: to delete may hide an entry from the look that is under way."""
-    for _ in range(MAX_LOOKS):
+    for _ in range(MAX_PASSES):
         is_empty = True
         with os.scandir(folder) as entries:
             for entry in entries:

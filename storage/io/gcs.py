@@ -6,9 +6,9 @@ for lists. The library needs 1.0 to 1.5 times the CPU for a look-up, 1.1 to 1.2 
 times the CPU of obstore for a conditional upload. It installs nine packages, itself and protobuf among them, and its
 timeouts apply to each wait for the socket, not to a whole response.
 
-Known cost: each deletion is a request, up to `calls_at_once` of them at the same time. `client.batch()` of the library
-sends many deletions in one request. That was not measured: on fake-gcs-server the library's batch deleted nothing and
-failed with "Bad response: not multi-part".
+Known cost: each deletion is a request, up to `max_parallel_deletes` of them at the same time. The library's
+`client.batch()` sends many deletions in one request. Not measured: on fake-gcs-server the batch deleted nothing
+and failed with "Bad response: not multi-part".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from icekeeper.kernel.refreshing import RefreshingValue
 from icekeeper.kernel.retry import unlimited
 from storage.credentials import DEFAULT_UNIVERSE, Credential, GcpSystemIdentity, GcsServiceAccount
 from storage.errors import StoreRefused, StoreUnavailable
-from storage.identity.google import own_token
+from storage.identity.google import catalog_token
 from storage.identity.keys import CredentialNotIssued, Token
 from storage.io.bucket import NO_RETRIES, PAGE, Bucket, ListedPage, client_options
 from storage.io.port import ObjectNotFound
@@ -51,8 +51,8 @@ class GcsBucket(Bucket):
     """`issue` hands out the tokens that it is asked with; `universe` is the domain of that part of Google Cloud."""
 
     kind = "gcs"
-    deleted_at_once: ClassVar[int] = 1
-    calls_at_once: ClassVar[int] = 16
+    delete_batch_size: ClassVar[int] = 1
+    max_parallel_deletes: ClassVar[int] = 16
 
     def __init__(self, profile: GcsProfile, issue: Callable[[], Token], *, universe: str = DEFAULT_UNIVERSE) -> None:
         service = settings.ICEKEEPER.storage.gcs_endpoint or f"https://storage.{universe}"
@@ -79,9 +79,9 @@ class GcsBucket(Bucket):
         match credential:
             case GcsServiceAccount():
                 universe = credential.key.universe_domain.get_secret_value()
-                return cls(profile, lambda: own_token(profile, credential), universe=universe)
+                return cls(profile, lambda: catalog_token(profile, credential), universe=universe)
             case GcpSystemIdentity():
-                return cls(profile, lambda: own_token(profile, credential))
+                return cls(profile, lambda: catalog_token(profile, credential))
         raise CredentialNotIssued("The warehouse has no credential for its storage")
 
     @classmethod
@@ -96,7 +96,7 @@ class GcsBucket(Bucket):
     def read(self, name: str, location: str, limit: int) -> bytes:
         """By the JSON interface, as `require`: obstore would follow a redirect to any host."""
         try:
-            with self._in_a_bucket():
+            with self._detect_missing_bucket():
                 found = self._send(self._objects, "GET", self._object(name), location, {"alt": "media"})
         except ResponseBodyTooLarge:
             raise too_large_error(location, limit) from None
@@ -105,7 +105,7 @@ class GcsBucket(Bucket):
         return found
 
     def require(self, name: str, location: str) -> None:
-        with self._in_a_bucket():
+        with self._detect_missing_bucket():
             self._ask_once("GET", self._object(name), location, {"fields": "name"})
 
     def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
@@ -137,7 +137,7 @@ class GcsBucket(Bucket):
         return f"{self._objects_at}/{quote(name, safe='')}"
 
     @contextmanager
-    def _in_a_bucket(self) -> Iterator[None]:
+    def _detect_missing_bucket(self) -> Iterator[None]:
         """A 404 is the same for an object and for a bucket that is not there: then the bucket is looked at, too."""
         try:
             yield

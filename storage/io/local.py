@@ -17,7 +17,7 @@ from icekeeper.kernel.errors.types import CatalogError, InvalidLocation
 from icekeeper.kernel.files import is_writable
 from icekeeper.kernel.request import deadline
 from storage.errors import StoreUnavailable
-from storage.io.folders import LINK_ERRORS, OPEN_FOLDER, empty_folder, holds_files, remove_folder
+from storage.io.folders import LINK_ERRORS, OPEN_FOLDER, contains_files, empty_folder, remove_folder
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, timed
 from storage.profiles.local import local_path, normalize_location
 
@@ -105,7 +105,7 @@ class LocalStore(ObjectStore):
             raise first_error
 
     @timed("list")
-    def is_empty(self, location: str, *, apart_from: Callable[[str], bool]) -> bool:
+    def is_empty(self, location: str, *, ignore: Callable[[str], bool]) -> bool:
         deadline.remaining()
         *folders, name = self._names(location)
         try:
@@ -117,7 +117,7 @@ class LocalStore(ObjectStore):
                         return False
                     raise
                 try:
-                    return not holds_files(folder, apart_from, deadline.remaining)
+                    return not contains_files(folder, ignore, deadline.remaining)
                 finally:
                     os.close(folder)
         except ObjectNotFound:

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 FEW: Final = 16
 """Names of a first look at a folder."""
-ASKED_AGAIN_AFTER: Final = 600.0
+FALLBACK_SECONDS: Final = 600.0
 """Seconds for which a store that responded 501 to a condition is assumed not to support it."""
 
 
@@ -40,7 +40,7 @@ class RemoteStore(ObjectStore):
         self.bucket, self.kind = bucket, bucket.kind
         self._base = base
         self._start = len("/".join(base.split("/", 3)[:3])) + 1
-        self._looks_first_until = float("-inf")
+        self._fallback_until = float("-inf")
 
     def require_ready(self) -> None:
         deadline.remaining()
@@ -101,20 +101,20 @@ class RemoteStore(ObjectStore):
             raise outside
 
     @timed("list")
-    def is_empty(self, location: str, *, apart_from: Callable[[str], bool]) -> bool:
+    def is_empty(self, location: str, *, ignore: Callable[[str], bool]) -> bool:
         """One list of few names, of those only that begin with the location and a slash."""
         folder = f"{self._name(location)}/"
         deadline.remaining()
         self.bucket.prepare()
         with release_thread_slot():
             for listed in self.bucket.list_names(folder, page=FEW):
-                if any(not name.endswith("/") and not apart_from(name.rpartition("/")[2]) for name in listed.names):
+                if any(not name.endswith("/") and not ignore(name.rpartition("/")[2]) for name in listed.names):
                     return False
                 deadline.remaining()
         return True
 
     @timed("list")
-    def list_from_the_root(self) -> None:
+    def list_root(self) -> None:
         """Ask for any one name of the bucket, also outside the warehouse. Raises as the store refuses it."""
         deadline.remaining()
         self.bucket.prepare()
@@ -141,24 +141,24 @@ class RemoteStore(ObjectStore):
             delete_all(self.bucket, names)
 
     def _put(self, name: str, location: str, data: bytes) -> None:
-        if time.monotonic() >= self._looks_first_until:
+        if time.monotonic() >= self._fallback_until:
             try:
                 self._put_as("create", name, location, data)
             except NotImplementedByStore:
                 pass  # logged once it has been written without the condition
             else:
                 return
-        self._look_and_put(name, location, data)
+        self._check_and_put(name, location, data)
 
-    def _look_and_put(self, name: str, location: str, data: bytes) -> None:
+    def _check_and_put(self, name: str, location: str, data: bytes) -> None:
         try:
             self._head(name, location)
         except ObjectNotFound:
             self._put_as("overwrite", name, location, data)
         else:
             raise ObjectExists(f"There is already a file at {location}")
-        if time.monotonic() >= self._looks_first_until:
-            self._looks_first_until = time.monotonic() + ASKED_AGAIN_AFTER
+        if time.monotonic() >= self._fallback_until:
+            self._fallback_until = time.monotonic() + FALLBACK_SECONDS
             logger.warning("The store of %s knows no If-None-Match: the catalog looks before it writes", self._base)
 
     def _put_as(self, mode: Literal["create", "overwrite"], name: str, location: str, data: bytes) -> None:
@@ -225,12 +225,12 @@ def _delete_listed(bucket: Bucket, prefix: str, keep_going: Callable[[], object]
     under_way: deque[Future[None]] = deque()
     calls = 0
     folders: list[str] = []
-    with ThreadPoolExecutor(bucket.calls_at_once, thread_name_prefix="sweep") as pool:
+    with ThreadPoolExecutor(bucket.max_parallel_deletes, thread_name_prefix="sweep") as pool:
         for listed in bucket.list_names(prefix):
             folders += listed.folders[: MAX_FOLDERS - len(folders)]
-            for together in _pieces(listed.names, bucket.deleted_at_once):
+            for together in _pieces(listed.names, bucket.delete_batch_size):
                 keep_going()
-                if len(under_way) >= bucket.calls_at_once:
+                if len(under_way) >= bucket.max_parallel_deletes:
                     under_way.popleft().result()
                 under_way.append(pool.submit(bucket.delete_names, together))
                 calls += 1
@@ -247,11 +247,11 @@ def delete_all(bucket: Bucket, names: Sequence[str]) -> None:
     Raises what one of them raised.
     """
     bucket.prepare()
-    pieces = list(_pieces(names, bucket.deleted_at_once))
+    pieces = list(_pieces(names, bucket.delete_batch_size))
     if len(pieces) == 1:
         bucket.delete_names(pieces[0])
         return
-    with ThreadPoolExecutor(bucket.calls_at_once, thread_name_prefix="delete") as pool:
+    with ThreadPoolExecutor(bucket.max_parallel_deletes, thread_name_prefix="delete") as pool:
         calls = [pool.submit(bucket.delete_names, piece) for piece in pieces]
     for call in calls:
         call.result()

@@ -96,10 +96,10 @@ class ObjectStore(ABC):
         """
 
     @abstractmethod
-    def is_empty(self, location: str, *, apart_from: Callable[[str], bool]) -> bool:
+    def is_empty(self, location: str, *, ignore: Callable[[str], bool]) -> bool:
         """Whether there is no object below the location; folders without objects are nothing.
 
-        Objects do not count when `apart_from` is true of the last part of their name. At the location itself a file
+        Objects do not count when `ignore` is true of the last part of their name. At the location itself a file
         of the local file system counts, while an object of an object store is in no way a conflict.
         """
 

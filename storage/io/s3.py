@@ -27,7 +27,7 @@ from icekeeper.kernel.retry import unlimited
 from storage.credentials import AliyunOss, Credential
 from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
-from storage.identity.s3 import own_keys
+from storage.identity.s3 import catalog_keys
 from storage.io.bucket import NO_RETRIES, PAGE, Bucket, ListedPage, client_options
 from storage.io.port import ObjectNotFound
 from storage.io.store_errors import store_error, too_large_error, unavailable_error
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 _NOT_IN_XML: Final = re.compile(r"[^\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What the body of DeleteObjects, an XML document, cannot hold or would change."""
-_NO_BULK: Final = frozenset({"NotImplemented", "MethodNotAllowed", "MalformedXML"})
+_NO_BULK_DELETE: Final = frozenset({"NotImplemented", "MethodNotAllowed", "MalformedXML"})
 _STATUS_OF: Final = {"AccessDenied": 403, "MethodNotAllowed": 405, "InvalidArgument": 400, "ObjectLocked": 400}
 """Of the codes that single names of DeleteObjects come back with; all others are the store's failures."""
 _CODE: Final = re.compile("[A-Za-z.]{1,80}")
@@ -51,8 +51,8 @@ _CODE: Final = re.compile("[A-Za-z.]{1,80}")
 
 class S3Bucket(Bucket):
     kind = "s3"
-    deleted_at_once: ClassVar[int] = PAGE
-    calls_at_once: ClassVar[int] = 4
+    delete_batch_size: ClassVar[int] = PAGE
+    max_parallel_deletes: ClassVar[int] = 4
 
     def __init__(self, profile: S3Profile, keys: Callable[[], Keys], *, sends_md5: bool) -> None:
         """`keys` is asked for those to sign with, and again before they end; `sends_md5` is for old stores."""
@@ -66,7 +66,7 @@ class S3Bucket(Bucket):
             "region": profile.region,
             "endpoint": endpoint,
             "aws_endpoint_url_s3": endpoint,
-            "virtual_hosted_style_request": not is_asked_by_path(profile),
+            "virtual_hosted_style_request": not uses_path_style(profile),
             "skip_signature": False,
             "s3_express": False,
             "request_payer": False,
@@ -87,7 +87,7 @@ class S3Bucket(Bucket):
     def of(cls, profile: S3Profile, credential: Credential | None) -> Self:
         """The bucket as the catalog itself asks for it."""
         is_old = bool(profile.legacy_md5_behavior) or isinstance(credential, AliyunOss)
-        return cls(profile, lambda: own_keys(profile, credential), sends_md5=is_old)
+        return cls(profile, lambda: catalog_keys(profile, credential), sends_md5=is_old)
 
     @classmethod
     def with_vended(cls, profile: S3Profile, vended: Vended) -> Self:
@@ -163,7 +163,7 @@ class S3Bucket(Bucket):
             try:
                 return self._client().delete_objects(Bucket=self._profile.bucket, Delete=asked)
             except ClientError as error:
-                if error.response.get("Error", {}).get("Code") in _NO_BULK:
+                if error.response.get("Error", {}).get("Code") in _NO_BULK_DELETE:
                     return None
                 raise
 
@@ -214,7 +214,7 @@ def _client(profile: S3Profile, keys: Keys, *, sends_md5: bool) -> Any:
         _endpoint(profile),
         region=profile.region,
         keys=keys.parts,
-        s3={"addressing_style": "path" if is_asked_by_path(profile) else "virtual"},
+        s3={"addressing_style": "path" if uses_path_style(profile) else "virtual"},
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
@@ -246,10 +246,10 @@ def _endpoint(profile: S3Profile) -> str:
 def bucket_endpoint(profile: S3Profile) -> str:
     """`_endpoint` as obstore wants it: of the bucket, where the bucket is asked for before the host."""
     scheme, host = _endpoint(profile).split("://")
-    return f"{scheme}://{host}" if is_asked_by_path(profile) else f"{scheme}://{profile.bucket}.{host}"
+    return f"{scheme}://{host}" if uses_path_style(profile) else f"{scheme}://{profile.bucket}.{host}"
 
 
-def is_asked_by_path(profile: S3Profile) -> bool:
+def uses_path_style(profile: S3Profile) -> bool:
     """Return whether the bucket is in the path: by the profile, or because it cannot be part of the host name."""
     host = urlsplit(_endpoint(profile)).hostname or ""
     try:

@@ -22,7 +22,7 @@ _DEBUG = "\n\nDebug source:\n"
 
 NO_BUCKET: Final = frozenset({"NoSuchBucket", "ContainerNotFound", "FilesystemNotFound", "AccountNotFound"})
 BAD_KEYS: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired"})
-MOMENTARY: Final = frozenset({"ConditionalRequestConflict", "OperationAborted", "SlowDown", "RequestTimeout"})
+TRANSIENT: Final = frozenset({"ConditionalRequestConflict", "OperationAborted", "SlowDown", "RequestTimeout"})
 """Codes that come with a status that says something else."""
 TAKEN: Final = frozenset({None, "PreconditionFailed", "ConditionNotMet", "BlobAlreadyExists"})
 """Why a put that must not overwrite is refused, and not for a lease, say."""
@@ -42,7 +42,7 @@ def store_error(status: int, code: str | None, location: str) -> CatalogError:
         return StoreRefused(f"The bucket of {location} does not exist: {said}")
     if code in BAD_KEYS or status in {UNAUTHORIZED, FORBIDDEN}:
         return StoreAccessDenied(f"The object store denied access to {location}: {said}")
-    if code in MOMENTARY or status in {REQUEST_TIMEOUT, TOO_MANY} or (status >= FAILED and status != NOT_IMPLEMENTED):
+    if code in TRANSIENT or status in {REQUEST_TIMEOUT, TOO_MANY} or (status >= FAILED and status != NOT_IMPLEMENTED):
         return StoreUnavailable(f"The object store failed at {location}: {said}")
     if status == NOT_FOUND:
         return ObjectNotFound(f"Failed to open input stream for file: {location}")

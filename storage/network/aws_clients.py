@@ -1,4 +1,4 @@
-"""Clients of AWS and of compatible services, with which botocore reads responses within limits."""
+"""botocore clients whose responses are limited in size and time, for AWS and compatible services."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from icekeeper.kernel.http.client import TimedConnection, UnusableResponse, limi
 from storage.network.store_http import MAX_RESPONSE_BYTES, ca_bundle
 
 creation_lock: Final = Lock()
-"""Creating a client reads files and is not thread-safe, and neither is the search for the server's own identity."""
+"""Neither the creation of a client, which reads files, nor the look-up of the server's own identity is thread-safe."""
 _SUCCESS: Final = range(200, 300)
 
 
 class AwsResponseNotRead(HTTPClientError):  # type: ignore[misc]  # botocore has no types
-    """A response was too large, or did not arrive in time."""
+    """A response exceeds the size or time limit."""
 
     fmt = "The response {error}"
 
@@ -42,12 +42,10 @@ class AwsResponseNotRead(HTTPClientError):  # type: ignore[misc]  # botocore has
 def create_client(
     service: str, endpoint: str | None, *, region: str, keys: tuple[str, str, str | None], **options: Any
 ) -> Any:
-    """Create a client of `service` that does not retry.
+    """Create a client of `service`. `keys` are id, secret and session token, `options` those of botocore's `Config`.
 
-    `keys` are id, secret and token, `options` those of the `Config` of botocore.
-
-    It reads at most `MAX_RESPONSE_BYTES` of a response, for no longer than a request may take. Bodies of objects are
-    returned unread; their `read` returns what has arrived. Redirects are not followed.
+    It does not retry or follow redirects. It reads at most `MAX_RESPONSE_BYTES` of a response, within the request
+    timeout. Bodies of objects are returned unread; their `read` returns what has arrived.
     """
     limits = settings.ICEKEEPER.storage
     access_key_id, secret_access_key, session_token = keys
@@ -63,7 +61,7 @@ def create_client(
             config=Config(
                 connect_timeout=limits.connect_timeout,
                 read_timeout=limits.request_timeout,
-                retries={"mode": "standard", "total_max_attempts": 1},  # the caller retries, within its time
+                retries={"mode": "standard", "total_max_attempts": 1},  # the caller retries, within its deadline
                 **options,
             ),
         )
@@ -73,7 +71,7 @@ def create_client(
 
 @lru_cache(maxsize=1)
 def _session() -> Session:
-    """Return one session for all clients: each reads the descriptions of the services, 10 MB."""
+    """Return a shared session: each one loads 10 MB of service descriptions."""
     return Session()
 
 

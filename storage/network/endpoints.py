@@ -1,8 +1,8 @@
-"""Which servers this one connects to because a storage profile or a credential says so.
+"""Which endpoints of storage profiles and credentials the server may connect to (protection against SSRF).
 
-The creator of a warehouse chooses addresses that the server then connects to, from inside the operator's network.
-What an address may be is the operator's to say (`ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS` and its like); what no store is
-at, such as the metadata services of clouds, is refused always (`icekeeper.kernel.http.network_addresses`).
+The creator of a warehouse chooses addresses that the server connects to from inside the operator's network. The
+operator limits them (`ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS` and related settings). Addresses where no store can be,
+such as the metadata services of clouds, are always denied (`icekeeper.kernel.http.network_addresses`).
 """
 
 from __future__ import annotations
@@ -22,45 +22,44 @@ from storage.errors import StoreUnavailable
 
 
 class EndpointNotPermitted(BadRequest):
-    """This server connects to no such address. The message names the member and never the address."""
+    """The server may not connect to this address. The message names the member but not the address."""
 
     wire_type = "EndpointNotPermitted"
 
 
 def require_permitted_address(address: str, member: str = "endpoint") -> None:
-    """To be called before this server connects to an address, from any source: its name is looked up, for a bounded
-    time.
+    """Check an address before the server connects to it. Its host name is resolved, within the connect timeout.
 
-    Raises `EndpointNotPermitted` (400), `StoreUnavailable` (503) when the name leads nowhere.
+    Raises `EndpointNotPermitted` (400), `StoreUnavailable` (503) when the name cannot be resolved.
     """
     endpoint = read_endpoint(address, member)
-    _require_listed(endpoint, member)
-    if _looked_up(endpoint, member) is None:
+    _require_allowed(endpoint, member)
+    if _resolve_safely(endpoint, member) is None:
         raise StoreUnavailable(f"{member}: the name of the host cannot be resolved")
 
 
-def require_acceptable_address(address: str, member: str) -> None:
-    """To be called before an address is kept: as `require_permitted_address`, but its name may lead nowhere yet.
+def require_valid_address(address: str, member: str) -> None:
+    """Check an address before it is stored: as `require_permitted_address`, but its name need not resolve yet.
 
     Raises `EndpointNotPermitted` (400).
     """
     endpoint = read_endpoint(address, member)
-    _require_listed(endpoint, member)
-    _looked_up(endpoint, member)
+    _require_allowed(endpoint, member)
+    _resolve_safely(endpoint, member)
 
 
-def require_listed_address(address: str, member: str) -> None:
-    """For addresses that are a cloud's own, which lead where the cloud says. Raises `EndpointNotPermitted` (400)."""
-    _require_listed(read_endpoint(address, member), member)
+def require_allowed_address(address: str, member: str) -> None:
+    """Check a fixed address of a cloud, which is not resolved. Raises `EndpointNotPermitted` (400)."""
+    _require_allowed(read_endpoint(address, member), member)
 
 
-def require_harmless_address(address: str, member: str) -> None:
-    """For names below a listed one, or that this server does not connect to. Raises `EndpointNotPermitted` (400)."""
-    _looked_up(read_endpoint(address, member), member)
+def require_safe_target(address: str, member: str) -> None:
+    """Check what a name resolves to, whether it is allowed or not. Raises `EndpointNotPermitted` (400)."""
+    _resolve_safely(read_endpoint(address, member), member)
 
 
 def read_endpoint(address: str, member: str) -> Endpoint:
-    """Raises `EndpointNotPermitted` for what two libraries might read differently."""
+    """Parse an address. Raises `EndpointNotPermitted` for one that two libraries may parse differently."""
     try:
         endpoint = parse_endpoint(address)
     except UnusableAddress as complaint:
@@ -72,29 +71,29 @@ def read_endpoint(address: str, member: str) -> Endpoint:
     return endpoint
 
 
-def is_listed(endpoint: Endpoint) -> bool:
-    """Whether the server's operator has named it, or a domain that it is in (`allowed_endpoints`)."""
+def is_allowed_endpoint(endpoint: Endpoint) -> bool:
+    """Return whether `allowed_endpoints` contains the endpoint or its domain."""
     listed = settings.ICEKEEPER.storage.allowed_endpoints or ()
     return any(each.matches(endpoint.scheme, endpoint.host, endpoint.port) for each in listed)
 
 
-def _require_listed(endpoint: Endpoint, member: str) -> None:
-    if settings.ICEKEEPER.storage.allowed_endpoints is not None and not is_listed(endpoint):
-        raise EndpointNotPermitted(f"{member}: this address is none of those that the server's operator allows")
+def _require_allowed(endpoint: Endpoint, member: str) -> None:
+    if settings.ICEKEEPER.storage.allowed_endpoints is not None and not is_allowed_endpoint(endpoint):
+        raise EndpointNotPermitted(f"{member}: this address is not in ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS")
 
 
-def _looked_up(endpoint: Endpoint, member: str) -> list[IP] | None:
-    """Where it leads; None when its name leads nowhere now. Raises `EndpointNotPermitted` when one of them is wrong."""
+def _resolve_safely(endpoint: Endpoint, member: str) -> list[IP] | None:
+    """Resolve the host; None when that fails. Raises `EndpointNotPermitted` for an unsafe IP address."""
     found = resolve(endpoint, settings.ICEKEEPER.storage.connect_timeout)
     for ip in found or []:
-        _require_harmless(ip, endpoint, member)
+        _require_safe_ip(ip, endpoint, member)
     return found
 
 
-def _require_harmless(ip: IP, endpoint: Endpoint, member: str) -> None:
+def _require_safe_ip(ip: IP, endpoint: Endpoint, member: str) -> None:
     own = settings.ICEKEEPER.storage
     if any(each.matches(endpoint.scheme, str(ip), endpoint.port) for each in own.allowed_endpoints or ()):
-        return  # the operator has named just this address
+        return  # allowed explicitly
     try:
         require_allowed_ip(ip, allow_private=own.allow_private_endpoints)
     except UnusableAddress as complaint:

@@ -13,27 +13,27 @@ from icekeeper.kernel.retry import retry
 from storage.errors import StoreUnavailable
 
 MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
-"""Of all responses but single objects: a list of 1000 names, each of 1024 bytes of six characters, takes less."""
+"""Limit of all responses except single objects: enough for a list of 1000 names of 1024 escaped bytes."""
 
 T = TypeVar("T")
 
 
 def store_session(*, max_bytes: int = MAX_RESPONSE_BYTES) -> BoundedSession:
-    """Return a session with the timeouts of the settings, which each request can replace."""
+    """Return a session with the default timeouts of the settings."""
     limits = settings.ICEKEEPER.storage
     return BoundedSession(timeout=(limits.connect_timeout, limits.request_timeout), max_bytes=max_bytes)
 
 
 def ca_bundle() -> bool | str:
-    """Return the value for `verify` of requests and of libraries that are built upon it."""
+    """Return the value of `verify` for requests and libraries based on it."""
     bundle = settings.ICEKEEPER.storage.ca_bundle
     return True if bundle is None else str(bundle)
 
 
 def azure_client_options() -> dict[str, Any]:
-    """Return the options of a client of Azure's SDK, which has connections of its own: close it, or keep it for good.
+    """Return the options of a client of Azure's SDK. The client owns connections: close it, or keep it for ever.
 
-    It follows no redirects and does not retry: it would wait for as long as the other side likes.
+    It does not follow redirects. It does not retry either: the SDK would wait as long as a Retry-After header says.
     """
     limits = settings.ICEKEEPER.storage
     bounds = {
@@ -50,5 +50,5 @@ def azure_client_options() -> dict[str, Any]:
 
 
 def retry_store_call(action: Callable[[int], T], *, remaining: Callable[[], float | None]) -> T:
-    """Call `action` again after `StoreUnavailable`, as often as the settings say: see `icekeeper.kernel.retry`."""
+    """Retry `action` on `StoreUnavailable`, as often as the settings allow (`icekeeper.kernel.retry`)."""
     return retry(action, on=StoreUnavailable, retries=settings.ICEKEEPER.storage.retries, remaining=remaining)

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from storage.credentials import DEFAULT_UNIVERSE, Credential, GcsServiceAccount
 from storage.documents import InvalidMember
 from storage.network.endpoints import (
-    require_acceptable_address,
-    require_harmless_address,
-    require_listed_address,
+    require_allowed_address,
     require_permitted_address,
+    require_safe_target,
+    require_valid_address,
 )
 from storage.profiles.azure import DEFAULT_AUTHORITY_HOST, DEFAULT_HOST, AdlsProfile, OneLakeProfile
 from storage.profiles.gcs import GcsProfile
@@ -28,12 +28,12 @@ Check = Callable[[str, str], None]
 """Of an address, and the member that a complaint names."""
 
 
-def require_acceptable_addresses(profile: Profile, credential: Credential | None) -> None:
+def require_valid_addresses(profile: Profile, credential: Credential | None) -> None:
     """To be called before a profile is kept, and outside of transactions: names are looked up, for a bounded time.
 
     Raises `EndpointNotPermitted` (400), `InvalidMember`.
     """
-    for check, address, member in _checks(profile, credential, require_acceptable_address):
+    for check, address, member in _checks(profile, credential, require_valid_address):
         check(address, member)
 
 
@@ -59,12 +59,12 @@ def _checks(profile: Profile, credential: Credential | None, given: Check) -> It
         case S3Profile() | StackitProfile():
             yield from _of_s3(profile.as_s3(), given)
         case AdlsProfile():
-            own = given if profile.host != DEFAULT_HOST else require_listed_address
+            own = given if profile.host != DEFAULT_HOST else require_allowed_address
             yield own, f"https://{profile.account_name}.{profile.host}/", "host"
             yield from _of_authority(profile.authority_host, given)
         case OneLakeProfile():
             host = urlsplit(profile.location).hostname
-            yield require_listed_address, f"https://{host}/", "endpoint-mode"
+            yield require_allowed_address, f"https://{host}/", "endpoint-mode"
             yield from _of_authority(profile.authority_host, given)
         case GcsProfile():
             yield from _of_google(credential, given)
@@ -72,16 +72,16 @@ def _checks(profile: Profile, credential: Credential | None, given: Check) -> It
 
 def _of_s3(profile: S3Profile, given: Check) -> Iterator[tuple[Check, str, str]]:
     if profile.endpoint is None:
-        yield require_listed_address, _aws("s3", profile), "endpoint"
+        yield require_allowed_address, _aws("s3", profile), "endpoint"
     else:
         yield given, profile.endpoint, "endpoint"
         parts = urlsplit(profile.endpoint)
         if re.search("[a-z]", (parts.hostname or "").rpartition(".")[2]):  # no IP address: the bucket may go before it
-            yield require_harmless_address, f"{parts.scheme}://{profile.bucket}.{parts.netloc}/", "bucket"
+            yield require_safe_target, f"{parts.scheme}://{profile.bucket}.{parts.netloc}/", "bucket"
     if profile.sts_enabled or profile.assume_role_arn is not None:
         sts = sts_address(profile)
         if sts is None:
-            yield require_listed_address, _aws("sts", profile), "sts-endpoint"
+            yield require_allowed_address, _aws("sts", profile), "sts-endpoint"
         elif sts != profile.endpoint:
             yield given, sts, "sts-endpoint"
     elif profile.sts_endpoint is not None:
@@ -96,7 +96,7 @@ def _aws(service: str, profile: S3Profile) -> str:
 
 def _of_authority(address: str | None, given: Check) -> Iterator[tuple[Check, str, str]]:
     if address is not None:
-        yield (given if address != DEFAULT_AUTHORITY_HOST else require_listed_address), address, "authority-host"
+        yield (given if address != DEFAULT_AUTHORITY_HOST else require_allowed_address), address, "authority-host"
 
 
 def _of_google(credential: Credential | None, given: Check) -> Iterator[tuple[Check, str, str]]:
@@ -105,8 +105,8 @@ def _of_google(credential: Credential | None, given: Check) -> Iterator[tuple[Ch
         key = credential.key
         universe = key.universe_domain.get_secret_value()
         tokens = key.token_uri.get_secret_value()
-        yield (given if tokens != DEFAULT_TOKEN_URI else require_listed_address), tokens, f"{_KEY}.token_uri"
-        yield require_harmless_address, key.auth_uri.get_secret_value(), f"{_KEY}.auth_uri"
-    own = given if universe != DEFAULT_UNIVERSE else require_listed_address
+        yield (given if tokens != DEFAULT_TOKEN_URI else require_allowed_address), tokens, f"{_KEY}.token_uri"
+        yield require_safe_target, key.auth_uri.get_secret_value(), f"{_KEY}.auth_uri"
+    own = given if universe != DEFAULT_UNIVERSE else require_allowed_address
     for service in ("storage", "sts"):
         yield own, f"https://{service}.{universe}/", f"{_KEY}.universe_domain"

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from icekeeper.kernel.ids import parse_id
 from storage.credentials import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity, Credential
-from storage.documents import Address, InvalidMember, Seconds, StorageDocument, folder_up_to, matching, trimmed
+from storage.documents import Address, InvalidMember, Seconds, StorageDocument, folder_check, pattern_check, trim
 from storage.profiles.profile import DefaultLayout, Profile
 
 MAX_PREFIX_BYTES = 512
@@ -24,23 +24,23 @@ _OF_AZURE = re.compile(
 """The one name of each service: with `blob` for `dfs` it would be the same one, at Fabric a lakehouse of `onelake`."""
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
 
-_is_filesystem = matching(
+_is_filesystem = pattern_check(
     r"(?!.*--)[a-z0-9][a-z0-9-]{1,61}[a-z0-9]",
     "must be 3 to 63 lower-case letters, digits and single hyphens, with a letter or digit at both ends",
 )
-_is_account = matching(r"[a-z0-9]{3,24}", "must be 3 to 24 lower-case letters and digits")
-_is_region = matching(r"[a-z][a-z0-9]*", "must be as westus: lower-case letters and digits")
+_is_account = pattern_check(r"[a-z0-9]{3,24}", "must be 3 to 24 lower-case letters and digits")
+_is_region = pattern_check(r"[a-z][a-z0-9]*", "must be as westus: lower-case letters and digits")
 
 
 def _host(text: str | None) -> str:
-    host = trimmed(text or "").lower() or DEFAULT_HOST
+    host = trim(text or "").lower() or DEFAULT_HOST
     if not _HOST.fullmatch(host):
         raise ValueError("must be the name of a host")
     return host
 
 
 def _region(text: str) -> str:
-    return _is_region(trimmed(text).lower())
+    return _is_region(trim(text).lower())
 
 
 def _uuid(text: str) -> str:
@@ -51,7 +51,7 @@ def _uuid(text: str) -> str:
 
 
 def _directory(text: str | None) -> str | None:
-    folder = folder_up_to(MAX_PREFIX_BYTES)(text)
+    folder = folder_check(MAX_PREFIX_BYTES)(text)
     if text is not None and folder is None:
         raise ValueError("must not be empty")
     if folder is not None and "%" in folder:
@@ -60,7 +60,7 @@ def _directory(text: str | None) -> str | None:
 
 
 KeyPrefix = Annotated[
-    str | None, Field(max_length=4 * MAX_PREFIX_BYTES), AfterValidator(folder_up_to(MAX_PREFIX_BYTES))
+    str | None, Field(max_length=4 * MAX_PREFIX_BYTES), AfterValidator(folder_check(MAX_PREFIX_BYTES))
 ]
 Uuid = Annotated[str, Field(max_length=36), AfterValidator(_uuid)]
 
@@ -68,8 +68,8 @@ Uuid = Annotated[str, Field(max_length=36), AfterValidator(_uuid)]
 class AdlsProfile(Profile):
     """A container of a storage account."""
 
-    fixed: ClassVar = ("filesystem", "account_name", "key_prefix", "host", "authority_host")
-    null_unless_given: ClassVar = ("host", "authority_host", "sas_token_validity_seconds")
+    immutable: ClassVar = ("filesystem", "account_name", "key_prefix", "host", "authority_host")
+    null_if_omitted: ClassVar = ("host", "authority_host", "sas_token_validity_seconds")
     credentials: ClassVar = (AzureClientCredentials, AzureSharedKey, AzureSystemIdentity)
     needs_credential: ClassVar = True
 
@@ -96,10 +96,10 @@ class AdlsProfile(Profile):
         base = f"abfss://{self.filesystem}@{self.account_name}.{self.host}"
         return base + (f"/{self.key_prefix}" if self.key_prefix else "")
 
-    def settled(self, credential: Credential | None) -> Self:
+    def for_credential(self, credential: Credential | None) -> Self:
         """With the server's own identity the host has its usual name: by another one it would not be noticed that there
         are files of another warehouse."""
-        super().settled(credential)
+        super().for_credential(credential)
         if isinstance(credential, AzureSystemIdentity) and not _OF_AZURE.fullmatch(self.host):
             raise InvalidMember("host", f"with azure-system-identity it must be as Azure's own {DEFAULT_HOST}")
         return self
@@ -130,8 +130,14 @@ EndpointMode = Annotated[DefaultEndpoint | RegionalEndpoint | WorkspaceEndpoint,
 class OneLakeProfile(Profile):
     """A folder of a lakehouse."""
 
-    null_unless_given: ClassVar = ("authority_host", "sas_token_validity_seconds")
-    fixed: ClassVar = ("workspace_id", "lakehouse_id", "top_level_folder", "directory_rel_path", "endpoint_mode")
+    null_if_omitted: ClassVar = ("authority_host", "sas_token_validity_seconds")
+    immutable: ClassVar = (
+        "workspace_id",
+        "lakehouse_id",
+        "top_level_folder",
+        "directory_rel_path",
+        "endpoint_mode",
+    )
     credentials: ClassVar = (AzureClientCredentials, AzureSystemIdentity)
     needs_credential: ClassVar = True
 

@@ -44,7 +44,7 @@ def _below(folder: str, template: str, name: str, id_: object, *, base: str) -> 
     segment = template.replace("{uuid}", str(id_)).replace("{name}", quote(name, safe=""))
     location = f"{folder}/{segment}"
     try:
-        _require_takes(location, segment, base)
+        _require_acceptable(location, segment, base)
     except InvalidLocation as error:
         raise InvalidLocation(
             f"The storage-layout of the warehouse builds the folder {segment[:300]!r} from the name {name!r}: "
@@ -53,7 +53,7 @@ def _below(folder: str, template: str, name: str, id_: object, *, base: str) -> 
     return location
 
 
-def _require_takes(location: str, segment: str, base: str) -> None:
+def _require_acceptable(location: str, segment: str, base: str) -> None:
     if len(segment.encode()) > MAX_SEGMENT_BYTES:
         raise InvalidLocation(f"it is longer than {MAX_SEGMENT_BYTES} bytes")
     normalize(location, base=base)

@@ -8,13 +8,13 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from storage.credentials import GcpSystemIdentity, GcsServiceAccount
-from storage.documents import folder_up_to, matching
+from storage.documents import folder_check, pattern_check
 from storage.profiles.profile import Profile
 
 MAX_PREFIX_BYTES = 896
 _FORBIDDEN_FOLDER = ".well-known/acme-challenge"
 
-_is_bucket = matching(
+_is_bucket = pattern_check(
     r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
     "must be 3 to 63 lower-case letters, digits, dots and hyphens, with a letter or digit at both ends",
 )
@@ -31,7 +31,7 @@ def _bucket(text: str) -> str:
 
 
 def _prefix(text: str | None) -> str | None:
-    folder = folder_up_to(MAX_PREFIX_BYTES)(text)
+    folder = folder_check(MAX_PREFIX_BYTES)(text)
     if folder is not None and f"{folder}/".startswith(f"{_FORBIDDEN_FOLDER}/"):
         raise ValueError(f"must not be in {_FORBIDDEN_FOLDER}")
     return folder
@@ -40,7 +40,7 @@ def _prefix(text: str | None) -> str | None:
 class GcsProfile(Profile):
     """A bucket of Google Cloud Storage."""
 
-    fixed: ClassVar = ("bucket", "key_prefix")
+    immutable: ClassVar = ("bucket", "key_prefix")
     credentials: ClassVar = (GcsServiceAccount, GcpSystemIdentity)
     needs_credential: ClassVar = True
 

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from icekeeper.kernel.errors.types import BadRequest
 from storage.credentials import Credential
-from storage.documents import only_value, read_document, unknown_members
+from storage.documents import literal_value, read_document, unknown_members
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.profiles.gcs import GcsProfile
 from storage.profiles.local import LocalProfile
-from storage.profiles.location import normalize, require_unmistakable
+from storage.profiles.location import normalize, require_unambiguous
 from storage.profiles.profile import IncompatibleProfiles, Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
 
@@ -22,11 +22,11 @@ KINDS: Final[tuple[type[Profile], ...]] = (
     OneLakeProfile,
     GcsProfile,
 )
-TYPES: Final = {only_value(kind, "type"): kind for kind in KINDS}
+TYPES: Final = {literal_value(kind, "type"): kind for kind in KINDS}
 ALIASES: Final = {"azdls": "adls"}
 """Other names that requests may have for a type."""
 CREDENTIAL_TYPES: Final = {
-    name: only_value(kind.credentials[0], "type") for name, kind in TYPES.items() if kind.credentials
+    name: literal_value(kind.credentials[0], "type") for name, kind in TYPES.items() if kind.credentials
 }
 """The `type` of the credentials that go with a profile, by the profile's."""
 
@@ -44,11 +44,11 @@ def read_profile(
     if before is not None:
         if before["type"] != profile.type:
             raise IncompatibleProfiles(f"The type of a warehouse's storage, {before['type']}, cannot be changed")
-        profile = profile.following(read_stored_profile(before))
-    profile = profile.settled(credential)
+        profile = profile.as_replacement_of(read_stored_profile(before))
+    profile = profile.for_credential(credential)
     normalize(profile.location, base=profile.location)  # the rules for what lies below hold for the base, too
     if before is None:
-        require_unmistakable(profile.location)
+        require_unambiguous(profile.location)
     return profile
 
 
@@ -66,7 +66,7 @@ def read_declared_profile(document: dict[str, Any], credential_type: str | None)
     unknown = unknown_members(type(profile), document)
     if unknown:
         raise BadRequest(f"storage-profile.{unknown[0][:100]}: no member of storage of type {profile.type}")
-    return profile.with_credential_of(credential_type)
+    return profile.with_credential_type(credential_type)
 
 
 def parse_profile(document: dict[str, Any]) -> Profile:
@@ -77,4 +77,4 @@ def parse_profile(document: dict[str, Any]) -> Profile:
         document = document | {"type": kind}
     if not isinstance(kind, str) or kind not in TYPES:
         raise BadRequest(f"storage-profile.type: must be one of {', '.join(TYPES)}")
-    return read_document(TYPES[kind], document, "storage-profile").completed()
+    return read_document(TYPES[kind], document, "storage-profile").with_derived_fields()

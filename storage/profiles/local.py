@@ -73,7 +73,7 @@ class LocalProfile(Profile):
     """A folder of the server's machine, below `ICEKEEPER__LOCAL_STORAGE_ROOT`."""
 
     model_config = ConfigDict(extra="forbid")
-    fixed: ClassVar = ("path",)
+    immutable: ClassVar = ("path",)
 
     type: Literal["local"]
     path: Annotated[str, AfterValidator(_below_root)] = Field(description="Absolute path of the folder")

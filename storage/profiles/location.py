@@ -13,9 +13,9 @@ from urllib.parse import unquote
 from icekeeper.kernel.errors.types import InvalidLocation
 from storage.profiles.azure import DEFAULT_HOST, ONELAKE_HOST
 from storage.profiles.local import MAX_LOCATION_BYTES, normalize_location
-from storage.profiles.s3_address import all_of_aws, holds_pattern, store_at
+from storage.profiles.s3_address import all_aws_hosts, has_wildcard, store_key
 
-SPELLINGS: Final = {"s3": ("s3", "s3a", "s3n"), "abfss": ("abfss", "wasbs"), "gs": ("gs",)}
+SCHEME_ALIASES: Final = {"s3": ("s3", "s3a", "s3n"), "abfss": ("abfss", "wasbs"), "gs": ("gs",)}
 """By the scheme of a warehouse: those that name the same objects. New locations need leave for all but the first."""
 
 _ADDRESS = re.compile(r"([a-z0-9]+)://([^/]+)(/.*)?", re.DOTALL)
@@ -35,8 +35,8 @@ def new_location_inside(location: object, *, base: str, storage_profile: dict[st
     """As `location_inside`, for something new: other spellings of the scheme must be allowed by the warehouse, and what
     some store or client takes for another location is refused. What is there already is read without that."""
     inside = location_inside(location, base=base)
-    require_unmistakable(inside, base=base)
-    _require_scopable(inside, storage_profile)
+    require_unambiguous(inside, base=base)
+    _require_vendable(inside, storage_profile)
     if not storage_profile.get("allow-alternative-protocols"):
         scheme, spelled = (str(each).partition(":")[0] for each in (base, location))
         if scheme != spelled:
@@ -46,17 +46,17 @@ def new_location_inside(location: object, *, base: str, storage_profile: dict[st
     return inside
 
 
-def _require_scopable(location: str, storage_profile: dict[str, Any]) -> None:
+def _require_vendable(location: str, storage_profile: dict[str, Any]) -> None:
     """Raises `InvalidLocation` where credentials for the location would be for others, too, so that none are vended."""
-    if not storage_profile.get("sts-enabled") or not location.startswith("s3:") or not holds_pattern(location):
+    if not storage_profile.get("sts-enabled") or not location.startswith("s3:") or not has_wildcard(location):
         return
-    if not all_of_aws(storage_profile.get("endpoint"), storage_profile.get("sts-endpoint")):
+    if not all_aws_hosts(storage_profile.get("endpoint"), storage_profile.get("sts-endpoint")):
         raise InvalidLocation(
             f"Location {location!r} holds *, ? or ${{, to which this warehouse's store cannot limit credentials"
         )
 
 
-def require_unmistakable(location: str, *, base: str = "") -> None:
+def require_unambiguous(location: str, *, base: str = "") -> None:
     """Raises `InvalidLocation` where some store or client takes what is below `base` for another location.
 
     SeaweedFS and Azure have backslashes for slashes; Azure drops dots at the end of a segment.
@@ -85,7 +85,7 @@ def _normalize(location: str, base: str) -> str:
     """The compared form of a location in an object store: the base's scheme, no trailing slash, else byte by byte."""
     scheme = base.partition(":")[0]
     matched = _ADDRESS.fullmatch(location)
-    if matched is None or matched[1] not in SPELLINGS[scheme]:
+    if matched is None or matched[1] not in SCHEME_ALIASES[scheme]:
         raise InvalidLocation(f"Location {location[:200]!r} is not a {scheme}: location")
     if len(location.encode(errors="replace")) > MAX_LOCATION_BYTES:
         raise InvalidLocation(f"Location is longer than {MAX_LOCATION_BYTES} bytes")
@@ -98,11 +98,11 @@ def _normalize(location: str, base: str) -> str:
     if any(segment in {"", ".", ".."} for segment in segments):
         raise InvalidLocation(f"Location {location!r} has empty or dot segments")
     if scheme == "abfss":
-        _require_azure_keeps(location, authority, segments)
+        _require_unchanged_by_azure(location, authority, segments)
     return f"{scheme}://{authority}{path}"
 
 
-def _require_azure_keeps(location: str, authority: str, segments: list[str]) -> None:
+def _require_unchanged_by_azure(location: str, authority: str, segments: list[str]) -> None:
     if any(unquote(segment).strip() in {"", "/", ".", ".."} for segment in segments):
         raise InvalidLocation(f"Location {location!r} has segments that Azure decodes to nothing, dots or a slash")
     if authority.endswith(f".{ONELAKE_HOST}") and "%" in "".join(segments):
@@ -136,7 +136,7 @@ def descendant_key_range(key: str) -> tuple[str, str]:
 def _store(profile: dict[str, Any]) -> tuple[object, ...]:
     match profile["type"]:
         case "s3" | "stackit":
-            return "s3", profile["bucket"], store_at(profile["endpoint"], profile["bucket"])
+            return "s3", profile["bucket"], store_key(profile["endpoint"], profile["bucket"])
         case "adls":
             return "adls", profile["filesystem"], profile["account-name"], profile["host"] or DEFAULT_HOST
         case "onelake":  # one lakehouse goes by the names of several hosts

@@ -64,7 +64,7 @@ StorageLayout = Annotated[DefaultLayout | TabularOnlyLayout | FullHierarchyLayou
 
 
 class UpdateError(BadRequest):
-    """A member that says where the files are."""
+    """The update changes a member that determines where the files are."""
 
     wire_type = "UpdateError"
 
@@ -78,15 +78,15 @@ class MissingCredential(BadRequest):
 
 
 class Profile(StorageDocument):
-    """Where the files of a warehouse are, and how clients may get at them.
+    """The location of a warehouse's files, and how clients may access them.
 
-    `fixed` are the fields that an update must leave as they are, `credentials` the kinds of credential that go with the
-    profile, of which it may need one. A field of `null_unless_given` is null in JSON when the request does not name it,
-    as in Lakekeeper, and its default applies: clients compare the profile with what they sent.
+    `immutable` fields cannot be updated. `credentials` are the types of credential that the profile accepts. A field in
+    `null_if_omitted` has its default but is null in JSON when the request omits it, as in Lakekeeper: clients compare
+    the profile with what they sent.
     """
 
-    fixed: ClassVar[tuple[str, ...]]
-    null_unless_given: ClassVar[tuple[str, ...]] = ()
+    immutable: ClassVar[tuple[str, ...]]
+    null_if_omitted: ClassVar[tuple[str, ...]] = ()
     credentials: ClassVar[tuple[type[Credential], ...]] = ()
     needs_credential: ClassVar[bool] = False
 
@@ -100,29 +100,29 @@ class Profile(StorageDocument):
     @property
     @abstractmethod
     def location(self) -> str:
-        """The base of the warehouse as locations are compared, without a trailing slash."""
+        """The base location of the warehouse, normalized."""
 
     def as_json(self) -> dict[str, Any]:
-        defaults = [name for name in self.null_unless_given if name not in self.model_fields_set]
+        defaults = [name for name in self.null_if_omitted if name not in self.model_fields_set]
         return super().as_json() | {name.replace("_", "-"): None for name in defaults}
 
     def effective_json(self) -> dict[str, Any]:
-        """With the default of each member that was not given, to compare two profiles by."""
+        """Return the profile with the defaults of omitted members, to compare two profiles."""
         return super().as_json()
 
-    def completed(self) -> Self:
-        """The profile with what follows from its own members. Raises `InvalidMember`."""
+    def with_derived_fields(self) -> Self:
+        """Return the profile with the fields that follow from others. Raises `InvalidMember`."""
         return self
 
-    def with_credential_of(self, credential_type: str | None) -> Self:
-        """The profile with the values that a credential of this type brings, None for none."""
+    def with_credential_type(self, credential_type: str | None) -> Self:
+        """Return the profile with the values that a credential of this type implies; None: without a credential."""
         return self
 
-    def settled(self, credential: Credential | None) -> Self:
-        """The profile as it is with `credential`, which may bring rules and values of its own.
+    def for_credential(self, credential: Credential | None) -> Self:
+        """Validate the profile with its credential; return it with the values that the credential implies.
 
-        A system identity that is switched off may be stored where storage validation is skipped; using it is refused.
-        Raises `MissingCredential`, `SystemIdentityDisabled`, or `InvalidMember` for what does not go together.
+        Where storage validation is skipped, a disabled system identity can be stored, but not used. Raises
+        `MissingCredential`, `SystemIdentityDisabled`, and `InvalidMember` for a combination that is not allowed.
         """
         if credential is None:
             if self.needs_credential:
@@ -135,16 +135,16 @@ class Profile(StorageDocument):
         credential.require_complete()
         return self
 
-    def following(self, before: Self) -> Self:
-        """Return the profile as the replacement of `before`, from which it takes over what a request may leave out.
+    def as_replacement_of(self, before: Self) -> Self:
+        """Return the profile as an update of `before`, whose values replace omitted ones.
 
-        Both are completed. Raises `UpdateError` when the files would have to move.
+        Raises `UpdateError` when the files would have to move.
         """
-        self._require_fixed(before, self.fixed)
-        return self if self.storage_layout is not None else self.having(storage_layout=before.storage_layout)
+        self._require_fixed(before, self.immutable)
+        return self if self.storage_layout is not None else self.copy_with(storage_layout=before.storage_layout)
 
-    def having(self, **members: Any) -> Self:
-        """The same with other values of some fields."""
+    def copy_with(self, **members: Any) -> Self:
+        """Return a copy with other values of some fields."""
         return self.model_copy(update=members)
 
     def _require_fixed(self, before: Self, fields: tuple[str, ...]) -> None:
@@ -153,7 +153,7 @@ class Profile(StorageDocument):
                 raise UpdateError(f"Field `{field.replace('_', '-')}` cannot be updated")
 
 
-MAY_HOLD_FILES = "allow-non-empty-locations"
+ALLOW_NON_EMPTY = "allow-non-empty-locations"
 """Whether a new table may be put at a location that holds files already. Off unless the profile says otherwise: the
 files may belong to others, and would be deleted with the table when it is purged."""
 
@@ -162,7 +162,7 @@ DEFAULT_LIFETIME_SECONDS = 3600
 
 
 def allows_non_empty_locations(profile: dict[str, Any]) -> bool:
-    return bool(profile.get(MAY_HOLD_FILES, False))
+    return bool(profile.get(ALLOW_NON_EMPTY, False))
 
 
 def vends_credentials(profile: dict[str, Any]) -> bool:

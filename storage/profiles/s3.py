@@ -15,32 +15,32 @@ from storage.documents import (
     InvalidMember,
     OptionalText,
     Seconds,
-    folder_up_to,
-    matching,
-    plain,
-    trimmed,
+    folder_check,
+    pattern_check,
+    require_plain_text,
+    trim,
 )
-from storage.network.endpoints import is_listed, read_endpoint
+from storage.network.endpoints import is_allowed_endpoint, read_endpoint
 from storage.profiles.profile import Profile
-from storage.profiles.s3_address import is_service_of_aws, without_bucket
+from storage.profiles.s3_address import is_aws_host, strip_bucket
 
 MAX_PREFIX_BYTES = 896
 MAX_TAGS = 50
 
-_is_bucket = matching(
+_is_bucket = pattern_check(
     r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
     "must be 3 to 63 lower-case letters, digits, dots and hyphens, with a letter or digit at both ends",
 )
-_is_stackit_bucket = matching(
+_is_stackit_bucket = pattern_check(
     r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]",
     "must be 3 to 63 lower-case letters, digits and hyphens, with a letter or digit at both ends",
 )
-_is_group = matching(
+_is_group = pattern_check(
     r"urn:sgws:identity::[0-9]+:group/[^/\s]+", "must be as urn:sgws:identity::87066461224079950546:group/name"
 )
 
 KeyPrefix = Annotated[
-    str | None, Field(max_length=4 * MAX_PREFIX_BYTES), AfterValidator(folder_up_to(MAX_PREFIX_BYTES))
+    str | None, Field(max_length=4 * MAX_PREFIX_BYTES), AfterValidator(folder_check(MAX_PREFIX_BYTES))
 ]
 
 
@@ -51,7 +51,9 @@ def _flavor(given: Any) -> Any:
 def _tags(tags: dict[str, str]) -> dict[str, str]:
     if len(tags) > MAX_TAGS:
         raise ValueError(f"must not be more than {MAX_TAGS}")
-    if not all(0 < len(plain(key)) <= 128 and len(plain(value)) <= 256 for key, value in tags.items()):  # noqa: PLR2004
+    for text in (*tags, *tags.values()):
+        require_plain_text(text)
+    if not all(0 < len(key) <= 128 and len(value) <= 256 for key, value in tags.items()):  # noqa: PLR2004
         raise ValueError("keys must have 1 to 128 characters, values at most 256")
     return tags
 
@@ -61,44 +63,46 @@ def _group(urn: str | None) -> str | None:
 
 
 def _stripped(given: Any) -> Any:
-    return trimmed(given) if isinstance(given, str) else given
+    return trim(given) if isinstance(given, str) else given
 
 
 _REGION: Final = re.compile("(?![0-9]+$)(?!-)[A-Za-z0-9-]{1,63}(?<!-)")
-"""A label of a host name, as AWS' clients ask for it at every store."""
+"""A label of a host name, as AWS clients require of every store."""
 
 
 class S3Profile(Profile):
     """A bucket of AWS S3 or of a compatible store."""
 
-    fixed: ClassVar = ("bucket", "key_prefix")
+    immutable: ClassVar = ("bucket", "key_prefix")
     credentials: ClassVar = (S3AccessKey, S3SystemIdentity, CloudflareR2, AliyunOss)
-    older_names: ClassVar[Mapping[str, str]] = {"s3-url-detection-mode": "remote-signing-url-style"}
+    aliases: ClassVar[Mapping[str, str]] = {"s3-url-detection-mode": "remote-signing-url-style"}
 
     type: Literal["s3"]
     bucket: Annotated[str, Field(max_length=256), AfterValidator(_is_bucket)]
     key_prefix: KeyPrefix = Field(None, description="Folder in the bucket; default: the bucket itself")
-    region: Annotated[str, Field(min_length=1, max_length=128), AfterValidator(plain)]
+    region: Annotated[str, Field(min_length=1, max_length=128), AfterValidator(require_plain_text)]
     endpoint: Address = Field(None, description="Address of the store; default: AWS")
     flavor: Annotated[Literal["aws", "s3-compat"], BeforeValidator(_flavor)] = "aws"
-    path_style_access: bool | None = Field(None, description="Whether clients put the bucket into the path")
-    sts_enabled: bool = Field(default=False, description="Whether clients get temporary credentials")
-    assume_role_arn: OptionalText = Field(None, description="The role in which the server itself reads and writes")
-    sts_role_arn: OptionalText = Field(None, description="The role that clients get; default: `assume-role-arn`")
-    sts_endpoint: Address = Field(None, description="Where roles are assumed; default: `endpoint`")
+    path_style_access: bool | None = Field(None, description="Whether clients use path-style URLs")
+    sts_enabled: bool = Field(default=False, description="Whether clients get vended credentials")
+    assume_role_arn: OptionalText = Field(None, description="The role that the server assumes to read and write")
+    sts_role_arn: OptionalText = Field(None, description="The role of vended credentials; default: `assume-role-arn`")
+    sts_endpoint: Address = Field(None, description="Endpoint of STS; default: `endpoint`")
     sts_token_validity_seconds: Seconds = 3600
-    sts_session_tags: Annotated[dict[str, str], AfterValidator(_tags)] = Field({}, description="Sent with the role")
-    remote_signing_enabled: bool = Field(default=True, description="Whether the server signs requests of clients")
+    sts_session_tags: Annotated[dict[str, str], AfterValidator(_tags)] = Field(
+        {}, description="Session tags of AssumeRole"
+    )
+    remote_signing_enabled: bool = Field(default=True, description="Whether clients may use remote signing")
     remote_signing_url_style: Literal["auto", "path", "virtual_host"] = Field(
-        "auto", description="Where the bucket is in addresses that clients want signed"
+        "auto", description="URL style of requests that are signed for clients"
     )
     allow_alternative_protocols: bool | None = Field(
-        None, description="Whether new locations may begin with s3a:// or s3n://; an update without it leaves it"
+        None, description="Whether new locations may begin with s3a:// or s3n://; unchanged if omitted"
     )
     push_s3_delete_disabled: bool = Field(
         default=True, description="Whether clients are configured not to delete files in a soft-delete warehouse"
     )
-    aws_kms_key_arn: OptionalText = Field(None, description="The key that objects are encrypted with")
+    aws_kms_key_arn: OptionalText = Field(None, description="KMS key that encrypts objects")
     legacy_md5_behavior: bool | None = Field(None, description="Send Content-MD5, for old stores")
 
     @property
@@ -114,16 +118,16 @@ class S3Profile(Profile):
     def as_s3(self) -> S3Profile:
         return self
 
-    def completed(self) -> Self:
+    def with_derived_fields(self) -> Self:
         if _REGION.fullmatch(self.region) is None:
             raise InvalidMember(
                 "region", "must be 1 to 63 letters, digits and hyphens, and no number, such as eu-west-1"
             )
-        return self.having(endpoint=_without_bucket(self.endpoint, self.bucket))
+        return self.copy_with(endpoint=_strip_bucket(self.endpoint, self.bucket))
 
-    def settled(self, credential: Credential | None) -> Self:
-        super().settled(credential)
-        own = self.with_credential_of(None if credential is None else credential.credential_type)
+    def for_credential(self, credential: Credential | None) -> Self:
+        super().for_credential(credential)
+        own = self.with_credential_type(None if credential is None else credential.credential_type)
         match credential:
             case CloudflareR2():
                 _require_member(own, "endpoint", because="cloudflare-r2")
@@ -132,7 +136,7 @@ class S3Profile(Profile):
                 if own.path_style_access:
                     raise InvalidMember("path-style-access", "must not be true with credential-type aliyun-oss")
             case S3SystemIdentity():
-                require_known_to_operator(own)
+                require_trusted_endpoints(own)
                 if not settings.ICEKEEPER.s3_enable_direct_system_credentials:
                     _require_member(own, "assume_role_arn", because="aws-system-identity")
         needs_role = isinstance(credential, AliyunOss) or (own.sts_enabled and own.flavor == "aws")
@@ -140,26 +144,26 @@ class S3Profile(Profile):
             raise InvalidMember("sts-role-arn", "required here, or assume-role-arn, for credentials of clients")
         return own
 
-    def with_credential_of(self, credential_type: str | None) -> Self:
+    def with_credential_type(self, credential_type: str | None) -> Self:
         if credential_type == "cloudflare-r2":
-            return self.having(flavor="s3-compat", sts_enabled=True, sts_role_arn=None, assume_role_arn=None)
+            return self.copy_with(flavor="s3-compat", sts_enabled=True, sts_role_arn=None, assume_role_arn=None)
         if credential_type == "aliyun-oss":
-            return self.having(flavor="s3-compat", sts_enabled=True)
+            return self.copy_with(flavor="s3-compat", sts_enabled=True)
         return self
 
-    def following(self, before: Self) -> Self:
-        following = super().following(before)
+    def as_replacement_of(self, before: Self) -> Self:
+        following = super().as_replacement_of(before)
         if self.endpoint is None:
             self._require_fixed(before, ("region",))
         if self.allow_alternative_protocols is None:
-            return following.having(allow_alternative_protocols=before.allow_alternative_protocols)
+            return following.copy_with(allow_alternative_protocols=before.allow_alternative_protocols)
         return following
 
 
 class StackitProfile(Profile):
     """A bucket of STACKIT Object Storage."""
 
-    fixed: ClassVar = ("bucket", "key_prefix", "region", "endpoint")
+    immutable: ClassVar = ("bucket", "key_prefix", "region", "endpoint")
     credentials: ClassVar = (StackitAccessKey,)
 
     type: Literal["stackit"]
@@ -170,18 +174,18 @@ class StackitProfile(Profile):
         Field(max_length=128),
         BeforeValidator(_stripped),
         AfterValidator(
-            matching(
+            pattern_check(
                 "(?![0-9]+$)(?!-)[a-z0-9-]{1,63}(?<!-)", "must be lower-case letters, digits and hyphens, and no number"
             )
         ),
     ]
     endpoint: Address = Field(None, description="Address of the store; default: that of the region")
-    sts_enabled: bool = Field(default=True, description="Whether clients get temporary credentials")
+    sts_enabled: bool = Field(default=True, description="Whether clients get vended credentials")
     credentials_group_urn: Annotated[OptionalText, AfterValidator(_group)] = Field(
-        None, description="The group whose credentials clients get; required with `sts-enabled`"
+        None, description="Credentials group of vended credentials; required with `sts-enabled`"
     )
     sts_token_validity_seconds: Seconds = 3600
-    remote_signing_enabled: bool = Field(default=True, description="Whether the server signs requests of clients")
+    remote_signing_enabled: bool = Field(default=True, description="Whether clients may use remote signing")
     push_s3_delete_disabled: bool = Field(
         default=True, description="Whether clients are configured not to delete files in a soft-delete warehouse"
     )
@@ -191,7 +195,7 @@ class StackitProfile(Profile):
         return f"s3://{self.bucket}" + (f"/{self.key_prefix}" if self.key_prefix else "")
 
     def as_s3(self) -> S3Profile:
-        """The profile of the same bucket as of any S3-compatible store."""
+        """Return the profile of the same bucket as an S3-compatible store."""
         return S3Profile.model_construct(
             type="s3",
             bucket=self.bucket,
@@ -210,12 +214,12 @@ class StackitProfile(Profile):
             storage_layout=self.storage_layout,
         )
 
-    def completed(self) -> Self:
+    def with_derived_fields(self) -> Self:
         endpoint = self.endpoint or f"https://object.storage.{self.region}.onstackit.cloud/"
-        return self.having(endpoint=_without_bucket(endpoint, self.bucket))
+        return self.copy_with(endpoint=_strip_bucket(endpoint, self.bucket))
 
-    def settled(self, credential: Credential | None) -> Self:
-        super().settled(credential)
+    def for_credential(self, credential: Credential | None) -> Self:
+        super().for_credential(credential)
         if self.sts_enabled and self.credentials_group_urn is None:
             raise InvalidMember("credentials-group-urn", "required with sts-enabled")
         if not (self.sts_enabled or self.remote_signing_enabled):
@@ -223,14 +227,16 @@ class StackitProfile(Profile):
         return self
 
 
-def require_known_to_operator(profile: S3Profile) -> None:
-    """That the server's own identity is shown to AWS alone, and to whom its operator lists in `allowed_endpoints`: who
-    creates a warehouse must not choose who gets to see it. Raises `InvalidMember`, `EndpointNotPermitted`."""
+def require_trusted_endpoints(profile: S3Profile) -> None:
+    """Check that the server's own identity is used only at AWS or at endpoints in `allowed_endpoints`.
+
+    Otherwise the creator of a warehouse could send it to any host. Raises `InvalidMember`, `EndpointNotPermitted`.
+    """
     for member, address in (("endpoint", profile.endpoint), ("sts-endpoint", profile.sts_endpoint)):
         if address is None:
             continue
         endpoint = read_endpoint(address, member)
-        if not (is_service_of_aws(endpoint.host) or is_listed(endpoint)):
+        if not (is_aws_host(endpoint.host) or is_allowed_endpoint(endpoint)):
             raise InvalidMember(
                 member, "with aws-system-identity it must be AWS's, or listed in ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS"
             )
@@ -241,11 +247,11 @@ def _require_member(profile: S3Profile, field: str, *, because: str) -> None:
         raise InvalidMember(field.replace("_", "-"), f"required with credential-type {because}")
 
 
-def _without_bucket(endpoint: str | None, bucket: str) -> str | None:
-    """An endpoint that was given as the address of the bucket."""
+def _strip_bucket(endpoint: str | None, bucket: str) -> str | None:
+    """Remove the bucket from an endpoint that was given as the address of the bucket. Raises `InvalidMember`."""
     if endpoint is None:
         return None
     try:
-        return without_bucket(endpoint, bucket)
+        return strip_bucket(endpoint, bucket)
     except ValueError as complaint:
         raise InvalidMember("endpoint", str(complaint)) from None

@@ -1,4 +1,4 @@
-"""Addresses of S3 and of compatible stores: one store has many spellings."""
+"""Addresses of S3 and compatible stores: one store can be addressed in many ways."""
 
 from __future__ import annotations
 
@@ -17,58 +17,60 @@ _SERVICE_OF_AWS = re.compile(
 )
 
 
-def is_service_of_aws(host: str) -> bool:
-    """Return whether only AWS can respond there, with S3 or STS. `is_of_aws` takes buckets and names of customers, too,
-    as `s3-a-1.eu-west-1.elb.amazonaws.com` is."""
+def is_aws_host(host: str) -> bool:
+    """Return whether the host is S3 or STS itself.
+
+    `is_s3_host` also accepts buckets, and names that customers choose, such as `s3-a-1.eu-west-1.elb.amazonaws.com`.
+    """
     return _SERVICE_OF_AWS.fullmatch(host.lower().removesuffix(".")) is not None
 
 
-def all_of_aws(*addresses: str | None) -> bool:
-    """Return whether only AWS can respond at any of the addresses; None stands for that of AWS."""
-    return all(each is None or is_service_of_aws(urlsplit(each).hostname or "") for each in addresses)
+def all_aws_hosts(*addresses: str | None) -> bool:
+    """Return whether all addresses are those of S3 or STS; None stands for the default address of AWS."""
+    return all(each is None or is_aws_host(urlsplit(each).hostname or "") for each in addresses)
 
 
-def holds_pattern(folder: str) -> bool:
-    """Whether policies read some of the characters as a pattern or a variable, and not as they are."""
+def has_wildcard(folder: str) -> bool:
+    """Return whether policies interpret some of the characters as wildcards or variables."""
     return _PATTERN.search(folder) is not None
 
 
-def is_of_aws(host: str) -> bool:
-    """Return whether S3 itself responds there: at the name of a region, a bucket, or a private endpoint."""
+def is_s3_host(host: str) -> bool:
+    """Return whether the host looks like S3: of a region, a bucket, or a private endpoint."""
     return _AWS.fullmatch(host.lower().rstrip(".")) is not None
 
 
 def aws_address(service: str, region: str) -> str:
-    """Of a service of AWS in a region."""
+    """Return the address of a service of AWS in a region."""
     return f"https://{service}.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}/"
 
 
-def store_at(address: str | None, bucket: str) -> str | None:
-    """One text for all addresses of the store that `bucket` is asked for at; None for AWS.
+def store_key(address: str | None, bucket: str) -> str | None:
+    """Return the same text for all addresses of the store of a bucket; None for AWS.
 
-    The buckets of AWS have their names once in the world, and regions do not distinguish them: most stores take any.
-    Neither does the scheme, nor that the bucket's name stands before the host's.
+    Names of buckets are globally unique at AWS. Regions do not distinguish buckets, as most stores accept any region.
+    Neither does the scheme, nor the style of the URL (virtual-hosted or path).
     """
     if address is None:
         return None
     parts = urlsplit(address)
     host = (parts.hostname or "").rstrip(".")
-    if is_of_aws(host):
+    if is_s3_host(host):
         return None
     while host.startswith(f"{bucket}."):
         host = host.removeprefix(f"{bucket}.")
     return host if parts.port in _USUAL_PORTS else f"{host}:{parts.port}"
 
 
-def without_bucket(address: str, bucket: str) -> str:
-    """Return `address` with a slash as its path, also if it is that of the bucket. Raises ValueError for another path.
+def strip_bucket(address: str, bucket: str) -> str:
+    """Return the address of the store without the bucket, with a slash as its path. Raises ValueError for another path.
 
-    The bucket is taken from before the host's name only at AWS: elsewhere a host may be called as the bucket is.
+    The bucket is removed from the host name only at AWS: elsewhere a host may have the same name as the bucket.
     """
     parts = urlsplit(address)
     if parts.path.rstrip("/").removesuffix(f"/{bucket}"):
         raise ValueError("must not have a path")
     netloc, host = parts.netloc, parts.netloc.removeprefix(f"{bucket}.")
-    if host != netloc and is_of_aws(urlsplit(f"//{host}").hostname or ""):
+    if host != netloc and is_s3_host(urlsplit(f"//{host}").hostname or ""):
         netloc = host
     return f"{parts.scheme}://{netloc}/"

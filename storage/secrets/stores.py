@@ -120,7 +120,7 @@ def _delete_elsewhere(store: SecretStore, secret_id: UUID) -> None:
         )
 
 
-TRIED: Final = 3
+SAMPLE_SIZE: Final = 3
 """Secrets that are looked for: one may be lost, but hardly the newest ones together."""
 
 
@@ -132,7 +132,7 @@ def require_readable_secrets() -> None:
     chosen, *others = secret_stores()
     chosen.require_readable()
     named = Warehouse.objects.with_credential().order_by("-pk").values_list("secret_id", flat=True)
-    sample = [secret_id for secret_id in named[:TRIED] if secret_id is not None]
+    sample = [secret_id for secret_id in named[:SAMPLE_SIZE] if secret_id is not None]
     if not sample or any(_has(chosen, secret_id) for secret_id in sample):
         return
     if not any(_has(store, secret_id) for store in others for secret_id in sample):

@@ -23,13 +23,13 @@ from storage.secrets.port import SecretStoreNotConfigured
 R = TypeVar("R")
 logger = logging.getLogger("icekeeper.secrets")
 
-RENEWED_AFTER: Final = 2 / 3
+RENEW_FRACTION: Final = 2 / 3
 """Of a token's life."""
 
 FIRST_PAUSE, MAX_PAUSE = 0.1, 2.0
 MAX_TOKEN_BYTES: Final = 65_536
 
-_MOMENTARY: Final = (
+_TRANSIENT: Final = (
     requests.ConnectionError,
     requests.Timeout,
     vault_errors.RateLimitExceeded,
@@ -153,7 +153,7 @@ class VaultSession:
                 raise SecretStoreUnavailable(
                     "The certificate of Vault is not trusted (ICEKEEPER__VAULT__CA_BUNDLE)"
                 ) from None
-            except _MOMENTARY as error:
+            except _TRANSIENT as error:
                 if not left or not _can_wait(pause):
                     raise SecretStoreUnavailable(
                         f"Vault does not respond as expected: {type(error).__name__}"
@@ -256,7 +256,7 @@ def _sign_in(client: Any, token: str, seconds: float, *, is_renewable: bool) -> 
     now = time.monotonic()
     if not seconds:
         return _SignIn(client, None, None, 0, is_renewable=False)
-    return _SignIn(client, now + seconds * RENEWED_AFTER, now + seconds, seconds, is_renewable)
+    return _SignIn(client, now + seconds * RENEW_FRACTION, now + seconds, seconds, is_renewable)
 
 
 def _require_no_redirect(response: R) -> R:

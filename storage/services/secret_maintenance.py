@@ -66,7 +66,7 @@ def find_unreadable_secrets() -> list[UUID]:
     return [secret_id for secret_id, ciphertext in rows.iterator(BATCH) if _plain(keys, ciphertext) is None]
 
 
-def warehouses_named_by(secret_ids: list[UUID]) -> list[tuple[UUID, str]]:
+def warehouses_with_secrets(secret_ids: list[UUID]) -> list[tuple[UUID, str]]:
     """Ids and names of the warehouses that have these secrets, in order."""
     return list(Warehouse.objects.filter(secret_id__in=secret_ids).order_by("pk").values_list("pk", "name"))
 
@@ -100,7 +100,7 @@ def _plain(keys: KeyRing, ciphertext: bytes | memoryview) -> bytes | None:
         return None
 
 
-YOUNG: Final = timedelta(hours=1)
+GRACE_PERIOD: Final = timedelta(hours=1)
 """A secret that no warehouse names may be of one that is just being saved."""
 
 
@@ -164,7 +164,7 @@ def _owner(secret_id: UUID) -> UUID | None:
 
 def find_orphans(store: SecretStore) -> Iterator[UUID]:
     """Secrets that no warehouse names: what a crash left between the store and the database."""
-    before = now() - YOUNG
+    before = now() - GRACE_PERIOD
     for secret_id in list(store.ids()):
         if _created_at(secret_id) < before and _owner(secret_id) is None:
             yield secret_id

@@ -15,7 +15,7 @@ from storage.profiles.profile import Profile
 from tenancy.models import Server
 
 SUPPORTED_FORMAT_VERSIONS = (1, 2, 3, 4)
-ALLOWED_UNLESS_CHOSEN = (1, 2, 3)
+DEFAULT_ALLOWED_FORMAT_VERSIONS = (1, 2, 3)
 """Version 4 is not finished, so a warehouse must ask for it."""
 
 MAX_NAME_BYTES = 128
@@ -70,7 +70,7 @@ def checked_format_policy(allowed: list[int] | None, default: int | None) -> tup
 
     Raises `EmptyAllowedFormatVersions`, `DefaultFormatVersionNotAllowed`, `BadRequest`.
     """
-    versions = sorted(set(ALLOWED_UNLESS_CHOSEN if allowed is None else allowed))
+    versions = sorted(set(DEFAULT_ALLOWED_FORMAT_VERSIONS if allowed is None else allowed))
     if not versions:
         raise EmptyAllowedFormatVersions("allowed-format-versions: must not be empty")
     if not set(versions) <= set(SUPPORTED_FORMAT_VERSIONS):
@@ -115,7 +115,7 @@ def require_free_name(project_id: str, name: str) -> None:
         raise name_taken(name)
 
 
-def conflicts_across_projects(profile: Profile, credential: Credential | None) -> bool:
+def is_shared_by_projects(profile: Profile, credential: Credential | None) -> bool:
     """Return whether a warehouse must not share files with one of any project.
 
     True for folders of this machine, and for storage that is used with the server's own identity: there nothing else
@@ -130,10 +130,10 @@ def require_free_location(
     """Raises `WarehouseOverlap` (400) when files of another warehouse, active or not, are in, around or at `profile`'s.
 
     But for `owner`, the warehouse that the location is for, and those of other projects where neither of the two
-    `conflicts_across_projects`.
+    `is_shared_by_projects`.
     """
     key = build_location_key(profile.as_json(), profile.location)
-    meets_all = conflicts_across_projects(profile, credential)
+    meets_all = is_shared_by_projects(profile, credential)
     others = [ancestor_keys(key), *descendant_key_range(key), project_id, meets_all, SYSTEM_IDENTITY_TYPES, owner]
     if fetch_one("default", _OTHERS, others) is not None:
         raise WarehouseOverlap(f"Storage profile overlaps with that of another warehouse: {profile.location}")

@@ -11,7 +11,7 @@ from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import Conflict
 from storage.credentials import SYSTEM_IDENTITY_TYPES, Credential, read_credential
 from storage.models import Warehouse
-from storage.profiles.addresses import require_acceptable_addresses
+from storage.profiles.addresses import require_valid_addresses
 from storage.profiles.kinds import parse_profile, read_profile, read_stored_profile
 from storage.profiles.location import build_location_key
 from storage.profiles.profile import Profile
@@ -25,8 +25,8 @@ from storage.services.warehouse_changes import (
 )
 from storage.services.warehouse_rules import lock_locations, require_free_location
 from storage.signing.enforcement import Enforcement
-from storage.validation.access import examine_store, require_enforcement, require_recorded
-from storage.validation.examination import CheckName, Examination, Guard, Report, ValidationCheck
+from storage.validation.access import require_enforcement, require_recorded_enforcement, run_store_checks
+from storage.validation.checks import CheckName, CheckRun, FailFastRun, ReportRun, ValidationCheck
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
@@ -51,18 +51,18 @@ class StorageChange:
         self.profile: Profile | None = None
         self.enforcement: Enforcement | None = None
 
-    def examine(self, examination: Examination) -> None:
+    def run_checks(self, run: CheckRun) -> None:
         """Run the checks that need only the database."""
-        examination.check(CheckName.SPEC_MUTABLE, lambda: require_not_managed(self._actor, self.seen))
-        examination.check(CheckName.PROFILE_WELL_FORMED, self._read)
-        examination.check(CheckName.PROFILE_COMPATIBLE, self._follow, needs=(CheckName.PROFILE_WELL_FORMED,))
-        examination.check(CheckName.LOCATION_EXCLUSIVE, self._require_location, needs=(CheckName.PROFILE_COMPATIBLE,))
+        run.check(CheckName.SPEC_MUTABLE, lambda: require_not_managed(self._actor, self.seen))
+        run.check(CheckName.PROFILE_WELL_FORMED, self._read)
+        run.check(CheckName.PROFILE_COMPATIBLE, self._follow, needs=(CheckName.PROFILE_WELL_FORMED,))
+        run.check(CheckName.LOCATION_EXCLUSIVE, self._require_location, needs=(CheckName.PROFILE_COMPATIBLE,))
 
-    def examine_store(self, examination: Examination) -> None:
+    def run_store_checks(self, run: CheckRun) -> None:
         """A profile that stays as it is passes whatever the store enforces: the signer goes by what is kept."""
-        self.enforcement = examine_store(examination, self.profile, self.credential)
+        self.enforcement = run_store_checks(run, self.profile, self.credential)
         if self.profile != read_stored_profile(self.seen.storage_profile):
-            require_enforcement(examination, self.enforcement)
+            require_enforcement(run, self.enforcement)
 
     def profile_for(self, warehouse: Warehouse) -> Profile:
         """Of the warehouse as it is under the lock. Raises `Conflict` when another change came first."""
@@ -77,7 +77,7 @@ class StorageChange:
         before = self.seen.storage_profile
         proposed = before if document is None else document
         if parse_profile(proposed).type == before["type"]:  # else what matters is that it is another one: see `_follow`
-            require_acceptable_addresses(read_profile(proposed, self.credential), self.credential)
+            require_valid_addresses(read_profile(proposed, self.credential), self.credential)
 
     def _follow(self) -> None:
         self.profile = self._profile_after(self.seen)
@@ -120,11 +120,11 @@ def _change(
     change = StorageChange(
         actor=actor, warehouse_id=warehouse_id, storage_profile=document, storage_credential=credential
     )
-    guard = Guard()
-    change.examine(guard)
-    guard.require_passed()
-    change.examine_store(guard)
-    guard.require_passed()
+    run = FailFastRun()
+    change.run_checks(run)
+    run.require_passed()
+    change.run_store_checks(run)
+    run.require_passed()
     with storing_credential(change.credential) as secret, write_transaction():
         lock_locations()
         warehouse = lock_changeable(actor=actor, warehouse_id=warehouse_id)
@@ -157,34 +157,34 @@ def validate_storage(
     storage_credential: dict[str, Any] | None,
 ) -> list[ValidationCheck]:
     """How `update_storage` would fare, or without `storage_profile` `update_storage_credential`; nothing is changed."""
-    report = Report()
+    report = ReportRun()
     change = StorageChange(
         actor=actor,
         warehouse_id=warehouse_id,
         storage_profile=storage_profile,
         storage_credential=storage_credential,
     )
-    change.examine(report)
-    change.examine_store(report)
+    change.run_checks(report)
+    change.run_store_checks(report)
     return report.checks()
 
 
 def validate_access(*, actor: Actor, warehouse_id: UUID) -> list[ValidationCheck]:
     """Whether the storage of a warehouse still does what it must, as the warehouse is; nothing is changed."""
     warehouse = get_warehouse_to_change(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
-    return access_checks(warehouse, examine_store)
+    return access_checks(warehouse, run_store_checks)
 
 
 def access_checks(
-    warehouse: Warehouse, examine: Callable[[Examination, Profile | None, Credential | None], Enforcement | None]
+    warehouse: Warehouse, run_checks: Callable[[CheckRun, Profile | None, Credential | None], Enforcement | None]
 ) -> list[ValidationCheck]:
-    """As `validate_access`, for a given warehouse; `examine` runs the checks that need the store."""
-    report = Report()
+    """As `validate_access`, for a given warehouse; `run_checks` runs the checks that need the store."""
+    report = ReportRun()
     credential = stored_credential(warehouse.secret_id)
     profile = report.check(CheckName.PROFILE_WELL_FORMED, lambda: read_profile(warehouse.storage_profile, credential))
-    found = examine(report, profile, credential)
+    found = run_checks(report, profile, credential)
     require_enforcement(report, found)
-    require_recorded(report, found, warehouse.enforced_signatures)
+    require_recorded_enforcement(report, found, warehouse.enforced_signatures)
     return report.checks()
 
 
@@ -199,7 +199,7 @@ def parse_new_credential(document: dict[str, Any] | None) -> Credential | None:
 
 def storing_credential(credential: Credential | None) -> AbstractContextManager[NewSecret | None]:
     """Around the transaction that saves a warehouse with it, see `new_secret`."""
-    return nullcontext() if credential is None else new_secret(credential.revealed())
+    return nullcontext() if credential is None else new_secret(credential.reveal())
 
 
 def store_credential(warehouse: Warehouse, credential: Credential | None, secret: NewSecret | None) -> None:

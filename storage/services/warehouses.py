@@ -15,7 +15,7 @@ from icekeeper.kernel.names import name_key
 from storage.credentials import Credential
 from storage.io.stores import create_base_folder
 from storage.models import Warehouse
-from storage.profiles.addresses import require_acceptable_addresses
+from storage.profiles.addresses import require_valid_addresses
 from storage.profiles.kinds import read_profile
 from storage.profiles.location import build_location_key
 from storage.profiles.profile import Profile
@@ -30,8 +30,8 @@ from storage.services.warehouse_rules import (
     require_free_name,
 )
 from storage.services.warehouse_storage import parse_new_credential, store_credential, storing_credential
-from storage.validation.access import examine_store, require_enforcement
-from storage.validation.examination import CheckName, Examination, Guard, Report, ValidationCheck
+from storage.validation.access import require_enforcement, run_store_checks
+from storage.validation.checks import CheckName, CheckRun, FailFastRun, ReportRun, ValidationCheck
 from tenancy.actor import Actor, require_instance_admin
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
@@ -45,7 +45,7 @@ from tenancy.services.creator_grants import grant_creator
 
 
 class WarehouseDraft:
-    """A row that is filled by the checks of an examination, and the profile and credential that it is about.
+    """A row that is filled by the checks of an run, and the profile and credential that it is about.
 
     Arguments are as of `storage.services.warehouses.create_warehouse`. Raises `Forbidden` and `BadRequest` (for the
     delete profile) at once.
@@ -74,19 +74,17 @@ class WarehouseDraft:
             id=new_id(), project=project, managed_by=managed_by, delete_profile=checked_delete_profile(delete_profile)
         )
 
-    def examine(self, examination: Examination) -> None:
+    def run_checks(self, run: CheckRun) -> None:
         """Run the checks that need only the database."""
-        examination.check(CheckName.MANAGED_BY_ALLOWED, self._require_permitted)
-        examination.check(CheckName.PROFILE_WELL_FORMED, self._read_storage)
-        examination.check(CheckName.WAREHOUSE_NAME_VALID, self._read_name)
-        examination.check(
-            CheckName.LOCATION_EXCLUSIVE, self.require_free_location, needs=(CheckName.PROFILE_WELL_FORMED,)
-        )
-        examination.check(CheckName.FORMAT_VERSION_POLICY_CONSISTENT, self._read_policy)
+        run.check(CheckName.MANAGED_BY_ALLOWED, self._require_permitted)
+        run.check(CheckName.PROFILE_WELL_FORMED, self._read_storage)
+        run.check(CheckName.WAREHOUSE_NAME_VALID, self._read_name)
+        run.check(CheckName.LOCATION_EXCLUSIVE, self.require_free_location, needs=(CheckName.PROFILE_WELL_FORMED,))
+        run.check(CheckName.FORMAT_VERSION_POLICY_CONSISTENT, self._read_policy)
 
-    def examine_store(self, examination: Examination) -> None:
-        found = examine_store(examination, self.profile, self.credential)
-        require_enforcement(examination, found)
+    def run_store_checks(self, run: CheckRun) -> None:
+        found = run_store_checks(run, self.profile, self.credential)
+        require_enforcement(run, found)
         self.warehouse.enforced_signatures = found
 
     def require_free_name(self) -> None:
@@ -103,7 +101,7 @@ class WarehouseDraft:
         document, credential = self._storage
         self.credential = parse_new_credential(credential)
         profile = read_profile(document, self.credential)
-        require_acceptable_addresses(profile, self.credential)
+        require_valid_addresses(profile, self.credential)
         self.profile = profile
         self.warehouse.storage_profile, self.warehouse.location = profile.as_json(), profile.location
         self.warehouse.location_key = build_location_key(self.warehouse.storage_profile, self.warehouse.location)
@@ -124,10 +122,10 @@ class WarehouseDraft:
 
 def validate_new_warehouse(**asked: Any) -> list[ValidationCheck]:
     """Validate a request as `create_warehouse` would get it, without creating a warehouse."""
-    draft, report = WarehouseDraft(**asked), Report()
-    draft.examine(report)
+    draft, report = WarehouseDraft(**asked), ReportRun()
+    draft.run_checks(report)
     with _no_lasting_base(draft):
-        draft.examine_store(report)
+        draft.run_store_checks(report)
     return report.checks()
 
 
@@ -177,13 +175,13 @@ def create_warehouse(
         default_format_version=default_format_version,
         managed_by=managed_by,
     )
-    guard, warehouse = Guard(), draft.warehouse
-    draft.examine(guard)
-    guard.require_passed()
+    run, warehouse = FailFastRun(), draft.warehouse
+    draft.run_checks(run)
+    run.require_passed()
     try:
         with create_base_folder(warehouse.storage_profile, warehouse.location):
-            draft.examine_store(guard)
-            guard.require_passed()
+            draft.run_store_checks(run)
+            run.require_passed()
             with storing_credential(draft.credential) as secret, write_transaction():
                 _insert(actor, draft, secret)
     except IntegrityError:

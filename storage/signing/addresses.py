@@ -13,7 +13,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from storage.profiles.s3 import S3Profile
-from storage.profiles.s3_address import is_of_aws
+from storage.profiles.s3_address import is_s3_host
 
 Style = Literal["path", "virtual_host"]
 """Whether the bucket is the first segment of the path, or the first labels of the host."""
@@ -24,7 +24,7 @@ Authority = tuple[str, int]
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
-def addresses_of(profile: S3Profile) -> dict[Authority, Style]:
+def bucket_addresses(profile: S3Profile) -> dict[Authority, Style]:
     """Every address of the profile's bucket, all others belong to other buckets."""
     found: dict[Authority, Style] = {}
     for host, port in _endpoints(profile):
@@ -57,7 +57,7 @@ def _styles(profile: S3Profile, host: str) -> list[Style]:
     """Which styles the store understands at this host, for all that the profile says of it."""
     if profile.remote_signing_url_style != "auto":
         return [profile.remote_signing_url_style]
-    if is_of_aws(host):
+    if is_s3_host(host):
         return ["path", "virtual_host"]
     if host.startswith(f"{profile.bucket}."):
         return ["virtual_host"]  # where the bucket's own address was given for the store's, a path is the whole key

@@ -21,7 +21,7 @@ _DECLARATION = re.compile(r"\s*<\?xml\s+version=(['\"])1\.0\1(?:\s+encoding=(['\
 _CONDITIONS: Final = frozenset({"ETag", "LastModifiedTime", "Size"})
 
 
-def keys_to_delete(body: str | None) -> tuple[str, ...]:
+def parse_delete_body(body: str | None) -> tuple[str, ...]:
     """Raises `DeleteWithoutBody`, `InvalidDeleteBody`, `InvalidObjectKey`.
 
     Versions cannot be named: permission to delete files of a table does not include their older versions, as with

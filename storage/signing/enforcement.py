@@ -16,7 +16,7 @@ from storage.models import Warehouse
 from storage.profiles.kinds import TYPES
 from storage.profiles.profile import Profile, signs_requests, vends_credentials
 from storage.profiles.s3 import S3Profile, StackitProfile
-from storage.profiles.s3_address import is_service_of_aws
+from storage.profiles.s3_address import is_aws_host
 from tenancy.authz.port import AllowAll
 
 
@@ -41,7 +41,7 @@ def signs_with_warehouse_keys(profile: Profile) -> bool:
 
 def is_aws(profile: S3Profile) -> bool:
     """Return whether only AWS can respond at the profile's endpoint: it enforces all of a signature."""
-    return profile.endpoint is None or is_service_of_aws(urlsplit(profile.endpoint).hostname or "")
+    return profile.endpoint is None or is_aws_host(urlsplit(profile.endpoint).hostname or "")
 
 
 def may_sign_writes(enforcement: Enforcement | None) -> bool:

@@ -19,7 +19,7 @@ PAYLOAD_HASH: Final = "x-amz-content-sha256"
 CHUNKED_PAYLOAD: Final = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 """A body in chunks with a checksum behind it, as newer SDKs of AWS send it; no more of it is signed than of others."""
 
-OURS: Final = frozenset({"authorization", "x-amz-date", PAYLOAD_HASH, "x-amz-security-token"})
+SIGNATURE_HEADERS: Final = frozenset({"authorization", "x-amz-date", PAYLOAD_HASH, "x-amz-security-token"})
 """What a signature consists of: none of it is taken from the client."""
 
 _OF_HTTP: Final = frozenset(
@@ -82,7 +82,7 @@ def read_headers(given: Mapping[str, Sequence[str]]) -> dict[str, str]:
     payload = found.get(PAYLOAD_HASH, "")
     if payload.startswith("STREAMING-") and payload != CHUNKED_PAYLOAD:
         raise UnsupportedHeader(f"headers.{PAYLOAD_HASH}: chunks cannot be signed one by one")
-    return {name: value for name, value in found.items() if name not in OURS or value == CHUNKED_PAYLOAD}
+    return {name: value for name, value in found.items() if name not in SIGNATURE_HEADERS or value == CHUNKED_PAYLOAD}
 
 
 def require_allowed(headers: Mapping[str, str], profile: S3Profile) -> None:
@@ -111,7 +111,7 @@ def require_host(headers: Mapping[str, str], uri: Uri) -> None:
         raise UriNotS3("headers.host: another host than that of uri")
 
 
-def copied_key(headers: Mapping[str, str], *, bucket: str) -> str | None:
+def copy_source_key(headers: Mapping[str, str], *, bucket: str) -> str | None:
     """The key of the object that the request copies from, None when it copies nothing.
 
     Raises `InvalidCopySource` unless it is the newest version of an object in `bucket`.
@@ -134,6 +134,6 @@ def copied_key(headers: Mapping[str, str], *, bucket: str) -> str | None:
     return key
 
 
-def signed_part(headers: Mapping[str, str]) -> dict[str, str]:
+def signed_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Those of `read_headers` that a signature covers, besides its own."""
-    return {name: value for name, value in headers.items() if name not in _UNSIGNED and name not in OURS}
+    return {name: value for name, value in headers.items() if name not in _UNSIGNED and name not in SIGNATURE_HEADERS}

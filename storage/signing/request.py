@@ -14,7 +14,7 @@ from typing import Final
 
 from storage.profiles.s3 import S3Profile
 from storage.signing.addresses import Authority, Style
-from storage.signing.bulk_delete import keys_to_delete
+from storage.signing.bulk_delete import parse_delete_body
 from storage.signing.errors import (
     InvalidListPrefix,
     ListWithoutPrefix,
@@ -26,7 +26,7 @@ from storage.signing.errors import (
     UriNotBucket,
     UriNotS3,
 )
-from storage.signing.headers import COPY_SOURCE, copied_key, read_headers, require_allowed, require_host
+from storage.signing.headers import COPY_SOURCE, copy_source_key, read_headers, require_allowed, require_host
 from storage.signing.uri import Parameters, Uri, has_control, key_of, read_uri
 
 READING_METHODS: Final = frozenset({"GET", "HEAD"})
@@ -73,12 +73,12 @@ class SignableRequest:
     body: str | None = None
 
     @property
-    def may_be_repeated(self) -> bool:
+    def is_repeatable(self) -> bool:
         """Whether the signature serves for every read of the same URI: Java's clients keep it by method, region and
         URI alone, and send it with other headers than it was signed for."""
         return self.operation.is_reading and not any(name.startswith("if-") for name in self.headers)
 
-    def lies_in(self, folders: Sequence[str]) -> bool:
+    def is_within(self, folders: Sequence[str]) -> bool:
         """Whether all of it is about what lies below `folders`, keys without a slash at the end; a copy stays in one of
         them."""
         if self.operation is Operation.WRITE:
@@ -144,7 +144,7 @@ def read_request(given: RequestToSign, profile: S3Profile, addresses: Mapping[Au
     key = key_of(segments)
     keys = (key,)
     if given.method == "PUT":
-        source = copied_key(headers, bucket=profile.bucket)
+        source = copy_source_key(headers, bucket=profile.bucket)
         keys = keys if source is None else (key, source)
     else:
         _require_no_copy(headers)
@@ -170,7 +170,7 @@ def _of_bucket(given: RequestToSign, uri: Uri) -> tuple[Operation, tuple[str, ..
         return Operation.LIST, (_listed_prefix(uri.parameters),)
     if given.method == "POST" and "delete" in names:
         _require_form(uri.parameters, _DELETE_FORM)
-        return Operation.BULK_DELETE, keys_to_delete(given.body)
+        return Operation.BULK_DELETE, parse_delete_body(given.body)
     raise UriNotS3("uri: names no object, and of buckets only ListObjectsV2 and DeleteObjects are signed")
 
 

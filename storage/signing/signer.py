@@ -14,20 +14,20 @@ from icekeeper.kernel.refreshing import RefreshingValue
 from storage.documents import read_document
 from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
-from storage.identity.s3 import own_keys
+from storage.identity.s3 import catalog_keys
 from storage.models import WarehouseStorage
 from storage.profiles.kinds import TYPES
 from storage.profiles.profile import vends_credentials
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.secrets.credentials import stored_credential
-from storage.signing.addresses import addresses_of
+from storage.signing.addresses import bucket_addresses
 from storage.signing.enforcement import Enforcement, is_aws, may_sign_bulk_deletes, may_sign_writes
 from storage.signing.errors import RegionMismatch, RemoteSigningDisabled, RequestUriMismatch, UnsupportedStorageType
-from storage.signing.headers import CHUNKED_PAYLOAD, OURS, PAYLOAD_HASH, signed_part
+from storage.signing.headers import CHUNKED_PAYLOAD, PAYLOAD_HASH, SIGNATURE_HEADERS, signed_headers
 from storage.signing.request import Operation, RequestToSign, SignableRequest, read_request
 from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
-from storage.signing.uri import written_path, written_query
-from storage.vending.sts import keys_of
+from storage.signing.uri import canonical_path, canonical_query
+from storage.vending.sts import keys_from_vended
 from storage.vending.vend import vend
 from storage.vending.vended import FileAccess, Vended
 
@@ -63,7 +63,7 @@ class Signer:
         if not self._profile.remote_signing_enabled:
             raise RemoteSigningDisabled("The warehouse does not allow requests to its storage to be signed")
         self._storage = storage
-        self._addresses = addresses_of(self._profile)
+        self._addresses = bucket_addresses(self._profile)
         self._bucket = f"s3://{self._profile.bucket}/"
         self.base = self._profile.location
         """The location of the warehouse."""
@@ -79,31 +79,31 @@ class Signer:
     def location_of(self, key: str) -> str:
         return f"{self._bucket}{key}"
 
-    def lies_in(self, request: SignableRequest, locations: Sequence[str]) -> bool:
+    def is_within(self, request: SignableRequest, locations: Sequence[str]) -> bool:
         """Whether all that `request` is about lies below `locations`, which are in compared form."""
-        return request.lies_in(self._folders(locations))
+        return request.is_within(self._folders(locations))
 
     def sign(self, request: SignableRequest, given: RequestToSign, *, locations: Sequence[str]) -> dict[str, list[str]]:
         """The headers to send `given` with: its own, and those of the signature.
 
         `request` is the result of `read`. Raises `RegionMismatch`, `RequestUriMismatch` unless it lies in `locations`,
-        `RemoteSigningDisabled` when the keys open too much, and as `own_keys` and `vend` when there are none.
+        `RemoteSigningDisabled` when the keys open too much, and as `catalog_keys` and `vend` when there are none.
         """
         if given.region != self._profile.region:
             raise RegionMismatch("region: not that of the warehouse's bucket")
-        if not self.lies_in(request, locations):
+        if not self.is_within(request, locations):
             raise RequestUriMismatch(f"The request is not about files below {' and '.join(locations)}")
         signature = signature_headers(
             method=request.method,
-            path=written_path(request.path),
-            query=written_query(request.parameters),
-            headers={"host": request.host, **signed_part(request.headers)},
+            path=canonical_path(request.path),
+            query=canonical_query(request.parameters),
+            headers={"host": request.host, **signed_headers(request.headers)},
             payload=_payload(request),
             region=self._profile.region,
             keys=self._keys(request, locations),
             at=now(),
         )
-        kept = {name: list(values) for name, values in given.headers.items() if name.lower() not in OURS}
+        kept = {name: list(values) for name, values in given.headers.items() if name.lower() not in SIGNATURE_HEADERS}
         return kept | {name: [value] for name, value in signature.items()}
 
     def _keys(self, request: SignableRequest, locations: Sequence[str]) -> Keys:
@@ -111,7 +111,7 @@ class Signer:
             return self._own.current()
         vended = self._narrowed(request, locations)
         if vended is not None:
-            return keys_of(vended)
+            return keys_from_vended(vended)
         self._require_enforced(request.operation)
         return self._own.current()
 
@@ -140,7 +140,7 @@ class Signer:
 
     def _own_keys(self) -> Keys:
         credential = stored_credential(self._storage.secret_id)
-        return own_keys(self._profile, credential)
+        return catalog_keys(self._profile, credential)
 
     def _folders(self, locations: Sequence[str]) -> list[str]:
         return [each.removeprefix(self._bucket) for each in locations if each.startswith(self._bucket)]
@@ -153,6 +153,6 @@ def _payload(request: SignableRequest) -> str:
 
 
 @cached(LRUCache(MAX_CACHED_SIGNERS), key=lambda storage: storage.key, lock=Lock())
-def signer_of(storage: WarehouseStorage) -> Signer:
+def get_signer(storage: WarehouseStorage) -> Signer:
     """One for each version of a warehouse, so none can be out of date. Raises as `Signer`."""
     return Signer(storage)

@@ -128,12 +128,12 @@ def has_control(text: str) -> bool:
     return _CONTROL.search(text) is not None
 
 
-def written_path(path: str) -> str:
+def canonical_path(path: str) -> str:
     """Of a decoded path, as signatures have it: all but unreserved characters and slashes encoded, once."""
     return quote(path, safe="/-_.~")
 
 
-def written_query(parameters: Parameters) -> str:
+def canonical_query(parameters: Parameters) -> str:
     """Encoded and sorted, as signatures have it."""
     written = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in parameters)
     return "&".join(f"{name}={value}" for name, value in written)

@@ -19,7 +19,7 @@ from icekeeper.kernel.request import deadline
 from storage.credentials import Credential
 from storage.errors import StoreAccessDenied, StoreRefused
 from storage.identity.keys import Keys
-from storage.identity.s3 import own_keys
+from storage.identity.s3 import catalog_keys
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectNotFound, ObjectStore
 from storage.io.stores import open_store, open_vended_store
@@ -31,9 +31,9 @@ from storage.signing.enforcement import (
     may_sign_writes,
     signs_with_warehouse_keys,
 )
-from storage.validation.examination import NOT_ATTEMPTED, STORE_CHECKS, CheckName, Examination, finish_in_time
-from storage.validation.s3_probes import delete_beside, probe_enforcement, reads_beside, writes_beside
-from storage.vending.sts import keys_of
+from storage.validation.checks import NOT_ATTEMPTED, STORE_CHECKS, CheckName, CheckRun, finish_in_time
+from storage.validation.s3_probes import delete_outside, probe_enforcement, read_outside, write_outside
+from storage.vending.sts import keys_from_vended
 from storage.vending.vend import issue
 from storage.vending.vended import FileAccess, Vended
 
@@ -84,9 +84,7 @@ class FindingNotRecorded(StoreRefused):
     wire_type = "RemoteSigningFindingNotRecorded"
 
 
-def examine_store(
-    examination: Examination, profile: Profile | None, credential: Credential | None
-) -> Enforcement | None:
+def run_store_checks(run: CheckRun, profile: Profile | None, credential: Credential | None) -> Enforcement | None:
     """Run the checks that need the store, one after the other: about 60 requests, none where validation is off.
 
     Returns what the store enforces of signatures by the warehouse's keys, None when it was not probed. `profile` is
@@ -94,20 +92,18 @@ def examine_store(
     """
     if profile is None or settings.ICEKEEPER.skip_storage_validation:
         for name in STORE_CHECKS:
-            examination.skip(name, NOT_ATTEMPTED if profile is None else NOT_ASKED)
+            run.skip(name, NOT_ATTEMPTED if profile is None else NOT_ASKED)
         return None
-    return examine_access(examination, profile, credential)
+    return run_access_checks(run, profile, credential)
 
 
-def examine_access(
-    examination: Examination, profile: Profile | None, credential: Credential | None
-) -> Enforcement | None:
-    """As `examine_store`, also where validation is off."""
+def run_access_checks(run: CheckRun, profile: Profile | None, credential: Credential | None) -> Enforcement | None:
+    """As `run_store_checks`, also where validation is off."""
     if profile is None:
         for name in STORE_CHECKS:
-            examination.skip(name, NOT_ATTEMPTED)
+            run.skip(name, NOT_ATTEMPTED)
         return None
-    steps = _Steps(examination)
+    steps = _Steps(run)
     with _seconds(STEPS_SECONDS):
         store = steps.check(
             CheckName.STORAGE_CLIENT_INITIALIZED,
@@ -115,15 +111,15 @@ def examine_access(
             needs=(CheckName.PROFILE_WELL_FORMED,),
         )
         if store is None:
-            _examine(steps, profile, credential, None)
-            examination.check(CheckName.CLEANUP, lambda: None, needs=(CheckName.STORAGE_CLIENT_INITIALIZED,))
+            _run_steps(steps, profile, credential, None)
+            run.check(CheckName.CLEANUP, lambda: None, needs=(CheckName.STORAGE_CLIENT_INITIALIZED,))
             return None
         probe = _Probe(store, f"{profile.location}/{new_id()}")
         try:
-            return _examine(steps, profile, credential, probe)
+            return _run_steps(steps, profile, credential, probe)
         finally:  # also after an unexpected exception
             with deadline.deadline(time.monotonic() + CLEANUP_SECONDS):
-                examination.check_always(CheckName.CLEANUP, lambda: finish_in_time(probe.clean_up))
+                run.check_always(CheckName.CLEANUP, lambda: finish_in_time(probe.clean_up))
 
 
 @contextmanager
@@ -136,31 +132,31 @@ def _seconds(longest: float) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """The checks of `examination` that ask the store; each ends at the deadline.
+    """The checks of `run` that ask the store; each ends at the deadline.
 
     A check that begins after the deadline fails if no other has failed before, and is skipped otherwise.
     """
 
-    examination: Examination
+    run: CheckRun
 
     def check(self, name: CheckName, look: Callable[[], T], *, needs: tuple[CheckName, ...] = ()) -> T | None:
-        """As `Examination.check`."""
-        if deadline.expired() and self.examination.failed():
-            self.examination.skip(name, NO_TIME_LEFT)
+        """As `CheckRun.check`."""
+        if deadline.expired() and self.run.failed():
+            self.run.skip(name, NO_TIME_LEFT)
             return None
-        return self.examination.check(name, lambda: finish_in_time(look), needs=needs)
+        return self.run.check(name, lambda: finish_in_time(look), needs=needs)
 
     def skip(self, name: CheckName, reason: str) -> None:
-        self.examination.skip(name, reason)
+        self.run.skip(name, reason)
 
 
-def require_enforcement(examination: Examination, found: Enforcement | None) -> None:
+def require_enforcement(run: CheckRun, found: Enforcement | None) -> None:
     """Fail the check of signatures where `found` keeps writes from being signed."""
     if found is not None and not may_sign_writes(found):
-        examination.fail(CheckName.REMOTE_SIGNING, SignaturesNotEnforced(NOT_ENFORCED))
+        run.fail(CheckName.REMOTE_SIGNING, SignaturesNotEnforced(NOT_ENFORCED))
 
 
-def require_recorded(examination: Examination, found: Enforcement | None, kept: str | None) -> None:
+def require_recorded_enforcement(run: CheckRun, found: Enforcement | None, kept: str | None) -> None:
     """Fail the check of signatures where the signer would sign more or less by `found` than it does by `kept`."""
     if found is None:
         return
@@ -169,7 +165,7 @@ def require_recorded(examination: Examination, found: Enforcement | None, kept: 
         may_sign_writes(recorded),
         may_sign_bulk_deletes(recorded),
     ):
-        examination.fail(
+        run.fail(
             CheckName.REMOTE_SIGNING,
             FindingNotRecorded(
                 f"The store enforces of signatures: {found}. Recorded with the warehouse: {kept or 'nothing'}, which "
@@ -184,13 +180,13 @@ def _ready(profile: Profile, credential: Credential | None) -> ObjectStore:
     return store
 
 
-def _examine(
+def _run_steps(
     steps: _Steps, profile: Profile, credential: Credential | None, probe: _Probe | None
 ) -> Enforcement | None:
     client = (CheckName.STORAGE_CLIENT_INITIALIZED,)
     steps.check(CheckName.LAKEKEEPER_READ_WRITE, lambda: _require(probe).read_and_write(), needs=client)
     if vends_credentials(profile.as_json()):
-        _examine_vending(steps, profile, credential, probe)
+        _check_vending(steps, profile, credential, probe)
     else:
         for name in (
             CheckName.VENDED_CREDENTIALS_ISSUED,
@@ -198,10 +194,10 @@ def _examine(
             CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED,
         ):
             steps.skip(name, NO_VENDING)
-    return _examine_signing(steps, profile, credential, probe)
+    return _check_signing(steps, profile, credential, probe)
 
 
-def _examine_signing(
+def _check_signing(
     steps: _Steps, profile: Profile, credential: Credential | None, probe: _Probe | None
 ) -> Enforcement | None:
     if not signs_with_warehouse_keys(profile):
@@ -210,17 +206,17 @@ def _examine_signing(
     s3 = cast("S3Profile | StackitProfile", profile).as_s3()
 
     def probe_signatures() -> Enforcement:
-        return _require(probe).probe_signatures(s3, own_keys(s3, credential))
+        return _require(probe).probe_signatures(s3, catalog_keys(s3, credential))
 
     found = steps.check(CheckName.REMOTE_SIGNING, probe_signatures, needs=(CheckName.LAKEKEEPER_READ_WRITE,))
     if found is Enforcement.NONE:
         steps.skip(CheckName.REMOTE_SIGNING, ENFORCEMENT_FINDINGS[found] if may_sign_writes(found) else READS_ALONE)
     elif found is not None:
-        steps.examination.note(CheckName.REMOTE_SIGNING, ENFORCEMENT_FINDINGS[found])
+        steps.run.note(CheckName.REMOTE_SIGNING, ENFORCEMENT_FINDINGS[found])
     return found
 
 
-def _examine_vending(steps: _Steps, profile: Profile, credential: Credential | None, probe: _Probe | None) -> None:
+def _check_vending(steps: _Steps, profile: Profile, credential: Credential | None, probe: _Probe | None) -> None:
     def ask(rights: FileAccess) -> Vended:
         vended = issue(profile, credential, location=_require(probe).table, rights=rights)
         if vended is None:
@@ -237,9 +233,9 @@ def _examine_vending(steps: _Steps, profile: Profile, credential: Credential | N
         return open_vended_store(profile, _require(vended))
 
     def require_closed() -> None:
-        _require(probe).require_closed_outside(vended_store())
+        _require(probe).require_denied_outside(vended_store())
         if isinstance(profile, S3Profile | StackitProfile):
-            _require(probe).require_closed_by_other_spellings(profile.as_s3(), keys_of(_require(vended)))
+            _require(probe).require_no_key_escape(profile.as_s3(), keys_from_vended(_require(vended)))
         _require(probe).require_read_only(open_vended_store(profile, ask(FileAccess.READ)))
 
     issued = (CheckName.VENDED_CREDENTIALS_ISSUED,)
@@ -271,7 +267,7 @@ class _Probe:
     def use_inside(self, vended_store: ObjectStore) -> None:
         self._use(vended_store, self.table)
 
-    def require_closed_outside(self, vended_store: RemoteStore) -> None:
+    def require_denied_outside(self, vended_store: RemoteStore) -> None:
         """What lies beside the table can neither be written, read, listed nor deleted with its credentials.
 
         Only a denial proves it: raises any other error of the store, `ScopeNotEnforced` when it succeeds.
@@ -282,30 +278,30 @@ class _Probe:
             "write access to parent location": lambda: self._put(vended_store, f"{self.folder}/metadata/forbidden"),
             "write access to a location whose name begins alike": lambda: self._put(vended_store, f"{self.table}2/x"),
             "read access to parent location": lambda: vended_store.get(beside, limit=len(CONTENT)),
-            "listing of parent location": lambda: vended_store.is_empty(self.folder, apart_from=lambda _: False),
-            "listing of the whole bucket": vended_store.list_from_the_root,
+            "listing of parent location": lambda: vended_store.is_empty(self.folder, ignore=lambda _: False),
+            "listing of the whole bucket": vended_store.list_root,
             "deletion in parent location": lambda: vended_store.delete(beside),
         }
-        _require_refused("Downscoped credentials", attempts)
+        _require_denied("Downscoped credentials", attempts)
         self.store.require_exists(beside)
 
-    def require_closed_by_other_spellings(self, profile: S3Profile, keys: Keys) -> None:
-        """Keys with parent segments and the like lead nowhere, either. Raises as `require_closed_outside`."""
+    def require_no_key_escape(self, profile: S3Profile, keys: Keys) -> None:
+        """Keys with parent segments and the like lead nowhere, either. Raises as `require_denied_outside`."""
         start = len(f"s3://{profile.bucket}/")
         table, beside = self.table[start:], f"{self.folder}/metadata/not-for-clients"
-        _require_no_way(
+        _require_no_escape(
             "deletion in",
-            delete_beside(
+            delete_outside(
                 profile, keys, table=table, name="metadata/not-for-clients", exists=lambda: self._exists(beside)
             ),
         )
-        _require_no_way(
+        _require_no_escape(
             "read access to",
-            reads_beside(profile, keys, table=table, name="metadata/not-for-clients", content=CONTENT),
+            read_outside(profile, keys, table=table, name="metadata/not-for-clients", content=CONTENT),
         )
         forbidden = f"{self.folder}/metadata/forbidden-by-dots"
         self.written.append(forbidden)
-        way = writes_beside(
+        way = write_outside(
             profile,
             keys,
             table=table,
@@ -313,7 +309,7 @@ class _Probe:
             content=CONTENT,
             exists=lambda: self._exists(forbidden),
         )
-        _require_no_way("write access to", way)
+        _require_no_escape("write access to", way)
         self.written.remove(forbidden)
 
     def probe_signatures(self, profile: S3Profile, keys: Keys) -> Enforcement:
@@ -332,7 +328,7 @@ class _Probe:
         )
 
     def require_read_only(self, vended_store: RemoteStore) -> None:
-        """Credentials for who may only read change nothing in the table itself. Raises as `require_closed_outside`."""
+        """Credentials for who may only read change nothing in the table itself. Raises as `require_denied_outside`."""
         inside = f"{self.table}/metadata/not-for-readers"
         self._put(self.store, inside)
         if vended_store.get(inside, limit=len(CONTENT)) != CONTENT:
@@ -341,14 +337,14 @@ class _Probe:
             "write access": lambda: self._put(vended_store, f"{self.table}/metadata/forbidden"),
             "deletion": lambda: vended_store.delete(inside),
         }
-        _require_refused("Credentials for reading", attempts)
+        _require_denied("Credentials for reading", attempts)
         self.store.require_exists(inside)
 
     def clean_up(self) -> None:
         """Delete what was written; folders, where the store has them, go once nothing is in them."""
         if self.written:
             self.store.delete_many(self.written)
-        if not self.store.is_empty(self.folder, apart_from=lambda _: False):
+        if not self.store.is_empty(self.folder, ignore=lambda _: False):
             raise StoreRefused(f"What was written to {self.folder} is still there")
         self.store.delete_below(self.folder, deadline.remaining)
 
@@ -372,16 +368,14 @@ class _Probe:
         self._put(store, location)
         if store.get(location, limit=len(CONTENT)) != CONTENT:
             raise StoreRefused("The object holds something else than was written")
-        if store.is_empty(folder, apart_from=lambda _: False):
+        if store.is_empty(folder, ignore=lambda _: False):
             raise StoreRefused("The object is not listed")
         store.delete(location)
-        if not store.is_empty(
-            folder, apart_from=lambda _: False
-        ):  # AWS responds 403 instead of 404 for missing objects
+        if not store.is_empty(folder, ignore=lambda _: False):  # AWS responds 403 instead of 404 for missing objects
             raise StoreRefused("The object is still there after it was deleted")
 
 
-def _require_refused(whose: str, attempts: dict[str, Callable[[], object]]) -> None:
+def _require_denied(whose: str, attempts: dict[str, Callable[[], object]]) -> None:
     for what, attempt in attempts.items():
         try:
             attempt()
@@ -390,7 +384,7 @@ def _require_refused(whose: str, attempts: dict[str, Callable[[], object]]) -> N
         raise ScopeNotEnforced(f"{whose} allow {what}.")
 
 
-def _require_no_way(what: str, way: str | None) -> None:
+def _require_no_escape(what: str, way: str | None) -> None:
     """Raises `ScopeNotEnforced` when keys with `way` in them lead out of the folder."""
     if way is not None:
         raise ScopeNotEnforced(f"Downscoped credentials allow {what} parent location, by keys with '{way}'.")

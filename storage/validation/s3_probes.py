@@ -21,48 +21,50 @@ from storage.profiles.s3 import S3Profile
 from storage.signing.enforcement import Enforcement
 from storage.validation.s3_requests import SignedRequest, StoreFailed, StoreResponse, encoded_key, send, sign
 
-_WAYS_UP: Final = ("/../", "/./../", "//../", "/%2e%2e/", "/..\\", "/x\\..\\..\\", "/.. /")
+_PARENT_KEYS: Final = ("/../", "/./../", "//../", "/%2e%2e/", "/..\\", "/x\\..\\..\\", "/.. /")
 """From the folder of a table to the folder around it, as some store may read a key. Each begins with the slash that
 ends the folder in a policy."""
-_PATHS_UP: Final = ("/../", "/%2e%2e/", "//../", "/..%2F", "/..%5C")
+_PARENT_PATHS: Final = ("/../", "/%2e%2e/", "//../", "/..%2F", "/..%5C")
 """The same in the path of a request, percent-encoded."""
 
 
-def delete_beside(profile: S3Profile, keys: Keys, *, table: str, name: str, exists: Callable[[], bool]) -> str | None:
+def delete_outside(profile: S3Profile, keys: Keys, *, table: str, name: str, exists: Callable[[], bool]) -> str | None:
     """The spelling that deletes the object `name` of the folder around `table`, a key without a slash at its end.
 
     `exists` returns whether the object still exists; the response of the store proves nothing, so a spelling at which
     it fails (500, 502) does not end the others. Raises `StoreUnavailable` when it does not respond, or is too busy.
     """
-    for up in _WAYS_UP:  # each by itself: MinIO locks all names of a request, and waits for itself at the second alias
+    for (
+        up
+    ) in _PARENT_KEYS:  # each by itself: MinIO locks all names of a request, and waits for itself at the second alias
         _try(up, delete_objects(profile, keys, f"{table}{up}{name}"))
         if not exists():
             return up
-    for up in _PATHS_UP:
+    for up in _PARENT_PATHS:
         _try(up, sign(profile, keys, "DELETE", _path(table, up, name)))
         if not exists():
             return up
     return None
 
 
-def reads_beside(profile: S3Profile, keys: Keys, *, table: str, name: str, content: bytes) -> str | None:
-    """The spelling that reads the object, which holds `content`. Raises as `delete_beside`."""
-    for up in _PATHS_UP:
+def read_outside(profile: S3Profile, keys: Keys, *, table: str, name: str, content: bytes) -> str | None:
+    """The spelling that reads the object, which holds `content`. Raises as `delete_outside`."""
+    for up in _PARENT_PATHS:
         response = _try(up, sign(profile, keys, "GET", _path(table, up, name)))
         if response is not None and content in response.body:
             return up
     return None
 
 
-def writes_beside(
+def write_outside(
     profile: S3Profile, keys: Keys, *, table: str, name: str, content: bytes, exists: Callable[[], bool]
 ) -> str | None:
-    """The spelling that writes an object there; `exists` returns whether it exists. Raises as `delete_beside`.
+    """The spelling that writes an object there; `exists` returns whether it exists. Raises as `delete_outside`.
 
     A store that takes the dots for plain characters may write an object of that very key below `table`, which is
     deleted.
     """
-    for up in _PATHS_UP:
+    for up in _PARENT_PATHS:
         path = _path(table, up, name)
         response = _try(up, sign(profile, keys, "PUT", path, body=content))
         if exists():

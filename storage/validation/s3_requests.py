@@ -17,11 +17,11 @@ from icekeeper.kernel.request import deadline
 from icekeeper.kernel.request.thread_slots import release_thread_slot
 from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
-from storage.io.s3 import bucket_endpoint, is_asked_by_path
+from storage.io.s3 import bucket_endpoint, uses_path_style
 from storage.network.store_http import ca_bundle, store_session
 from storage.profiles.s3 import S3Profile
 from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
-from storage.signing.uri import Parameters, written_path, written_query
+from storage.signing.uri import Parameters, canonical_path, canonical_query
 
 MAX_RESPONSE_BYTES: Final = 1024 * 1024
 _TOO_MANY, _FAILED, _NOT_IMPLEMENTED, _UNAVAILABLE = 429, 500, 501, 503
@@ -63,14 +63,14 @@ def sign(
     signs_body: bool = True,
 ) -> SignedRequest:
     """A signed request for `path`, the percent-encoded key of an object; empty for the bucket itself."""
-    base = bucket_endpoint(profile) + (f"/{profile.bucket}" if is_asked_by_path(profile) else "")
+    base = bucket_endpoint(profile) + (f"/{profile.bucket}" if uses_path_style(profile) else "")
     url = f"{base}/{path}" if path else base
     parts = urlsplit(url)
     given = {"host": parts.netloc, **(headers or {})}
-    query = written_query(parameters)
+    query = canonical_query(parameters)
     signature = signature_headers(
         method=method,
-        path=written_path(unquote(parts.path)) or "/",
+        path=canonical_path(unquote(parts.path)) or "/",
         query=query,
         headers=given,
         payload=sha256(body).hexdigest() if signs_body else UNSIGNED_PAYLOAD,

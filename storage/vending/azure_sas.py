@@ -19,9 +19,9 @@ from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.vending.client_config import SAS_TOKEN
 from storage.vending.vended import FileAccess, Vended, folder_of
 
-CLOCKS_DIFFER: Final = timedelta(seconds=60)
+CLOCK_SKEW: Final = timedelta(seconds=60)
 """A token is valid from so long ago, since Azure's clock may be behind ours."""
-SHORTEST: Final = timedelta(seconds=120)
+MIN_LIFETIME: Final = timedelta(seconds=120)
 
 _PERMISSIONS: Final = {FileAccess.READ: "rl", FileAccess.READ_WRITE: "rawdl"}
 """Read, add, write, delete, list: in the order that Azure wants them in."""
@@ -37,8 +37,8 @@ def issue(
 ) -> Vended:
     """Raises `InvalidLocation`, `EndpointNotPermitted` (400), `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
     folder = folder_of(location, profile)
-    start = now().replace(microsecond=0) - CLOCKS_DIFFER
-    expiry = start + max(timedelta(seconds=profile.sas_token_validity_seconds), SHORTEST)
+    start = now().replace(microsecond=0) - CLOCK_SKEW
+    expiry = start + max(timedelta(seconds=profile.sas_token_validity_seconds), MIN_LIFETIME)
     match credential:
         case AzureSharedKey():
             signer: UserDelegationKey | str = _account_key(credential)

@@ -21,7 +21,7 @@ from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.gcs import GcsProfile
 from storage.vending.vended import FileAccess, Vended, folder_of
 
-USUAL_LIFE: Final = timedelta(hours=1)
+DEFAULT_LIFETIME: Final = timedelta(hours=1)
 
 _ROLES: Final = {
     FileAccess.READ: "inRole:roles/storage.objectViewer",
@@ -48,7 +48,7 @@ def issue(
         issued.refresh(request)
     if not isinstance(issued.token, str) or not issued.token:
         raise CredentialNotIssued("The token service of Google sent no token")
-    expires_at = asked_at + USUAL_LIFE if issued.expiry is None else issued.expiry.replace(tzinfo=UTC)
+    expires_at = asked_at + DEFAULT_LIFETIME if issued.expiry is None else issued.expiry.replace(tzinfo=UTC)
     named = {"gcs.project-id": project} if project else {}
     return Vended({"gcs.oauth2.token": issued.token, **named}, expires_at)
 

@@ -21,7 +21,7 @@ from storage.identity.keys import CredentialNotIssued, Keys
 from storage.identity.token_service import TokenServiceResponse, not_issued_error, required_text, send_request
 from storage.network.endpoints import require_permitted_address
 from storage.profiles.s3 import S3Profile
-from storage.profiles.s3_address import holds_pattern
+from storage.profiles.s3_address import has_wildcard
 from storage.vending.sts import CLIENTS_SESSION, vended_keys
 from storage.vending.vended import FileAccess, Vended, folder_of
 
@@ -60,7 +60,7 @@ def ram_policy(bucket: str, folder: str, rights: FileAccess) -> str:
     """JSON for the objects below `folder`. Raises `CredentialNotIssued` for one that would be a pattern there."""
     if not folder:
         raise ValueError("a policy for the whole bucket")
-    if holds_pattern(folder):
+    if has_wildcard(folder):
         raise CredentialNotIssued("OSS has no credentials for a location with *, ? or ${ in it")
     whole = f"acs:oss:*:*:{bucket}"
     listing = {"StringLike": {"oss:Prefix": [f"{folder}/*"]}}

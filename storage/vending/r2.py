@@ -14,7 +14,7 @@ from icekeeper.kernel.clock import now
 from storage.credentials import CloudflareR2
 from storage.identity.keys import Keys
 from storage.identity.token_service import TokenServiceResponse, not_issued_error, required_text, send_request
-from storage.network.endpoints import require_listed_address
+from storage.network.endpoints import require_allowed_address
 from storage.profiles.s3 import S3Profile
 from storage.vending.sts import vended_keys
 from storage.vending.vended import FileAccess, Vended, folder_of
@@ -35,7 +35,7 @@ def issue(
         "prefixes": [f"{folder_of(location, profile)}/"],
         "ttlSeconds": profile.sts_token_validity_seconds,
     }
-    require_listed_address(api, "endpoint")
+    require_allowed_address(api, "endpoint")
     account = quote(credential.account_id.get_secret_value(), safe="")
     headers = {"Authorization": f"Bearer {credential.token.get_secret_value()}", "Content-Type": "application/json"}
     expires_at = now() + timedelta(seconds=profile.sts_token_validity_seconds)  # the response does not say

@@ -20,7 +20,7 @@ from storage.identity.s3 import assume_role
 from storage.identity.token_service import retry_within_deadline
 from storage.profiles.addresses import sts_address
 from storage.profiles.s3 import S3Profile
-from storage.profiles.s3_address import all_of_aws, holds_pattern
+from storage.profiles.s3_address import all_aws_hosts, has_wildcard
 from storage.vending.vended import FileAccess, Vended, folder_of
 
 CLIENTS_SESSION: Final = "lakekeeper-sts"
@@ -59,7 +59,7 @@ def vended_keys(keys: Keys) -> Vended:
     )
 
 
-def keys_of(vended: Vended) -> Keys:
+def keys_from_vended(vended: Vended) -> Keys:
     """The other way round, for signatures of this server."""
     config = vended.config
     return Keys(
@@ -131,13 +131,13 @@ def _pattern(folder: str, profile: S3Profile) -> str:
     """
     if _is_read_by_aws(profile):
         return re.sub(r"[*?$]", lambda found: f"${{{found[0]}}}", folder)
-    if holds_pattern(folder):
+    if has_wildcard(folder):
         raise CredentialNotIssued("This store has no credentials for a location with *, ? or ${ in it")
     return folder
 
 
 def _is_read_by_aws(profile: S3Profile) -> bool:
-    return all_of_aws(profile.endpoint, sts_address(profile))
+    return all_aws_hosts(profile.endpoint, sts_address(profile))
 
 
 def _allow(actions: list[str] | str, resource: str) -> dict[str, Any]:

@@ -22,14 +22,14 @@ from icekeeper.kernel.json.strict import read_stored_json
 from tasks.queue.models import Task
 
 LEASE_SECONDS = 120
-BEAT_SECONDS = 20.0
+HEARTBEAT_SECONDS = 20.0
 """How often a working holder extends its lease."""
 
 MARGIN_SECONDS = 30.0
 """A holder that could not extend its lease stops this long before it ends."""
 
-FIRST_PAUSE_SECONDS = 5.0
-MAX_PAUSE_SECONDS = 3600.0
+MIN_BACKOFF_SECONDS = 5.0
+MAX_BACKOFF_SECONDS = 3600.0
 MAX_ERROR_LENGTH = 2000
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -79,13 +79,13 @@ class Lease:
     attempt: int
     extended_at: float
 
-    def keep(self) -> None:
+    def extend(self) -> None:
         """To be called before each step of long work: extends the lease when it is time to.
 
         Raises `LeaseLost` when another worker has the task, or may have it because the lease was not extended in time.
         """
         before = _clock()
-        if before - self.extended_at < BEAT_SECONDS:
+        if before - self.extended_at < HEARTBEAT_SECONDS:
             return
         if before - self.extended_at > LEASE_SECONDS - MARGIN_SECONDS:
             raise LeaseLost(f"the lease on task {self.task_id} was not extended in time")
@@ -99,16 +99,16 @@ class Lease:
         if not deleted:
             raise LeaseLost(f"task {self.task_id} was taken over or cancelled")
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Release the lease, so that another worker can continue at once."""
         self._own().update(status=Task.Status.SCHEDULED, leased_until=None)
 
     def fail(self, error: str) -> float:
-        """Schedule the next attempt: after `FIRST_PAUSE_SECONDS`, doubled each time. Returns the seconds until then.
+        """Schedule the next attempt: after `MIN_BACKOFF_SECONDS`, doubled each time. Returns the seconds until then.
 
         The pause is jittered and bounded.
         """
-        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self.attempt - 1, 30), MAX_PAUSE_SECONDS)
+        pause = min(MIN_BACKOFF_SECONDS * 2.0 ** min(self.attempt - 1, 30), MAX_BACKOFF_SECONDS)
         pause *= random.uniform(0.75, 1.0)  # noqa: S311
         self._own().update(
             status=Task.Status.SCHEDULED,

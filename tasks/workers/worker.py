@@ -108,12 +108,12 @@ class Worker:
 
         def keep_going() -> None:
             self._keep_going()
-            lease.keep()
+            lease.extend()
 
         try:
             WORK[lease.queue](lease, keep_going)
         except WorkerStopped:
-            lease.give_back()
+            lease.release()
             raise
         except LeaseLost as lost:
             logger.warning("task lost: %s", lost, extra=about)

@@ -12,7 +12,7 @@ from django.conf import settings
 from storage.models import Secret, Warehouse
 from storage.signing.enforcement import Enforcement
 from storage.validation.access import ENFORCEMENT_FINDINGS, NO_VENDING, NOT_ASKED
-from storage.validation.examination import NOT_ATTEMPTED, NOT_CONCERNED, CheckName
+from storage.validation.checks import NOT_APPLICABLE, NOT_ATTEMPTED, CheckName
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.parts.minio import Minio
@@ -63,7 +63,7 @@ def test_what_works_is_valid_and_leaves_nothing(
 ) -> None:
     before = everything()
     found = outcomes(validate(asked(minio, bucket)))
-    not_concerned = {"profile-compatible": NOT_CONCERNED, "spec-mutable": NOT_CONCERNED}
+    not_concerned = {"profile-compatible": NOT_APPLICABLE, "spec-mutable": NOT_APPLICABLE}
     assert found == dict.fromkeys(found, "passed") | not_concerned
     assert minio.keys(bucket) == []
     assert everything() == before

@@ -180,7 +180,7 @@ def test_nothing_of_a_credential_comes_out(
         warehouse = Warehouse.objects.get()
         credential = stored_credential(warehouse.secret_id)
         assert credential is not None
-        assert credential.revealed() == secret
+        assert credential.reveal() == secret
         out += texts(warehouse, credential)
         (tmp_path / "profile.json").write_text(json.dumps(profile | {"key-prefix": "other"}))
         (tmp_path / "credential.json").write_text(json.dumps(secret))

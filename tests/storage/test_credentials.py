@@ -29,15 +29,15 @@ def test_there_is_one_of_each_kind_here() -> None:
 @pytest.mark.parametrize("document", ALL)
 def test_what_is_kept_makes_the_same_credential(document: dict[str, Any]) -> None:
     credential = read_credential(document | {"unknown": 1, "another": None})
-    assert credential.revealed() == document
-    assert read_credential(credential.revealed()) == credential
+    assert credential.reveal() == document
+    assert read_credential(credential.reveal()) == credential
 
 
 def test_the_older_names_of_a_key() -> None:
     older = {"aws-access-key-id": "a", "aws-secret-access-key": "s"}
     kind = {"type": "s3", "credential-type": "access-key"}
-    assert read_credential(kind | older).revealed() == KEY
-    assert read_credential(R2 | {"access-key-id": None, "secret-access-key": None} | older).revealed() == R2
+    assert read_credential(kind | older).reveal() == KEY
+    assert read_credential(R2 | {"access-key-id": None, "secret-access-key": None} | older).reveal() == R2
     with pytest.raises(BadRequest, match="under two names"):
         read_credential(KEY | {"aws-access-key-id": "other"})
 

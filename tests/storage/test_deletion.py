@@ -227,7 +227,7 @@ def test_what_is_written_meanwhile_goes_too(store: LocalStore, root: Path) -> No
 def test_who_writes_for_ever_does_not_keep_it_for_ever(
     store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folders, "MAX_LOOKS", 5)
+    monkeypatch.setattr(folders, "MAX_PASSES", 5)
     folder = root / "wh/t"
     fill(folder)
     written: list[int] = []
@@ -250,7 +250,7 @@ def test_the_removal_is_synced(store: LocalStore, root: Path, monkeypatch: pytes
 
 
 def is_empty(store: LocalStore, location: str) -> bool:
-    return store.is_empty(location, apart_from=lambda _: False)
+    return store.is_empty(location, ignore=lambda _: False)
 
 
 def test_some_names_may_not_count(store: LocalStore, root: Path) -> None:
@@ -258,10 +258,10 @@ def test_some_names_may_not_count(store: LocalStore, root: Path) -> None:
     (root / "wh/t/metadata").mkdir(parents=True)
     (root / "wh/t/metadata/own").write_text("x")
     (root / "wh/t/own").mkdir()
-    assert store.is_empty(location, apart_from=lambda name: name == "own")
-    assert not store.is_empty(location, apart_from=lambda name: name == "metadata")
+    assert store.is_empty(location, ignore=lambda name: name == "own")
+    assert not store.is_empty(location, ignore=lambda name: name == "metadata")
     (root / "wh/t/own/own").symlink_to("/nowhere")
-    assert not store.is_empty(location, apart_from=lambda name: name == "own")
+    assert not store.is_empty(location, ignore=lambda name: name == "own")
 
 
 def test_empty_means_without_files(store: LocalStore, root: Path, outside: Path) -> None:

@@ -20,15 +20,15 @@ from storage.credentials import read_credential
 from storage.documents import read_document
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
-from storage.identity.s3 import own_keys
+from storage.identity.s3 import catalog_keys
 from storage.io.stores import open_store
 from storage.network.endpoints import (
     EndpointNotPermitted,
     read_endpoint,
-    require_acceptable_address,
     require_permitted_address,
+    require_valid_address,
 )
-from storage.profiles.addresses import require_acceptable_addresses, require_permitted_addresses
+from storage.profiles.addresses import require_permitted_addresses, require_valid_addresses
 from storage.profiles.kinds import TYPES, read_profile
 from storage.vending.vend import issue
 from storage.vending.vended import FileAccess
@@ -81,7 +81,7 @@ def storage_settings(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
 
 @pytest.mark.parametrize("address", [*REFUSED, *MALFORMED])
 def test_what_is_never_connected_to(address: str) -> None:
-    for check in (require_permitted_address, require_acceptable_address):
+    for check in (require_permitted_address, require_valid_address):
         with pytest.raises(EndpointNotPermitted) as refused:
             check(address, "endpoint")
         assert refused.value.message.startswith("endpoint: ")
@@ -170,10 +170,10 @@ def test_any_text_is_refused_or_read_as_one_host(text: str) -> None:
 def test_a_list_of_endpoints(monkeypatch: pytest.MonkeyPatch, listed: str, address: str, is_allowed: bool) -> None:
     storage_settings(monkeypatch, allowed_endpoints=listed)
     if is_allowed:
-        require_acceptable_address(address, "endpoint")
+        require_valid_address(address, "endpoint")
         return
-    with pytest.raises(EndpointNotPermitted, match="operator allows"):
-        require_acceptable_address(address, "endpoint")
+    with pytest.raises(EndpointNotPermitted, match="ALLOWED_ENDPOINTS"):
+        require_valid_address(address, "endpoint")
 
 
 def test_what_is_refused_always_is_allowed_by_its_very_address_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +216,7 @@ def test_a_name_is_judged_by_all_that_it_leads_to(monkeypatch: pytest.MonkeyPatc
     answer_with(monkeypatch, "10.0.0.1", "8.8.8.8")
     require_permitted_address("http://store.example.com/")
     answer_with(monkeypatch, "8.8.8.8", "169.254.169.254")
-    for check in (require_permitted_address, require_acceptable_address):
+    for check in (require_permitted_address, require_valid_address):
         with pytest.raises(EndpointNotPermitted):
             check("http://store.example.com/", "endpoint")
     storage_settings(monkeypatch, allowed_endpoints="store.example.com")
@@ -232,7 +232,7 @@ def test_a_name_is_judged_by_all_that_it_leads_to(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_name_that_leads_nowhere_can_be_kept_and_not_connected_to() -> None:
-    require_acceptable_address("http://nowhere.invalid/", "endpoint")
+    require_valid_address("http://nowhere.invalid/", "endpoint")
     with pytest.raises(StoreUnavailable, match="endpoint: the name of the host cannot be resolved"):
         require_permitted_address("http://nowhere.invalid/")
 
@@ -258,7 +258,7 @@ def test_a_name_server_that_does_not_answer_holds_nobody_up(monkeypatch: pytest.
     storage_settings(monkeypatch, connect_timeout="1")
     began = time.monotonic()
     asking = [
-        threading.Thread(target=require_acceptable_address, args=("http://slow.invalid/", "endpoint"))
+        threading.Thread(target=require_valid_address, args=("http://slow.invalid/", "endpoint"))
         for _ in range(MAX_LOOKUPS + 20)
     ]
     for thread in asking:
@@ -385,10 +385,10 @@ def test_a_list_holds_for_clouds_too(
     known = None if credential is None else read_credential(credential)
     read = read_profile(profile, known)
     storage_settings(monkeypatch, allowed_endpoints=needed)
-    require_acceptable_addresses(read, known)
+    require_valid_addresses(read, known)
     storage_settings(monkeypatch, allowed_endpoints="minio.example.com")
-    with pytest.raises(EndpointNotPermitted, match="operator allows"):
-        require_acceptable_addresses(read, known)
+    with pytest.raises(EndpointNotPermitted, match="ALLOWED_ENDPOINTS"):
+        require_valid_addresses(read, known)
 
 
 def test_no_store_is_opened_there_and_nothing_is_lent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -433,11 +433,11 @@ def test_a_token_service_is_judged_when_it_is_asked_and_redirects_nowhere(monkey
             S3 | {"endpoint": sts, "flavor": "s3-compat", "assume-role-arn": "arn:x"}, read_credential(KEY)
         )
         with pytest.raises(CredentialNotIssued):
-            own_keys(profile, read_credential(KEY))
+            catalog_keys(profile, read_credential(KEY))
         assert Redirecting.asked == ["/"], "once, and nowhere else"
         storage_settings(monkeypatch, allowed_endpoints="minio.example.com")
         with pytest.raises(EndpointNotPermitted):
-            own_keys(profile, read_credential(KEY))
+            catalog_keys(profile, read_credential(KEY))
         assert Redirecting.asked == ["/"]
         for server in (here, there):
             server.shutdown()

@@ -47,8 +47,8 @@ def require_refused_by_all(store: RemoteStore, location: str, recorder: Recorder
         lambda: store.require_exists(location),
         lambda: store.delete(location),
         lambda: store.delete_many([location, f"{location}2"]),
-        lambda: store.is_empty(location, apart_from=lambda _: False),
-        store.list_from_the_root,
+        lambda: store.is_empty(location, ignore=lambda _: False),
+        store.list_root,
     ]
     for act in acts:
         recorder.requests.clear()
@@ -121,12 +121,12 @@ def test_what_a_cloud_sends_is_read_within_bounds(
     store, location = cloud.open(), f"{cloud.base}/a"
     through.answerer = lambda *_: Reply(200, {"Content-Type": "application/xml"}, b" " * (MAX_RESPONSE_BYTES + MIB))
     with pytest.raises(StoreUnavailable):
-        store.is_empty(location, apart_from=lambda _: False)
+        store.is_empty(location, ignore=lambda _: False)
     through.answerer = lambda *_: Reply(200, {"Content-Length": "10", "Connection": "close"}, b"half")
     with pytest.raises(StoreUnavailable):
         store.get(location, limit=100)
     with pytest.raises(StoreUnavailable):
-        store.is_empty(location, apart_from=lambda _: False)
+        store.is_empty(location, ignore=lambda _: False)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_redirect_is_an_answer_as_others(
     use_storage_settings(monkeypatch, retries=0, request_timeout=1.0)
     store, location = cloud.open(), f"{cloud.base}/a"
     through.answerer = lambda *_: reply
-    for act in (lambda: store.get(location, limit=100), lambda: store.is_empty(location, apart_from=lambda _: False)):
+    for act in (lambda: store.get(location, limit=100), lambda: store.is_empty(location, ignore=lambda _: False)):
         with pytest.raises((StoreRefused, StoreUnavailable)):
             act()
 
@@ -173,7 +173,7 @@ def test_an_answer_that_is_none(cloud: Cloud, through: Recorder, monkeypatch: py
     acts: list[Callable[[], Any]] = [
         lambda: store.get(location, limit=100),
         lambda: store.require_exists(location),
-        lambda: store.is_empty(location, apart_from=lambda _: False),
+        lambda: store.is_empty(location, ignore=lambda _: False),
         lambda: store.delete(location),
     ]
     for act in acts:
@@ -199,7 +199,7 @@ def test_a_cloud_that_drips_is_left(cloud: Cloud, through: Recorder, monkeypatch
     with pytest.raises(StoreUnavailable):
         store.get(location, limit=100)
     with pytest.raises(StoreUnavailable):
-        store.is_empty(location, apart_from=lambda _: False)
+        store.is_empty(location, ignore=lambda _: False)
 
 
 @pytest.mark.parametrize("status", [200, 500])
@@ -207,7 +207,7 @@ def test_an_endless_list_is_not_held(store: RemoteStore, recorder: Recorder, buc
     huge = b" " * (MAX_RESPONSE_BYTES + MIB)
     recorder.answerer = lambda *_: Reply(status, {"Content-Type": "application/xml"}, huge)
     with pytest.raises(StoreUnavailable, match="AwsResponseNotRead"):
-        store.is_empty(f"s3://{bucket}/wh/a", apart_from=lambda _: False)
+        store.is_empty(f"s3://{bucket}/wh/a", ignore=lambda _: False)
     with pytest.raises(StoreUnavailable, match="AwsResponseNotRead"):
         store.delete_many([f"s3://{bucket}/wh/a", f"s3://{bucket}/wh/b"])
 
@@ -215,10 +215,10 @@ def test_an_endless_list_is_not_held(store: RemoteStore, recorder: Recorder, buc
 def test_an_answer_that_is_no_list(store: RemoteStore, recorder: Recorder, bucket: str) -> None:
     recorder.answerer = lambda *_: Reply(200, {"Content-Type": "application/xml"}, b"<html")
     with pytest.raises(StoreUnavailable, match="The object store failed at"):
-        store.is_empty(f"s3://{bucket}/wh/a", apart_from=lambda _: False)
+        store.is_empty(f"s3://{bucket}/wh/a", ignore=lambda _: False)
     body = b"<ListBucketResult><Contents><Size>1</Size></Contents></ListBucketResult>"
     recorder.answerer = lambda *_: Reply(200, {"Content-Type": "application/xml"}, body)
-    assert store.is_empty(f"s3://{bucket}/wh/a", apart_from=lambda _: False)
+    assert store.is_empty(f"s3://{bucket}/wh/a", ignore=lambda _: False)
 
 
 @pytest.mark.parametrize("announced", [{}, {"Content-Length": "5000"}])

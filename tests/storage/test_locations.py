@@ -149,7 +149,7 @@ def test_overlaps(one: Any, other: Any, expected: bool) -> None:
     assert meet(one, other) is meet(other, one) is expected
 
 
-SPELLINGS = [
+SCHEME_ALIASES = [
     ("http://minio:9000/", [
         "http://minio.:9000/", "http://minio:9000", "http://MINIO:9000/", "https://minio:9000/", "http://b.minio:9000/",
         "http://B.Minio.:9000/",
@@ -170,7 +170,7 @@ SPELLINGS = [
 """The store `b` is in, and other addresses of it."""
 
 
-@pytest.mark.parametrize(("address", "others"), SPELLINGS)
+@pytest.mark.parametrize(("address", "others"), SCHEME_ALIASES)
 def test_one_store_under_other_addresses(address: str | None, others: list[str]) -> None:
     for other in others:
         assert meet(s3("s3://b/a", endpoint=address), s3("s3://b/a/c", endpoint=other)), other

@@ -48,7 +48,7 @@ def every_call(store: RemoteStore, location: str) -> list[Callable[[], Any]]:
         lambda: store.get(location, limit=10),
         lambda: store.require_exists(location),
         lambda: store.delete(location),
-        lambda: store.is_empty(location, apart_from=lambda _: False),
+        lambda: store.is_empty(location, ignore=lambda _: False),
         lambda: store.delete_below(location, lambda: None),
     ]
 
@@ -84,7 +84,7 @@ def test_what_goes_on_failing_is_told_after_the_tries_that_are_set(
         store.put_new(location, b"x")
     assert refusal.value.message == f"The object store failed at {location}: SlowDown"
     with pytest.raises(StoreUnavailable, match="SlowDown"):
-        store.is_empty(location, apart_from=lambda _: False)
+        store.is_empty(location, ignore=lambda _: False)
 
 
 def test_a_store_that_is_gone(minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,7 +308,7 @@ def test_a_store_without_conditional_puts_is_asked_first(
     assert store.get(location, limit=10) == b"x"
     recorder.requests.clear()
     recorder.answerer = lambda _, ask: ask()
-    monkeypatch.setattr(store, "_looks_first_until", time.monotonic())
+    monkeypatch.setattr(store, "_fallback_until", time.monotonic())
     store.put_new(f"{location}3", b"x")
     assert recorder.asked == ["PUT"], "one answer is not the last word"
 

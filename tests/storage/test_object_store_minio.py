@@ -67,11 +67,11 @@ def test_the_key_is_the_path_of_the_location_byte_by_byte(
     assert minio.keys(bucket) == [f"wh/t/{name}"]
     assert store.get(location, limit=1) == b"x"
     store.require_exists(location)
-    assert not store.is_empty(f"s3://{bucket}/wh/t", apart_from=all_count)
+    assert not store.is_empty(f"s3://{bucket}/wh/t", ignore=all_count)
     store.delete(location)
     assert minio.keys(bucket) == []
     minio.client().put_object(Bucket=bucket, Key=f"wh/t/{name}/{name}", Body=b"")
-    assert not store.is_empty(location, apart_from=all_count)
+    assert not store.is_empty(location, ignore=all_count)
     store.delete_below(location, go_on)
     assert minio.keys(bucket) == []
 
@@ -100,7 +100,7 @@ def test_nothing_outside_of_the_warehouse_is_touched(
         lambda: watched.require_exists(location),
         lambda: watched.delete(location),
         lambda: watched.delete_many([location]),
-        lambda: watched.is_empty(location, apart_from=all_count),
+        lambda: watched.is_empty(location, ignore=all_count),
         lambda: watched.delete_below(location, go_on),
     ):
         with pytest.raises(InvalidLocation):
@@ -134,7 +134,7 @@ def test_what_is_not_there(store: RemoteStore, bucket: str) -> None:
             act()
     store.delete(location)
     store.delete_below(location, go_on)
-    assert store.is_empty(location, apart_from=all_count)
+    assert store.is_empty(location, ignore=all_count)
 
 
 @pytest.mark.parametrize("size", [0, 1, 100_000, 9_000_000])
@@ -165,24 +165,24 @@ def test_of_what_is_too_large_only_the_size_is_looked_at(watched: RemoteStore, r
 def test_whether_anything_is_below(store: RemoteStore, bucket: str, put: Callable[..., None]) -> None:
     location = f"s3://{bucket}/wh/t"
     put("wh/t2/a", "wh/t-a", "wh/t/", "wh/t/folder/", "wh/s/a")
-    assert store.is_empty(location, apart_from=all_count)
-    assert store.is_empty(f"{location}/", apart_from=all_count)
+    assert store.is_empty(location, ignore=all_count)
+    assert store.is_empty(f"{location}/", ignore=all_count)
     put("wh/t/folder/mine", "wh/t/mine")
-    assert not store.is_empty(location, apart_from=all_count)
-    assert store.is_empty(location, apart_from=lambda name: name == "mine")
+    assert not store.is_empty(location, ignore=all_count)
+    assert store.is_empty(location, ignore=lambda name: name == "mine")
     put("wh/t/z\ty")
-    assert not store.is_empty(location, apart_from=lambda name: name == "mine")
+    assert not store.is_empty(location, ignore=lambda name: name == "mine")
 
 
 def test_whether_anything_is_below_takes_one_short_list(
     watched: RemoteStore, recorder: Recorder, bucket: str, put: Callable[..., None]
 ) -> None:
     put(*(f"wh/t/{number:03}" for number in range(40)))
-    assert not watched.is_empty(f"s3://{bucket}/wh/t", apart_from=all_count)
+    assert not watched.is_empty(f"s3://{bucket}/wh/t", ignore=all_count)
     (request,) = recorder.requests
     assert (request.method, "max-keys=16" in request.target) == ("GET", True)
     recorder.requests.clear()
-    assert watched.is_empty(f"s3://{bucket}/wh/t", apart_from=lambda _: True)
+    assert watched.is_empty(f"s3://{bucket}/wh/t", ignore=lambda _: True)
     assert recorder.asked == ["GET"] * 3
 
 

@@ -47,7 +47,7 @@ def test_the_catalog_takes_on_the_role_once_for_all_requests(minio: Minio, bucke
     store = opened(profile, minio.credential)
     for name in "abc":
         store.put_new(f"s3://{bucket}/wh/{name}", b"x")
-    assert store.is_empty(f"s3://{bucket}/wh/d", apart_from=bool)
+    assert store.is_empty(f"s3://{bucket}/wh/d", ignore=bool)
     asked_for_role, *others = recorder.requests
     assert (asked_for_role.method, b"RoleArn=arn" in asked_for_role.body) == ("POST", True)
     assert recorder.asked.count("POST") == 1
@@ -83,7 +83,7 @@ def test_a_role_that_is_refused(minio: Minio, bucket: str, recorder: Recorder) -
     store = opened(profile, minio.credential | {"secret-access-key": "wrong-canary"})
     for act in (
         lambda: store.put_new(f"s3://{bucket}/wh/a", b"x"),
-        lambda: store.is_empty(f"s3://{bucket}/wh/a", apart_from=bool),
+        lambda: store.is_empty(f"s3://{bucket}/wh/a", ignore=bool),
         lambda: store.delete_below(f"s3://{bucket}/wh/a", lambda: None),
     ):
         with pytest.raises(CredentialNotIssued, match="refused temporary credentials: AccessDenied") as refusal:
@@ -223,7 +223,7 @@ def test_the_environment_of_the_server_says_nothing_about_warehouses(
 )  # fmt: skip
 def test_where_requests_go(members: dict[str, Any], endpoint: str) -> None:
     given = {"type": "s3", "bucket": "my-bucket", "region": "eu-1", **members}
-    profile = S3Profile.model_validate(given).completed()
+    profile = S3Profile.model_validate(given).with_derived_fields()
     bucket = s3.S3Bucket.of(profile, None)
     assert bucket.objects.config["endpoint"] == endpoint
     assert bucket.objects.config["virtual_hosted_style_request"] == str("//my-" in endpoint).lower()
@@ -235,7 +235,7 @@ def test_where_requests_go(members: dict[str, Any], endpoint: str) -> None:
 
 def test_stackit_is_a_store_as_any(minio: Minio, bucket: str) -> None:
     given = {"type": "stackit", "bucket": "my-bucket", "region": "eu01", "sts-enabled": False}
-    profile = StackitProfile.model_validate(given).completed()
+    profile = StackitProfile.model_validate(given).with_derived_fields()
     config = s3.S3Bucket.of(profile.as_s3(), None).objects.config
     assert config["endpoint"] == "https://my-bucket.object.storage.eu01.onstackit.cloud"
     credential = minio.credential | {"type": "stackit"}
@@ -275,12 +275,12 @@ def test_a_lent_credential_opens_its_folder_only(minio: Minio, bucket: str) -> N
     assert vended is not None
     lent = open_vended_store(profile, vended)
     lent.put_new(f"s3://{bucket}/wh/t/a", b"x")
-    assert not lent.is_empty(f"s3://{bucket}/wh/t", apart_from=lambda _: False)
+    assert not lent.is_empty(f"s3://{bucket}/wh/t", ignore=lambda _: False)
     lent.delete_below(f"s3://{bucket}/wh/t", lambda: None)
     for act in (
         lambda: lent.put_new(f"s3://{bucket}/wh/t2/a", b"x"),
         lambda: lent.get(f"s3://{bucket}/wh/a", limit=1),
-        lambda: lent.is_empty(f"s3://{bucket}/wh/t2", apart_from=bool),
+        lambda: lent.is_empty(f"s3://{bucket}/wh/t2", ignore=bool),
     ):
         with pytest.raises(StoreAccessDenied):
             act()

@@ -11,7 +11,7 @@ from django.conf import settings
 from icekeeper.conf.values import read_pattern
 from icekeeper.kernel.errors.types import CatalogError
 from storage.credentials import read_credential
-from storage.identity.s3 import assume_role, own_keys
+from storage.identity.s3 import assume_role, catalog_keys
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 
@@ -239,7 +239,7 @@ def test_the_identity_of_the_server_is_shown_to_whom_the_operator_knows(
         assert refusal(S3 | members | role, SYSTEM) == f"Invalid{member}"
         kept = read_profile(S3 | members | role, read_credential(KEY))  # as a former release took it
         assert isinstance(kept, S3Profile)
-        for use in (own_keys, partial(assume_role, role_arn="arn:y", session_name="s")):
+        for use in (catalog_keys, partial(assume_role, role_arn="arn:y", session_name="s")):
             with pytest.raises(CatalogError, match="aws-system-identity"):
                 use(kept, read_credential(SYSTEM))
     listed = [read_pattern("evil.example"), read_pattern("*.amazonaws.com"), read_pattern("http://127.0.0.1:9000"),

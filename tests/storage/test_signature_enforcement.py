@@ -323,14 +323,14 @@ def test_a_profile_that_another_request_changed_is_no_unchanged_one(
     with monkeypatch.context() as patched:
         sign_writes(patched)
         warehouse = created(minio, bucket)
-    examine = warehouse_storage.examine_store
+    unchanged = warehouse_storage.run_store_checks
 
-    def examine_and_change(*args: Any) -> Enforcement | None:
+    def run_and_change(*args: Any) -> Enforcement | None:
         narrowed = warehouse.storage_profile | {"sts-enabled": True}
         Warehouse.objects.filter(pk=warehouse.pk).update(storage_profile=narrowed)
-        return examine(*args)
+        return unchanged(*args)
 
-    monkeypatch.setattr(warehouse_storage, "examine_store", examine_and_change)
+    monkeypatch.setattr(warehouse_storage, "run_store_checks", run_and_change)
     own = minio.storage(bucket, "wh", **{"sts-enabled": False})
     assert api.post(f"/warehouse/{warehouse.pk}/storage", own).refused(409, "ConflictException")
     assert Warehouse.objects.get(pk=warehouse.pk).storage_profile["sts-enabled"] is True

@@ -82,7 +82,7 @@ def test_the_catalogs_policy_is_enough_for_the_catalog(minio: Minio, bucket: str
         store.put_new(place, b"content")
     assert store.get(places[0], limit=7) == b"content"
     store.delete(places[0])
-    assert not store.is_empty(f"{profile.location}/t", apart_from=lambda _: False)
+    assert not store.is_empty(f"{profile.location}/t", ignore=lambda _: False)
     store.delete_below(f"{profile.location}/t", lambda: None)
     assert minio.keys(bucket) == []
 

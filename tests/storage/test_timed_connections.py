@@ -79,7 +79,7 @@ def test_a_store_has_an_end(
         store = opened(minio.profile("bucket", "wh", endpoint=address), minio.credential)
         acts: list[Callable[[], object]] = [
             lambda: store.get("s3://bucket/wh/a", limit=1000),
-            lambda: store.is_empty("s3://bucket/wh/a", apart_from=lambda _: False),
+            lambda: store.is_empty("s3://bucket/wh/a", ignore=lambda _: False),
             lambda: store.put_new("s3://bucket/wh/a", b"x"),
         ]
         for act in acts:
@@ -94,4 +94,4 @@ def test_who_is_in_time_is_not_cut_off(minio: Minio, bucket: str, monkeypatch: p
     for _ in range(3):
         assert len(store.get(f"s3://{bucket}/wh/t/a", limit=1_000_000)) == 1_000_000
         Event().wait(0.6)
-        assert not store.is_empty(f"s3://{bucket}/wh/t", apart_from=lambda _: False)
+        assert not store.is_empty(f"s3://{bucket}/wh/t", ignore=lambda _: False)

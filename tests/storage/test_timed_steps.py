@@ -9,8 +9,8 @@ import pytest
 
 from icekeeper.kernel.errors.types import Busy, Conflict
 from icekeeper.kernel.request import deadline
-from storage.validation import examination
-from storage.validation.examination import StepTimedOut, finish_in_time
+from storage.validation import checks
+from storage.validation.checks import StepTimedOut, finish_in_time
 
 pytestmark = pytest.mark.django_db
 
@@ -50,7 +50,7 @@ def test_a_step_sees_the_deadline_and_stops_at_it() -> None:
 
 
 def test_steps_that_do_not_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examination, "_unfinished", BoundedSemaphore(1))
+    monkeypatch.setattr(checks, "_unfinished", BoundedSemaphore(1))
     goes_on = Event()
     try:
         with deadline.deadline(in_seconds(0.2)), pytest.raises(StepTimedOut):

@@ -17,12 +17,12 @@ from icekeeper.kernel.errors.types import CatalogError
 from storage.credentials import read_credential
 from storage.profiles.kinds import read_profile
 from storage.validation import access
-from storage.validation.access import NO_OWN_SIGNATURES, NO_TIME_LEFT, examine_access
-from storage.validation.examination import (
+from storage.validation.access import NO_OWN_SIGNATURES, NO_TIME_LEFT, run_access_checks
+from storage.validation.checks import (
     NOT_ATTEMPTED,
     CheckName,
-    Guard,
-    Report,
+    FailFastRun,
+    ReportRun,
     Status,
     StorageValidationFailed,
     ValidationCheck,
@@ -36,9 +36,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 def tried(profile: dict[str, Any], credential: dict[str, Any]) -> dict[CheckName, ValidationCheck]:
     known = read_credential(credential)
-    report = Report()
+    report = ReportRun()
     read = report.check(CheckName.PROFILE_WELL_FORMED, lambda: read_profile(profile, known))
-    examine_access(report, read, known)
+    run_access_checks(report, read, known)
     return {check.name: check for check in report.checks()}
 
 
@@ -111,8 +111,10 @@ def test_a_guard_names_the_step_that_ran_out_of_time(
         return None
 
     recorder.answerer = silent_to_sts
-    credential, guard = read_credential(minio.credential), Guard()
-    examine_access(guard, read_profile(minio.profile(bucket, "wh", endpoint=recorder.endpoint), credential), credential)
+    credential, guard = read_credential(minio.credential), FailFastRun()
+    run_access_checks(
+        guard, read_profile(minio.profile(bucket, "wh", endpoint=recorder.endpoint), credential), credential
+    )
     with pytest.raises(StorageValidationFailed, match=r"\[vended-credentials-issued\].*did not finish") as refused:
         guard.require_passed()
     assert (refused.value.status, refused.value.wire_type) == (503, "StorageUnavailableException")
@@ -125,7 +127,7 @@ def test_a_deadline_between_two_checks_fails_the_validation(
     """No check failed by itself: what was not checked did not pass."""
     is_late: list[bool] = []
 
-    class Slow(Guard):
+    class Slow(FailFastRun):
         def check(self, name: CheckName, look: Callable[[], Any], **more: Any) -> Any:
             result = super().check(name, look, **more)
             if name == CheckName.LAKEKEEPER_READ_WRITE:
@@ -135,7 +137,7 @@ def test_a_deadline_between_two_checks_fails_the_validation(
 
     monkeypatch.setattr(access, "STEPS_SECONDS", 3.0)
     credential, guard = read_credential(minio.credential), Slow()
-    examine_access(guard, read_profile(minio.profile(bucket, "wh"), credential), credential)
+    run_access_checks(guard, read_profile(minio.profile(bucket, "wh"), credential), credential)
     assert is_late
     assert guard.has_passed(CheckName.LAKEKEEPER_READ_WRITE)
     assert guard.has_passed(CheckName.CLEANUP)
@@ -167,13 +169,13 @@ def test_a_spelling_that_the_store_fails_at_does_not_end_the_others(
     assert minio.keys(bucket) == []
 
 
-SPELLINGS = [
+SCHEME_ALIASES = [
     *(("POST", spelling) for spelling in ("//../", "/..\\", "/x\\..\\..\\")),
     *((method, spelling) for method in ("DELETE", "GET", "PUT") for spelling in ("//../", "/..%2F", "/..%5C")),
 ]
 
 
-@pytest.mark.parametrize(("method", "spelling"), SPELLINGS)
+@pytest.mark.parametrize(("method", "spelling"), SCHEME_ALIASES)
 def test_a_store_that_obeys_a_spelling_is_found_whatever_it_answers(
     minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, method: str, spelling: str
 ) -> None:
@@ -208,7 +210,7 @@ def test_a_fault_of_ours_leaves_nothing(minio: Minio, bucket: str, recorder: Rec
     class Fault(Exception):
         pass
 
-    class Failing(Report):
+    class Failing(ReportRun):
         def check(self, name: CheckName, look: Callable[[], Any], **more: Any) -> Any:
             def then_fail() -> None:
                 with suppress(CatalogError):  # the store does not delete: something is left
@@ -227,7 +229,7 @@ def test_a_fault_of_ours_leaves_nothing(minio: Minio, bucket: str, recorder: Rec
     report = Failing()
     report.check(CheckName.PROFILE_WELL_FORMED, lambda: profile)
     with pytest.raises(Fault):
-        examine_access(report, profile, credential)
+        run_access_checks(report, profile, credential)
     assert report.has_passed(CheckName.CLEANUP)
     assert minio.keys(bucket) == []
 

@@ -36,7 +36,7 @@ def access(vault: FakeVault | Vault, **changes: Any) -> VaultAccess:
     return replace(usual, **changes)
 
 
-def store_at(vault: FakeVault | Vault, **changes: Any) -> VaultSecrets:
+def store_key(vault: FakeVault | Vault, **changes: Any) -> VaultSecrets:
     return VaultSecrets(VaultSession(access(vault, **changes)), mount=MOUNT, folder="secret")
 
 
@@ -55,7 +55,7 @@ def refusal(kind: type[CatalogError], act: Callable[[], object]) -> str:
 
 
 def test_a_secret_is_kept_and_forgotten(vault: FakeVault | Vault) -> None:
-    store = store_at(vault)
+    store = store_key(vault)
     assert list(store.ids()) == []
     one, other = put(store), put(store)
     assert store.get(one) == store.get(other) == DOCUMENT
@@ -71,7 +71,7 @@ def test_a_secret_is_kept_and_forgotten(vault: FakeVault | Vault) -> None:
 
 def test_what_somebody_else_keeps_there_is_left_alone(fake_vault: FakeVault) -> None:
     fake_vault.entries["secret/else"] = fake_vault.entries["secret/more/below"] = [{}]
-    store = store_at(fake_vault)
+    store = store_key(fake_vault)
     one = put(store)
     assert list(store.ids()) == [one]
     fake_vault.entries[f"secret/{one}"] = [["no object"]]
@@ -90,7 +90,7 @@ def test_each_way_to_sign_in(vault: FakeVault | Vault, tmp_path: Path) -> None:
         {"method": "token", "token_file": token_file},
     ]
     for way in ways:
-        store = store_at(vault, **way)
+        store = store_key(vault, **way)
         assert store.get(put(store)) == DOCUMENT
 
 
@@ -98,7 +98,7 @@ def test_the_pods_own_token_signs_in(fake_vault: FakeVault, tmp_path: Path) -> N
     pod = tmp_path / "token"
     pod.write_text(f"{POD_TOKEN}\n")
     way = {"method": "kubernetes", "auth_mount": "kubernetes", "user": "icekeeper", "token_file": pod}
-    store = store_at(fake_vault, **way, namespace="teams/data")
+    store = store_key(fake_vault, **way, namespace="teams/data")
     assert store.get(put(store)) == DOCUMENT
     assert fake_vault.namespaces == {"teams/data"}
     pod.unlink()
@@ -110,14 +110,14 @@ def test_the_pods_own_token_signs_in(fake_vault: FakeVault, tmp_path: Path) -> N
 def test_a_file_without_a_token(fake_vault: FakeVault, tmp_path: Path, content: str) -> None:
     path = tmp_path / "token"
     path.write_text(content)
-    store = store_at(fake_vault, method="token", token_file=path)
+    store = store_key(fake_vault, method="token", token_file=path)
     assert "holds no token" in refusal(SecretStoreNotConfigured, lambda: put(store))
 
 
 def test_a_token_file_is_read_anew_when_its_token_ends(fake_vault: FakeVault, tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text(fake_vault.new_token())
-    store = store_at(fake_vault, method="token", token_file=path)
+    store = store_key(fake_vault, method="token", token_file=path)
     one = put(store)
     fake_vault.revoke_all()
     assert "refuses the sign-in" in refusal(SecretStoreNotConfigured, lambda: store.get(one))
@@ -136,7 +136,7 @@ def test_a_token_file_is_read_anew_when_its_token_ends(fake_vault: FakeVault, tm
     ],
 )
 def test_a_refused_sign_in_says_where_to_look(vault: FakeVault | Vault, way: dict[str, Any]) -> None:
-    store = store_at(vault, **way)
+    store = store_key(vault, **way)
     for act in (store.require_readable, lambda: put(store)):
         message = refusal(SecretStoreNotConfigured, act)
         assert "refuses the sign-in of this server" in message
@@ -144,7 +144,7 @@ def test_a_refused_sign_in_says_where_to_look(vault: FakeVault | Vault, way: dic
 
 
 def test_a_policy_that_lacks_something_is_no_lost_token(vault: FakeVault | Vault) -> None:
-    store = store_at(vault)
+    store = store_key(vault)
     one = put(store)
     vault.deny(denies=True)
     for act in (lambda: store.get(one), lambda: put(store), lambda: store.delete(one), lambda: list(store.ids())):
@@ -156,7 +156,7 @@ def test_a_policy_that_lacks_something_is_no_lost_token(vault: FakeVault | Vault
 
 
 def test_a_token_that_was_taken_away_is_made_anew(vault: FakeVault | Vault) -> None:
-    store = store_at(vault)
+    store = store_key(vault)
     one = put(store)
     for _ in range(2):
         vault.revoke_all()
@@ -168,7 +168,7 @@ def test_a_token_that_was_taken_away_is_made_anew(vault: FakeVault | Vault) -> N
 
 def test_a_token_is_renewed_before_it_ends_and_replaced_when_it_must_end(vault: FakeVault | Vault) -> None:
     vault.set_lifetime(2, 5)
-    store = store_at(vault)
+    store = store_key(vault)
     one = put(store)
     until = time.monotonic() + 7
 
@@ -189,7 +189,7 @@ def test_a_token_is_renewed_before_it_ends_and_replaced_when_it_must_end(vault: 
 
 def test_a_token_that_ended_meanwhile_is_made_anew(fake_vault: FakeVault) -> None:
     fake_vault.set_lifetime(1, 1)
-    store = store_at(fake_vault)
+    store = store_key(fake_vault)
     one = put(store)
     time.sleep(1.1)
     assert store.get(one) == DOCUMENT
@@ -197,7 +197,7 @@ def test_a_token_that_ended_meanwhile_is_made_anew(fake_vault: FakeVault) -> Non
 
 
 def test_a_failure_of_the_moment_is_waited_out(fake_vault: FakeVault) -> None:
-    store = store_at(fake_vault)
+    store = store_key(fake_vault)
     one = put(store)
     for statuses in ([500, 503], [429], [412, 502]):
         fake_vault.failing = list(statuses)
@@ -215,7 +215,7 @@ def test_a_failure_of_the_moment_is_waited_out(fake_vault: FakeVault) -> None:
 
 def test_a_sealed_vault_is_unavailable(fake_vault: FakeVault) -> None:
     fake_vault.is_sealed = True
-    store = store_at(fake_vault)
+    store = store_key(fake_vault)
     assert "VaultDown" in refusal(SecretStoreUnavailable, lambda: put(store))
     assert SecretStoreUnavailable.retry_after == 5
     store.require_readable()
@@ -223,7 +223,7 @@ def test_a_sealed_vault_is_unavailable(fake_vault: FakeVault) -> None:
 
 @pytest.mark.parametrize("status", [301, 307])
 def test_redirects_are_not_taken_for_answers(fake_vault: FakeVault, status: int) -> None:
-    store = store_at(fake_vault)
+    store = store_key(fake_vault)
     one = put(store)
     for act in (lambda: put(store), lambda: store.get(one), lambda: store.delete(one)):
         fake_vault.failing = [status]
@@ -233,11 +233,11 @@ def test_redirects_are_not_taken_for_answers(fake_vault: FakeVault, status: int)
 
 def test_something_else_answers(fake_vault: FakeVault) -> None:
     fake_vault.failing = [200]
-    assert "is no Vault" in refusal(SecretStoreNotConfigured, lambda: put(store_at(fake_vault)))
+    assert "is no Vault" in refusal(SecretStoreNotConfigured, lambda: put(store_key(fake_vault)))
 
 
 def test_without_vault_nobody_waits_for_long_and_then_it_goes_on(vault: FakeVault | Vault) -> None:
-    store = store_at(vault)
+    store = store_key(vault)
     one = put(store)
     with vault.relay.refusing():
         assert "ConnectionError" in refusal(SecretStoreUnavailable, lambda: store.get(one))
@@ -250,7 +250,7 @@ def test_without_vault_nobody_waits_for_long_and_then_it_goes_on(vault: FakeVaul
 
 
 def test_another_id_is_another_secret(fake_vault: FakeVault) -> None:
-    store = store_at(fake_vault)
+    store = store_key(fake_vault)
     put(store)
     with pytest.raises(SecretMissing):
         store.get(uuid4())

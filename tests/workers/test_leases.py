@@ -87,16 +87,16 @@ def test_a_dead_worker_is_followed_by_another_and_changes_nothing_any_more() -> 
     before = row(task)
     with pytest.raises(LeaseLost):
         first.finish()
-    first.extended_at -= leases.BEAT_SECONDS + 1
+    first.extended_at -= leases.HEARTBEAT_SECONDS + 1
     with pytest.raises(LeaseLost):
-        first.keep()
-    first.give_back()
+        first.extend()
+    first.release()
     first.fail("too late")
     assert row(task) == before
     second.finish()
     assert not Task.objects.exists()
     second.fail("too late")
-    second.give_back()
+    second.release()
     with pytest.raises(LeaseLost):
         second.finish()
     assert not Task.objects.exists()
@@ -108,20 +108,20 @@ def test_work_extends_the_lease_now_and_then() -> None:
     lease = taken(lease_due_task(QUEUES))
     Task.objects.update(leased_until=now() + timedelta(seconds=1))
     before = row(task)
-    lease.keep()
+    lease.extend()
     assert row(task) == before, "each step would be too often"
-    lease.extended_at -= leases.BEAT_SECONDS + 1
-    lease.keep()
+    lease.extended_at -= leases.HEARTBEAT_SECONDS + 1
+    lease.extend()
     assert row(task)["leased_until"] > now() + timedelta(seconds=LEASE_SECONDS - 20)
     lease.extended_at -= LEASE_SECONDS - leases.MARGIN_SECONDS + 1
     with pytest.raises(LeaseLost, match="not extended in time"):
-        lease.keep()
+        lease.extend()
 
 
 @pytest.mark.django_db
 def test_a_task_that_is_given_back_is_due_at_once() -> None:
     task = queue_task()
-    taken(lease_due_task(QUEUES)).give_back()
+    taken(lease_due_task(QUEUES)).release()
     assert (row(task)["status"], row(task)["leased_until"], row(task)["last_error"]) == ("scheduled", None, "")
     assert taken(lease_due_task(QUEUES)).attempt == 2
 

@@ -45,7 +45,7 @@ def require_empty_location(actor: Actor, target: Target, location: str, idempote
     if allows_non_empty_locations(target.storage.profile):
         return
     compared = location_inside(location, base=target.warehouse_location)
-    if not store_for(target.storage).is_empty(compared, apart_from=partial(_is_of, idempotency_key)):
+    if not store_for(target.storage).is_empty(compared, ignore=partial(_is_of, idempotency_key)):
         raise LocationNotEmpty(f"Unexpected files in location {compared}: a new table needs an empty one")
 
 
@@ -118,7 +118,7 @@ def _queued_purges(actor: Actor, target: Target, location: str) -> list[UUID]:
 def _purge_now(lease: Lease, budget: _TimeBudget) -> None:
     def keep_going() -> None:
         budget.require_time()
-        lease.keep()
+        lease.extend()
 
     try:
         purge(lease, keep_going)
@@ -129,5 +129,5 @@ def _purge_now(lease: Lease, budget: _TimeBudget) -> None:
         raise
     except BaseException:
         with suppress(DatabaseError, InterfaceError):
-            lease.give_back()
+            lease.release()
         raise

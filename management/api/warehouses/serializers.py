@@ -15,7 +15,7 @@ from management.api.warehouses.storage_fields import StorageCredentialField, Sto
 from storage.credentials import CREDENTIAL_TYPES, TYPES
 from storage.models import Warehouse
 from storage.profiles import kinds as profile_kinds
-from storage.validation.examination import CheckName, Status, ValidationCheck
+from storage.validation.checks import CheckName, Status, ValidationCheck
 
 
 class DeleteProfile(KebabSerializer):

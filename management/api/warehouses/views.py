@@ -44,7 +44,7 @@ from storage.services.warehouse_storage import (
 )
 from storage.services.warehouses import create_warehouse, validate_new_warehouse
 from storage.validation.access import FINDINGS
-from storage.validation.examination import CheckName, Status, ValidationCheck
+from storage.validation.checks import CheckName, Status, ValidationCheck
 
 _LISTING = "warehouses"
 

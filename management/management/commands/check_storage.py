@@ -9,8 +9,8 @@ from icekeeper.kernel.json.strict import write_json
 from storage.models import Warehouse
 from storage.selectors.warehouses import get_warehouse_named_for
 from storage.services.warehouse_storage import access_checks
-from storage.validation.access import examine_access
-from storage.validation.examination import STORE_CHECKS, Status, ValidationCheck
+from storage.validation.access import run_access_checks
+from storage.validation.checks import STORE_CHECKS, Status, ValidationCheck
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 
@@ -50,7 +50,7 @@ class Command(BaseCommand):
 
 def _checks(warehouse: Warehouse) -> list[ValidationCheck]:
     """Return the checks of the store, and others that failed."""
-    checks = access_checks(warehouse, examine_access)
+    checks = access_checks(warehouse, run_access_checks)
     return [check for check in checks if check.name in STORE_CHECKS or check.status == Status.FAILED]
 
 

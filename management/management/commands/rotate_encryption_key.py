@@ -13,7 +13,7 @@ from storage.services.secret_maintenance import (
     count_secrets_by_key,
     find_unreadable_secrets,
     rotate_encryption_key,
-    warehouses_named_by,
+    warehouses_with_secrets,
 )
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
@@ -92,13 +92,13 @@ def _described(
         "credentials-by-key": {key_id or UNKNOWN_KEY: count for key_id, count in counts.items()},
         "unreadable": len(unreadable),
         "unreadable-warehouses": [
-            {"warehouse-id": str(pk), "name": name} for pk, name in warehouses_named_by(unreadable)
+            {"warehouse-id": str(pk), "name": name} for pk, name in warehouses_with_secrets(unreadable)
         ],
     }
 
 
 def _error_message(unreadable: list[UUID]) -> str:
-    named = warehouses_named_by(unreadable)
+    named = warehouses_with_secrets(unreadable)
     shown = ", ".join(f"{name} ({pk})" for pk, name in named[:MAX_NAMED_WAREHOUSES])
     more = f" and {len(named) - MAX_NAMED_WAREHOUSES} more" if len(named) > MAX_NAMED_WAREHOUSES else ""
     owners = f" (warehouses: {shown}{more})" if named else " (no warehouse uses them)"

@@ -9,7 +9,7 @@ import pytest
 from icekeeper.kernel.errors.types import CatalogError
 from storage.documents import read_document
 from storage.profiles.s3 import S3Profile, StackitProfile
-from storage.signing.addresses import addresses_of
+from storage.signing.addresses import bucket_addresses
 from storage.signing.request import RequestToSign, read_request
 from tests.signing_fixtures import s3_profile
 
@@ -17,11 +17,11 @@ AWS = {"endpoint": None, "flavor": "aws", "path-style-access": None, "region": "
 
 
 def profile_of(**members: Any) -> S3Profile:
-    return read_document(S3Profile, s3_profile(**members), "storage-profile").completed()
+    return read_document(S3Profile, s3_profile(**members), "storage-profile").with_derived_fields()
 
 
 def key_in(uri: str, profile: S3Profile) -> str:
-    request = read_request(RequestToSign("", "GET", uri, {}), profile, addresses_of(profile))
+    request = read_request(RequestToSign("", "GET", uri, {}), profile, bucket_addresses(profile))
     return request.keys[0]
 
 
@@ -147,6 +147,6 @@ def test_one_uri_is_never_read_in_two_ways() -> None:
 
 def test_stackit_has_the_bucket_before_the_host() -> None:
     document = {"type": "stackit", "bucket": "foo", "region": "eu01", "sts-enabled": False}
-    profile = read_document(StackitProfile, document, "storage-profile").completed().as_s3()
+    profile = read_document(StackitProfile, document, "storage-profile").with_derived_fields().as_s3()
     assert key_in("https://foo.object.storage.eu01.onstackit.cloud/a/key", profile) == "a/key"
     assert refusal("https://object.storage.eu01.onstackit.cloud/foo/a/key", profile) == "UriNotS3"

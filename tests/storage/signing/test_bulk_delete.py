@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icekeeper.kernel.errors.types import CatalogError
-from storage.signing.bulk_delete import keys_to_delete
+from storage.signing.bulk_delete import parse_delete_body
 from tests.storage.signing.test_request import read, refusal
 
 OF_S3 = "http://s3.amazonaws.com/doc/2006-03-01/"
@@ -34,7 +34,7 @@ def body(*objects: str, quiet: str = "") -> str:
     ],
 )  # fmt: skip
 def test_the_keys_are_found(text: str, keys: tuple[str, ...]) -> None:
-    assert keys_to_delete(text) == keys
+    assert parse_delete_body(text) == keys
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_the_keys_are_found(text: str, keys: tuple[str, ...]) -> None:
 )  # fmt: skip
 def test_other_bodies(text: str) -> None:
     with pytest.raises(CatalogError) as refused:
-        keys_to_delete(text)
+        parse_delete_body(text)
     assert (refused.value.status, refused.value.wire_type) == (400, "InvalidDeleteBody")
 
 
@@ -69,7 +69,7 @@ def test_other_bodies(text: str) -> None:
 )
 def test_keys_that_could_be_taken_for_others(key: str) -> None:
     with pytest.raises(CatalogError) as refused:
-        keys_to_delete(body("<Key>t/a</Key>", f"<Key>{key}</Key>"))
+        parse_delete_body(body("<Key>t/a</Key>", f"<Key>{key}</Key>"))
     assert (refused.value.status, refused.value.wire_type) == (400, "InvalidObjectKey")
 
 
@@ -80,12 +80,12 @@ def test_without_a_body(text: str | None) -> None:
 
 def test_a_thousand() -> None:
     keys = [f"t/{number}" for number in range(1000)]
-    assert keys_to_delete(body(*(f"<Key>{key}</Key>" for key in keys))) == tuple(keys)
+    assert parse_delete_body(body(*(f"<Key>{key}</Key>" for key in keys))) == tuple(keys)
 
 
 def test_every_key_counts() -> None:
     found = read("POST", "?delete", body=body("<Key>wh/t/a</Key>", "<Key>wh/u/a</Key>"))
-    assert [found.lies_in(folders) for folders in (["wh/t"], ["wh/u"], ["wh/t", "wh/u"], [])] == [
+    assert [found.is_within(folders) for folders in (["wh/t"], ["wh/u"], ["wh/t", "wh/u"], [])] == [
         False, False, True, False,
     ]  # fmt: skip
 
@@ -115,4 +115,6 @@ NAMES = st.text(
 
 @given(st.lists(NAMES, min_size=1, max_size=5))
 def test_keys_survive_the_way(names: list[str]) -> None:
-    assert keys_to_delete(body(*(f"<Key>t/{escape(name)}</Key>" for name in names))) == tuple(f"t/{n}" for n in names)
+    assert parse_delete_body(body(*(f"<Key>t/{escape(name)}</Key>" for name in names))) == tuple(
+        f"t/{n}" for n in names
+    )

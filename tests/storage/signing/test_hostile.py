@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from urllib3.util import parse_url
 
 from icekeeper.kernel.errors.types import BadRequest
-from storage.signing.addresses import addresses_of
+from storage.signing.addresses import bucket_addresses
 from storage.signing.errors import MethodNotSignable
 from storage.signing.request import RequestToSign, SignableRequest, read_request
 from tests.storage.signing.test_addresses import profile_of
@@ -41,10 +41,10 @@ SOURCES = st.none() | KEYS.map(lambda rest: f"my-bucket/wh/t/{rest}") | KEYS.map
 
 def passed(given_request: RequestToSign) -> SignableRequest | None:
     try:
-        found = read_request(given_request, PROFILE, addresses_of(PROFILE))
+        found = read_request(given_request, PROFILE, bucket_addresses(PROFILE))
     except (BadRequest, MethodNotSignable):
         return None
-    return found if found.lies_in([TABLE]) else None
+    return found if found.is_within([TABLE]) else None
 
 
 def require_inside(key: str) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from icekeeper.kernel.errors.types import CatalogError
-from storage.signing.addresses import addresses_of
+from storage.signing.addresses import bucket_addresses
 from storage.signing.request import Operation, RequestToSign, SignableRequest, read_request
 from tests.storage.signing.test_addresses import profile_of
 
@@ -20,7 +20,7 @@ COPY = "x-amz-copy-source"
 def read(method: str, path: str, *, headers: dict[str, Any] | None = None, body: str | None = None) -> SignableRequest:
     profile = profile_of()
     many = {name: value if isinstance(value, list) else [value] for name, value in (headers or {}).items()}
-    return read_request(RequestToSign("eu-1", method, BASE + path, many, body), profile, addresses_of(profile))
+    return read_request(RequestToSign("eu-1", method, BASE + path, many, body), profile, bucket_addresses(profile))
 
 
 def refusal(method: str, path: str, **more: Any) -> tuple[int, str]:
@@ -127,7 +127,7 @@ def test_what_cannot_be_decoded(path: str) -> None:
 def test_what_is_no_address(uri: str, wire_type: str) -> None:
     profile = profile_of()
     with pytest.raises(CatalogError) as refused:
-        read_request(RequestToSign("eu-1", "GET", uri, {}), profile, addresses_of(profile))
+        read_request(RequestToSign("eu-1", "GET", uri, {}), profile, bucket_addresses(profile))
     assert (refused.value.status, refused.value.wire_type) == (400, wire_type)
 
 
@@ -187,10 +187,10 @@ def test_nothing_else_is_asked_of_the_bucket(query: str) -> None:
 
 
 def test_a_list_reaches_past_the_table() -> None:
-    def lies_in(prefix: str) -> bool:
-        return read("GET", f"?list-type=2&prefix={quote(prefix)}").lies_in(["wh/t"])
+    def is_within(prefix: str) -> bool:
+        return read("GET", f"?list-type=2&prefix={quote(prefix)}").is_within(["wh/t"])
 
-    assert [lies_in(each) for each in ("wh/t/", "wh/t/a", "wh/t", "wh/t2/", "wh/", "w", "other/wh/t/")] == [
+    assert [is_within(each) for each in ("wh/t/", "wh/t/a", "wh/t", "wh/t2/", "wh/", "w", "other/wh/t/")] == [
         True, True, False, False, False, False, False,
     ]  # fmt: skip
 
@@ -283,7 +283,7 @@ def test_the_encryption_of_the_profile() -> None:
 
     def send(**headers: str) -> SignableRequest:
         many = {name.replace("_", "-"): [value] for name, value in headers.items()}
-        return read_request(RequestToSign("eu-1", "PUT", f"{BASE}/t/a", many), profile, addresses_of(profile))
+        return read_request(RequestToSign("eu-1", "PUT", f"{BASE}/t/a", many), profile, bucket_addresses(profile))
 
     found = send(x_amz_server_side_encryption="aws:kms", x_amz_server_side_encryption_aws_kms_key_id=KMS)
     assert len(found.headers) == 2
@@ -305,11 +305,11 @@ def test_a_copy_is_about_both_objects(query: str) -> None:
         headers = {COPY: source, f"{COPY}-range": "bytes=0-1", f"{COPY}-if-match": "x"}
         found = read("PUT", f"/wh/t/a{query}", headers=headers)
         assert (found.operation, found.keys) == (Operation.WRITE, ("wh/t/a", "wh/t/b c"))
-        assert found.lies_in(["wh/t"])
-        assert not found.lies_in(["wh/t/a"])
-    assert not read("PUT", f"/wh/t/a{query}", headers={COPY: "my-bucket/wh/t2/b"}).lies_in(["wh/t"])
+        assert found.is_within(["wh/t"])
+        assert not found.is_within(["wh/t/a"])
+    assert not read("PUT", f"/wh/t/a{query}", headers={COPY: "my-bucket/wh/t2/b"}).is_within(["wh/t"])
     across = read("PUT", f"/wh/t/a{query}", headers={COPY: "my-bucket/wh/u/b"})
-    assert not across.lies_in(["wh/t", "wh/u"]), "from one of the table's folders into another"
+    assert not across.is_within(["wh/t", "wh/u"]), "from one of the table's folders into another"
 
 
 @pytest.mark.parametrize(
@@ -336,8 +336,8 @@ def test_only_puts_copy() -> None:
 
 
 def test_what_clients_may_keep() -> None:
-    assert read("GET", "/t/a").may_be_repeated
-    assert read("HEAD", "/t/a", headers={"range": "bytes=0-1", "accept": "a"}).may_be_repeated
-    assert not read("GET", "/t/a", headers={"If-Match": "x"}).may_be_repeated
+    assert read("GET", "/t/a").is_repeatable
+    assert read("HEAD", "/t/a", headers={"range": "bytes=0-1", "accept": "a"}).is_repeatable
+    assert not read("GET", "/t/a", headers={"If-Match": "x"}).is_repeatable
     for method, path in (("PUT", "/t/a"), ("DELETE", "/t/a"), ("POST", "/t/a?uploads")):
-        assert not read(method, path).may_be_repeated
+        assert not read(method, path).is_repeatable

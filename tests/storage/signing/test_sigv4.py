@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from storage.identity.keys import Keys
 from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
-from storage.signing.uri import written_path, written_query
+from storage.signing.uri import canonical_path, canonical_query
 
 AT = datetime(2026, 11, 22, 13, 49, 34, tzinfo=UTC)
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
@@ -29,7 +29,7 @@ def of_botocore(
     method: str, path: str, query: dict[str, str], headers: dict[str, str], payload: str, region: str, keys: Keys
 ) -> dict[str, str]:
     """The headers that botocore adds; it is given the hash of the payload as S3's client gives it."""
-    url = f"http://store.example:9000{written_path(path)}"
+    url = f"http://store.example:9000{canonical_path(path)}"
     request: Any = AWSRequest(method=method, url=url, headers=headers, params=query)
     credentials = Credentials(keys.access_key_id, keys.secret_access_key, keys.session_token)
 
@@ -64,8 +64,8 @@ def test_they_are_botocores(
     payload = UNSIGNED_PAYLOAD if body is None else hashlib.sha256(body).hexdigest()
     made = signature_headers(
         method=method,
-        path=written_path(path),
-        query=written_query(tuple(query.items())),
+        path=canonical_path(path),
+        query=canonical_query(tuple(query.items())),
         headers={"host": "store.example:9000", **headers},
         payload=payload,
         region=region,

@@ -215,7 +215,7 @@ def test_a_refusal(service: FakeService, caplog: pytest.LogCaptureFixture, path:
 def test_a_key_file_with_an_empty_universe_domain_is_one_of_the_usual_universe(service: FakeService) -> None:
     document = {"type": "gcs", "credential-type": "service-account-key", "key": key_file(universe_domain="")}
     credential = read_credential(document)
-    assert credential.revealed()["key"]["universe_domain"] == "googleapis.com"
+    assert credential.reveal()["key"]["universe_domain"] == "googleapis.com"
     lent, hosts = ask(service, universe_domain="")
     assert lent.config["gcs.oauth2.token"] == "lent-token"
     assert hosts == ["https://oauth2.googleapis.com", "https://sts.googleapis.com"]

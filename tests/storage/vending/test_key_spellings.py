@@ -18,7 +18,7 @@ from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.signing.uri import Parameters
 from storage.validation.s3_requests import StoreResponse, encoded_key, send, sign
-from storage.vending.sts import keys_of
+from storage.vending.sts import keys_from_vended
 from storage.vending.vend import issue
 from storage.vending.vended import FileAccess
 from tests.parts.s3 import S3Server
@@ -56,7 +56,7 @@ class Lender:
         assert isinstance(profile, S3Profile)
         vended = issue(profile, credential, location=f"s3://{self.bucket}/wh/a", rights=FileAccess.READ_WRITE)
         assert vended is not None
-        self.profile, self.keys = profile, keys_of(vended)
+        self.profile, self.keys = profile, keys_from_vended(vended)
         for key in OTHERS:
             store.client().put_object(Bucket=self.bucket, Key=key, Body=SECRET)
 

@@ -200,4 +200,4 @@ def test_a_region_is_no_way_to_another_host(region: str) -> None:
     credential = read_credential(CREDENTIAL)
     assert isinstance(credential, AliyunOss)
     with pytest.raises(CredentialNotIssued, match="region"):
-        oss.issue(profile().having(region=region), credential, location="s3://lake/wh/t1", rights=FileAccess.READ)
+        oss.issue(profile().copy_with(region=region), credential, location="s3://lake/wh/t1", rights=FileAccess.READ)

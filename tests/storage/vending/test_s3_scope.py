@@ -177,7 +177,7 @@ def test_why_minio_is_not_asked_about_stars(minio: Minio, bucket: str) -> None:
     credential = read_credential(minio.credential)
     profile = read_profile(minio.profile(bucket, "wh"), credential)
     assert isinstance(profile, S3Profile)
-    policy = s3_policy(profile.having(flavor="aws", endpoint=None), "wh/a*", FileAccess.READ_WRITE)
+    policy = s3_policy(profile.copy_with(flavor="aws", endpoint=None), "wh/a*", FileAccess.READ_WRITE)
     assert json.loads(policy)["Statement"][0]["Resource"].endswith("/wh/a${*}/*")
     keys = assume_role(profile, credential, role_arn=None, session_name="s", DurationSeconds=900, Policy=policy)
     s3 = minio.client(

@@ -24,7 +24,7 @@ from storage.errors import StoreUnavailable
 T = TypeVar("T")
 
 NOT_ATTEMPTED: Final = "Not attempted: a prerequisite check failed."
-NOT_CONCERNED: Final = "Not concerned by this request."
+NOT_APPLICABLE: Final = "Not concerned by this request."
 
 
 class CheckName(StrEnum):
@@ -78,7 +78,7 @@ class StorageValidationFailed(CatalogError):
         self.retry_after = error.retry_after  # type: ignore[misc]
 
 
-class Examination(ABC):
+class CheckRun(ABC):
     """Runs checks and records their results."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Examination(ABC):
 
     def check(self, name: CheckName, look: Callable[[], T], *, needs: tuple[CheckName, ...] = ()) -> T | None:
         """What `look` returns; None when it failed, or was skipped since one of `needs` was not passed."""
-        if not self._may_look(needs):
+        if not self._may_run(needs):
             self.skip(name, NOT_ATTEMPTED)
             return None
         return self.check_always(name, look)
@@ -121,23 +121,23 @@ class Examination(ABC):
         return [check for check in self._results.values() if check.status == Status.FAILED]
 
     @abstractmethod
-    def _may_look(self, needs: tuple[CheckName, ...]) -> bool: ...
+    def _may_run(self, needs: tuple[CheckName, ...]) -> bool: ...
 
 
-class Report(Examination):
+class ReportRun(CheckRun):
     """Looks at everything that can be looked at, whatever else failed."""
 
     def checks(self) -> list[ValidationCheck]:
         """All of them in their order, also those that were never come to."""
         return [
-            self._results.get(name, ValidationCheck(name, Status.SKIPPED, reason=NOT_CONCERNED)) for name in CheckName
+            self._results.get(name, ValidationCheck(name, Status.SKIPPED, reason=NOT_APPLICABLE)) for name in CheckName
         ]
 
-    def _may_look(self, needs: tuple[CheckName, ...]) -> bool:
+    def _may_run(self, needs: tuple[CheckName, ...]) -> bool:
         return all(self.has_passed(name) for name in needs)
 
 
-class Guard(Examination):
+class FailFastRun(CheckRun):
     """Looks no further once something failed: for requests that do what they ask for, or nothing."""
 
     def require_passed(self) -> None:
@@ -146,7 +146,7 @@ class Guard(Examination):
             if check.error is not None:
                 raise StorageValidationFailed(check.name, check.error) if check.name in STORE_CHECKS else check.error
 
-    def _may_look(self, needs: tuple[CheckName, ...]) -> bool:
+    def _may_run(self, needs: tuple[CheckName, ...]) -> bool:
         return not self.failed()
 
 
