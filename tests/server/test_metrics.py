@@ -223,7 +223,7 @@ def test_the_listener_is_started_again_and_knows_everything(measured: MeasuredSe
 
     time.sleep(0.2)
     _wait_until(answers)
-    assert any("the metrics listener died" in line["message"] for line in measured.lines("icekeeper.server"))
+    assert any("the metrics listener exited and is restarted" in line["message"] for line in measured.lines("icekeeper.server"))
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_it_ends_with_the_server(measured: MeasuredServer, number: signal.Signal
     assert measured.wait() == 0
     assert not folder.exists()
     assert not [each for each in everyone if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
-    assert not [line for line in measured.lines("icekeeper.server") if "started again" in line["message"]]
+    assert not [line for line in measured.lines("icekeeper.server") if "restarted" in line["message"]]
 
 
 def test_it_ends_when_the_server_is_killed(measured: MeasuredServer) -> None:
