@@ -14,7 +14,7 @@ import re
 from bisect import bisect_left
 from collections import Counter as Multiset
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from threading import Lock, get_ident
 from typing import Final, Literal
@@ -59,79 +59,58 @@ class Metrics:
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
-        request = ["method", "status", "endpoint"]
+        counter, histogram = partial(Counter, registry=registry), partial(BatchHistogram, registry=registry)
+        gauge = partial(Gauge, registry=registry, multiprocess_mode="livesum")
 
-        # Requests: `endpoint` is the template of the route, such as /catalog/v1/{prefix}/namespaces.
-        self.requests = Counter("axum_http_requests", "Requests", request, registry=registry)
-        self.request_seconds = BatchHistogram(
+        # Requests. `endpoint` is the template of the route, such as /catalog/v1/{prefix}/namespaces.
+        request, endpoint = ["method", "status", "endpoint"], ["method", "endpoint"]
+        self.requests = counter("axum_http_requests", "Requests", request)
+        self.requests_pending = gauge("axum_http_requests_pending", "Requests that are running", endpoint)
+        self.request_seconds = histogram(
             "axum_http_requests_duration_seconds", "Duration of requests, from arrival to the end of the response",
-            request, buckets=_REQUEST_SECONDS, registry=registry,
+            request, buckets=_REQUEST_SECONDS,
         )  # fmt: skip
-        self.requests_pending = Gauge(
-            "axum_http_requests_pending", "Requests that are running", ["method", "endpoint"],
-            multiprocess_mode="livesum", registry=registry,
-        )  # fmt: skip
-        self.request_statements = BatchHistogram(
-            "icekeeper_request_database_statements", "Database statements of a request",
-            ["method", "endpoint"], buckets=_STATEMENTS, registry=registry,
-        )  # fmt: skip
-        self.request_database_seconds = BatchHistogram(
+        self.request_statements = histogram(
+            "icekeeper_request_database_statements", "Database statements of a request", endpoint, buckets=_STATEMENTS
+        )
+        self.request_database_seconds = histogram(
             "icekeeper_request_database_duration_seconds", "Duration of all database statements of a request",
-            ["method", "endpoint"], buckets=_DATABASE_SECONDS, registry=registry,
+            endpoint, buckets=_DATABASE_SECONDS,
         )  # fmt: skip
 
-        # Object stores: `store` is s3, azure, gcs or local; `operation` see above; `result` is ok or error.
-        self.store_call_seconds = BatchHistogram(
+        # Object stores. `store` is s3, azure, gcs or local; `operation` is an `Operation`; `result` is ok or error.
+        self.store_call_seconds = histogram(
             "icekeeper_object_store_call_duration_seconds", "Duration of calls to object stores, with their retries",
-            ["store", "operation", "result"], buckets=_STORE_SECONDS, registry=registry,
+            ["store", "operation", "result"], buckets=_STORE_SECONDS,
         )  # fmt: skip
 
         # The cache of vended credentials (`cache_type` stc), one in each process.
-        cache = ["cache_type", "cloud"]
-        self.cache_size = Gauge(
-            "lakekeeper_cache_size", "Entries", cache, multiprocess_mode="livesum", registry=registry
-        )
-        self.cache_hits = Counter("lakekeeper_cache_hits", "Look-ups that found an entry", cache, registry=registry)
-        self.cache_misses = Counter("lakekeeper_cache_misses", "Look-ups without an entry", cache, registry=registry)
+        cached = ["cache_type", "cloud"]
+        self.cache_size = gauge("lakekeeper_cache_size", "Entries", cached)
+        self.cache_hits = counter("lakekeeper_cache_hits", "Look-ups that found an entry", cached)
+        self.cache_misses = counter("lakekeeper_cache_misses", "Look-ups that found no entry", cached)
         for cloud in CLOUDS:  # they are 0 from the start
-            for family in (self.cache_size, self.cache_hits, self.cache_misses):
-                family.labels("stc", cloud)
+            for metric in (self.cache_size, self.cache_hits, self.cache_misses):
+                metric.labels("stc", cloud)
 
-        # Connections to PostgreSQL: `pool` is read or write, `state` is idle or in_use.
-        self.pool_connections = Gauge(
-            "lakekeeper_catalog_pg_pool_connections", "Connections", ["pool", "state"],
-            multiprocess_mode="livesum", registry=registry,
-        )  # fmt: skip
-        self.pool_max_connections = Gauge(
-            "lakekeeper_catalog_pg_pool_max_connections", "Maximum number of connections", ["pool"],
-            multiprocess_mode="livesum", registry=registry,
-        )  # fmt: skip
-        self.pool_timeouts = Counter(
-            "lakekeeper_catalog_pg_pool_acquire_timeouts", "Requests that got no connection in time", ["pool"],
-            registry=registry,
-        )  # fmt: skip
+        # Connections to PostgreSQL. `pool` is read or write, `state` is idle or in_use.
+        pools = "lakekeeper_catalog_pg_pool"
+        self.pool_connections = gauge(f"{pools}_connections", "Connections", ["pool", "state"])
+        self.pool_max_connections = gauge(f"{pools}_max_connections", "Maximum number of connections", ["pool"])
+        self.pool_timeouts = counter(f"{pools}_acquire_timeouts", "Requests that got no connection in time", ["pool"])
 
         # The processes that serve requests. Names that start with `process_` are those of Prometheus' own libraries.
-        self.workers = Gauge(
-            "icekeeper_workers", "Processes that serve requests", multiprocess_mode="livesum", registry=registry
+        self.workers = gauge("icekeeper_workers", "Processes that serve requests")
+        self.cpu_seconds = counter("process_cpu_seconds", "CPU time of the workers")
+        self.resident_bytes = gauge(
+            "process_resident_memory_bytes", "Memory of the workers; shared memory counts in each"
         )
-        self.cpu_seconds = Counter("process_cpu_seconds", "CPU time of these processes", registry=registry)
-        self.resident_bytes = Gauge(
-            "process_resident_memory_bytes", "Memory of these processes; shared memory counts in each",
-            multiprocess_mode="livesum", registry=registry,
-        )  # fmt: skip
-        self.open_files = Gauge(
-            "process_open_fds", "Open files and sockets of these processes",
-            multiprocess_mode="livesum", registry=registry,
-        )  # fmt: skip
-        self.start_time = Gauge(
-            "process_start_time_seconds", "Start of the server, in seconds since 1970",
-            multiprocess_mode="max", registry=registry,
-        )  # fmt: skip
-        self.build = Gauge(
-            "icekeeper_build_info", "Always 1; the label is the version", ["version"],
-            multiprocess_mode="max", registry=registry,
-        )  # fmt: skip
+        self.open_files = gauge("process_open_fds", "Open files and sockets of the workers")
+
+        # The server.
+        written_once = partial(gauge, multiprocess_mode="max")
+        self.start_time = written_once("process_start_time_seconds", "Start of the server, in seconds since 1970")
+        self.build = written_once("icekeeper_build_info", "Always 1; the label is the version", ["version"])
 
 
 @cache
