@@ -8,7 +8,13 @@ from typing import Annotated, Any, Final, NotRequired, TypedDict
 from django.http import HttpRequest, HttpResponse
 
 from catalog.api import operation as described
-from catalog.api.base import json_response
+from catalog.api.base import (
+    LoadCredentialsResponse,
+    RenameTableRequest,
+    StorageCredentials,
+    TabularViewSet,
+    json_response,
+)
 from catalog.api.operation import (
     BAD_PAGE,
     NAMESPACE_PATH,
@@ -30,7 +36,6 @@ from catalog.api.parameters import (
     REFERENCED_BY,
 )
 from catalog.api.render import load_generic_table_response
-from catalog.api.tabulars import LoadCredentialsResponse, RenameTableRequest, StorageCredentials, TabularViewSet
 from catalog.identifiers import Identifier, Levels
 from catalog.models import Tabular
 from catalog.selectors.tables.generic_tables import list_generic_tables_for, load_generic_table_for

@@ -20,8 +20,9 @@ from catalog.api.operation import (
 from catalog.api.parameters import IDEMPOTENCY_KEY, LISTING, RETURN_PROTECTION, RETURN_UUIDS, QueryFlag, QueryText
 from catalog.identifiers import Levels
 from catalog.selectors.namespaces import ListedNamespace, get_namespace_for, list_namespaces_for
-from catalog.services.namespaces.create import create_namespace, drop_namespace, update_namespace_properties
-from catalog.services.namespaces.drop_tree import drop_subtree
+from catalog.services.namespaces.create import create_namespace
+from catalog.services.namespaces.drop import drop_namespace, drop_subtree
+from catalog.services.namespaces.properties import update_namespace_properties
 from icekeeper.kernel.errors.types import NoSuchNamespace
 from icekeeper.kernel.http.raw_path import decode_segment, split_levels
 from icekeeper.kernel.http.serializers import empty_response

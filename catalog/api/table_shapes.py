@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, NotRequired, TypedDict
 
-from catalog.api.tabulars import StorageCredentials, TableIdentifier
+from catalog.api.base import StorageCredentials, TableIdentifier
 from catalog.iceberg import shapes
 from catalog.iceberg.metrics_reports import REPORTS
 from catalog.iceberg.requirements import TABLE_REQUIREMENTS

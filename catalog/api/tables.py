@@ -7,7 +7,16 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from catalog.api.base import no_content, optional_flag, optional_list, require_list
+from catalog.api.base import (
+    ListTablesResponse,
+    LoadCredentialsResponse,
+    RenameTableRequest,
+    TabularViewSet,
+    no_content,
+    optional_flag,
+    optional_list,
+    require_list,
+)
 from catalog.api.operation import (
     BAD_LOCATION,
     BAD_PAGE,
@@ -53,12 +62,6 @@ from catalog.api.table_shapes import (
     LoadTableResult,
     RegisterTableRequest,
     ReportMetricsRequest,
-)
-from catalog.api.tabulars import (
-    ListTablesResponse,
-    LoadCredentialsResponse,
-    RenameTableRequest,
-    TabularViewSet,
 )
 from catalog.identifiers import Identifier, path_key, require_identifier
 from catalog.models import Tabular

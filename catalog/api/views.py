@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 from django.http import HttpRequest, HttpResponse
 
-from catalog.api.base import no_content, optional_list
+from catalog.api.base import ListTablesResponse, RenameTableRequest, TabularViewSet, no_content, optional_list
 from catalog.api.operation import (
     BAD_LOCATION,
     BAD_PAGE,
@@ -34,7 +34,6 @@ from catalog.api.parameters import (
     REFERENCED_BY,
 )
 from catalog.api.render import load_view_result
-from catalog.api.tabulars import ListTablesResponse, RenameTableRequest, TabularViewSet
 from catalog.iceberg import shapes
 from catalog.iceberg.views.requirements import VIEW_REQUIREMENTS
 from catalog.iceberg.views.updates import VIEW_UPDATES

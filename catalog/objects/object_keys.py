@@ -13,7 +13,6 @@ from uuid import UUID
 from catalog.errors import no_such_object
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Namespace, Tabular
-from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from icekeeper.kernel.errors.types import CatalogError
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
@@ -112,8 +111,8 @@ def _namespaces_by_id(wanted: Sequence[ObjectKey]) -> dict[ObjectKey, ObjectRef]
 
 def _namespaces_by_name(wanted: Sequence[ObjectKey]) -> dict[ObjectKey, ObjectRef]:
     warehouses, keys = _columns((each.warehouse_id, path_key(each.levels)) for each in wanted)
-    rows = fetch_all("default", _NAMESPACES, [warehouses, keys])
-    existing = {(as_uuid(warehouse_id), key): as_uuid(own_id) for warehouse_id, key, own_id in rows}
+    rows = Namespace.objects.filter(warehouse_id__in=warehouses, path_key__in=keys)
+    existing = {(warehouse_id, key): pk for warehouse_id, key, pk in rows.values_list("warehouse_id", "path_key", "pk")}
     return {
         each: ObjectRef(Securable.Type.NAMESPACE, existing[named])
         for each in wanted
@@ -138,11 +137,12 @@ def _tabulars_by_name(wanted: Sequence[ObjectKey]) -> dict[ObjectKey, ObjectRef]
 
     warehouses, keys = _columns(named(each)[:2] for each in wanted)
     names = list(dict.fromkeys(named(each)[2] for each in wanted))
-    rows = fetch_all("default", _TABULARS, [warehouses, keys, names])
-    existing = {
-        (as_uuid(warehouse_id), key, name_key, kind): as_uuid(own_id)
-        for warehouse_id, key, name_key, kind, own_id in rows
-    }
+    # Only the current tabular has the name, but several dropped ones may have had it.
+    rows = Tabular.objects.live().filter(
+        namespace__warehouse_id__in=warehouses, namespace__path_key__in=keys, name_key__in=names
+    )
+    columns = ("namespace__warehouse_id", "namespace__path_key", "name_key", "kind", "pk")
+    existing = {(warehouse, key, name, kind): pk for warehouse, key, name, kind, pk in rows.values_list(*columns)}
     return {
         each: ObjectRef(each.securable_type, existing[(*named(each), each.securable_type.value)])
         for each in wanted
@@ -157,14 +157,3 @@ def _columns(pairs: Iterable[tuple[UUID, str]]) -> tuple[list[UUID], list[str]]:
 
 
 _IDENTITY: Final = ("warehouse_id", "kind", "uuid", "pk")
-
-_NAMESPACES: Final = """
-SELECT warehouse_id, path_key, id FROM catalog_namespace WHERE warehouse_id = ANY(%s) AND path_key = ANY(%s)
-"""
-
-# By name only the current tabular is found, never dropped ones, of which several may have had the name.
-_TABULARS: Final = """
-SELECT n.warehouse_id, n.path_key, t.name_key, t.kind, t.id
-  FROM catalog_namespace n JOIN catalog_tabular t ON t.namespace_id = n.id
- WHERE n.warehouse_id = ANY(%s) AND n.path_key = ANY(%s) AND t.name_key = ANY(%s) AND t.deleted_at IS NULL
-"""

@@ -1,9 +1,9 @@
-"""Reads of namespaces: each is one statement."""
+"""Reads of namespaces: each is one statement; and look-ups of a namespace that is about to change."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -11,14 +11,17 @@ from django.conf import settings
 
 from catalog.errors import no_such_namespace
 from catalog.identifiers import Levels, path_key
+from catalog.models import Namespace
 from catalog.models.namespace import shown_properties
 from catalog.selectors.visibility import require_to_list, visible_page
-from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one
+from icekeeper.kernel.db.sql import as_uuid, fetch_all, fetch_one
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.json.strict import read_stored_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
+from icekeeper.kernel.request import permission_recheck
 from storage.errors import no_such_warehouse
+from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission
@@ -29,6 +32,12 @@ _GET = """
 SELECT w.status, n.id, n.path, n.properties, n.location
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
+ WHERE w.id = %s
+"""
+
+_FIND_ID = """
+SELECT w.status, n.id
+  FROM storage_warehouse w LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
  WHERE w.id = %s
 """
 
@@ -84,12 +93,12 @@ class ListedNamespace:
 def get_namespace_for(*, actor: Actor, warehouse_id: UUID, levels: Levels) -> FoundNamespace:
     """Raises `NoSuchWarehouse` or `NoSuchNamespace`."""
     row = fetch_one(settings.READ_DATABASE, _GET, [path_key(levels), warehouse_id])
-    if row is None or row[0] != "active":
+    warehouse_status, namespace_id, path, properties, location = row or (None, None, "", {}, None)
+    if warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)
-    _, namespace_id, path, properties, location = row
-    missing = no_such_namespace(levels)
+    missing = partial(no_such_namespace, levels)
     if namespace_id is None:
-        raise missing
+        raise missing()
     namespace_id = as_uuid(namespace_id)
     require_permission(actor, Can.GET_METADATA, Securable.Type.NAMESPACE, namespace_id, missing=missing)
     if isinstance(properties, str):  # SQLite keeps JSON as text
@@ -101,7 +110,10 @@ def get_namespace_for(*, actor: Actor, warehouse_id: UUID, levels: Levels) -> Fo
 def list_namespaces_for(
     *, actor: Actor, warehouse_id: UUID, parent: Levels | None, page: Page
 ) -> tuple[list[ListedNamespace], str | None]:
-    """The direct children of `parent` (None: the first level), in order of creation, and the next page's token."""
+    """List the direct children of `parent` (None: the first level), in order of creation, with the next page's token.
+
+    Raises `NoSuchWarehouse`, `NoSuchNamespace`, `Forbidden`.
+    """
     after, limit = page.bounds()
     if parent is None:
         params = [warehouse_id, after, limit, warehouse_id]
@@ -111,21 +123,21 @@ def list_namespaces_for(
         above = [warehouse_id, key]
         params = [key, warehouse_id, *above, after, *above, limit, warehouse_id]
         rows = fetch_all(settings.READ_DATABASE, _LIST_CHILDREN, params)
-    if not rows or rows[0][0] != "active":
+    warehouse_status, parent_id, *_ = rows[0] if rows else (None, None)
+    if warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)
-    seen_in = _require_to_list(actor, warehouse_id, parent, rows[0][1])
-
-    def listed(found: Sequence[Row]) -> list[tuple[UUID, ListedNamespace]]:
-        ids = [(as_uuid(row[0]), row) for row in found if row[0] is not None]
-        return [
-            (own_id, ListedNamespace(own_id, tuple(row[1].split(LEVEL_SEPARATOR)), bool(row[2]))) for own_id, row in ids
-        ]
+    seen_in = _require_to_list(actor, warehouse_id, parent, parent_id)
 
     def read(ids: list[UUID]) -> list[tuple[UUID, ListedNamespace]]:
-        return listed(fetch_all(settings.READ_DATABASE, _LISTED, [ids]))
+        return [_listed(*row) for row in fetch_all(settings.READ_DATABASE, _LISTED, [ids])]
 
-    found = listed([row[2:] for row in rows])
+    found = [_listed(own_id, path, protected) for _, _, own_id, path, protected in rows if own_id is not None]
     return visible_page(found, page, actor=actor, seen_in=seen_in, child_type=Securable.Type.NAMESPACE, read=read)
+
+
+def _listed(stored_id: Any, path: str, protected: Any) -> tuple[UUID, ListedNamespace]:
+    namespace_id = as_uuid(stored_id)
+    return namespace_id, ListedNamespace(namespace_id, tuple(path.split(LEVEL_SEPARATOR)), bool(protected))
 
 
 def _require_to_list(actor: Actor, warehouse_id: UUID, parent: Levels | None, found_id: Any) -> ObjectRef | None:
@@ -138,3 +150,35 @@ def _require_to_list(actor: Actor, warehouse_id: UUID, parent: Levels | None, fo
             raise missing
         above = ObjectRef(Securable.Type.NAMESPACE, as_uuid(found_id))
     return require_to_list(actor, Can.LIST_NAMESPACES, above, missing)
+
+
+def find_namespace_for(actor: Actor, action: Can, warehouse_id: UUID, levels: Levels) -> UUID:
+    """Return the id of a namespace after a check of `action`, without a lock.
+
+    Raises `NoSuchWarehouse`, `NoSuchNamespace`, `Forbidden`.
+    """
+    row = fetch_one("default", _FIND_ID, [path_key(levels), warehouse_id])
+    warehouse_status, found_id = row or (None, None)
+    if warehouse_status != Warehouse.Status.ACTIVE:
+        raise no_such_warehouse(warehouse_id)
+    missing = no_such_namespace(levels)
+    if found_id is None:
+        raise missing
+    namespace_id = as_uuid(found_id)
+    require_permission(actor, action, Securable.Type.NAMESPACE, namespace_id, missing=missing)
+    return namespace_id
+
+
+def lock_namespace(warehouse_id: UUID, namespace_id: UUID, levels: Levels) -> Namespace:
+    """Lock the namespace that `find_namespace_for` found for the caller's transaction.
+
+    The permissions are checked again under the lock if permissions changed meanwhile.
+    """
+    rows = Namespace.objects.select_for_update(of=("self",)).select_related("warehouse")
+    namespace = rows.filter(pk=namespace_id, path_key=path_key(levels)).first()
+    if namespace is None:  # dropped or moved concurrently
+        raise no_such_namespace(levels)
+    if namespace.warehouse.status != Warehouse.Status.ACTIVE:
+        raise no_such_warehouse(warehouse_id)
+    permission_recheck.recheck()
+    return namespace

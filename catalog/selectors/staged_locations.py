@@ -14,7 +14,7 @@ from icekeeper.kernel.db.sql import as_datetime, fetch_all
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
-AT_ONCE: Final = 1_000
+BATCH_SIZE: Final = 1_000
 """Rows in memory."""
 
 # In the order of bytes, as the index `location_claim_at` is sorted.
@@ -47,9 +47,9 @@ def list_staged_locations_for(*, actor: Actor, warehouse_id: UUID) -> Iterator[S
 def _read_reservations(warehouse_id: UUID) -> Iterator[StagedLocation]:
     moment, location, last_id = now(), "", 0
     while True:
-        rows = fetch_all("default", _RESERVED, [warehouse_id, moment, location, location, last_id, AT_ONCE])
+        rows = fetch_all("default", _RESERVED, [warehouse_id, moment, location, location, last_id, BATCH_SIZE])
         for _, reserved, staged_by, expires_at in rows:
             yield StagedLocation(reserved, staged_by, as_datetime(expires_at))
-        if len(rows) < AT_ONCE:
+        if len(rows) < BATCH_SIZE:
             return
         last_id, location, *_ = rows[-1]

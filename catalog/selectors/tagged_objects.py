@@ -9,10 +9,9 @@ from django.db.models import FilteredRelation, Q
 
 from catalog.errors import no_such_column, no_such_object
 from catalog.iceberg.schemas import parse_schema
-from catalog.selectors.access.files import STORAGE, read_storage
+from catalog.models import Tabular
 from catalog.selectors.tables.load import read_document
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
-from icekeeper.kernel.db.sql import as_uuid, fetch_all, fetch_one
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page
 from storage.errors import no_such_warehouse
@@ -31,8 +30,6 @@ from tenancy.selectors.tags import (
     tags_on,
     tags_on_columns,
 )
-
-_UUIDS = "SELECT id, uuid FROM catalog_tabular WHERE id = ANY(%s)"
 
 _TABULARS = frozenset({Securable.Type.TABLE, Securable.Type.VIEW, Securable.Type.GENERIC_TABLE})
 
@@ -79,9 +76,8 @@ def list_tag_attachments_for(
     )
     rows, token = list_attachments(definition, wanted, page)
     own_ids = [UUID(row.securable.object_id) for row in rows if row.securable.type in _TABULARS]
-    stored = fetch_all("default", _UUIDS, [own_ids]) if own_ids else []
-    seen = {as_uuid(own): as_uuid(uuid) for own, uuid in stored}
-    return [each for row in rows if (each := _attached(row, seen)) is not None], token
+    uuids = dict(Tabular.objects.filter(pk__in=own_ids).values_list("pk", "uuid")) if own_ids else {}
+    return [each for row in rows if (each := _attached(row, uuids)) is not None], token
 
 
 def _attached(row: TagAttachment, uuids: dict[UUID, UUID]) -> Attached | None:
@@ -95,15 +91,6 @@ def _attached(row: TagAttachment, uuids: dict[UUID, UUID]) -> Attached | None:
         return None
     scope = TagDefinition.Scope(securable.type) if row.field_id is None else TagDefinition.Scope.COLUMN
     return Attached(row, scope, UUID(above["warehouse"]), object_id)
-
-
-_DOCUMENT = f"""
-SELECT {STORAGE}, t.metadata_location, m.document
-  FROM catalog_tabular t
-  JOIN storage_warehouse w ON w.id = t.warehouse_id
-  LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
- WHERE t.id = %s AND t.deleted_at IS NULL
-"""  # noqa: S608 - constants
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,18 +156,17 @@ def _find(project: Project, key: TagTargetKey) -> UUID | None:
     row = warehouses.annotate(it=it).values_list("it__pk").first()
     if row is None:
         raise no_such_warehouse(key.warehouse_id)
-    found: UUID | None = row[0]
+    found: UUID | None
+    (found,) = row
     return found
 
 
 def _field_id(key: TagTargetKey, table_id: UUID, column: str) -> int:
-    row = fetch_one("default", _DOCUMENT, [table_id])
-    if row is None:  # dropped concurrently
+    table = Tabular.objects.live().select_related("warehouse", "current_metadata").filter(pk=table_id).first()
+    if table is None:  # dropped concurrently
         raise key.missing
-    *stored_storage, metadata_location, stored = row
-    version = Version(table_id, metadata_location)
-    document = read_document(read_storage(key.warehouse_id, *stored_storage), version, stored)
-    metadata = metadata_of(version, document)
+    version = Version(table_id, table.metadata_location)
+    metadata = metadata_of(version, read_document(table.warehouse.storage, version, table.current_metadata.document))
     current = next(each for each in metadata["schemas"] if each["schema-id"] == metadata["current-schema-id"])
     field_id = parse_schema(current, "schema").ids_by_name.get(column)
     if field_id is None:

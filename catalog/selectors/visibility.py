@@ -18,7 +18,7 @@ from tenancy.refs import ObjectRef
 
 T = TypeVar("T")
 
-AT_ONCE: Final = 500
+BATCH_SIZE: Final = 500
 """Minimum batch of one permission check beyond the first page."""
 MAX_CHECKED_TOGETHER: Final = 50_000
 """Maximum batch of one permission check."""
@@ -66,7 +66,7 @@ def visible_page(
             break
         after = ids[-1]
         # Visible ids of deleted items may be many: batches grow.
-        wanted = min(max(AT_ONCE, wanted * 10), MAX_CHECKED_TOGETHER)
+        wanted = min(max(BATCH_SIZE, wanted * 10), MAX_CHECKED_TOGETHER)
     return build_page(found, page)
 
 

@@ -97,7 +97,7 @@ def _count_seen(actor: Actor, warehouse_id: UUID) -> Counter[str]:
     """Count the tabulars of each kind that `actor` sees.
 
     In namespaces where they may list everything, all tabulars count, elsewhere the visible ones. The number of
-    statements does not depend on the number of namespaces; it grows by one for each `AT_ONCE` visible tabulars.
+    statements does not depend on the number of namespaces; it grows by one for each `BATCH_SIZE` visible tabulars.
     """
     seen, partial = Counter[str](), dict[str, list[ObjectRef]]()
     counted = _living(warehouse_id).order_by().values_list("namespace_id", "kind").annotate(Count("pk"))
@@ -115,8 +115,8 @@ def _count_seen(actor: Actor, warehouse_id: UUID) -> Counter[str]:
     for kind, parents in partial.items():
         shown = authorizer().all_visible_of(actor, parents=parents, child_type=Securable.Type(kind))
         ids = [UUID(int=each) for each in shown]
-        for first in range(0, len(ids), AT_ONCE):
-            params = [warehouse_id, kind, ids[first : first + AT_ONCE]]
+        for first in range(0, len(ids), BATCH_SIZE):
+            params = [warehouse_id, kind, ids[first : first + BATCH_SIZE]]
             ((count,),) = fetch_all(settings.READ_DATABASE, _COUNT_LIVING, params)
             seen[kind] += count
     return seen
@@ -126,7 +126,7 @@ def _count_seen(actor: Actor, warehouse_id: UUID) -> Counter[str]:
 _COUNT_LIVING: Final = """
 SELECT count(*) FROM catalog_tabular WHERE warehouse_id = %s AND kind = %s AND deleted_at IS NULL AND id = ANY(%s)
 """
-AT_ONCE: Final = 50_000
+BATCH_SIZE: Final = 50_000
 """Ids in one statement."""
 
 

@@ -16,6 +16,7 @@ from icekeeper.kernel.errors.types import BadRequest, CatalogError, NoSuchWareho
 from icekeeper.kernel.json.strict import read_stored_json
 from icekeeper.kernel.names import name_key
 from storage.errors import no_such_warehouse
+from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import check_permissions, is_allowed, require_permission, require_permission_and_check
@@ -32,10 +33,6 @@ SELECT id, CAST(storage_profile AS text), CAST(delete_profile AS text)
 """
 
 
-_EXISTS = "SELECT 1 FROM storage_warehouse WHERE id = %s"
-_IS_ACTIVE = "SELECT 1 FROM storage_warehouse WHERE id = %s AND status = 'active'"
-
-
 class WarehouseNotGiven(BadRequest):
     wire_type = "GetConfigNoWarehouseProvided"
 
@@ -43,7 +40,7 @@ class WarehouseNotGiven(BadRequest):
 def require_active(actor: Actor, warehouse_id: UUID, *, action: Can = Can.USE) -> None:
     """Raises `NoSuchWarehouse` (404) for one that is missing or inactive, or that `actor` may not see; `Forbidden`."""
     missing = no_such_warehouse(warehouse_id)
-    if fetch_one("default", _IS_ACTIVE, [warehouse_id]) is None:
+    if not Warehouse.objects.filter(pk=warehouse_id, status=Warehouse.Status.ACTIVE).exists():
         raise missing
     require_permission(actor, action, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
 
@@ -103,9 +100,10 @@ def find_warehouse_for(*, actor: Actor, argument: str | None, project_id: str | 
         # Raises when the authorizer cannot be reached, as for a warehouse that is hidden from the caller.
         is_allowed(actor, Can.GET_CONFIG, Securable.Type.WAREHOUSE, NO_OBJECT)
         raise missing
-    warehouse_id = as_uuid(row[0])
+    stored_id, storage_profile, delete_profile = row
+    warehouse_id = as_uuid(stored_id)
     require_permission(actor, Can.GET_CONFIG, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
-    return FoundWarehouse(warehouse_id, read_stored_json(row[1]), read_stored_json(row[2]))
+    return FoundWarehouse(warehouse_id, read_stored_json(storage_profile), read_stored_json(delete_profile))
 
 
 def require_on_warehouse(actor: Actor, warehouse_id: UUID, action: Can, more: Sequence[Can] = ()) -> list[bool]:
@@ -114,7 +112,7 @@ def require_on_warehouse(actor: Actor, warehouse_id: UUID, action: Can, more: Se
     One call to the authorizer. Raises `NoSuchWarehouse`, `Forbidden`.
     """
     missing = no_such_warehouse(warehouse_id)
-    if fetch_one(settings.READ_DATABASE, _EXISTS, [warehouse_id]) is None:
+    if not Warehouse.objects.using(settings.READ_DATABASE).filter(pk=warehouse_id).exists():
         raise missing
     return require_permission_and_check(
         actor, action, ObjectRef(Securable.Type.WAREHOUSE, warehouse_id), more, missing=missing

@@ -13,7 +13,7 @@ from tenancy.authz.permissions import are_allowed, require_permission
 from tenancy.models import Project, Securable
 from tenancy.refs import ObjectRef
 
-AT_ONCE: Final = 500
+BATCH_SIZE: Final = 500
 """Of how many warehouses at least it is asked in one question, when the first page of them is not all seen."""
 
 
@@ -60,4 +60,4 @@ def list_warehouses_for(
         if len(found) < at_once or len(seen) >= wanted:
             return build_page(seen, page)
         after = found[-1].pk
-        at_once = max(AT_ONCE, page.sql_limit)
+        at_once = max(BATCH_SIZE, page.sql_limit)

@@ -12,7 +12,7 @@ import pytest
 from django.db import connection, transaction
 
 from catalog.models import Namespace, Tabular
-from catalog.services.namespaces.drop_tree import drop_subtree
+from catalog.services.namespaces.drop import drop_subtree
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_rows_returning
 from icekeeper.kernel.ids import new_id
@@ -143,8 +143,8 @@ def test_with_a_namespace_and_all_that_is_in_it(
     lake: dict[str, ObjectRef], root: CallerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Soft-deleted ones too, in one row, in whatever batches."""
-    monkeypatch.setattr("catalog.services.tables.drop.AT_ONCE", 3)
-    monkeypatch.setattr("catalog.services.namespaces.drop_tree.AT_ONCE", 1)
+    monkeypatch.setattr("catalog.services.tables.drop.BATCH_SIZE", 3)
+    monkeypatch.setattr("catalog.services.namespaces.drop.BATCH_SIZE", 1)
     Tabular.objects.filter(pk=lake["closed.a"][1]).update(deleted_at="2026-01-01T00:00:00Z")
     inside = [ref for name, ref in lake.items() if name.startswith("closed")]
     assert root.delete("/namespaces/closed?recursive=true").status == 204

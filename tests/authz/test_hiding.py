@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from catalog.models import Tabular
-from catalog.services.namespaces import create, drop_tree, move
+from catalog.services.namespaces import create, drop, move
 from catalog.services.tables import undrop
 from storage.models import Warehouse
 from tenancy.refs import ObjectRef
@@ -191,7 +191,7 @@ def test_who_may_not_locks_nothing(
     def locked(_: object) -> None:
         raise AssertionError("locked for nothing")
 
-    for module in (move, create, drop_tree, undrop):
+    for module in (move, create, drop, undrop):
         monkeypatch.setattr(module, "lock_warehouse", locked)
     answer = LOCKING[call](alice, at, f"/warehouse/{warehouse.pk}", lake)
     assert answer.status == (404 if rights is None else 403), answer.body

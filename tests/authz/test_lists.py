@@ -253,7 +253,7 @@ def test_a_request_looks_at_so_many_candidates_and_no_more(
             good(root.delete(f"/namespaces/open/tables/zebra{number}"))
     monkeypatch.setattr(visibility, "MAX_SCANNED", 4)
     for module in (deleted, search):
-        monkeypatch.setattr(module, "AT_ONCE", 2)
+        monkeypatch.setattr(module, "BATCH_SIZE", 2)
     at, token, lengths = manage("alice"), "", list[int]()
     while token is not None:
         base = f"/warehouse/{warehouse.pk}"

@@ -38,7 +38,7 @@ def ask(
     give("ownership", ObjectRef(T.TABLE, his.pk), person("bob"))
     monkeypatch.setattr(visibility, "MAX_SCANNED", 2)
     for module in (deleted, search):
-        monkeypatch.setattr(module, "AT_ONCE", 1)
+        monkeypatch.setattr(module, "BATCH_SIZE", 1)
     bob, base = manage("bob"), f"/warehouse/{warehouse.pk}"
     if request.param == "search":
         return lambda token="", *, at=base, text=f"closed {NAME}": bob.post(

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import IdempotencyRecord, LocationClaim, Namespace, Snapshot, Tabular, TabularMetadata
-from catalog.services.namespaces import drop_tree
+from catalog.services.namespaces import drop
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
@@ -200,10 +200,10 @@ def test_a_plain_drop_respects_protection_unless_forced(catalog: ApiClient, name
 
 def test_tabulars_are_locked_by_id_over_all_namespaces(tree: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """As transactions lock them, so that the two cannot wait for each other."""
-    monkeypatch.setattr(drop_tree, "AT_ONCE", 1)
+    monkeypatch.setattr(drop, "BATCH_SIZE", 1)
     homes = list(Namespace.objects.order_by("-id"))
     with transaction.atomic():
-        locked = [tabular.pk for tabular in drop_tree._lock_tabulars(homes)]
+        locked = [tabular.pk for tabular in drop._lock_tabulars(homes)]
     assert locked == sorted(Tabular.objects.values_list("pk", flat=True))
     assert len(locked) > len(NAMES)
 

@@ -208,7 +208,7 @@ def test_each_caller_sees_what_that_one_may_see(
     fill(warehouse, Namespace.objects.get(), 30)
     hidden = {str(row.pk) for row in Tabular.objects.all() if int(row.name[1:]) % 2}
     choosing = choose(monkeypatch, hidden)
-    monkeypatch.setattr(deleted, "AT_ONCE", 8)
+    monkeypatch.setattr(deleted, "BATCH_SIZE", 8)
     expected = [f"t{number:03}" for number in range(0, 30, 2) if number % 3 != 2]
     assert [len(page) for page in all_pages(api, "pageSize=4")] == [4, 4, 2], "each page is full but the last"
     assert [name for page in all_pages(api, "pageSize=4") for name in page] == expected

@@ -121,7 +121,7 @@ def test_it_is_read_in_pieces(warehouse: Warehouse, monkeypatch: pytest.MonkeyPa
     """In the order of bytes, on every database, and two of one location one after the other."""
     for below in ("b", "a-", "a/", "B", "b"):
         hold(warehouse, below.rstrip("/") + ("/x" if below.endswith("/") else ""), by=below)
-    monkeypatch.setattr(selectors, "AT_ONCE", at_once)
+    monkeypatch.setattr(selectors, "BATCH_SIZE", at_once)
     shown = [line.split("\t")[0].removeprefix(f"{warehouse.location}/") for line in run("wh")[1:]]
     assert shown == ["B", "a-", "a/x", "b", "b"]
 

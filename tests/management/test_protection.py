@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from catalog.models import Namespace, Tabular
-from catalog.services.namespaces.create import drop_namespace
+from catalog.services.namespaces.drop import drop_namespace
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can

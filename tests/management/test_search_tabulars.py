@@ -248,7 +248,7 @@ def test_each_caller_finds_what_that_one_may_see(
     hidden = {str(row.pk) for number, row in enumerate(filled) if number % 2}
     visible = [row for number, row in enumerate(filled) if not number % 2]
     choosing = choose(monkeypatch, hidden)
-    monkeypatch.setattr(tabular_search, "AT_ONCE", 3)
+    monkeypatch.setattr(tabular_search, "BATCH_SIZE", 3)
     wanted = [name for name, _ in expected(visible, "orders")]
     found, token = [], None
     while True:
@@ -283,7 +283,7 @@ def test_what_cannot_be_among_the_best_is_left_out_and_nothing_else(
             - {*NAMES, "people", "returns"},
         )
     ]
-    monkeypatch.setattr(similar_names, "AT_ONCE", 10)
+    monkeypatch.setattr(similar_names, "BATCH_SIZE", 10)
     for text in ("orders", "aaaa", "sales_ord", "lines 2024 eu", "z"):
         for size in (1, 7):
             wanted = [name for name, _ in expected([*filled, *more], text)]

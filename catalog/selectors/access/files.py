@@ -14,7 +14,7 @@ from django.db import Error
 from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
-from icekeeper.kernel.db.sql import as_uuid, fetch_one
+from icekeeper.kernel.db.sql import as_uuid, fetch_one_as
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
 from storage.models import WarehouseStorage
@@ -29,27 +29,74 @@ from tenancy.authz.permissions import check_permissions, require_permission_and_
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 
-STORAGE = "w.version, CAST(w.storage_profile AS text), w.secret_id, w.enforced_signatures"
-"""What `read_storage` reads of a warehouse `w`."""
+STORAGE_COLUMNS = "w.version, CAST(w.storage_profile AS text), w.secret_id, w.enforced_signatures"
+"""`StorageColumns` of a warehouse `w`."""
 
-LOCATIONS = """t.location, t.metadata_location,
+LOCATION_COLUMNS = """t.location, t.metadata_location,
        (SELECT CAST(json_agg(c.location) AS text) FROM catalog_locationclaim c WHERE c.tabular_id = t.id)"""
-"""What `read_locations` reads of a tabular `t`."""
+"""`LocationColumns` of a tabular `t`."""
 
 _OF_TABULAR = f"""
-SELECT {STORAGE}, {LOCATIONS}
+SELECT {STORAGE_COLUMNS}, {LOCATION_COLUMNS}
   FROM storage_warehouse w
   JOIN catalog_tabular t ON t.warehouse_id = w.id
  WHERE w.id = %s AND t.id = %s AND t.deleted_at IS NULL
 """  # noqa: S608 - constants
 
 _NAMED = f"""
-SELECT w.status, {STORAGE}, t.id, t.kind, {LOCATIONS}
+SELECT w.status, {STORAGE_COLUMNS}, t.id, t.kind, {LOCATION_COLUMNS}
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
  WHERE w.id = %s
 """  # noqa: S608
+
+
+class StorageColumns(Protocol):
+    """What `read_storage` reads of a row."""
+
+    @property
+    def storage_version(self) -> int: ...
+    @property
+    def storage_profile(self) -> Any: ...
+    @property
+    def secret_id(self) -> Any: ...
+    @property
+    def enforced_signatures(self) -> str | None: ...
+
+
+class LocationColumns(Protocol):
+    """What `read_locations` reads of a row."""
+
+    @property
+    def location(self) -> str: ...
+    @property
+    def metadata_location(self) -> str: ...
+    @property
+    def claims(self) -> str | None: ...
+
+
+class _FilesRow(NamedTuple):
+    storage_version: int
+    storage_profile: Any
+    secret_id: Any
+    enforced_signatures: str | None
+    location: str
+    metadata_location: str
+    claims: str | None
+
+
+class _NamedFilesRow(NamedTuple):
+    warehouse_status: str
+    storage_version: int
+    storage_profile: Any
+    secret_id: Any
+    enforced_signatures: str | None
+    tabular_id: Any
+    kind: str
+    location: str
+    metadata_location: str
+    claims: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +127,21 @@ class FoundFiles(NamedTuple):
     rights: FileAccess | None
 
 
-def read_storage(
-    warehouse_id: UUID, version: int, profile: Any, secret_id: Any, enforced_signatures: str | None
-) -> WarehouseStorage:
-    """Read the columns `STORAGE`."""
-    secret = None if secret_id is None else as_uuid(secret_id)
-    return WarehouseStorage(warehouse_id, version, read_stored_json(profile), secret, enforced_signatures)
+def read_storage(warehouse_id: UUID, row: StorageColumns) -> WarehouseStorage:
+    secret_id = None if row.secret_id is None else as_uuid(row.secret_id)
+    profile = read_stored_json(row.storage_profile)
+    return WarehouseStorage(warehouse_id, row.storage_version, profile, secret_id, row.enforced_signatures)
 
 
-def read_locations(location: str, metadata_location: str, claims: Any) -> tuple[str, ...]:
-    """Read the columns `LOCATIONS`."""
-    claimed = [] if claims is None else read_stored_json(claims.encode())
-    return with_client_scheme((location, *claimed), metadata_location)
+def claimed_locations(row: LocationColumns) -> tuple[str, ...]:
+    """Return the location of a tabular, then its other claims, in compared form."""
+    claims = [] if row.claims is None else read_stored_json(row.claims.encode())
+    return row.location, *claims
+
+
+def read_locations(row: LocationColumns) -> tuple[str, ...]:
+    """Return the `claimed_locations` as clients spell them."""
+    return with_client_scheme(claimed_locations(row), row.metadata_location)
 
 
 def with_client_scheme(locations: tuple[str, ...], metadata_location: str) -> tuple[str, ...]:
@@ -104,8 +154,8 @@ def with_client_scheme(locations: tuple[str, ...], metadata_location: str) -> tu
 
 def files_of(*, warehouse_id: UUID, tabular_id: UUID) -> TabularFiles | None:
     """Find the files of an existing tabular, on the primary database; None when it is dropped, restorable or not."""
-    row = fetch_one("default", _OF_TABULAR, [warehouse_id, tabular_id])
-    return None if row is None else TabularFiles(read_storage(warehouse_id, *row[:4]), read_locations(*row[4:]))
+    row = fetch_one_as(_FilesRow, "default", _OF_TABULAR, [warehouse_id, tabular_id])
+    return None if row is None else TabularFiles(read_storage(warehouse_id, row), read_locations(row))
 
 
 def find_files_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, kind: Tabular.Kind) -> FoundFiles:
@@ -113,17 +163,16 @@ def find_files_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, 
 
     Raises `NoSuchWarehouse`, `NoSuchTable`, `Forbidden`.
     """
-    row = fetch_one(settings.READ_DATABASE, _NAMED, [identifier.path_key, identifier.name_key, warehouse_id])
-    if row is None or row[0] != "active":
+    params = [identifier.path_key, identifier.name_key, warehouse_id]
+    row = fetch_one_as(_NamedFilesRow, settings.READ_DATABASE, _NAMED, params)
+    if row is None or row.warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)
-    _, *stored, tabular_id, found_kind, location, metadata_location, claims = row
     missing = partial(no_such_tabular, kind, identifier)
-    if tabular_id is None or found_kind != kind:
+    if row.tabular_id is None or row.kind != kind:
         raise missing()
-    tabular_id = as_uuid(tabular_id)
+    tabular_id = as_uuid(row.tabular_id)
     rights = require_data_rights(actor, kind, tabular_id, missing=missing)
-    files = TabularFiles(read_storage(warehouse_id, *stored), read_locations(location, metadata_location, claims))
-    return FoundFiles(tabular_id, files, rights)
+    return FoundFiles(tabular_id, TabularFiles(read_storage(warehouse_id, row), read_locations(row)), rights)
 
 
 _ON_FILES: Final = {

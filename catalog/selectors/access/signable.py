@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
 
 from catalog.identifiers import Identifier
-from catalog.selectors.access.files import LOCATIONS, STORAGE, read_storage
-from icekeeper.kernel.db.sql import Row, as_uuid, fetch_one
-from icekeeper.kernel.json.strict import read_stored_json
+from catalog.selectors.access.files import LOCATION_COLUMNS, STORAGE_COLUMNS, claimed_locations, read_storage
+from icekeeper.kernel.db.sql import as_uuid, fetch_one_as
 from storage.errors import no_such_warehouse
 from storage.models import WarehouseStorage
 from storage.profiles.location import parents
 
-_TABULAR = f"t.id, t.kind, t.deleted_at IS NOT NULL, {LOCATIONS}"
+_TABULAR = f"t.id, t.kind, t.deleted_at IS NOT NULL, {LOCATION_COLUMNS}"
 
 _BY_ID = f"""
-SELECT w.status, {STORAGE}, {_TABULAR}
+SELECT w.status, {STORAGE_COLUMNS}, {_TABULAR}
   FROM storage_warehouse w
   LEFT JOIN catalog_tabular t ON t.warehouse_id = w.id AND t.id = %s
  WHERE w.id = %s
 """  # noqa: S608 - constants
 
 _BY_NAME = f"""
-SELECT w.status, {STORAGE}, {_TABULAR}
+SELECT w.status, {STORAGE_COLUMNS}, {_TABULAR}
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
@@ -34,7 +33,7 @@ SELECT w.status, {STORAGE}, {_TABULAR}
 """  # noqa: S608
 
 _NAMESPACE = f"""
-SELECT w.status, {STORAGE}, n.id
+SELECT w.status, {STORAGE_COLUMNS}, n.id
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
  WHERE w.id = %s
@@ -49,6 +48,38 @@ SELECT {_TABULAR}
 """  # noqa: S608
 
 
+class _FoundRow(NamedTuple):
+    warehouse_status: str
+    storage_version: int
+    storage_profile: Any
+    secret_id: Any
+    enforced_signatures: str | None
+    tabular_id: Any
+    kind: str
+    is_dropped: Any
+    location: str
+    metadata_location: str
+    claims: str | None
+
+
+class _NamespaceRow(NamedTuple):
+    warehouse_status: str
+    storage_version: int
+    storage_profile: Any
+    secret_id: Any
+    enforced_signatures: str | None
+    namespace_id: Any
+
+
+class _TabularRow(NamedTuple):
+    tabular_id: Any
+    kind: str
+    is_dropped: Any
+    location: str
+    metadata_location: str
+    claims: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Signable:
     """A tabular, which may be soft-deleted. `locations`, in compared form, are its own location and its claims."""
@@ -60,21 +91,21 @@ class Signable:
 
 
 def find_by_id(*, warehouse_id: UUID, tabular_id: UUID) -> tuple[WarehouseStorage, Signable | None]:
-    """With the storage of its warehouse. Raises `NoSuchWarehouse` when that is missing or inactive."""
-    storage, row = _found(warehouse_id, _BY_ID, [tabular_id, warehouse_id])
-    return storage, _signable(row)
+    """Return the storage of the warehouse, and the tabular. Raises `NoSuchWarehouse`, also for an inactive one."""
+    return _find(warehouse_id, _BY_ID, [tabular_id, warehouse_id])
 
 
 def find_by_name(*, warehouse_id: UUID, identifier: Identifier) -> tuple[WarehouseStorage, Signable | None]:
     """As `find_by_id`."""
-    storage, row = _found(warehouse_id, _BY_NAME, [identifier.path_key, identifier.name_key, warehouse_id])
-    return storage, _signable(row)
+    return _find(warehouse_id, _BY_NAME, [identifier.path_key, identifier.name_key, warehouse_id])
 
 
 def find_namespace(*, warehouse_id: UUID, path_key: str | None = None) -> tuple[WarehouseStorage, UUID | None]:
-    """The storage of a warehouse, and the id of a namespace in it. Raises as `find_by_id`."""
-    storage, (namespace_id,) = _found(warehouse_id, _NAMESPACE, [path_key, warehouse_id])
-    return storage, None if namespace_id is None else as_uuid(namespace_id)
+    """Return the storage of a warehouse, and the id of a namespace in it. Raises as `find_by_id`."""
+    row = fetch_one_as(_NamespaceRow, settings.READ_DATABASE, _NAMESPACE, [path_key, warehouse_id])
+    if row is None or row.warehouse_status != "active":
+        raise no_such_warehouse(warehouse_id)
+    return read_storage(warehouse_id, row), None if row.namespace_id is None else as_uuid(row.namespace_id)
 
 
 def find_by_location(*, warehouse_id: UUID, base: str, location: str) -> Signable | None:
@@ -82,20 +113,17 @@ def find_by_location(*, warehouse_id: UUID, base: str, location: str) -> Signabl
     if not location.startswith(f"{base}/"):
         return None
     around = [warehouse_id, list(parents(location, base=base))]
-    row = fetch_one(settings.READ_DATABASE, _BY_LOCATION, around * 2)
-    return None if row is None else _signable(row)
+    return _signable(fetch_one_as(_TabularRow, settings.READ_DATABASE, _BY_LOCATION, around * 2))
 
 
-def _found(warehouse_id: UUID, statement: str, params: list[Any]) -> tuple[WarehouseStorage, Row]:
-    row = fetch_one(settings.READ_DATABASE, statement, params)
-    if row is None or row[0] != "active":
+def _find(warehouse_id: UUID, statement: str, params: list[Any]) -> tuple[WarehouseStorage, Signable | None]:
+    row = fetch_one_as(_FoundRow, settings.READ_DATABASE, statement, params)
+    if row is None or row.warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)
-    return read_storage(warehouse_id, *row[1:5]), row[5:]
+    return read_storage(warehouse_id, row), _signable(row)
 
 
-def _signable(row: Row) -> Signable | None:
-    tabular_id, kind, is_dropped, location, _, claims = row
-    if tabular_id is None:
+def _signable(row: _FoundRow | _TabularRow | None) -> Signable | None:
+    if row is None or row.tabular_id is None:
         return None
-    claimed = [] if claims is None else read_stored_json(claims.encode())
-    return Signable(as_uuid(tabular_id), kind, bool(is_dropped), (location, *claimed))
+    return Signable(as_uuid(row.tabular_id), row.kind, bool(row.is_dropped), claimed_locations(row))

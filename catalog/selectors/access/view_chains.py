@@ -8,25 +8,27 @@ warehouse.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier
-from catalog.models import Tabular
+from catalog.models import Tabular, TabularMetadata
 from catalog.selectors.access.files import Reader
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
 from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden
+from icekeeper.kernel.json.strict import read_stored_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import check_permissions
-from tenancy.models import Securable
+from tenancy.models import Securable, User
 from tenancy.refs import ObjectRef
 from tenancy.trusted_engines import owner_properties_of
 from tenancy.user_ids import require_user_id
@@ -41,13 +43,20 @@ SELECT w.status, n.path_key, t.name_key, t.id, t.metadata_location, m.document
  WHERE w.id = %s
 """
 
-_ACTIVE_USERS = "SELECT id FROM tenancy_user WHERE id = ANY(%s) AND is_active AND deleted_at IS NULL"
-
 
 class AuthzBadRequest(Forbidden):
     """The owner of a view is ambiguous, invalid or unknown."""
 
     wire_type = "AuthzBadRequest"
+
+
+class _ViewRow(NamedTuple):
+    warehouse_status: str
+    path_key: str
+    name_key: str
+    view_id: Any
+    metadata_location: str
+    document: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +107,18 @@ def _read(warehouse_id: UUID, views: Sequence[Identifier], properties: Iterable[
     addresses = [f"{view.path_key}{LEVEL_SEPARATOR}{view.name_key}" for view in views]
     paths, names = [view.path_key for view in views], [view.name_key for view in views]
     rows = fetch_all("default", _VIEWS, [paths, names, LEVEL_SEPARATOR, addresses, warehouse_id])
-    if not rows or rows[0][0] != "active":
+    if not rows or _ViewRow(*rows[0]).warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)
-    found = {f"{row[1]}{LEVEL_SEPARATOR}{row[2]}": row[3:] for row in rows if row[3] is not None}
+    found = {f"{row.path_key}{LEVEL_SEPARATOR}{row.name_key}": row for row in map(_ViewRow._make, rows) if row.view_id}
     chain: list[_View | None] = []
     for view, address in zip(views, addresses, strict=True):
         if address not in found:
             chain.append(None)
             continue
-        own_id, metadata_location, document = found[address]
-        view_id, owners = as_uuid(own_id), None
-        if document is not None:
-            stored = metadata_of(Version(view_id, metadata_location), bytes(document))["properties"]
+        row = found[address]
+        view_id, owners = as_uuid(row.view_id), None
+        if row.document is not None:
+            stored = metadata_of(Version(view_id, row.metadata_location), bytes(row.document))["properties"]
             owners = frozenset(stored[name] for name in properties if name in stored)
         chain.append(_View(view_id, view, owners))
     return chain
@@ -122,8 +131,10 @@ def _active_users(provider_id: str, chain: Iterable[_View | None]) -> frozenset[
     for owner in sorted(owners):
         with suppress(BadRequest):
             possible.append(require_user_id(f"{provider_id}~{owner}"))
-    rows = fetch_all("default", _ACTIVE_USERS, [possible]) if possible else []
-    return frozenset(row[0] for row in rows)
+    if not possible:
+        return frozenset()
+    users = User.objects.using("default").filter(id__in=possible, is_active=True, deleted_at__isnull=True)
+    return frozenset(users.values_list("id", flat=True))
 
 
 def _owner_id(provider_id: str, view: _View) -> str:
@@ -158,3 +169,54 @@ _USE = (Can.GET_METADATA, Can.SELECT)
 def _audit_denial(reader: Actor, view_id: UUID, *, reason: str) -> None:
     """Audit the reason of a denial, which the caller must not see."""
     record_denial(actor=reader, action=Can.SELECT, object_type="view", object_id=view_id, reason=reason)
+
+
+_DOCUMENTS_IN_MEMORY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedView:
+    """A view with an owner property: `owner` is its value, `users` are the ids of the active users that it may mean.
+
+    `is_exact` is False for a property in another case of letters, which has no effect but may confuse readers.
+    """
+
+    warehouse: str
+    identifier: str
+    property_name: str
+    owner: str
+    users: tuple[str, ...]
+    is_exact: bool
+    is_dropped: bool
+
+
+def list_owned_views(properties: Collection[str]) -> Iterator[OwnedView]:
+    """Iterate all views of the server that have one of `properties`, in any case of letters; also soft-deleted ones.
+
+    Views whose metadata is not in the database are skipped: their owner is unknown.
+    """
+    folded = {name.casefold() for name in properties}
+    rows = TabularMetadata.objects.filter(tabular__kind=Tabular.Kind.VIEW, document__isnull=False)
+    rows = rows.select_related("tabular__namespace", "tabular__warehouse").order_by("tabular_id")
+    for row in rows.iterator(chunk_size=_DOCUMENTS_IN_MEMORY):
+        view = row.tabular
+        for name, owner in sorted(read_stored_json(bytes(row.document or b"{}"))["properties"].items()):
+            if name.casefold() not in folded:
+                continue
+            yield OwnedView(
+                warehouse=view.warehouse.name,
+                identifier=".".join((*view.namespace.levels, view.name)),
+                property_name=name,
+                owner=owner,
+                users=_users(owner),
+                is_exact=name in properties,
+                is_dropped=view.deleted_at is not None,
+            )
+
+
+def _users(owner: str) -> tuple[str, ...]:
+    """Return the active users with this subject, of any provider: that of the engine's token decides on a read."""
+    if not owner or "\x00" in owner:
+        return ()
+    named = User.objects.filter(id__endswith=f"~{owner}", is_active=True, deleted_at__isnull=True).order_by("id")
+    return tuple(each for each in named.values_list("id", flat=True) if each.partition("~")[2] == owner)

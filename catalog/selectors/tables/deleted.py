@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce
 from catalog.identifiers import Levels
 from catalog.models import Tabular
 from catalog.selectors.sealed_page_tokens import open_page_token, seal_page_token
-from catalog.selectors.visibility import AT_ONCE, filter_visible
+from catalog.selectors.visibility import BATCH_SIZE, filter_visible
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
 from icekeeper.kernel.http.paging import MIN_ID, Page
 from tasks.queue.models import Task
@@ -62,7 +62,7 @@ def list_deleted_tabulars_for(
         after = UUID(after_text)
     found = filter_visible(
         actor=actor,
-        batches=_batches(warehouse_id, namespace_id, after, page.sql_limit if sees_everything else AT_ONCE),
+        batches=_batches(warehouse_id, namespace_id, after, page.sql_limit if sees_everything else BATCH_SIZE),
         ref=lambda item: ObjectRef(Securable.Type(item.kind), item.id),
         sees_everything=sees_everything,
         wanted=page.sql_limit,

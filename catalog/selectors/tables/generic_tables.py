@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -13,8 +13,8 @@ from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
 from catalog.selectors.access.files import (
-    LOCATIONS,
-    STORAGE,
+    LOCATION_COLUMNS,
+    STORAGE_COLUMNS,
     TabularFiles,
     read_locations,
     read_storage,
@@ -22,7 +22,7 @@ from catalog.selectors.access.files import (
 )
 from catalog.selectors.tables.load import require_listing
 from catalog.selectors.visibility import visible_page
-from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one
+from icekeeper.kernel.db.sql import as_uuid, fetch_all, fetch_one_as
 from icekeeper.kernel.errors.types import NoSuchGenericTable
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.json.strict import read_stored_json
@@ -34,8 +34,8 @@ from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 
 _LOAD = f"""
-SELECT {STORAGE}, {LOCATIONS},
-       w.status, g.tabular_id, t.name, t.location, t.protected, g.format, g.doc, g.properties, g.schema, g.statistics
+SELECT w.status, {STORAGE_COLUMNS}, {LOCATION_COLUMNS},
+       g.tabular_id, t.name, t.protected, g.format, g.doc, g.properties, g.schema, g.statistics
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
@@ -44,7 +44,7 @@ SELECT {STORAGE}, {LOCATIONS},
 """  # noqa: S608 - constants
 
 _LOAD_BY_ID = """
-SELECT w.status, g.tabular_id, t.name, t.location, t.protected, g.format, g.doc, g.properties, g.schema, g.statistics
+SELECT t.location, g.tabular_id, t.name, t.protected, g.format, g.doc, g.properties, g.schema, g.statistics
   FROM storage_warehouse w
   LEFT JOIN catalog_tabular t ON t.warehouse_id = w.id AND t.id = %s
   LEFT JOIN catalog_generictable g ON g.tabular_id = t.id
@@ -73,6 +73,37 @@ SELECT t.id, t.name, g.format
  WHERE t.id = ANY(%s) AND t.deleted_at IS NULL
  ORDER BY t.id
 """
+
+
+class _LoadRow(NamedTuple):
+    warehouse_status: str
+    storage_version: int
+    storage_profile: Any
+    secret_id: Any
+    enforced_signatures: str | None
+    location: str
+    metadata_location: str
+    claims: str | None
+    tabular_id: Any
+    name: str
+    protected: Any
+    format: str
+    doc: str | None
+    properties: Any
+    schema: str | None
+    statistics: str | None
+
+
+class _LoadByIdRow(NamedTuple):
+    location: str
+    tabular_id: Any
+    name: str
+    protected: Any
+    format: str
+    doc: str | None
+    properties: Any
+    schema: str | None
+    statistics: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,29 +138,25 @@ class ListedGenericTable:
 
 def load_generic_table_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier) -> LoadedGenericTable:
     """Raises `NoSuchWarehouse` or `NoSuchGenericTable` (also when the namespace is missing)."""
-    row = fetch_one(settings.READ_DATABASE, _LOAD, [identifier.path_key, identifier.name_key, warehouse_id])
-    if row is None:
+    params = [identifier.path_key, identifier.name_key, warehouse_id]
+    row = fetch_one_as(_LoadRow, settings.READ_DATABASE, _LOAD, params)
+    if row is None or row.warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)
-    *stored_storage, location, metadata_location, claims = row[:7]
-    described = row[7:]
-    if described[0] != "active":
-        raise no_such_warehouse(warehouse_id)
-    missing = no_such_tabular(Tabular.Kind.GENERIC_TABLE, identifier)
-    if described[1] is None:
-        raise missing
-    rights = require_to_load(actor, Tabular.Kind.GENERIC_TABLE, as_uuid(described[1]), missing=missing)
-    storage = read_storage(warehouse_id, *stored_storage)
-    files = TabularFiles(storage, read_locations(location, metadata_location, claims))
-    return replace(_loaded(described), files=files, rights=rights)
+    missing = partial(no_such_tabular, Tabular.Kind.GENERIC_TABLE, identifier)
+    if row.tabular_id is None:
+        raise missing()
+    rights = require_to_load(actor, Tabular.Kind.GENERIC_TABLE, as_uuid(row.tabular_id), missing=missing)
+    files = TabularFiles(read_storage(warehouse_id, row), read_locations(row))
+    return _loaded(row, files=files, rights=rights)
 
 
 def load_generic_table_by_id(*, actor: Actor, warehouse_id: UUID, table_id: UUID) -> LoadedGenericTable:
-    """As it is now, under whatever name, also when it was dropped and can be restored; read where writes go."""
-    row = fetch_one("default", _LOAD_BY_ID, [table_id, warehouse_id])
+    """Load the current state of a generic table, which may be soft-deleted, from the primary database."""
+    row = fetch_one_as(_LoadByIdRow, "default", _LOAD_BY_ID, [table_id, warehouse_id])
     if row is None:
         raise no_such_warehouse(warehouse_id)
     missing = NoSuchGenericTable(f"Generic table does not exist: {table_id}")
-    if row[1] is None:
+    if row.tabular_id is None:
         raise missing
     require_permission(actor, Can.GET_METADATA, Securable.Type.GENERIC_TABLE, table_id, missing=missing)
     return _loaded(row)
@@ -138,28 +165,41 @@ def load_generic_table_by_id(*, actor: Actor, warehouse_id: UUID, table_id: UUID
 def list_generic_tables_for(
     *, actor: Actor, warehouse_id: UUID, levels: Levels, page: Page
 ) -> tuple[list[ListedGenericTable], str | None]:
-    """Those right in a namespace, in order of creation, and the token of the next page (None: no more)."""
+    """List the generic tables in a namespace, in order of creation, with the token of the next page if there is one."""
     after, limit = page.bounds()
     key = path_key(levels)
     params = [key, warehouse_id, key, after, limit, warehouse_id]
     rows = fetch_all(settings.READ_DATABASE, _LIST, params)
     listing = require_listing(actor, rows, warehouse_id, levels, Tabular.Kind.GENERIC_TABLE)
 
-    def listed(found: Sequence[Row]) -> list[tuple[UUID, ListedGenericTable]]:
-        ids = [(as_uuid(row[0]), row) for row in found if row[0] is not None]
-        return [(own_id, ListedGenericTable(own_id, Identifier(listing.levels, row[1]), row[2])) for own_id, row in ids]
+    def listed(stored_id: Any, name: str, table_format: str) -> tuple[UUID, ListedGenericTable]:
+        table_id = as_uuid(stored_id)
+        return table_id, ListedGenericTable(table_id, Identifier(listing.levels, name), table_format)
 
     def read(ids: list[UUID]) -> list[tuple[UUID, ListedGenericTable]]:
-        return listed(fetch_all(settings.READ_DATABASE, _LISTED, [ids]))
+        return [listed(*row) for row in fetch_all(settings.READ_DATABASE, _LISTED, [ids])]
 
-    kind, found = Securable.Type.GENERIC_TABLE, listed([row[3:] for row in rows])
+    kind = Securable.Type.GENERIC_TABLE
+    found = [listed(own_id, name, its_format) for _, _, _, own_id, name, its_format in rows if own_id is not None]
     return visible_page(found, page, actor=actor, seen_in=listing.seen_in, child_type=kind, read=read)
 
 
-def _loaded(row: Row) -> LoadedGenericTable:
-    _, table_id, name, location, is_protected, table_format, doc, properties, schema, statistics = row
+def _loaded(
+    row: _LoadRow | _LoadByIdRow, *, files: TabularFiles | None = None, rights: FileAccess | None = None
+) -> LoadedGenericTable:
+    properties = row.properties
     if isinstance(properties, str):  # SQLite keeps JSON as text
         properties = read_stored_json(properties.encode())
     return LoadedGenericTable(
-        as_uuid(table_id), name, table_format, location, bool(is_protected), doc, properties, schema, statistics
+        id=as_uuid(row.tabular_id),
+        name=row.name,
+        format=row.format,
+        base_location=row.location,
+        is_protected=bool(row.protected),
+        doc=row.doc,
+        properties=properties,
+        schema=row.schema,
+        statistics=row.statistics,
+        files=files,
+        rights=rights,
     )

@@ -15,8 +15,8 @@ from catalog.iceberg.metadata_files import decode
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
 from catalog.selectors.access.files import (
-    LOCATIONS,
-    STORAGE,
+    LOCATION_COLUMNS,
+    STORAGE_COLUMNS,
     TabularFiles,
     read_locations,
     read_storage,
@@ -24,7 +24,7 @@ from catalog.selectors.access.files import (
 )
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.visibility import require_to_list, visible_page
-from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one
+from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one, fetch_one_as
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.json.strict import read_stored_json, write_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
@@ -40,7 +40,7 @@ from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 
 _LOAD = f"""
-SELECT w.status, {STORAGE}, t.id, t.kind, {LOCATIONS},
+SELECT w.status, {STORAGE_COLUMNS}, t.id, t.kind, {LOCATION_COLUMNS},
        CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
@@ -58,7 +58,7 @@ SELECT w.status, t.id, t.kind
 """
 
 _VERSION = f"""
-SELECT {STORAGE}, t.kind, t.metadata_location, m.document
+SELECT {STORAGE_COLUMNS}, t.kind, t.metadata_location, m.document
   FROM storage_warehouse w
   LEFT JOIN catalog_tabular t ON t.warehouse_id = w.id AND t.id = %s
   LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
@@ -90,6 +90,30 @@ LISTING_ACTIONS = {
     Tabular.Kind.VIEW: Can.LIST_VIEWS,
     Tabular.Kind.GENERIC_TABLE: Can.LIST_GENERIC_TABLES,
 }
+
+
+class _LoadRow(NamedTuple):
+    warehouse_status: str
+    storage_version: int
+    storage_profile: Any
+    secret_id: Any
+    enforced_signatures: str | None
+    tabular_id: Any
+    kind: str
+    location: str
+    metadata_location: str
+    claims: str | None
+    document: Any
+
+
+class _VersionRow(NamedTuple):
+    storage_version: int
+    storage_profile: Any
+    secret_id: Any
+    enforced_signatures: str | None
+    kind: str | None
+    metadata_location: str
+    document: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,23 +163,21 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
     address = (warehouse_id, identifier.path_key, identifier.name_key)
     seen, document = metadata_cache.last_seen(address)
     known = (seen.tabular_id, seen.metadata_location) if seen else (None, None)
-    row = fetch_one(settings.READ_DATABASE, _LOAD, [*known, *address[1:], warehouse_id])
-    if row is None or row[0] != "active":
+    row = fetch_one_as(_LoadRow, settings.READ_DATABASE, _LOAD, [*known, *address[1:], warehouse_id])
+    if row is None or row.warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)
-    _, *stored_storage, tabular_id, found_kind, location, metadata_location, claims, stored = row
     missing = partial(no_such_tabular, kind, identifier)
-    if tabular_id is None or found_kind != kind:
+    if row.tabular_id is None or row.kind != kind:
         raise missing()
-    tabular_id = as_uuid(tabular_id)
+    tabular_id = as_uuid(row.tabular_id)
     rights = require_to_load(actor, kind, tabular_id, missing=missing)
-    current = Version(tabular_id, metadata_location)
-    storage = read_storage(warehouse_id, *stored_storage)
-    verify_metadata_file(storage, metadata_location)
+    current = Version(tabular_id, row.metadata_location)
+    storage = read_storage(warehouse_id, row)
+    verify_metadata_file(storage, row.metadata_location)
     if document is None or current != seen:
-        document = read_document(storage, current, stored)
+        document = read_document(storage, current, row.document)
         metadata_cache.put(current, document, address=address)
-    files = TabularFiles(storage, read_locations(location, metadata_location, claims))
-    return Loaded(tabular_id, metadata_location, document, files, rights)
+    return Loaded(tabular_id, row.metadata_location, document, TabularFiles(storage, read_locations(row)), rights)
 
 
 def read_document(storage: WarehouseStorage, version: Version, stored: Any) -> bytes:
@@ -173,22 +195,21 @@ def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location
 
     Raises `ObjectNotFound` (404) when neither exists.
     """
-    row = fetch_one("default", _VERSION, [tabular_id, warehouse_id])
+    row = fetch_one_as(_VersionRow, "default", _VERSION, [tabular_id, warehouse_id])
     if row is None:
         raise no_such_warehouse(warehouse_id)
-    *stored_storage, kind, current_location, stored = row
-    storage = read_storage(warehouse_id, *stored_storage)
-    if kind is not None:
+    storage = read_storage(warehouse_id, row)
+    if row.kind is not None:
         missing = ObjectNotFound(f"There is no metadata file {location}")
-        require_permission(actor, Can.GET_METADATA, Securable.Type(kind), tabular_id, missing=missing)
-    if current_location != location:
+        require_permission(actor, Can.GET_METADATA, Securable.Type(row.kind), tabular_id, missing=missing)
+    if row.metadata_location != location:
         try:
             return Loaded(tabular_id, location, _read_file(storage, location))
         except ObjectNotFound:
-            if kind is None:
+            if row.kind is None:
                 raise
-    document = read_document(storage, Version(tabular_id, current_location), stored)
-    return Loaded(tabular_id, current_location, document)
+    document = read_document(storage, Version(tabular_id, row.metadata_location), row.document)
+    return Loaded(tabular_id, row.metadata_location, document)
 
 
 def _read_file(storage: WarehouseStorage, location: str) -> bytes:
@@ -204,14 +225,15 @@ def require_tabular_exists(
     kind: Tabular.Kind,
     action: Can = Can.GET_METADATA,
 ) -> UUID:
-    """The id of a tabular that `actor` may do `action` on. Raises as `load_tabular_for`."""
+    """Return the id of a tabular after a check of `action`. Raises as `load_tabular_for`."""
     row = fetch_one(settings.READ_DATABASE, _EXISTS, [identifier.path_key, identifier.name_key, warehouse_id])
-    if row is None or row[0] != "active":
+    warehouse_status, found_id, found_kind = row or (None, None, None)
+    if warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)
     missing = partial(no_such_tabular, kind, identifier)
-    if row[1] is None or row[2] != kind:
+    if found_id is None or found_kind != kind:
         raise missing()
-    tabular_id = as_uuid(row[1])
+    tabular_id = as_uuid(found_id)
     require_permission(actor, action, Securable.Type(kind.value), tabular_id, missing=missing)
     return tabular_id
 
@@ -219,9 +241,10 @@ def require_tabular_exists(
 def list_tabulars_for(
     *, actor: Actor, warehouse_id: UUID, levels: Levels, kind: Tabular.Kind, page: Page
 ) -> tuple[Levels, list[ListedTabular], str | None]:
-    """A namespace as it is spelled, what of `kind` is right in it, and the token of the next page (None: no more).
+    """List the tabulars of `kind` in a namespace, in order of creation.
 
-    In order of creation.
+    Returns the levels of the namespace in its own spelling, the tabulars, and the token of the next page if there is
+    one. One statement for callers who see everything. Raises as `require_listing`.
     """
     after, limit = page.bounds()
     key = path_key(levels)
@@ -229,19 +252,23 @@ def list_tabulars_for(
     rows = fetch_all(settings.READ_DATABASE, _LIST, params)
     listing = require_listing(actor, rows, warehouse_id, levels, kind)
 
-    def listed(found: Sequence[Row]) -> list[tuple[UUID, ListedTabular]]:
-        return [(as_uuid(row[0]), ListedTabular(row[1], row[2], bool(row[3]))) for row in found if row[0] is not None]
-
     def read(ids: list[UUID]) -> list[tuple[UUID, ListedTabular]]:
-        return listed(fetch_all(settings.READ_DATABASE, _LISTED, [ids]))
+        return [
+            (as_uuid(own_id), ListedTabular(name, uuid, bool(protected)))
+            for own_id, name, uuid, protected in fetch_all(settings.READ_DATABASE, _LISTED, [ids])
+        ]
 
-    found = listed([row[3:] for row in rows])
+    found = [
+        (as_uuid(own_id), ListedTabular(name, uuid, bool(protected)))
+        for _, _, _, own_id, name, uuid, protected in rows
+        if own_id is not None
+    ]
     return listing.levels, *visible_page(found, page, actor=actor, seen_in=listing.seen_in, child_type=kind, read=read)
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A namespace as it is spelled; and itself where the caller sees only a part of what is in it (else None)."""
+    """A namespace whose content is listed: its levels in its own spelling, and `seen_in` of `visible_page`."""
 
     levels: Levels
     seen_in: ObjectRef | None
@@ -250,13 +277,14 @@ class Listing:
 def require_listing(
     actor: Actor, rows: Sequence[Row], warehouse_id: UUID, levels: Levels, kind: Tabular.Kind
 ) -> Listing:
-    """The namespace whose listing was read as `rows`: warehouse status, its id and path first.
+    """Check the permission to list a namespace of which `rows` were read.
 
-    Raises `NoSuchWarehouse`, `NoSuchNamespace`, `Forbidden`.
+    Their first columns are the status of the warehouse, and the id and path of the namespace. Raises `NoSuchWarehouse`,
+    `NoSuchNamespace`, `Forbidden`.
     """
-    if not rows or rows[0][0] != "active":
+    warehouse_status, namespace_id, path, *_ = rows[0] if rows else (None, None, "")
+    if warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)
-    _, namespace_id, path, *_ = rows[0]
     missing = partial(no_such_namespace, levels)
     if namespace_id is None:
         raise missing()
@@ -267,7 +295,7 @@ def require_listing(
 
 
 def with_referenced_snapshots(loaded: Loaded) -> Loaded:
-    """The table with those snapshots only that a branch or tag names (`snapshots=refs`); all else is as it was."""
+    """Return the table with only those snapshots that a branch or tag references (`snapshots=refs`)."""
     version = Version(loaded.id, loaded.metadata_location, snapshots="refs")
     document = metadata_cache.get(version)
     if document is None:

@@ -21,7 +21,7 @@ from catalog.selectors.tables.similar_names import (
     find_by_id,
     find_similar,
 )
-from catalog.selectors.visibility import AT_ONCE, filter_visible
+from catalog.selectors.visibility import BATCH_SIZE, filter_visible
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.ids import parse_id
@@ -96,7 +96,7 @@ def _below(actor: Actor, warehouse_id: UUID, namespace_id: UUID | None) -> Below
 
 
 def _batches(matches: Iterator[Match]) -> Iterator[list[Match]]:
-    while batch := list(islice(matches, AT_ONCE)):
+    while batch := list(islice(matches, BATCH_SIZE)):
         yield batch
 
 

@@ -24,7 +24,7 @@ from django.db.models.functions import Cast
 from catalog.models import Namespace, Tabular
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 
-AT_ONCE = 2_000
+BATCH_SIZE = 2_000
 """Names in one batch."""
 
 _HIGHEST = "\U0010ffff"
@@ -159,8 +159,8 @@ def _spaces(wanted: set[str], among: Among) -> dict[str, _Space]:
 
 def _names(among: Among) -> Iterator[list[_Name]]:
     ids = Cast("pk", TextField()), Cast("namespace_id", TextField())
-    rows = among.living().values_list(*ids, "kind", "name_key").iterator(chunk_size=AT_ONCE)
-    while names := [_Name(*row) for row in islice(rows, AT_ONCE)]:
+    rows = among.living().values_list(*ids, "kind", "name_key").iterator(chunk_size=BATCH_SIZE)
+    while names := [_Name(*row) for row in islice(rows, BATCH_SIZE)]:
         yield names
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from catalog.errors import no_such_namespace, no_such_tabular
@@ -12,7 +12,7 @@ from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.tables.load import read_document
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
-from icekeeper.kernel.db.sql import Row, as_uuid, fetch_one
+from icekeeper.kernel.db.sql import as_uuid, fetch_one_as
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
 from storage.models import WarehouseStorage
@@ -27,26 +27,42 @@ _CREATE: Final = {
     Tabular.Kind.GENERIC_TABLE: Can.CREATE_GENERIC_TABLE,
 }
 
-_TARGET = """
+_COLUMNS = """
 SELECT w.status, w.location, w.version, w.storage_profile, w.secret_id, w.allowed_format_versions,
        w.default_format_version, n.id, n.location, t.id, t.kind, t.location, t.metadata_location, w.project_id,
-       w.enforced_signatures
+       w.enforced_signatures"""
+
+_JOINS = """
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
- WHERE w.id = %s
 """
 
-_TARGET_WITH_DOCUMENT = """
-SELECT w.status, w.location, w.version, w.storage_profile, w.secret_id, w.allowed_format_versions,
-       w.default_format_version, n.id, n.location, t.id, t.kind, t.location, t.metadata_location, w.project_id,
-       w.enforced_signatures, CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
-  FROM storage_warehouse w
-  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
-  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
+_TARGET = f"{_COLUMNS}{_JOINS} WHERE w.id = %s"
+
+_TARGET_WITH_DOCUMENT = f"""{_COLUMNS},
+       CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END{_JOINS}
   LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
- WHERE w.id = %s
-"""
+ WHERE w.id = %s"""
+
+
+class _TargetRow(NamedTuple):
+    warehouse_status: str
+    warehouse_location: str
+    storage_version: int
+    storage_profile: Any
+    secret_id: Any
+    allowed_format_versions: Any
+    default_format_version: int | None
+    namespace_id: Any
+    namespace_location: str | None
+    tabular_id: Any
+    kind: str
+    location: str
+    metadata_location: str
+    project_id: str
+    enforced_signatures: str | None
+    document: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +115,7 @@ class Target:
 def find_target(*, warehouse_id: UUID, identifier: Identifier) -> Target:
     """Raises `NoSuchWarehouse` when the warehouse is missing or inactive; the rest may be missing."""
     params = [identifier.path_key, identifier.name_key, warehouse_id]
-    return _target(warehouse_id, identifier, fetch_one("default", _TARGET, params))
+    return _target(warehouse_id, identifier, fetch_one_as(_TargetRow, "default", _TARGET, params))
 
 
 def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tuple[Target, bytes]:
@@ -107,40 +123,35 @@ def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tupl
     seen, cached = metadata_cache.last_seen((warehouse_id, identifier.path_key, identifier.name_key))
     known = (seen.tabular_id, seen.metadata_location) if seen else (None, None)
     params = [*known, identifier.path_key, identifier.name_key, warehouse_id]
-    row = fetch_one("default", _TARGET_WITH_DOCUMENT, params)
+    row = fetch_one_as(_TargetRow, "default", _TARGET_WITH_DOCUMENT, params)
     target = _target(warehouse_id, identifier, row)
     if target.current is None or not target.current.metadata_location or row is None:
         return target, b""
     version = Version(target.current.id, target.current.metadata_location)
     if cached is not None and version == seen:
         return target, cached
-    return target, read_document(target.storage, version, row[15])
+    return target, read_document(target.storage, version, row.document)
 
 
-def _target(warehouse_id: UUID, identifier: Identifier, row: Row | None) -> Target:
-    if row is None or row[0] != "active":
+def _target(warehouse_id: UUID, identifier: Identifier, row: _TargetRow | None) -> Target:
+    if row is None or row.warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)
+    secret_id = None if row.secret_id is None else as_uuid(row.secret_id)
+    profile = _json(row.storage_profile)
+    namespace_id = None if row.namespace_id is None else as_uuid(row.namespace_id)
     current = None
-    if row[9] is not None:
-        current = CurrentTabular(
-            id=as_uuid(row[9]),
-            namespace_id=as_uuid(row[7]),
-            kind=row[10],
-            location=row[11],
-            metadata_location=row[12],
-        )
+    if namespace_id is not None and row.tabular_id is not None:
+        current = CurrentTabular(as_uuid(row.tabular_id), namespace_id, row.kind, row.location, row.metadata_location)
     return Target(
         warehouse_id=warehouse_id,
-        project_id=row[13],
-        warehouse_location=row[1],
-        storage=WarehouseStorage(
-            warehouse_id, row[2], _json(row[3]), None if row[4] is None else as_uuid(row[4]), row[14]
-        ),
-        allowed_format_versions=_json(row[5]),
-        default_format_version=row[6],
+        project_id=row.project_id,
+        warehouse_location=row.warehouse_location,
+        storage=WarehouseStorage(warehouse_id, row.storage_version, profile, secret_id, row.enforced_signatures),
+        allowed_format_versions=_json(row.allowed_format_versions),
+        default_format_version=row.default_format_version,
         identifier=identifier,
-        namespace_id=as_uuid(row[7]) if row[7] is not None else None,
-        namespace_location=row[8],
+        namespace_id=namespace_id,
+        namespace_location=row.namespace_location,
         current=current,
     )
 

@@ -111,7 +111,8 @@ def _require_to_move(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> No
     if row is None:
         raise no_such_warehouse(warehouse_id)
     missing = no_such_object("namespace", namespace_id)
-    if row[0] is None:
+    (found_id,) = row
+    if found_id is None:
         raise missing
     require_permission(actor, Can.MOVE, Securable.Type.NAMESPACE, namespace_id, missing=missing)
 

@@ -18,7 +18,7 @@ from catalog.selectors.tables.targets import Target, find_target
 from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations.availability import run_pending_purges
 from catalog.services.locations.claims import is_foreseeable, spelled_location
-from catalog.services.namespaces.create import read_properties
+from catalog.services.namespaces.properties import read_properties
 from catalog.services.tables.insert import insert_row, lock_name, translate_integrity_errors
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import BadRequest

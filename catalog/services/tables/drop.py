@@ -101,7 +101,7 @@ def _lock_named(current: CurrentTabular, identifier: Identifier) -> Tabular | No
     return lock_row(Tabular, where, named, mode="UPDATE")
 
 
-AT_ONCE = 500
+BATCH_SIZE = 500
 """Rows that one statement deletes or inserts."""
 
 PURGE = "purge"
@@ -130,8 +130,8 @@ def cancel_expirations(warehouse_id: UUID, ids: Sequence[UUID]) -> bool:
     Returns False when one is being deleted permanently: then the caller must give up. A worker that starts a task after
     the check does not find it when it finishes, and rolls back.
     """
-    for first in range(0, len(ids), AT_ONCE):
-        batch = ids[first : first + AT_ONCE]
+    for first in range(0, len(ids), BATCH_SIZE):
+        batch = ids[first : first + BATCH_SIZE]
         if has_running_tasks(Task.Queue.SOFT_DELETION, warehouse_id, batch):
             return False
         cancel_tasks(Task.Queue.SOFT_DELETION, warehouse_id, batch)
@@ -143,11 +143,11 @@ def retire(rows: Sequence[Tabular], *, purge: bool) -> EndedGrants:
     the caller must audit.
 
     With `purge` a task is queued for each, which claims their locations until it has deleted the files:
-    `catalog.services.locations.purge`. A constant number of statements for each `AT_ONCE` rows.
+    `catalog.services.locations.purge`. A constant number of statements for each `BATCH_SIZE` rows.
     """
     ended = EndedGrants()
-    for first in range(0, len(rows), AT_ONCE):
-        batch = rows[first : first + AT_ONCE]
+    for first in range(0, len(rows), BATCH_SIZE):
+        batch = rows[first : first + BATCH_SIZE]
         if purge:
             _queue_purges(batch)
         delete_rows(Tabular, [row.pk for row in batch])

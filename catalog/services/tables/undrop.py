@@ -12,7 +12,7 @@ from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.warehouses import require_on_warehouse
 from catalog.services.locations.claims import lock_warehouse
-from catalog.services.tables.drop import AT_ONCE, cancel_expirations
+from catalog.services.tables.drop import BATCH_SIZE, cancel_expirations
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import AlreadyExists, BadRequest
 from icekeeper.kernel.request import permission_recheck
@@ -59,8 +59,8 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
             _require_free_names(dropped)
             if not cancel_expirations(warehouse_id, [row.pk for row in dropped]):
                 raise TabularHasRunningExpiration("A dropped table is being deleted permanently; try again")
-            for first in range(0, len(dropped), AT_ONCE):
-                ids = [row.pk for row in dropped[first : first + AT_ONCE]]
+            for first in range(0, len(dropped), BATCH_SIZE):
+                ids = [row.pk for row in dropped[first : first + BATCH_SIZE]]
                 Tabular.objects.filter(pk__in=ids).update(deleted_at=None)
             if dropped:
                 record(
@@ -74,9 +74,9 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
 def _lock(ids: Sequence[UUID]) -> list[Tabular]:
     """Lock the rows that still exist, in the order of their ids."""
     found: list[Tabular] = []
-    for first in range(0, len(ids), AT_ONCE):
+    for first in range(0, len(ids), BATCH_SIZE):
         batch = Tabular.objects.select_for_update(of=("self",)).select_related("namespace")
-        found += batch.defer("namespace__properties").filter(pk__in=ids[first : first + AT_ONCE]).order_by("id")
+        found += batch.defer("namespace__properties").filter(pk__in=ids[first : first + BATCH_SIZE]).order_by("id")
     return found
 
 
@@ -94,8 +94,8 @@ def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> 
     """
     own_ids: dict[tuple[str, UUID], UUID] = {}
     uuids = sorted({uuid for _, uuid in wanted})
-    for first in range(0, len(uuids), AT_ONCE):
-        named = Tabular.objects.in_warehouse(warehouse_id).filter(uuid__in=uuids[first : first + AT_ONCE])
+    for first in range(0, len(uuids), BATCH_SIZE):
+        named = Tabular.objects.in_warehouse(warehouse_id).filter(uuid__in=uuids[first : first + BATCH_SIZE])
         own_ids |= {(kind, uuid): own_id for kind, uuid, own_id in named.values_list("kind", "uuid", "pk")}
     refs: dict[Named, ObjectRef] = {
         (kind, uuid): ObjectRef(Securable.Type(kind.value), own_ids[kind.value, uuid])
@@ -121,8 +121,8 @@ def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> 
 def _require_free_names(dropped: Sequence[Tabular]) -> None:
     """Raises `AlreadyExists` when a name is taken, or wanted by two of the dropped."""
     wanted: set[tuple[UUID, str]] = set()
-    for first in range(0, len(dropped), AT_ONCE):
-        batch = dropped[first : first + AT_ONCE]
+    for first in range(0, len(dropped), BATCH_SIZE):
+        batch = dropped[first : first + BATCH_SIZE]
         live = Tabular.objects.live().filter(
             namespace_id__in={row.namespace_id for row in batch}, name_key__in={row.name_key for row in batch}
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
@@ -27,6 +27,7 @@ from icekeeper.kernel.request import permission_recheck
 
 Row = tuple[Any, ...]
 M = TypeVar("M", bound=models.Model)
+R = TypeVar("R")
 
 
 def fetch_all(alias: str, statement: str, params: Sequence[Any]) -> list[Row]:
@@ -51,6 +52,12 @@ def fetch_one(alias: str, statement: str, params: Sequence[Any]) -> Row | None:
     """Return the first row of `fetch_all`; None without rows."""
     rows = fetch_all(alias, statement, params)
     return rows[0] if rows else None
+
+
+def fetch_one_as(row_type: Callable[..., R], alias: str, statement: str, params: Sequence[Any]) -> R | None:
+    """Return the result of `fetch_one` as a `NamedTuple`, whose fields are the columns in their order."""
+    row = fetch_one(alias, statement, params)
+    return None if row is None else row_type(*row)
 
 
 def execute(statement: str, params: Sequence[Any]) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from catalog.selectors.access.view_owners import list_owned_views
+from catalog.selectors.access.view_chains import list_owned_views
 from icekeeper.kernel.json.strict import write_json
 from tenancy.trusted_engines import owner_properties
 

@@ -1,8 +1,11 @@
-"""Recursive drops of namespaces."""
+"""Drops of namespaces: an empty one, or one with everything in it."""
 
 from __future__ import annotations
 
 from uuid import UUID
+
+from django.db import IntegrityError
+from django.db.models import RestrictedError
 
 from catalog.errors import (
     ChildNamespaceProtected,
@@ -12,22 +15,57 @@ from catalog.errors import (
     NamespaceProtected,
     no_such_namespace,
 )
-from catalog.identifiers import Levels, path_key
+from catalog.identifiers import Levels, dotted, path_key
 from catalog.models import Namespace, Tabular
+from catalog.selectors.namespaces import find_namespace_for, lock_namespace
 from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations.claims import lock_warehouse
-from catalog.services.namespaces.create import find_namespace_for, require_not_reserved
-from catalog.services.tables.drop import AT_ONCE, cancel_expirations, retire
+from catalog.services.namespaces.create import require_not_reserved
+from catalog.services.tables.drop import BATCH_SIZE, cancel_expirations, retire
 from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import NamespaceNotEmpty
 from icekeeper.kernel.request import permission_recheck
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.securables import EndedGrants, lock_securable_tree, remove_securables
+from tenancy.authz.securables import EndedGrants, lock_securable_tree, remove_securable, remove_securables
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tenancy.services.cascaded_grants import audit_revoked_grants
+
+
+def drop_namespace(
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    levels: Levels,
+    force: bool = False,
+    idempotency_key: IdempotencyKey | None = None,
+) -> None:
+    """Drop an empty namespace. Soft-deleted tabulars count as its content.
+
+    Raises `NoSuchNamespace`, `ReservedNamespace`, `NamespaceNotEmpty`, `NamespaceProtected` unless `force`.
+    """
+    require_not_reserved(levels)
+    namespace_id = find_namespace_for(actor, Can.DELETE, warehouse_id, levels)
+    try:
+        with write_transaction():
+            namespace = lock_namespace(warehouse_id, namespace_id, levels)
+            if namespace.protected and not force:
+                raise NamespaceProtected(f"Namespace is protected: {namespace}")
+            if namespace.children.exists() or Tabular.objects.filter(namespace_id=namespace.pk).exists():
+                raise NamespaceNotEmpty(f"Namespace {namespace} is not empty")
+            ref = ObjectRef(Securable.Type.NAMESPACE, namespace.pk)
+            ended, project = remove_securable(*ref), namespace.warehouse.project_id
+            namespace.delete()
+            audit_revoked_grants(
+                ended, actor=actor, ref=ref, warehouse=warehouse_id, project=project, levels=namespace.levels
+            )
+            store_response(idempotency_key)
+    except (RestrictedError, IntegrityError):
+        # Something was moved into it between check and delete: the foreign keys decide.
+        raise NamespaceNotEmpty(f"Namespace {dotted(levels)} is not empty") from None
 
 
 def drop_subtree(
@@ -94,13 +132,13 @@ def _lock_tabulars(namespaces: list[Namespace]) -> list[Tabular]:
     one out until it is locked."""
     namespace_ids = [namespace.pk for namespace in namespaces]
     ids: list[UUID] = []
-    for first in range(0, len(namespace_ids), AT_ONCE):
-        batch = namespace_ids[first : first + AT_ONCE]
+    for first in range(0, len(namespace_ids), BATCH_SIZE):
+        batch = namespace_ids[first : first + BATCH_SIZE]
         ids += Tabular.objects.filter(namespace_id__in=batch).values_list("id", flat=True)
     ids.sort()
     found: list[Tabular] = []
-    for first in range(0, len(ids), AT_ONCE):
-        found += Tabular.objects.select_for_update().filter(pk__in=ids[first : first + AT_ONCE]).order_by("id")
+    for first in range(0, len(ids), BATCH_SIZE):
+        found += Tabular.objects.select_for_update().filter(pk__in=ids[first : first + BATCH_SIZE]).order_by("id")
     inside = set(namespace_ids)
     return [tabular for tabular in found if tabular.namespace_id in inside]
 
@@ -130,8 +168,8 @@ def _delete_namespaces(namespaces: list[Namespace]) -> EndedGrants:
     ended = EndedGrants()
     for depth in sorted({len(namespace.levels) for namespace in namespaces}, reverse=True):
         ids = [namespace.pk for namespace in namespaces if len(namespace.levels) == depth]
-        for first in range(0, len(ids), AT_ONCE):
-            batch = ids[first : first + AT_ONCE]
+        for first in range(0, len(ids), BATCH_SIZE):
+            batch = ids[first : first + BATCH_SIZE]
             ended.merge(remove_securables(ObjectRef(Securable.Type.NAMESPACE, each) for each in batch))
             Namespace.objects.filter(pk__in=batch).delete()
     return ended

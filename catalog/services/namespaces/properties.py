@@ -1,0 +1,131 @@
+"""Properties of namespaces: validation, and updates under the lock of the namespace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from catalog.identifiers import Levels
+from catalog.models import Namespace
+from catalog.selectors.namespaces import find_namespace_for, lock_namespace
+from catalog.services.idempotency import IdempotencyKey, store_response
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import (
+    BadRequest,
+    InvalidLocation,
+    UnprocessableEntity,
+)
+from storage.profiles.location import normalize
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+
+LOCATION = "location"
+MANAGED = frozenset({"namespace_id", "managed_access"})
+"""Properties that the server sets: values from clients are ignored."""
+
+
+class LocationCannotBeUpdated(BadRequest):
+    wire_type = "LocationCannotBeUpdated"
+
+
+class LocationCannotBeRemoved(BadRequest):
+    wire_type = "LocationCannotBeRemoved"
+
+
+MAX_PROPERTIES_BYTES = 1_048_576
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyChanges:
+    """The result of an update: keys that were set, keys that were removed, keys to remove that did not exist."""
+
+    updated: list[str]
+    removed: list[str]
+    missing: list[str]
+
+    def as_json(self) -> dict[str, list[str]]:
+        return {"updated": self.updated, "removed": self.removed, "missing": self.missing}
+
+
+def update_namespace_properties(
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    levels: Levels,
+    removals: object,
+    updates: object,
+    idempotency_key: IdempotencyKey | None = None,
+) -> PropertyChanges:
+    """Merge property changes under the row's lock, so that concurrent changes are not lost.
+
+    Raises `NoSuchNamespace`; `UnprocessableEntity` (422) when a key is in both lists; `LocationCannotBeUpdated` and
+    `LocationCannotBeRemoved` (400), as tabulars depend on the location.
+    """
+    to_set = without_managed(read_properties(updates, "updates"))
+    to_remove = _string_list(removals, "removals")
+    both = sorted(to_set.keys() & set(to_remove))
+    if both:
+        raise UnprocessableEntity(f"Keys are in both updates and removals: {', '.join(both)[:500]}")
+    namespace_id = find_namespace_for(actor, Can.UPDATE_PROPERTIES, warehouse_id, levels)
+    with write_transaction():
+        namespace = lock_namespace(warehouse_id, namespace_id, levels)
+        _require_same_location(namespace, to_set, to_remove)
+        to_store = {key: value for key, value in to_set.items() if key != LOCATION}
+        merged = dict(namespace.properties)
+        removed = [key for key in to_remove if merged.pop(key, None) is not None]
+        changed = [key for key, value in to_store.items() if merged.get(key) != value]
+        merged.update(to_store)
+        require_small(merged, "properties")
+        if removed or changed:
+            namespace.properties = merged
+            namespace.version += 1
+            namespace.save(update_fields=["properties", "version", "updated_at"])
+        missing = [key for key in to_remove if key not in removed]
+        changes = PropertyChanges(updated=list(to_set), removed=removed, missing=missing)
+        store_response(idempotency_key, changes.as_json())
+    return changes
+
+
+def _require_same_location(namespace: Namespace, to_set: dict[str, str], to_remove: list[str]) -> None:
+    if LOCATION in to_remove:
+        raise LocationCannotBeRemoved("The location of a namespace cannot be removed")
+    wanted = to_set.get(LOCATION)
+    if wanted is not None and not _is_location(namespace, wanted):
+        raise LocationCannotBeUpdated("The location of a namespace cannot be changed")
+
+
+def _is_location(namespace: Namespace, spelled: str) -> bool:
+    try:
+        return normalize(spelled, base=namespace.warehouse.location) == namespace.location
+    except InvalidLocation:
+        return False
+
+
+def without_managed(properties: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in properties.items() if key not in MANAGED}
+
+
+def _string_list(value: object, what: str) -> list[str]:
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise BadRequest(f"{what}: must be a list of strings")
+    return list(dict.fromkeys(value))
+
+
+def read_properties(value: object, what: str) -> dict[str, str]:
+    """Read the properties in a request body; null and absent mean none. Raises `BadRequest`."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise BadRequest(f"{what}: must be an object of strings")
+    require_small(value, what)
+    return value
+
+
+def require_small(properties: dict[str, str], what: str) -> None:
+    """Raises `BadRequest` for properties that are too large together, or contain U+0000, which databases reject."""
+    if sum(len(key) + len(value) for key, value in properties.items()) > MAX_PROPERTIES_BYTES:
+        raise BadRequest(f"{what}: larger than {MAX_PROPERTIES_BYTES} characters together")
+    if any("\x00" in key or "\x00" in value for key, value in properties.items()):
+        raise BadRequest(f"{what}: the character U+0000 is not allowed")
