@@ -52,7 +52,9 @@ class ProviderSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    uri: Address = Field(description="URL of the provider, as OPENID_PROVIDER_URI")
+    uri: Address = Field(
+        description="As OPENID_PROVIDER_URI, for an additional provider; its users are `<id>~<subject>`"
+    )
     audience: StringList = Field([], description="As OPENID_AUDIENCE")
     additional_issuers: StringList = Field([], description="As OPENID_ADDITIONAL_ISSUERS")
     scope: Claim | None = Field(None, description="As OPENID_SCOPE")
@@ -61,7 +63,7 @@ class ProviderSettings(BaseModel):
     display_name_template: Template | None = Field(None, description="As OPENID_DISPLAY_NAME_TEMPLATE")
     require_connected_on_startup: bool = Field(
         default=True,
-        description="Fail to start when the provider is unreachable; false: connect when its first token arrives",
+        description="Fail to start when the provider is unreachable. `false`: connect when its first token arrives",
     )
 
 
@@ -71,9 +73,11 @@ class ClaimSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: StringList = Field(
-        [], description="Claims (dotted paths) with the user's name, tried before the standard ones"
+        [], description="Claims with the user's name, dotted paths, tried before the standard ones"
     )
-    email: StringList = Field([], description="Claims with the email address, tried before the standard ones")
+    email: StringList = Field(
+        [], description="Claims with the user's email address, dotted paths, tried before the standard ones"
+    )
 
 
 class AuthenticationSettings(BaseModel):
@@ -82,14 +86,25 @@ class AuthenticationSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     algorithms: AlgorithmList = Field(
-        ALGORITHMS, description="Accepted signature algorithms; shared secrets and `none` are never accepted"
+        ALGORITHMS,
+        description="Accepted signature algorithms of tokens; `none` and algorithms with shared secrets "
+        "(HS256) are never accepted",
     )
-    leeway: Leeway = Field(60.0, description="Maximum clock difference, at most 300s")
+    leeway: Leeway = Field(
+        60.0,
+        description="Tolerated clock difference between this server and a provider when the validity of "
+        "tokens is checked, at most 300s",
+    )
     timeout: ProviderTimeout = Field(
-        5.0, description="Total timeout of a request to a provider or to the Kubernetes API, at most 30s"
+        5.0,
+        description="Timeout of one request to an identity provider (configuration, signing keys) or to the "
+        "Kubernetes API, including the whole response, at most 30s. It delays requests whose "
+        "token needs such a request",
     )
     ca_file: Path | None = Field(
-        None, description="CA file for the certificates of providers, instead of the default certificate authorities"
+        None,
+        description="PEM file of the certificate authorities of identity providers, for private certificates. "
+        "Unset, the usual public authorities are trusted",
     )
 
 
@@ -100,12 +115,20 @@ class KubernetesSettings(BaseModel):
 
     method: Annotated[Literal["token-review", "jwks"], ANY_SPELLING] = Field(
         "token-review",
-        description="Send each token to the API server for review, or verify tokens locally with its public keys",
+        description="How tokens are verified: `token-review` sends each to the API server, which knows "
+        "deleted accounts; `jwks` verifies them locally with its public keys",
     )
-    api_url: Address = Field(AnyHttpUrl("https://kubernetes.default.svc"), description="URL of the API server")
-    ca_file: Path = Field(SERVICE_ACCOUNT / "ca.crt", description="CA file for the certificate of the API server")
+    api_url: Address = Field(
+        AnyHttpUrl("https://kubernetes.default.svc"),
+        description="URL of the Kubernetes API server. The default works in a pod",
+    )
+    ca_file: Path = Field(
+        SERVICE_ACCOUNT / "ca.crt",
+        description="PEM file of the certificate authority of the API server. The default works in a pod",
+    )
     token_file: Path = Field(
-        SERVICE_ACCOUNT / "token", description="Token file for the API server, read each time it is used"
+        SERVICE_ACCOUNT / "token",
+        description="File with the token for the API server, read at each use. The default works in a pod",
     )
 
 
@@ -143,9 +166,11 @@ class EngineIdentitySettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    audiences: Names = Field([], description="Audiences whose tokens from this identity provider identify the engine")
+    audiences: Names = Field(
+        [], description="Audiences; every token of this identity provider with one of them identifies the engine"
+    )
     subjects: Names = Field(
-        [], description="Users whose tokens from this identity provider identify the engine (ids without `<provider>~`)"
+        [], description="Users whose tokens of this identity provider identify the engine, ids without `<provider>~`"
     )
 
 
@@ -156,7 +181,8 @@ class TrustedEngineSettings(BaseModel):
 
     type: Annotated[Literal["trino"], ANY_SPELLING] = Field("trino", description="Type of the engine")
     owner_property: PropertyName = Field(
-        "trino.run-as-owner", description="View property with the user whose permissions apply when the view is read"
+        "trino.run-as-owner",
+        description="View property with the owner, whose permissions apply when the view is read through the engine",
     )
     identities: dict[str, EngineIdentitySettings] = Field({}, description="Tokens that identify the engine")
 

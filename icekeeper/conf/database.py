@@ -11,13 +11,13 @@ from icekeeper.conf.settings import Settings
 from icekeeper.kernel.db.postgres_session import PooledConnection
 
 SQLITE_BUSY_SECONDS = 20
-"""How long SQLite waits for another writer before the request gets 503."""
+"""Time for which SQLite waits for another writer before the request gets 503."""
 
 _DJANGO_NAMES = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
 
 
 def databases(settings: Settings) -> dict[str, dict[str, Any]]:
-    """`default` takes the writes; on PostgreSQL `read` is a pool of its own, on SQLite there is one database."""
+    """Return Django's DATABASES: `default` for writes, and on PostgreSQL `read` with its own pool."""
     write = _conninfo(settings, settings.pg_database_url_write, settings.pg_host_w)
     if write is None:
         return {"default": _sqlite(settings)}
@@ -64,13 +64,13 @@ def _postgres(settings: Settings, conninfo: dict[str, Any], *, pool_size: int) -
             "timeout": settings.pg_acquire_timeout,
             "max_lifetime": settings.pg_connection_max_lifetime,
         },
-        # Parameters apart from the text, so that the server can prepare what the ORM sends too: after the fifth time.
-        # None disables that on the connection, for a pooler that shares sessions.
+        # With parameters separate from the text, statements of the ORM are prepared too, after their fifth use. None
+        # disables this, for a pooler that shares sessions.
         "server_side_binding": True,
         "prepare_threshold": 5 if settings.pg_prepare_statements else None,
     }
     named = {_DJANGO_NAMES[name]: value for name, value in conninfo.items() if name in _DJANGO_NAMES}
-    # A pool hands out connections for each request, so Django must not keep any itself.
+    # The pool keeps the connections, so Django must not.
     return {"ENGINE": "django.db.backends.postgresql", "CONN_MAX_AGE": 0, "OPTIONS": options} | named
 
 

@@ -1,8 +1,8 @@
 """Reads the settings from environment variables and reports the variables that are wrong or unknown.
 
-The reading is our own, not pydantic-settings': there the prefix of a variable depends on its field, values are written
-as Lakekeeper reads them (`[a,b]`, `{key=value}`, quotes), an empty variable has a meaning of its own, and unknown
-members are reported rather than refused or ignored. What that library would replace is `_set_value`.
+pydantic-settings does not fit: the prefix of a variable depends on its field, values have Lakekeeper's syntax (`[a,b]`,
+`{key=value}`, quotes), an empty variable has its own meaning, and unknown members are reported instead of rejected or
+ignored. The library would only replace `_set_value`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from icekeeper.conf.groups import WRITE_DATABASE
 from icekeeper.conf.parsing import Value, parse_value, unquote
-from icekeeper.conf.settings import ICEKEEPER_PREFIX, LAKEKEEPER_PREFIX, WRITE_DATABASE, Settings, is_own, variable_name
+from icekeeper.conf.settings import ICEKEEPER_PREFIX, LAKEKEEPER_PREFIX, Settings, is_own, variable_name
 from icekeeper.conf.values import shown_address
 
 LEGACY_PREFIX = "ICEBERG_REST__"
@@ -28,20 +29,17 @@ OTHER_NAMES = {"metrics_port": "metrics__port"}
 GUARDS = re.compile(
     r"OPENID_|KUBERNETES_AUTHENTICATION_|OPENFGA|TRUSTED_ENGINES|ADMISSION_ENFORCE|CEDAR|SECRET_BACKEND|KV2"
 )
-"""Lakekeeper's variables that guard something and that this version cannot honour: to ignore them would be unsafe.
-
-Those that it knows are honoured and never come here: what is left of `OPENID_*` is misspelt, or newer.
-"""
+"""Security settings of Lakekeeper. It would be unsafe to ignore an unknown one, which is misspelt or newer."""
 
 EVENTS = re.compile(r"(NATS|KAFKA)(_|$)|LOG_CLOUDEVENTS$")
 """Lakekeeper's variables of events: an operator who sets them relies on events that this version does not publish."""
 
 OFF = frozenset({"false", "off", "0", "no", "n", "f", "[]", "{}"})
-"""Values of such guards, and of `LOG_CLOUDEVENTS`, that ask for nothing. The other variables of events hold text."""
+"""Values that disable such a security setting, or `LOG_CLOUDEVENTS`. The other variables of events contain text."""
 
 
 class SettingsError(Exception):
-    """A setting cannot be used. `problems` has one sentence a variable: its name, what it got, what it takes."""
+    """Invalid settings. `problems` has one sentence for each variable: its name, its value, the expected value."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -50,9 +48,9 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Assignment:
-    """One value of the environment: the variable that it comes from, and the setting that it belongs to.
+    """A value of the environment, its variable, and the setting to which it belongs.
 
-    The key of a member of a compound value is not shown: what follows a comma in a secret looks like one.
+    Messages do not contain the keys of compound values: the text after a comma in a secret looks like a key.
     """
 
     variable: str
@@ -67,7 +65,7 @@ class _Assignment:
 
     @property
     def problem(self) -> str | None:
-        """Why a value that sets nothing here stops the start, if it does."""
+        """The reason why a value that belongs to no setting prevents the start; None if it is only reported."""
         name = "__".join(self.path).upper()
         is_text = EVENTS.match(name) is not None and name != "LOG_CLOUDEVENTS"
         if isinstance(self.value, str) and self.value.strip().lower() in OFF and not is_text:
@@ -79,8 +77,8 @@ class _Assignment:
         if GUARDS.match(name):
             what = "has an unknown member (quote text with commas)" if self.is_member else "is set"
             return (
-                f"{self.variable} {what}, but this version cannot honour it: it would guard nothing. Correct its name, "
-                "or unset it"
+                f"{self.variable} {what}, but this version does not support it: it would protect nothing. Correct its "
+                "name, or unset it"
             )
         if EVENTS.match(name):
             return f"{self.variable} is set, but this version publishes no events: they would be lost. Unset it"
@@ -88,15 +86,16 @@ class _Assignment:
 
 
 def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
-    """The settings in `environ` and the names of variables with our prefixes that nothing reads.
+    """Return the settings in `environ`, and the names of unknown variables with our prefixes.
 
-    An empty variable of Lakekeeper's counts as unset, because its deployment files pass on variables without a value.
-    One that names the database to write to is refused when no other variable names that.
-    An empty one of ours is refused: unset, some of them open what a value would close. An id, such as that of an
-    identity provider, is an entry even where all that is set for it is empty, so that what it lacks is found missing.
-    Quotes around a value are removed, and blanks around one that is not secret. A group of settings may be given as one
-    compound value; a variable of a setting of its own counts before that.
-    Raises `SettingsError` naming every wrong variable. Secrets never stand in the message.
+    Raises `SettingsError` with every invalid variable; the message contains no secrets. Rules:
+    - An empty variable of Lakekeeper counts as unset, because its deployment files contain variables without a value.
+      An empty variable of the write database is an error if no other one selects it.
+    - An empty variable of our own is an error: for some of them, unset allows what a value would restrict.
+    - An id, such as that of an identity provider, is an entry even if all its variables are empty, so that missing
+      ones are reported.
+    - Quotes around a value are removed, and blanks around one that is not a secret.
+    - A group can be set by one compound value; a variable of a single setting takes precedence.
     """
     values: dict[str, Any] = {}
     unread: list[str] = []
@@ -113,8 +112,8 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
                 and assignment.prefix == ICEKEEPER_PREFIX
                 and depth_of(path, Settings) == len(path)
             ):
-                cure = "unset it, or give it a value, such as [] for an empty list"
-                problems.append(f"{variable_name(path)} is empty: {cure}")
+                solution = "unset it, or set a value, such as [] for an empty list"
+                problems.append(f"{variable_name(path)} is empty: {solution}")
             continue
         value = assignment.value
         is_setting = assignment.has_right_prefix and depth_of(path, Settings) == len(path)
@@ -139,14 +138,14 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
 
 
 def _is_secret(path: tuple[str, ...]) -> bool:
-    """Whether the setting at `path` holds secrets."""
+    """Return whether the setting at `path` is a secret."""
     return "SecretStr" in str(_field(path).annotation)
 
 
 def _empty_databases(empty: Sequence[_Assignment], values: Mapping[str, Any]) -> list[str]:
-    """The problem of each variable that names the database to write to and is empty, where no other one names it.
+    """Return a problem for each empty variable of the write database, if no other variable selects the database.
 
-    A deployment that sets it to nothing meant a PostgreSQL, and would lose its data with the embedded SQLite.
+    Such a deployment was meant to use PostgreSQL, and would lose its data with the embedded SQLite.
     """
     if WRITE_DATABASE & values.keys():
         return []
@@ -158,9 +157,9 @@ def _empty_databases(empty: Sequence[_Assignment], values: Mapping[str, Any]) ->
 
 
 def _assignments(environ: Mapping[str, str], problems: list[str]) -> Iterator[_Assignment]:
-    """Those of our prefixes; the later one of two for the same setting counts. Appends to `problems`.
+    """Yield the values of our prefixes, of which the last one for a setting counts. Appends to `problems`.
 
-    Compound values come first, those of larger groups before those of groups in them, then the old prefix.
+    Compound values come first, those of outer groups before those of inner ones, then variables with the old prefix.
     """
     found = list(_variables(environ, problems))
     found.sort(key=lambda each: each.variable.upper())
@@ -194,7 +193,7 @@ def _variables(environ: Mapping[str, str], problems: list[str]) -> Iterator[_Ass
 
 
 def _members(assignment: _Assignment) -> Iterator[_Assignment]:
-    """What a compound value of a group of settings assigns; any other assignment as it is."""
+    """Yield the members of a compound value of a group; any other assignment unchanged."""
     if not isinstance(assignment.value, dict) or not is_group(assignment.path, Settings):
         yield assignment
     elif not assignment.value:
@@ -216,12 +215,12 @@ def _problem(item: Any) -> str:
         return takes
     name = variable_name(path[: depth_of(path, Settings)] or path)
     if item["type"] == "missing":
-        return f"{name} is missing beside the others of its name"
+        return f"{name} is missing: other variables of this group are set"
     return f"{name} got {_got(path, item['input'])}; expected: {takes}"
 
 
 def _got(path: tuple[str, ...], value: object) -> str:
-    """The value of the field at `path` as a message may show it."""
+    """Return the value of the field at `path` for a message, without secrets."""
     annotation = str(_field(path).annotation)
     if _is_secret(path):
         return "a secret value"
@@ -233,7 +232,7 @@ def _got(path: tuple[str, ...], value: object) -> str:
 
 
 def _field(path: tuple[str, ...]) -> FieldInfo:
-    """The innermost one that `path` leads to; ids that the operator chose lead nowhere."""
+    """Return the innermost field on `path`; ids are skipped."""
     field = Settings.model_fields[path[0]]
     for name in path[1:]:
         group, _ = group_of(field)
@@ -242,7 +241,7 @@ def _field(path: tuple[str, ...]) -> FieldInfo:
 
 
 def group_of(field: FieldInfo) -> tuple[type[BaseModel] | None, bool]:
-    """The settings that a field holds, and whether it holds them under ids of the operator's choice."""
+    """Return the group of settings in a field, and whether the field has one group for each id; (None, ...) if none."""
     annotation: Any = field.annotation
     is_keyed = get_origin(annotation) is dict
     if is_keyed:
@@ -252,7 +251,7 @@ def group_of(field: FieldInfo) -> tuple[type[BaseModel] | None, bool]:
 
 
 def is_group(path: Sequence[str], model: type[BaseModel]) -> bool:
-    """Whether `path` names a group of settings, or the group of the ids that such groups stand under."""
+    """Return whether `path` leads to a group of settings, or to the ids of such groups."""
     field = model.model_fields.get(path[0]) if path else None
     if field is None:
         return False
@@ -264,7 +263,7 @@ def is_group(path: Sequence[str], model: type[BaseModel]) -> bool:
 
 
 def entry_of(path: Sequence[str], model: type[BaseModel]) -> tuple[str, ...]:
-    """The part of `path` up to its last id of the operator's choice; empty when it has none."""
+    """Return `path` up to its last id; an empty path without ids."""
     field = model.model_fields.get(path[0]) if path else None
     group, is_keyed = (None, False) if field is None else group_of(field)
     above = 1 + is_keyed
@@ -275,7 +274,7 @@ def entry_of(path: Sequence[str], model: type[BaseModel]) -> tuple[str, ...]:
 
 
 def _set_value(values: dict[str, Any], path: Sequence[str], value: object, model: type[BaseModel]) -> bool:
-    """Put `value` where `path` points; False, with `values` as they were, when there is no such setting."""
+    """Store `value` under `path`; return False, and change nothing, if the setting does not exist."""
     if depth_of(path, model) != len(path):
         return False
     *above, last = path
@@ -286,10 +285,7 @@ def _set_value(values: dict[str, Any], path: Sequence[str], value: object, model
 
 
 def depth_of(path: Sequence[str], model: type[BaseModel]) -> int:
-    """How much of `path` names a setting, with the groups and ids that it stands below; 0 when there is none.
-
-    What is left of a longer path is inside the setting.
-    """
+    """Return how many parts of `path` lead to a setting; 0 if it does not exist. Further parts are inside its value."""
     field = model.model_fields.get(path[0]) if path else None
     if field is None:
         return 0

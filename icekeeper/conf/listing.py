@@ -29,7 +29,7 @@ class Description:
 
 
 def describe_settings() -> list[Description]:
-    """In the order of their definitions."""
+    """Return all settings in the order of their definitions."""
     return list(_descriptions(Settings, ()))
 
 
@@ -65,7 +65,7 @@ def _takes(field: FieldInfo) -> str:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
     if get_origin(annotation) is list:
         annotation = list[str]
-    # A setting of a new type must be given a name here.
+
     return str(_TAKES[annotation])
 
 
@@ -89,7 +89,7 @@ MASK = "********"
 
 @dataclass(frozen=True, slots=True)
 class ShownSetting:
-    """One setting: the variable that sets it, its value (JSON's own types), whether the environment sets it."""
+    """One setting: its variable, its value (JSON types), and whether the environment sets it."""
 
     variable: str
     value: Any
@@ -98,7 +98,7 @@ class ShownSetting:
 
 
 def show_settings(settings: Settings) -> list[ShownSetting]:
-    """Every setting, in the order of their definitions."""
+    """Return all settings in the order of their definitions."""
     return list(_shown(settings, ()))
 
 
@@ -118,7 +118,7 @@ def _shown(model: BaseModel, path: tuple[str, ...]) -> Iterator[ShownSetting]:
 
 
 def _is_of_groups(annotation: Any) -> bool:
-    """Whether a setting holds groups of settings under names of the operator's own, as identity providers are."""
+    """Return whether a setting has one group for each id, as identity providers do."""
     held = get_args(annotation)[-1:]
     return any(isinstance(each, type) and issubclass(each, BaseModel) for each in held)
 
@@ -126,7 +126,7 @@ def _is_of_groups(annotation: Any) -> bool:
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
-    if isinstance(value, SecretStr):  # in a list, or of a type that does not say so
+    if isinstance(value, SecretStr):  # an element of a list
         return MASK
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(each) for each in value]
@@ -136,7 +136,7 @@ def _plain(value: Any) -> Any:
 
 
 def _without_password(text: str) -> str:
-    """Addresses may carry a password of their own."""
+    """Mask the password in a URL."""
     try:
         parts = urlsplit(text)
         password = parts.password

@@ -1,4 +1,4 @@
-"""How Lakekeeper writes values in the environment: quoted text, lists `[a,b]`, and compound values `{key=value}`."""
+"""Lakekeeper's syntax of values in the environment: quoted text, lists `[a,b]`, and compound values `{key=value}`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import tomllib
 from typing import Final
 
 MAX_DEPTH: Final = 16
-"""Lists and compound values inside each other."""
+"""Nested lists and compound values."""
 
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'', re.DOTALL)
 _KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -18,25 +18,25 @@ Value = str | list["Value"] | dict[str, "Value"]
 
 
 def unquote(text: str) -> str:
-    """Remove the quotes around a value, as a compose file leaves them in; other text stays as it is.
+    """Remove quotes around a value, which compose files do not remove; return other text unchanged.
 
-    Raises ValueError, without any part of `text` in its message, for an escape that double quotes do not have.
+    Raises ValueError for an invalid escape in double quotes; the message does not contain the value.
     """
     stripped = text.strip()
     return _quoted_text(stripped) if _QUOTED.fullmatch(stripped) else text
 
 
 def parse_value(text: str) -> Value:
-    """Parse `[a, "b"]`, `{key=value, "other key"={...}}` or single text; what is not a list or compound is text.
+    """Parse a list `[a, "b"]` or a compound value `{key=value, "other key"={...}}`; anything else is text.
 
-    Keys become lower-case, as names of settings are written in any case.
-    Raises ValueError, without any part of `text` in its message.
+    Keys become lower-case, because names of settings are case-insensitive. Raises ValueError; the message does not
+    contain the value.
     """
     return _Parser(text).parse()
 
 
 def _quoted_text(quoted: str) -> str:
-    """The text between the quotes. Escapes are those of TOML. Raises ValueError."""
+    """Return the text between the quotes, with the escapes of TOML. Raises ValueError."""
     if quoted.startswith("'") or "\\" not in quoted:
         return quoted[1:-1]
     try:
@@ -100,7 +100,7 @@ class _Parser:
         return members
 
     def _separate(self, closing: str) -> None:
-        """Step over a comma; the closing bracket is left to be read."""
+        """Consume a comma, but not the closing bracket."""
         self._take(_SPACE)
         if not self._accept(",") and not self._text.startswith(closing, self._position):
             raise ValueError(f"a comma or {closing} must follow each member")
@@ -115,7 +115,7 @@ class _Parser:
         return is_next
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        """What matches `pattern` here, and step over it; empty when nothing does."""
+        """Consume and return the match of `pattern`; an empty string without a match."""
         found = pattern.match(self._text, self._position)
         if found is None:
             return ""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AnyHttpUrl, ConfigDict, Field, SecretStr, model_validator
 
 from icekeeper.conf.authentication import (
     KUBERNETES,
@@ -31,6 +31,7 @@ from icekeeper.conf.authentication import (
 from icekeeper.conf.groups import (
     AuditSettings,
     CacheSettings,
+    DatabaseSettings,
     IdempotencySettings,
     MetricsSettings,
     ReferencedBySettings,
@@ -44,7 +45,6 @@ from icekeeper.conf.values import (
     DAY,
     AuthzBackend,
     BoundedDuration,
-    DatabaseUrl,
     Duration,
     OriginList,
     ShortDuration,
@@ -55,28 +55,10 @@ from icekeeper.conf.values import (
 )
 from icekeeper.conf.vault import KeyList, Kv2Settings, VaultSettings, check_vault
 
-SslMode = Annotated[Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"], ANY_SPELLING]
-
 LAKEKEEPER_PREFIX, ICEKEEPER_PREFIX = "LAKEKEEPER__", "ICEKEEPER__"
 
-WRITE_DATABASE = frozenset({"pg_database_url_write", "pg_host_w"})
-"""Settings that select PostgreSQL. Without either the embedded SQLite is used."""
 
-OF_POSTGRES = (
-    "pg_database_url_read",
-    "pg_host_r",
-    "pg_port",
-    "pg_user",
-    "pg_password",
-    "pg_database",
-    "pg_schema",
-    "pg_ssl_mode",
-    "pg_ssl_root_cert",
-)
-"""Settings that apply to PostgreSQL only. Pool sizes and encryption keys are not among them."""
-
-
-class Settings(BaseModel):
+class Settings(DatabaseSettings):
     """All settings; field names follow the variable names."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -85,40 +67,64 @@ class Settings(BaseModel):
 
     # --- server -------------------------------------------------------------------------------------------------
     base_uri: AnyHttpUrl | None = Field(
-        None, description="External URL of this server; derived from the request when unset"
+        None,
+        description="Public URL of this server in links of responses, such as https://catalog.example.com. "
+        "Unset, it is derived from the headers of each request. Set it in production",
     )
     use_x_forwarded_headers: bool = Field(
-        default=True, description="Derive the external URL from x-forwarded-{host,proto,port,prefix}"
+        default=True,
+        description="Derive the public URL from x-forwarded-{host,proto,port,prefix} if BASE_URI is unset. "
+        "Disable it if clients reach the server without a proxy, because they can forge these "
+        "headers",
     )
-    listen_port: Annotated[int, Field(ge=1, le=65535)] = Field(8181, description="Port of the main listener")
-    bind_ip: str = Field("0.0.0.0", description="IP address of the main listener")  # noqa: S104
+    listen_port: Annotated[int, Field(ge=1, le=65535)] = Field(8181, description="TCP port of the HTTP server")
+    bind_ip: str = Field(
+        "0.0.0.0",  # noqa: S104
+        description="IP address on which the HTTP server listens. `0.0.0.0` is every IPv4 address, `::` every address",
+    )
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="Metrics for Prometheus")
     serve_swagger_ui: bool = Field(
         default=True,
-        description="Serve /swagger-ui (/ and /ui redirect to it) and the OpenAPI documents under /api-docs",
+        description="Serve the API documentation: /swagger-ui (/ and /ui redirect to it) and the OpenAPI "
+        "documents under /api-docs",
     )
-    allow_origin: OriginList = Field([], description="Allowed CORS origins, comma-separated; * allows any")
+    allow_origin: OriginList = Field(
+        [],
+        description="Origins of web pages that may call the APIs from a browser (CORS), such as "
+        "https://app.example.com; `*` allows any. Empty, no other origin is allowed",
+    )
     max_request_body_size: Annotated[int, Field(ge=1024)] = Field(
-        33_554_432, description="Maximum size of a request body in bytes; larger ones get 413"
+        33_554_432,
+        description="Maximum size of a request body in bytes; larger requests get 413. Raise it for commits "
+        "with very many snapshots",
     )
     max_request_time: Duration = Field(
-        30.0, description="Timeout of a request; it gets 408 unless its write has started"
+        30.0,
+        description="Timeout of a request, including its database statements; it gets 408 unless its write has started",
     )
     health_check_frequency_seconds: Annotated[int, Field(ge=1)] = Field(
-        10, description="Minimum interval between database checks of /health and /health/ready"
+        10,
+        description="Minimum interval in seconds between database checks of /health and /health/ready; probes "
+        "in between get the last result",
     )
     endpoint_stat_flush_interval: BoundedDuration = Field(
-        30.0, description="Interval at which a server process writes its endpoint statistics to the database"
+        30.0,
+        description="Interval at which a server process writes its endpoint statistics to the database; a "
+        "killed process loses those of one interval",
     )
     pagination_size_default: Annotated[int, Field(ge=1)] = Field(
-        100, description="Page size when a client sends an empty pageToken"
+        100, description="Page size of listings when a client sends an empty pageToken without a size"
     )
-    pagination_size_max: Annotated[int, Field(ge=1)] = Field(1000, description="Maximum page size")
+    pagination_size_max: Annotated[int, Field(ge=1)] = Field(
+        1000, description="Maximum page size of listings; larger sizes in requests are reduced to it"
+    )
     enable_default_project: bool = Field(
-        default=True, description="Use the default project for requests without x-project-id"
+        default=True,
+        description="Use the default project for requests without x-project-id. Disabled, such requests get 400",
     )
     default_project_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")] = Field(
-        "00000000-0000-0000-0000-000000000000", description="Id of the default project"
+        "00000000-0000-0000-0000-000000000000",
+        description="Id of the default project, which bootstrap creates. Choose it before bootstrap",
     )
     reserved_namespaces: StringList = Field(
         [],
@@ -126,20 +132,22 @@ class Settings(BaseModel):
         "information_schema",
     )
     maintenance_mode: Annotated[Literal["off", "read-only"], ANY_SPELLING] = Field(
-        "off", description="With read-only, requests that change something get 503 and background workers do not run"
+        "off",
+        description="With `read-only`, requests that change something get 503, and background workers do not "
+        "run; for upgrades and backups",
     )
     authz_backend: AuthzBackend | None = Field(
         None,
-        description="Authorization backend: `allowall` (everything is allowed), `builtin` (grants in the "
-        "database), `openfga` (an OpenFGA server), or the dotted path of a custom class; unset, "
-        "`builtin` with authentication and `allowall` without",
+        description="Authorization backend: `builtin` (grants in the database), `openfga` (an OpenFGA "
+        "server), `allowall` (every request is allowed), or the dotted path of a custom class. "
+        "Unset, it is `builtin` with authentication and `allowall` without",
     )
     openfga: OpenFgaSettings = Field(default_factory=OpenFgaSettings, description="OpenFGA")
     instance_admins: UserIdList = Field(
         [],
-        description="User ids, such as [oidc~alice], with every administrative permission regardless of "
-        "grants, but no permission to read data or to grant; only they can change managed "
-        "warehouses",
+        description="User ids with every administrative permission, independent of grants, such as "
+        "[oidc~alice]; they have no permission to read data or to grant. Only they can change "
+        "managed warehouses",
     )
 
     trusted_engines: dict[str, TrustedEngineSettings] = Field(
@@ -152,22 +160,33 @@ class Settings(BaseModel):
     # --- authentication -----------------------------------------------------------------------------------------
     openid_provider_uri: Address | None = Field(
         None,
-        description="URL of the identity provider, which serves /.well-known/openid-configuration. Enables "
-        "authentication",
+        description="URL of the OpenID Connect provider, which serves /.well-known/openid-configuration. "
+        "Enables authentication; users are `oidc~<subject>`",
     )
-    openid_audience: StringList = Field([], description="Accepted audiences of tokens; unset, any audience is accepted")
+    openid_audience: StringList = Field(
+        [],
+        description="Accepted audiences of tokens; other tokens get 401. Unset, tokens that the provider "
+        "issued for any application are accepted: set it in production",
+    )
     openid_additional_issuers: StringList = Field(
-        [], description="Accepted issuers in addition to the one in the provider's configuration"
+        [], description="Accepted issuers (`iss`) in addition to the one in the provider's configuration"
     )
-    openid_scope: Claim | None = Field(None, description="Required scope of tokens")
+    openid_scope: Claim | None = Field(
+        None, description="Scope that tokens must have; others get 403. Unset, no scope is required"
+    )
     openid_subject_claim: Claims = Field(
-        ["oid", "sub"], description="Claims that identify the user; the first one that a token contains is used"
+        ["oid", "sub"],
+        description="Claims that identify the user; the first one that a token has is used. Do not change it "
+        "later: users would get new ids",
     )
     openid_roles_claim: Claim | None = Field(
-        None, description="Claim (dotted path) with the names of the user's roles, a list or a single name"
+        None,
+        description="Claim with the names of the user's roles, a list or a single name; a dotted path such as "
+        "`realm_access.roles`. Unset, tokens have no roles",
     )
     openid_display_name_template: Template | None = Field(
-        None, description="Display name of users whose token contains none, such as `{given} {ext.team}`"
+        None,
+        description="Display name of users whose token has no name, built from claims, such as `{given} {ext.team}`",
     )
     openid_providers: dict[str, ProviderSettings] = Field({}, description="Additional identity providers")
     enable_kubernetes_authentication: bool = Field(
@@ -175,15 +194,18 @@ class Settings(BaseModel):
     )
     kubernetes_authentication_audience: StringList = Field(
         [],
-        description="Accepted audiences of Kubernetes tokens, usually `https://kubernetes.default.svc`; "
-        "unset, any audience is accepted",
+        description="Accepted audiences of Kubernetes tokens, usually `https://kubernetes.default.svc`. "
+        "Unset, tokens for any audience are accepted: set it in production",
     )
     kubernetes_authentication_accept_legacy_serviceaccount: bool = Field(
-        default=False, description="Accept legacy service account tokens, which have no audience and do not expire"
+        default=False,
+        description="Accept legacy service account tokens, which are stored in Secrets, have no audience and "
+        "do not expire",
     )
     kubernetes_authentication_subject_source: Annotated[Literal["uid", "username"], ANY_SPELLING] = Field(
         "uid",
-        description="Subject of a service account: its uid, which changes when it is created again, or its username",
+        description="Subject in the user id of a service account: its `uid`, which changes when it is created "
+        "again, or its `username`",
     )
 
     idempotency: IdempotencySettings = Field(default_factory=IdempotencySettings, description="Idempotency of requests")
@@ -192,138 +214,137 @@ class Settings(BaseModel):
 
     audit: AuditSettings = Field(default_factory=AuditSettings, description="Audit trail")
 
-    task_poll_interval: Duration = Field(10.0, description="Interval at which an idle worker polls for tasks")
+    task_poll_interval: Duration = Field(
+        10.0,
+        description="Interval at which an idle worker polls for tasks, such as purges; a shorter one costs "
+        "database statements",
+    )
 
     # --- credentials of warehouses ------------------------------------------------------------------------------
     pg_encryption_key: Annotated[SecretStr, Field(min_length=1)] | None = Field(
         None,
-        description="Encryption key of warehouse credentials, a long random text, the same on every server. "
-        "Required to store credentials in PostgreSQL; with SQLite it defaults to the signing key",
+        description="Encryption key of stored warehouse credentials: a long random text, the same on every "
+        "server, and needed to restore a backup. Required to store credentials in PostgreSQL; "
+        "with SQLite it defaults to the signing key",
     )
     pg_encryption_old_keys: KeyList = Field(
-        [], description="Previous values of PG_ENCRYPTION_KEY, a list; they only decrypt"
+        [],
+        description="Previous values of PG_ENCRYPTION_KEY, which only decrypt; remove them after `manage.py "
+        "rotate_encryption_key`",
     )
     secret_backend: Annotated[Literal["postgres", "kv2"], ANY_SPELLING] = Field(
-        "postgres", description="Storage of warehouse credentials: the database (also SQLite), or Vault"
+        "postgres",
+        description="Where warehouse credentials are stored: `postgres` (encrypted in the database, also in "
+        "SQLite), or `kv2` (Vault)",
     )
     kv2: Kv2Settings = Field(default_factory=Kv2Settings, description="Vault")
     enable_aws_system_credentials: bool = Field(
-        default=False, description="Allow warehouses to use the AWS identity of this server"
+        default=False,
+        description="Allow warehouses to use the AWS identity of this server (environment, profile or "
+        "instance role) instead of own keys",
     )
     enable_azure_system_credentials: bool = Field(
-        default=False, description="Allow warehouses to use the Azure identity of this server"
+        default=False,
+        description="Allow warehouses to use the Azure identity of this server (managed or workload identity) "
+        "instead of own credentials",
     )
     enable_gcp_system_credentials: bool = Field(
-        default=False, description="Allow warehouses to use the Google Cloud identity of this server"
+        default=False,
+        description="Allow warehouses to use the Google Cloud identity of this server instead of own service "
+        "account keys",
     )
     s3_enable_direct_system_credentials: bool = Field(
-        default=False, description="Allow warehouses to use the AWS identity without assume-role-arn"
+        default=False,
+        description="Allow warehouses to use the AWS identity of this server directly, without an "
+        "assume-role-arn; every such warehouse then reaches all buckets of this identity",
     )
     skip_storage_validation: bool = Field(
         default=False,
         description="Save storage profiles and credentials without validating access to the object store",
     )
     s3_require_external_id_for_system_credentials: bool = Field(
-        default=True, description="Require an external-id for warehouses that use the AWS identity"
+        default=True,
+        description="Require an external-id in warehouses that use the AWS identity of this server with an "
+        "assume-role-arn",
     )
 
     cache: CacheSettings = Field(default_factory=CacheSettings, description="In-memory caches")
 
-    # --- database -----------------------------------------------------------------------------------------------
-    pg_database_url_write: DatabaseUrl | None = Field(
-        None, description="URL of the PostgreSQL database (version 15 or newer); unset, the embedded SQLite is used"
-    )
-    pg_database_url_read: DatabaseUrl | None = Field(
-        None, description="URL of a separate PostgreSQL database for reads (a replica lags: no read-after-write)"
-    )
-    pg_host_w: str | None = Field(None, description="Database host, instead of PG_DATABASE_URL_WRITE")
-    pg_host_r: str | None = Field(None, description="Database host for reads, instead of PG_DATABASE_URL_READ")
-    pg_port: Annotated[int, Field(ge=1, le=65535)] = Field(5432, description="Database port, used with PG_HOST_W")
-    pg_user: str | None = Field(None, description="Database user, used with PG_HOST_W")
-    pg_password: SecretStr | None = Field(None, description="Database password, used with PG_HOST_W")
-    pg_database: str | None = Field(None, description="Database name, used with PG_HOST_W")
-    pg_schema: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")] = Field(
-        "public", description="Database schema of the tables"
-    )
-    pg_ssl_mode: SslMode | None = Field(None, description="TLS mode of database connections, as sslmode of libpq")
-    pg_ssl_root_cert: Path | None = Field(None, description="CA file for the certificate of the database")
-    pg_read_pool_connections: Annotated[int, Field(ge=1)] = Field(
-        10, description="Maximum number of read connections of each process"
-    )
-    pg_write_pool_connections: Annotated[int, Field(ge=1)] = Field(
-        5, description="Maximum number of write connections of each process"
-    )
-    pg_acquire_timeout: Duration = Field(
-        5.0, description="Timeout for acquiring a database connection; the request then gets 503"
-    )
-    pg_connection_max_lifetime: Duration = Field(1800.0, description="Maximum lifetime of a pooled connection")
-
     # --- own ----------------------------------------------------------------------------------------------------
     data_dir: Path = Field(
         Path(".icekeeper"),
-        description="Folder of the embedded SQLite database and its signing key; not used with PostgreSQL",
+        description="Folder of the embedded SQLite database and its signing key. Not used with PostgreSQL",
     )
     secret_key: SigningKey | None = Field(
         None,
-        description="Signing key of tokens, 32 or more random characters, the same on every server; unset, a "
-        "generated key is stored in PostgreSQL (PG_ENCRYPTION_KEY is mixed into it), or in "
-        "DATA_DIR with SQLite",
+        description="Key that signs short-lived tokens (/catalog/v1/oauth/tokens) and encrypts page tokens: "
+        "32 or more random characters, the same on every server. Unset, a generated key is "
+        "stored: in PostgreSQL, combined with PG_ENCRYPTION_KEY, or in DATA_DIR with SQLite. Set "
+        "it to replace the generated key",
     )
     secret_key_fallbacks: SigningKeyList = Field(
-        [], description="Previous values of SECRET_KEY, a list; tokens signed with them stay valid"
+        [], description="Previous values of SECRET_KEY; tokens that were signed with them stay valid until they expire"
     )
     local_storage_root: Path | None = Field(
-        None, description="Root folder of local-file warehouses; unset, they are disabled"
+        None,
+        description="Folder that contains all local-file warehouses, the same on every server. Unset, "
+        "warehouses on local files are not allowed",
     )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], ANY_SPELLING] = Field(
-        "info", description="Minimum severity of log lines"
-    )
-    pg_prepare_statements: bool = Field(
-        default=True, description="Prepare hot statements; disable it with transaction poolers (PgBouncer)"
+        "info", description="Minimum level of log lines; `warning` omits the access log"
     )
     metadata_inline_limit: Annotated[int, Field(ge=0)] = Field(
         4_194_304,
-        description="Maximum size in bytes of table metadata that is stored in the database; larger metadata "
-        "is only in the object store",
+        description="Maximum size in bytes of table metadata that is stored in the database for fast loads; "
+        "larger metadata is read from the object store",
     )
     metadata_file_limit: Annotated[int, Field(ge=1024)] = Field(
-        67_108_864, description="Maximum size in bytes of a metadata file that register or load reads"
+        67_108_864, description="Maximum size in bytes of a metadata file; larger files cannot be registered or loaded"
     )
     metadata_cache_bytes: Annotated[int, Field(ge=0)] = Field(
-        67_108_864, description="Size in bytes of the table metadata cache of each process"
+        67_108_864, description="Memory in bytes of each process for cached table metadata; 0 disables the cache"
     )
     metrics_report_retention: BoundedDuration = Field(
         7 * DAY,
-        description="Retention of complete metrics reports; the worker or prune_metrics deletes older ones",
+        description="Retention of the complete metrics reports that engines send; the worker or `manage.py "
+        "prune_metrics` deletes older ones",
     )
     metrics_reports_per_day: Annotated[int, Field(ge=0)] = Field(
         1000,
-        description="Maximum number of complete metrics reports of a table on one UTC day; further ones are "
-        "only counted",
+        description="Maximum number of complete metrics reports that are stored for a table on one UTC day; "
+        "further ones only count in the daily sums",
     )
     metrics_day_retention: BoundedDuration = Field(
         400 * DAY,
-        description="Retention of daily sums of metrics reports; the worker or prune_metrics deletes older ones",
+        description="Retention of the daily sums of metrics reports; the worker or `manage.py prune_metrics` "
+        "deletes older ones",
     )
     endpoint_stat_retention: BoundedDuration = Field(
         400 * DAY,
-        description="Retention of endpoint and warehouse statistics; the worker or prune_metrics deletes older ones",
+        description="Retention of endpoint and warehouse statistics; the worker or `manage.py prune_metrics` "
+        "deletes older ones",
     )
     access_tokens: bool | None = Field(
         None,
-        description="Accept access tokens that this server issues; `true` enables authentication with them "
-        "alone, unset they are accepted when another provider enables authentication",
+        description="Access tokens that this server issues to users and service accounts. `true` accepts them "
+        "and enables authentication even without an identity provider, `false` rejects them. "
+        "Unset, they are accepted if an identity provider enables authentication",
     )
     access_token_default_lifetime: BoundedDuration = Field(
-        90 * DAY, description="Lifetime of an access token that is created without one; never longer than the maximum"
+        90 * DAY,
+        description="Lifetime of access tokens that are created without an expiry, limited by "
+        "ACCESS_TOKEN_MAX_LIFETIME",
     )
-    access_token_max_lifetime: BoundedDuration = Field(365 * DAY, description="Maximum lifetime of an access token")
+    access_token_max_lifetime: BoundedDuration = Field(
+        365 * DAY, description="Maximum lifetime of access tokens when they are created"
+    )
     oauth_token_lifetime: ShortDuration = Field(
-        3600.0, description="Lifetime of tokens from /catalog/v1/oauth/tokens; at most a day"
+        3600.0,
+        description="Lifetime of the short-lived tokens of /catalog/v1/oauth/tokens, at most one day",
     )
     oauth_session_lifetime: BoundedDuration = Field(
         DAY / 2,
-        description="Maximum time for which such a token can be refreshed before the client must send its secret again",
+        description="Time for which a client can refresh such a token; after it, the client must send its secret again",
     )
     server: ServerSettings = Field(default_factory=ServerSettings, description="The HTTP server")
     storage: StorageSettings = Field(default_factory=StorageSettings, description="Object stores")
@@ -344,7 +365,7 @@ class Settings(BaseModel):
             raise ValueError(
                 "LAKEKEEPER__PAGINATION_SIZE_DEFAULT must not be larger than LAKEKEEPER__PAGINATION_SIZE_MAX"
             )
-        self._check_database()
+        self.check_database()
         for name in ("audience", "additional_issuers", "scope", "roles_claim", "display_name_template"):
             if getattr(self, f"openid_{name}") and not self.openid_provider_uri:
                 variable = f"LAKEKEEPER__OPENID_{name.upper()}"
@@ -353,7 +374,7 @@ class Settings(BaseModel):
                     f"or unset {variable}"
                 )
         if self.pg_encryption_old_keys and self.pg_encryption_key is None:
-            raise ValueError("ICEKEEPER__PG_ENCRYPTION_OLD_KEYS needs LAKEKEEPER__PG_ENCRYPTION_KEY beside it")
+            raise ValueError("ICEKEEPER__PG_ENCRYPTION_OLD_KEYS requires LAKEKEEPER__PG_ENCRYPTION_KEY")
         if self.secret_backend == "kv2" or self.kv2.url is not None:  # noqa: S105 - the name of one
             check_vault(self.kv2, self.vault)
         is_chosen = "secret_backend" in self.model_fields_set or self.pg_encryption_key is not None
@@ -367,24 +388,6 @@ class Settings(BaseModel):
         kubernetes = [KUBERNETES] if self.enable_kubernetes_authentication else []
         check_trusted_engines(self.trusted_engines, [*self.identity_providers, *kubernetes])
         return self
-
-    def _check_database(self) -> None:
-        """Raise ValueError for settings of PostgreSQL without a write database: SQLite would be used instead."""
-        if self.pg_database_url_write is None and self.pg_host_w is None:
-            given = [variable_name((name,)) for name in OF_POSTGRES if name in self.model_fields_set]
-            if given:
-                names = " and ".join(given)
-                raise ValueError(
-                    f"{names} {'is' if len(given) == 1 else 'are'} set without LAKEKEEPER__PG_DATABASE_URL_WRITE or "
-                    "LAKEKEEPER__PG_HOST_W: set one of these two to use PostgreSQL, or unset "
-                    f"{names} to use the embedded SQLite"
-                )
-        if self.pg_database_url_read and not self.pg_database_url_write:
-            raise ValueError("LAKEKEEPER__PG_DATABASE_URL_READ needs LAKEKEEPER__PG_DATABASE_URL_WRITE beside it")
-        if self.pg_host_r and not self.pg_host_w:
-            raise ValueError("LAKEKEEPER__PG_HOST_R needs LAKEKEEPER__PG_HOST_W beside it")
-        if self.pg_host_w and not self.pg_database:
-            raise ValueError("LAKEKEEPER__PG_HOST_W needs LAKEKEEPER__PG_DATABASE beside it")
 
     @property
     def has_authentication(self) -> bool:

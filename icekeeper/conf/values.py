@@ -18,7 +18,7 @@ from icekeeper.kernel.durations import read_duration
 DAY = 86400.0
 AUTHZ_BACKENDS = ("allowall", "builtin", "openfga")
 MIN_KEY_CHARACTERS, MIN_DIFFERENT_CHARACTERS = 32, 8
-"""Minimum strength of a signing key: a token holder can guess keys offline."""
+"""Minimum strength of a signing key: the holder of a token can guess its key offline."""
 
 MAX_FORMER_KEYS = 16
 
@@ -28,7 +28,7 @@ def _duration(value: object) -> object:
 
 
 def read_list(value: object) -> object:
-    """A list from `["a", "b"]`, from the same without quotes (`[a, b]`) or without brackets (`a,b`)."""
+    """Return the list in `["a", "b"]`, with or without quotes (`[a, b]`) and brackets (`a,b`)."""
     if not isinstance(value, str):
         return value
     text = value.strip()
@@ -41,16 +41,16 @@ def read_list(value: object) -> object:
     except ValueError:
         if '"' in text:
             raise
-    # Items without quotes may hold brackets of their own, as addresses with IPv6 do.
+    # Items without quotes may contain brackets, such as URLs with an IPv6 address.
     return [item.strip() for item in text[1:-1].split(",") if item.strip()]
 
 
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
-_USUAL_PORTS = {"http": ":80", "https": ":443"}
+_ORIGIN_PORTS = {"http": ":80", "https": ":443"}
 
 
 def _origins(texts: list[str]) -> list[str]:
-    """As browsers write them: in lower case, without a slash at the end and without the usual port.
+    """Return origins as browsers send them: in lower case, without a trailing slash and the default port.
 
     Raises ValueError for an entry that no browser sends.
     """
@@ -62,7 +62,7 @@ def _origins(texts: list[str]) -> list[str]:
             if matched is None:
                 raise ValueError("*, null, or origins such as https://app.example.com:8443, without path or wildcard")
             scheme, host, port = matched.groups(default="")
-            origin = f"{scheme}://{host}{'' if port == _USUAL_PORTS.get(scheme) else port}"
+            origin = f"{scheme}://{host}{'' if port == _ORIGIN_PORTS.get(scheme) else port}"
         origins.append(origin)
     return origins
 
@@ -72,7 +72,7 @@ def _fold(name: str) -> str:
 
 
 class _AnySpelling:
-    """On a `Literal`: its values are taken in any case, and with or without hyphens and underscores."""
+    """Annotation of a `Literal`: its values are accepted in any case, with or without hyphens and underscores."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         values = {_fold(value): value for value in get_args(source)}
@@ -87,15 +87,14 @@ ANY_SPELLING: Final = _AnySpelling()
 
 
 def _user_ids(ids: list[str]) -> list[str]:
-    """Each is `<provider>~<subject>`: an id of another form matches no user."""
+    """Require the form `<provider>~<subject>`: an id of another form matches no user."""
     if any(not all(each.partition("~")[::2]) for each in ids):
         raise ValueError("a list of user ids such as [oidc~alice,kubernetes~robot]")
     return ids
 
 
 def _authz_backend(text: str) -> str:
-    """A backend of this version, in any spelling, or the dotted path of a class: the class is imported later, because
-    nothing can be imported while settings are read."""
+    """Return the name of a backend, or the dotted path of a class, which cannot be imported while settings are read."""
     for name in AUTHZ_BACKENDS:
         if _fold(text) == name:
             return name
@@ -105,7 +104,7 @@ def _authz_backend(text: str) -> str:
 
 
 def _database_url(value: object) -> object:
-    """A URL that libpq understands. The value is a secret, so no message repeats it."""
+    """Require a URL that libpq accepts; the message does not contain it, because it is a secret."""
     if isinstance(value, str):
         try:
             conninfo_to_dict(value)
@@ -121,27 +120,27 @@ _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
 
 def shown_address(text: str) -> str:
-    """Scheme, host and port of what was given as an address, for messages: anything else of it may be a secret."""
+    """Return scheme, host and port of a URL for messages; its other parts may be secret."""
     scheme, slashes, rest = text.strip().partition("://")
     if not slashes:
-        return "something that is not shown" if re.search(r"[@?#]", text) else repr(text)
+        return "a hidden value" if re.search(r"[@?#]", text) else repr(text)
     if not _SCHEME.fullmatch(scheme):
-        return "something that is not shown"
+        return "a hidden value"
     authority = re.split(r"[/?#\\]", rest, maxsplit=1)[0]
     host, beyond = authority.rpartition("@")[2], rest[len(authority) :]
-    if not _HOST.fullmatch(host) or "@" in beyond:  # what looks like a host may be a user whose password has a slash
-        return f"{scheme!r} with more that is not shown"
+    if not _HOST.fullmatch(host) or "@" in beyond:  # the host may be a user name, if the password contains a slash
+        return f"{scheme!r} and hidden parts"
     shown = repr(f"{scheme}://{host}")
-    return shown if host == authority and beyond in {"", "/"} else f"{shown} with more that is not shown"
+    return shown if host == authority and beyond in {"", "/"} else f"{shown} and hidden parts"
 
 
 def require_signing_key(text: str) -> None:
-    """Raise ValueError for a guessable key; the message does not contain it."""
+    """Raise ValueError for a weak key; the message does not contain it."""
     characters = text.strip()
     if len(characters) < MIN_KEY_CHARACTERS or len(set(characters)) < MIN_DIFFERENT_CHARACTERS:
         raise ValueError(
             f"{MIN_KEY_CHARACTERS} or more random characters, {MIN_DIFFERENT_CHARACTERS} of them different, "
-            "such as `openssl rand -base64 48` prints"
+            "such as the output of `openssl rand -base64 48`"
         )
 
 
@@ -163,7 +162,7 @@ def _retention(value: object) -> object:
 DatabaseUrl = Annotated[SecretStr, BeforeValidator(_database_url)]
 Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0)]
 BoundedDuration = Annotated[float, BeforeValidator(_duration), Field(gt=0, le=36_500 * DAY)]
-"""At most a hundred years: one that a clock can wait for and dates can be counted back by."""
+"""At most a hundred years, so that it can be subtracted from a date."""
 Leeway = Annotated[float, BeforeValidator(_duration), Field(ge=0, le=300)]
 OptionalPort = Annotated[int, BeforeValidator(_port_or_off), Field(ge=0, le=65535)]
 """0 disables the listener."""
@@ -188,14 +187,14 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class EndpointPattern:
-    """`host` begins with a dot when it stands for all names below it. None: any scheme, any port."""
+    """A host, or all subdomains if `host` begins with a dot. None: any scheme, any port."""
 
     scheme: str | None
     host: str
     port: int | None
 
     def matches(self, scheme: str, host: str, port: int) -> bool:
-        """`host` in lower case, an IP address in its usual form without brackets."""
+        """`host` is in lower case; an IP address in standard notation without brackets."""
         is_host = host.endswith(self.host) if self.host.startswith(".") else host == self.host
         return is_host and self.scheme in {None, scheme} and self.port in {None, port}
 
@@ -206,7 +205,7 @@ class EndpointPattern:
 
 
 def read_pattern(text: str) -> EndpointPattern:
-    """Raises ValueError."""
+    """Parse an entry of ALLOWED_ENDPOINTS. Raises ValueError."""
     matched = _ENDPOINT.fullmatch(text.strip().lower())
     if matched is None:
         raise ValueError("a list of hosts such as minio.example.com, *.example.com, https://minio.example.com:9000")

@@ -50,7 +50,9 @@ class VaultSettings(BaseModel):
     auth_method: Annotated[Literal["userpass", "token", "approle", "kubernetes"], ANY_SPELLING] = Field(
         "userpass", description="Auth method of Vault"
     )
-    auth_mount: VaultPath | None = Field(None, description="Mount path of the auth method; defaults to its name")
+    auth_mount: VaultPath | None = Field(
+        None, description="Mount path of the auth method. Unset, the name of the method"
+    )
     token: Secret | None = Field(None, description="Token, for `token`")
     token_file: Path | None = Field(
         None, description="Token file, for `token`; read again when the token expires (Vault Agent)"
@@ -62,13 +64,17 @@ class VaultSettings(BaseModel):
         Path("/var/run/secrets/kubernetes.io/serviceaccount/token"),
         description="Service account token file of the pod, for `kubernetes`; read at each sign-in",
     )
-    folder: VaultPath = Field("secret", description="Folder of the secrets: `<mount>/data/<folder>/<id>`")
+    folder: VaultPath = Field(
+        "secret", description="Folder of the credentials in the mount: `<mount>/data/<folder>/<id>`"
+    )
     namespace: VaultPath | None = Field(None, description="Namespace of Vault Enterprise or OpenBao")
-    ca_bundle: Path | None = Field(None, description="PEM file of the certificate authorities of Vault")
-    connect_timeout: ShortDuration = Field(3.0, description="Connect timeout of Vault")
-    request_timeout: ShortDuration = Field(10.0, description="Request timeout of Vault")
+    ca_bundle: Path | None = Field(
+        None, description="PEM file of the certificate authorities of Vault, for private certificates"
+    )
+    connect_timeout: ShortDuration = Field(3.0, description="Timeout for connecting to Vault")
+    request_timeout: ShortDuration = Field(10.0, description="Timeout of one request to Vault")
     retries: Annotated[int, Field(ge=0, le=10)] = Field(
-        2, description="Maximum number of retries of a failed Vault request, with increasing backoff"
+        2, description="Number of retries of a failed Vault request, with increasing pauses; 0 disables them"
     )
 
 
@@ -91,4 +97,4 @@ def check_vault(kv2: Kv2Settings, vault: VaultSettings) -> None:
             if not vault.kubernetes_role:
                 missing = ["ICEKEEPER__VAULT__KUBERNETES_ROLE"]
     if missing:
-        raise ValueError(f"ICEKEEPER__VAULT__AUTH_METHOD={vault.auth_method} needs {' and '.join(missing)} beside it")
+        raise ValueError(f"ICEKEEPER__VAULT__AUTH_METHOD={vault.auth_method} requires {' and '.join(missing)}")

@@ -311,7 +311,7 @@ REFUSED = {
     "chart: a blank audience": (CHART | CHART_OIDC | variables(OPENID_AUDIENCE=" "), BLANK, "text that is not blank"),
     "tests/docker-compose.yaml": (THEIR_TESTS | THEIR_EVENTS, EVENTS, "publishes no events: they would be lost. Unset"),
     "a newer setting": (
-        CHART | variables(OPENID_NEWER_CHECK="x"), UNKNOWN, "it would guard nothing. Correct its name",
+        CHART | variables(OPENID_NEWER_CHECK="x"), UNKNOWN, "it would protect nothing. Correct its name",
     ),
 }  # fmt: skip
 """By where it comes from: the environment, the row of docs/compatibility.md, and the cure that the message names."""

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 GUESSED = "canary"
-TAKES = "expected: 32 or more random characters, 8 of them different, such as `openssl rand -base64 48` prints"
+TAKES = "expected: 32 or more random characters, 8 of them different, such as the output of `openssl rand -base64 48`"
 
 
 def check(home: Path, **variables: str) -> subprocess.CompletedProcess[str]:

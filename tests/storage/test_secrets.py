@@ -141,7 +141,7 @@ def test_the_peers_settings_of_vault_are_enough() -> None:
         ({"LAKEKEEPER__KV2__URL": "vault"}, "LAKEKEEPER__KV2__URL"),
         ({"LAKEKEEPER__KV2__SECRET_MOUNT": "../sys"}, "LAKEKEEPER__KV2__SECRET_MOUNT"),
         ({"LAKEKEEPER__KV2__SECRET_MOUNT": "a?b"}, "LAKEKEEPER__KV2__SECRET_MOUNT"),
-        ({"LAKEKEEPER__KV2__TOKEN": "canary"}, "LAKEKEEPER__KV2__TOKEN is set, but this version cannot honour it"),
+        ({"LAKEKEEPER__KV2__TOKEN": "canary"}, "LAKEKEEPER__KV2__TOKEN is set, but this version does not support it"),
         ({"LAKEKEEPER__SECRET_BACKEND": "canary"}, "LAKEKEEPER__SECRET_BACKEND"),
         ({f"{OWN}AUTH_METHOD": "token"}, f"either {OWN}TOKEN or {OWN}TOKEN_FILE"),
         ({f"{OWN}AUTH_METHOD": "token", f"{OWN}TOKEN": "canary", f"{OWN}TOKEN_FILE": "/x"}, "either"),

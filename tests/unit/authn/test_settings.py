@@ -104,8 +104,8 @@ def test_a_password_in_an_address_is_refused_and_not_shown() -> None:
     assert "canary" not in said
 
 
-MORE = "with more that is not shown"
-NOTHING = "something that is not shown"
+MORE = "and hidden parts"
+NOTHING = "a hidden value"
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_claims_of_a_provider_that_is_not_there() -> None:
 def test_a_misspelt_guard_is_not_passed_over(variable: str) -> None:
     said = refusal(LAKEKEEPER__OPENID_PROVIDERS__X__URI=URI, **{variable: "x"})
     cure = "Correct its name, or unset it"
-    assert f"{variable} is set, but this version cannot honour it: it would guard nothing. {cure}" in said
+    assert f"{variable} is set, but this version does not support it: it would protect nothing. {cure}" in said
 
 
 def test_own_variables_that_nothing_reads_are_reported() -> None:

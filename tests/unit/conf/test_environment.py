@@ -126,7 +126,7 @@ def test_guards_that_cannot_be_honoured_stop_the_start(variable: str, text: str)
     with pytest.raises(SettingsError) as refused:
         read_settings({variable: text})
     assert refused.value.problems == [
-        f"{variable} is set, but this version cannot honour it: it would guard nothing. Correct its name, or unset it"
+        f"{variable} is set, but this version does not support it: it would protect nothing. Correct its name, or unset it"
     ]
 
 
@@ -350,7 +350,7 @@ def test_the_newer_prefix_wins_in_any_case() -> None:
 def test_a_provider_without_address_is_refused(environ: dict[str, str]) -> None:
     with pytest.raises(SettingsError) as refused:
         read_settings(environ)
-    assert refused.value.problems == ["LAKEKEEPER__OPENID_PROVIDERS__KC__URI is missing beside the others of its name"]
+    assert refused.value.problems == ["LAKEKEEPER__OPENID_PROVIDERS__KC__URI is missing: other variables of this group are set"]
 
 
 @pytest.mark.parametrize(
@@ -482,7 +482,7 @@ def test_an_empty_setting_that_lakekeeper_does_not_have_is_refused(text: str) ->
     assert {"ICEKEEPER__STORAGE__ALLOW_PRIVATE_ENDPOINTS", "ICEKEEPER__ACCESS_TOKENS"} <= set(own)
     with pytest.raises(SettingsError) as refused:
         read_settings(dict.fromkeys(own, text))
-    cure = "is empty: unset it, or give it a value, such as [] for an empty list"
+    cure = "is empty: unset it, or set a value, such as [] for an empty list"
     assert sorted(refused.value.problems) == [f"{name} {cure}" for name in own]
     with pytest.raises(SettingsError, match=rf"^ICEKEEPER__STORAGE__ALLOW_PRIVATE_ENDPOINTS {cure.partition(' [')[0]}"):
         read_settings({"ICEKEEPER__STORAGE": f"{{allow_private_endpoints={text}}}"})
@@ -547,7 +547,7 @@ def test_a_signing_key_that_could_be_guessed_is_refused(text: str) -> None:
     (problem,) = refusal.value.problems
     assert problem == (
         "ICEKEEPER__SECRET_KEY got a secret value; expected: 32 or more random characters, 8 of them different, "
-        "such as `openssl rand -base64 48` prints"
+        "such as the output of `openssl rand -base64 48`"
     )
     assert "canary" not in str(refusal.value)
 

@@ -42,7 +42,7 @@ def test_client_credentials_come_before_a_preshared_key() -> None:
         ({**ENDPOINT, f"{A}STORE_NAME": "a\nb\x00"}, "STORE_NAME"),
         ({**ENDPOINT, f"{A}AUTHORIZATION_MODEL_PREFIX": "a:b#c"}, "AUTHORIZATION_MODEL_PREFIX"),
         ({**ENDPOINT, f"{A}MAX_BATCH_CHECK_SIZE": "0"}, "MAX_BATCH_CHECK_SIZE"),
-        ({**ENDPOINT, f"{A}API_KYE": "canary"}, "this version cannot honour it"),
+        ({**ENDPOINT, f"{A}API_KYE": "canary"}, "this version does not support it"),
     ],
 )
 def test_what_cannot_be_used_stops_the_start(given: dict[str, str], said: str) -> None:

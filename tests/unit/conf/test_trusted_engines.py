@@ -79,7 +79,7 @@ def test_what_would_trust_nobody_or_somebody_else_is_refused(variables: dict[str
 
 @pytest.mark.parametrize("name", ["TRINO__OWNER", "TRINO__IDENTITIES__OIDC__AUDIENCE"])
 def test_what_is_misspelt_stops_the_start(name: str) -> None:
-    assert f"{PREFIX}{name} is set, but this version cannot honour it" in refusal(**{OIDC: "a", name: "x"})
+    assert f"{PREFIX}{name} is set, but this version does not support it" in refusal(**{OIDC: "a", name: "x"})
 
 
 @pytest.mark.parametrize("name", ["TRINO", "TRINO__IDENTITIES"])
