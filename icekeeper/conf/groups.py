@@ -320,8 +320,8 @@ class DatabaseSettings(BaseModel):
                     f"{names} to use the embedded SQLite"
                 )
         if self.pg_database_url_read and not self.pg_database_url_write:
-            raise ValueError("LAKEKEEPER__PG_DATABASE_URL_READ requires LAKEKEEPER__PG_DATABASE_URL_WRITE")
+            raise ValueError("LAKEKEEPER__PG_DATABASE_URL_READ needs LAKEKEEPER__PG_DATABASE_URL_WRITE")
         if self.pg_host_r and not self.pg_host_w:
-            raise ValueError("LAKEKEEPER__PG_HOST_R requires LAKEKEEPER__PG_HOST_W")
+            raise ValueError("LAKEKEEPER__PG_HOST_R needs LAKEKEEPER__PG_HOST_W")
         if self.pg_host_w and not self.pg_database:
-            raise ValueError("LAKEKEEPER__PG_HOST_W requires LAKEKEEPER__PG_DATABASE")
+            raise ValueError("LAKEKEEPER__PG_HOST_W needs LAKEKEEPER__PG_DATABASE")

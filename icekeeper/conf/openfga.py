@@ -74,7 +74,7 @@ class OpenFgaConnectionSettings(BaseModel):
 def check_openfga(own: OpenFgaSettings, *, is_chosen: bool) -> None:
     """Raise ValueError that names the missing or superfluous settings."""
     if is_chosen and own.endpoint is None:
-        raise ValueError("LAKEKEEPER__AUTHZ_BACKEND=openfga requires LAKEKEEPER__OPENFGA__ENDPOINT")
+        raise ValueError("LAKEKEEPER__AUTHZ_BACKEND=openfga needs LAKEKEEPER__OPENFGA__ENDPOINT")
     signs_in = own.client_id is not None
     for name in ("client_secret", "token_endpoint"):
         if (getattr(own, name) is not None) != signs_in:
@@ -83,4 +83,4 @@ def check_openfga(own: OpenFgaSettings, *, is_chosen: bool) -> None:
                 "LAKEKEEPER__OPENFGA__TOKEN_ENDPOINT: set all or none of them"
             )
     if own.scope is not None and not signs_in:
-        raise ValueError("LAKEKEEPER__OPENFGA__SCOPE requires LAKEKEEPER__OPENFGA__CLIENT_ID")
+        raise ValueError("LAKEKEEPER__OPENFGA__SCOPE needs LAKEKEEPER__OPENFGA__CLIENT_ID")

@@ -374,7 +374,7 @@ class Settings(DatabaseSettings):
                     f"or unset {variable}"
                 )
         if self.pg_encryption_old_keys and self.pg_encryption_key is None:
-            raise ValueError("ICEKEEPER__PG_ENCRYPTION_OLD_KEYS requires LAKEKEEPER__PG_ENCRYPTION_KEY")
+            raise ValueError("ICEKEEPER__PG_ENCRYPTION_OLD_KEYS needs LAKEKEEPER__PG_ENCRYPTION_KEY")
         if self.secret_backend == "kv2" or self.kv2.url is not None:  # noqa: S105 - the name of one
             check_vault(self.kv2, self.vault)
         is_chosen = "secret_backend" in self.model_fields_set or self.pg_encryption_key is not None

@@ -97,4 +97,4 @@ def check_vault(kv2: Kv2Settings, vault: VaultSettings) -> None:
             if not vault.kubernetes_role:
                 missing = ["ICEKEEPER__VAULT__KUBERNETES_ROLE"]
     if missing:
-        raise ValueError(f"ICEKEEPER__VAULT__AUTH_METHOD={vault.auth_method} requires {' and '.join(missing)}")
+        raise ValueError(f"ICEKEEPER__VAULT__AUTH_METHOD={vault.auth_method} needs {' and '.join(missing)}")
