@@ -350,7 +350,9 @@ def test_the_newer_prefix_wins_in_any_case() -> None:
 def test_a_provider_without_address_is_refused(environ: dict[str, str]) -> None:
     with pytest.raises(SettingsError) as refused:
         read_settings(environ)
-    assert refused.value.problems == ["LAKEKEEPER__OPENID_PROVIDERS__KC__URI is missing: other variables of this group are set"]
+    assert refused.value.problems == [
+        "LAKEKEEPER__OPENID_PROVIDERS__KC__URI is missing: other variables of this group are set"
+    ]
 
 
 @pytest.mark.parametrize(
