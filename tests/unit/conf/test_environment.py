@@ -126,7 +126,8 @@ def test_guards_that_cannot_be_honoured_stop_the_start(variable: str, text: str)
     with pytest.raises(SettingsError) as refused:
         read_settings({variable: text})
     assert refused.value.problems == [
-        f"{variable} is set, but this version does not support it: it would protect nothing. Correct its name, or unset it"
+        f"{variable} is set, but this version does not support it: it would protect nothing. Correct its name, "
+        "or unset it"
     ]
 
 
