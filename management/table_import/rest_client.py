@@ -19,7 +19,7 @@ from requests.auth import AuthBase
 from urllib3.util import Retry
 
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.client import NoRedirectSession
+from icekeeper.kernel.http.client import NoRedirectSession, UnusableResponse, keep_headers, read_bounded
 from icekeeper.kernel.json.strict import read_json
 from icekeeper.version import VERSION
 from management.table_import.source import SourceFailed, SourceUnreachable
@@ -97,7 +97,7 @@ class RestClient:
         return self._send("GET", f"{self.uri}/{path}", params=params, headers=self._own_headers, auth=self._auth)
 
     def _request_token(self, address: str, form: dict[str, str]) -> str:
-        with self._send("POST", address, data=form, headers=self._own_headers, auth=_NoAuth()) as response:
+        with self._send("POST", address, data=form, headers=self._own_headers, auth=keep_headers) as response:
             if response.status_code in {400, UNAUTHORIZED}:
                 raise SourceUnreachable(f"{address} denied a token for the credential (status {response.status_code})")
             token = self._read(response).get("access_token")
@@ -129,18 +129,14 @@ class RestClient:
         return value
 
     def _body(self, response: requests.Response, address: str) -> bytes:
-        until = time.monotonic() + MAX_RESPONSE_SECONDS
-        body = bytearray()
+        chunks = response.iter_content(CHUNK_BYTES)
         try:
-            for chunk in response.iter_content(CHUNK_BYTES):
-                body += chunk
-                if len(body) > self._limit:
-                    raise SourceFailed(f"{address} sent more than {self._limit} bytes")
-                if time.monotonic() > until:
-                    raise SourceFailed(f"{address} took longer than {MAX_RESPONSE_SECONDS} s")
+            until = time.monotonic() + MAX_RESPONSE_SECONDS
+            return read_bounded(lambda _: next(chunks, b""), limit=self._limit, until=until)
+        except UnusableResponse as error:
+            raise SourceFailed(f"{address} {error}") from None
         except requests.RequestException as error:
             raise SourceFailed(f"{address} closed the connection: {type(error).__name__}") from None
-        return bytes(body)
 
 
 def checked_uri(uri: str) -> str:
@@ -151,13 +147,6 @@ def checked_uri(uri: str) -> str:
     if parts.username is not None or parts.query or parts.fragment:
         raise BadRequest("The URI of a catalog must not have a user, password, query or fragment")
     return uri.rstrip("/")
-
-
-class _NoAuth(AuthBase):
-    """Prevents `requests` from using a password in ~/.netrc."""
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        return request
 
 
 class _BearerAuth(AuthBase):
