@@ -1,4 +1,4 @@
-"""Base classes of the views of `/management`: authentication, request bodies, projects, pages and rendering."""
+"""The base class of the views of `/management`: authentication, request bodies, projects, pages and rendering."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSetMixin
 
 from catalog.selectors.warehouses import conceal_warehouse
-from icekeeper.kernel.errors.types import BadRequest, CatalogError, NoSuchWarehouse
-from icekeeper.kernel.http.paging import Page, page_with_size
+from icekeeper.kernel.errors.types import BadRequest, CatalogError
+from icekeeper.kernel.http.paging import Page, listing_key, page_with_size
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.ids import parse_id
 from management.api.serializers import ResponseSerializer
+from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authn.requests import authenticate_request
 from tenancy.models import Project, Securable
 from tenancy.selectors.projects import get_project, named_project_id
+from tenancy.selectors.similarity import DEFAULT_HITS
 
-READS = frozenset({"GET", "HEAD", "OPTIONS"})
+READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class ManagementView(APIView):
-    """A resource of the management API. `actor` is the caller."""
+class ManagementViewSet(ViewSetMixin, APIView):
+    """The actions of a resource. `actor` is the caller. Routes for several types of objects set `securable_type`."""
 
     actor: Actor
-    posts_read: ClassVar = False
-    """Whether POST requests change nothing either."""
+    reading_actions: ClassVar[Collection[str]] = ()
+    """Actions that change nothing though they are sent as POST."""
+    securable_type: Securable.Type = Securable.Type.SERVER
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        self.actor = authenticate_request(request, is_reading=self.is_reading)
-
-    @property
-    def is_reading(self) -> bool:
-        return self.posts_read or self.request.method in READS
+        is_reading = self.action in self.reading_actions or request.method in READING_METHODS
+        self.actor = authenticate_request(request, is_reading=is_reading)
 
     def handle_exception(self, exc: Exception) -> Response:
         """Render an error. Errors about the warehouse in the path do not disclose what is hidden from the caller."""
@@ -64,13 +64,14 @@ class ManagementView(APIView):
         return get_project(named or named_project_id(self.request.META))
 
     @property
+    def project_of_query(self) -> Project:
+        """The project of the deprecated query parameter, else of the request."""
+        return self.project(self.request.GET.get("projectId"))
+
+    @property
     def warehouse_id(self) -> UUID:
         """The id of the warehouse in the path. Raises `NoSuchWarehouse`."""
-        text = decode_segment(self.kwargs["warehouse_id"])
-        warehouse_id = parse_id(text)
-        if warehouse_id is None:
-            raise NoSuchWarehouse(f"Warehouse does not exist: {text[:100]}")
-        return warehouse_id
+        return self.path_id("warehouse_id", no_such_warehouse)
 
     def path_text(self, name: str) -> str:
         """Return the decoded segment `name` of the path."""
@@ -86,20 +87,15 @@ class ManagementView(APIView):
 
     def flag(self, name: str) -> bool:
         """Return the query parameter `name`, false by default. Raises `BadRequest`."""
-        given = self.request.GET.get(name, "false").lower()
-        if given not in {"true", "false"}:
-            raise BadRequest(f"{name}: must be true or false")
-        return given == "true"
+        return _read_flag(name, self.request.GET.get(name, "false"))
 
     def wants_extensions(self) -> bool:
         """Return whether the response may have members that Lakekeeper's does not have: strict clients fail on them.
 
         Raises `BadRequest`.
         """
-        given = self.request.headers.get("x-icekeeper-extensions", "false").lower()
-        if given not in {"true", "false"}:
-            raise BadRequest("x-icekeeper-extensions: must be true or false")
-        return given == "true"
+        name = "x-icekeeper-extensions"
+        return _read_flag(name, self.request.headers.get(name, "false"))
 
     def page(self, kind: str, *, token: str = "pageToken", size: str = "pageSize") -> Page:  # noqa: S107 - no secret
         """Return the page of the listing `kind`; `token` and `size` name the query parameters."""
@@ -114,22 +110,10 @@ class ManagementView(APIView):
             maximum=limits.pagination_size_max,
         )
 
-
-class ManagementViewSet(ViewSetMixin, ManagementView):
-    """The actions of a resource. Routes that exist for several types of objects set `securable_type`."""
-
-    reading_actions: ClassVar[Collection[str]] = ()
-    """Actions that change nothing though they are sent as POST."""
-    securable_type: Securable.Type = Securable.Type.SERVER
-
-    @property
-    def is_reading(self) -> bool:
-        return self.action in self.reading_actions or self.request.method in READS
-
-    @property
-    def project_of_query(self) -> Project:
-        """The project of the deprecated query parameter, else of the request."""
-        return self.project(self.request.GET.get("projectId"))
+    def search_page(self, kind: str, body: dict[str, Any], *bounds: object) -> Page:
+        """Return the page of a `SearchRequest`; its token is bound to the text and to `bounds`."""
+        size = min(body.get("page_size") or DEFAULT_HITS, settings.ICEKEEPER.pagination_size_max)
+        return Page(listing_key(kind, body["search"], *bounds), body.get("page_token"), size)
 
     def respond(self, shape: type[ResponseSerializer], content: Any, *, status: int = 200, **context: Any) -> Response:
         """Render `content` with `shape`, whose methods see `context`."""
@@ -142,10 +126,24 @@ class ManagementViewSet(ViewSetMixin, ManagementView):
         entries, token = found
         return self.respond(shape, {name: entries, "next_page_token": token}, **context)
 
+    def respond_hits(
+        self,
+        shape: type[ResponseSerializer],
+        name: str,
+        found: tuple[Sequence[Any], str | None],
+        body: dict[str, Any],
+        **context: Any,
+    ) -> Response:
+        """Render a page of hits. Only requests for a page get a token: Lakekeeper's searches have no pages."""
+        hits, token = found
+        has_page = body.get("page_size") is not None or body.get("page_token") is not None
+        return self.respond_page(shape, name, (hits, token if has_page else None), **context)
 
-def paged(name: str, items: list[Any], token: str | None) -> dict[str, Any]:
-    """Return a page of a listing; the last one has no token."""
-    return {name: items} if token is None else {name: items, "next-page-token": token}
+
+def _read_flag(name: str, text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise BadRequest(f"{name}: must be true or false")
+    return text.lower() == "true"
 
 
 def require_parameters(request: Request, known: Collection[str] = ()) -> None:

@@ -41,11 +41,18 @@ class ObjectViewSet(ManagementViewSet):
     """Routes below the path of an object of the type `securable_type`."""
 
     @property
+    def object_id(self) -> UUID:
+        """The id, in the path, of an object in a warehouse. Raises the 404 of its type."""
+        kind = self.securable_type.value
+        name = "object_id" if "object_id" in self.kwargs else f"{kind.replace('-', '_')}_id"
+        return self.path_id(name, lambda text: no_such_object(kind, text))
+
+    @property
     def object_key(self) -> ObjectKey:
         """The warehouse in the path, or the object in it."""
         if self.securable_type is T.WAREHOUSE:
             return ObjectKey(T.WAREHOUSE, self.warehouse_id)
-        return ObjectKey(self.securable_type, self.warehouse_id, self._object_id())
+        return ObjectKey(self.securable_type, self.warehouse_id, self.object_id)
 
     def target(self, project: Project | None = None) -> PermissionTarget:
         """Return the object in the path, with `project` only if it is in that project. Raises the 404 of its type.
@@ -66,13 +73,9 @@ class ObjectViewSet(ManagementViewSet):
                 definition_id = self.path_id("tag_definition_id", lambda text: tag_id_not_found(text, project))
                 return find_tag_target(project=project, definition_id=definition_id)
             case T.NAMESPACE if "warehouse_id" not in self.kwargs:
-                return find_namespace_target(actor=self.actor, namespace_id=self._object_id())
+                return find_namespace_target(actor=self.actor, namespace_id=self.object_id)
             case _:
                 return find_target(actor=self.actor, key=self.object_key, project=project)
-
-    def _object_id(self) -> UUID:
-        kind = self.securable_type.value
-        return self.path_id(f"{kind.replace('-', '_')}_id", lambda text: no_such_object(kind, text))
 
     def _project(self) -> Project:
         """Return the project in the path, else that of the request."""

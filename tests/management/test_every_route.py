@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from catalog.api.base import CatalogViewSet
-from management.api.base import ManagementView
+from management.api.base import ManagementViewSet
 from storage.models import Warehouse
 from tenancy.actor import Identity
 from tenancy.authentication_errors import AuthenticationFailed
@@ -30,7 +30,7 @@ GUARDED = [route for route in ROUTES if route.name not in OPEN]
 
 def is_guarded(view: Any) -> bool:
     """Whether it is of one of the two classes that know their caller before anything else."""
-    return issubclass(getattr(view, "cls", object), (CatalogViewSet, ManagementView))
+    return issubclass(getattr(view, "cls", object), (CatalogViewSet, ManagementViewSet))
 
 
 class Ann(Authenticator):

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from django.urls import path
 
-from management.api.namespaces.views import NamespaceViewSet
+from management.api.namespaces.views import NamespaceMoveViewSet
 
 urlpatterns = [
     path(
         "v1/warehouse/<str:warehouse_id>/namespace/<str:namespace_id>/move",
-        NamespaceViewSet.as_view({"post": "move"}),
+        NamespaceMoveViewSet.as_view({"post": "move"}),
         name="namespace-move",
     ),
 ]

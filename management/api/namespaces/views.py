@@ -5,17 +5,19 @@ from __future__ import annotations
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.errors import no_such_object
 from catalog.services.namespaces.move import move_namespace
-from management.api.base import ManagementViewSet
 from management.api.namespaces.schema import describe_namespaces
 from management.api.namespaces.serializers import MoveNamespaceRequest, MoveNamespaceResponse
+from management.api.objects import ObjectViewSet
+from tenancy.models import Securable
 
 
 @describe_namespaces
-class NamespaceViewSet(ManagementViewSet):
+class NamespaceMoveViewSet(ObjectViewSet):
+    securable_type = Securable.Type.NAMESPACE
+
     def move(self, request: Request, **path: str) -> Response:
-        namespace_id = self.path_id("namespace_id", lambda text: no_such_object("namespace", text))
+        namespace_id = self.object_id
         body = self.body(MoveNamespaceRequest)
         moved = move_namespace(
             actor=self.actor,

@@ -7,7 +7,7 @@ from typing import Any
 
 from catalog.objects.object_keys import ObjectKey, find_target
 from icekeeper.kernel.errors.types import BadRequest
-from management.api.base import ManagementView
+from management.api.base import ManagementViewSet
 from management.api.permissions.serializers import ActionNames, PermissionCheckRequest
 from management.api.principals import read_grantee
 from management.api.tabulars.serializers import require_uuid
@@ -28,7 +28,7 @@ class PermissionCheck:
     action: Can
 
 
-def read_check(view: ManagementView, shape: type[PermissionCheckRequest], names: ActionNames) -> PermissionCheck:
+def read_check(view: ManagementViewSet, shape: type[PermissionCheckRequest], names: ActionNames) -> PermissionCheck:
     """Raises `BadRequest`, the 404 of the object's type, or what `read_grantee` raises."""
     body = view.body(shape)
     identity, operation = body.get("identity"), body["operation"]
@@ -40,7 +40,7 @@ def read_check(view: ManagementView, shape: type[PermissionCheckRequest], names:
     return PermissionCheck(grantee, _target(view, kind, given), names[kind][given["action"]])
 
 
-def _target(view: ManagementView, kind: Securable.Type, given: dict[str, Any]) -> PermissionTarget:
+def _target(view: ManagementViewSet, kind: Securable.Type, given: dict[str, Any]) -> PermissionTarget:
     match kind:
         case T.SERVER:
             return the_server()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
@@ -94,7 +95,8 @@ class AddRoleMembersResponse(serializers.Serializer[Any]):
     members = RoleMemberRef(many=True, help_text="The members of the request without repetitions")
 
 
-class RoleMember(ResponseSerializer):
+@extend_schema_serializer(component_name="RoleMember")
+class RoleMemberResponse(ResponseSerializer):
     # `entry` and `origin` need `with_extensions` in the context.
     type = serializers.ChoiceField(MEMBER_TYPES, source="kind")
     id = Text(help_text=_MEMBER_ID)
@@ -128,7 +130,7 @@ class RoleMember(ResponseSerializer):
 
 
 class RoleMemberListResponse(ResponseSerializer):
-    members = RoleMember(many=True)
+    members = RoleMemberResponse(many=True)
     next_page_token = Text(required=False, help_text=LAST_PAGE)
 
 

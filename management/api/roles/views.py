@@ -29,7 +29,6 @@ from management.api.roles.serializers import (
     UpdateRoleRequest,
     UpdateRoleSourceSystemRequest,
 )
-from management.api.searches import next_page_token, search_page
 from tenancy.authz.actions import Can
 from tenancy.selectors.role_members import (
     MemberKind,
@@ -114,14 +113,14 @@ class RoleViewSet(_RolePathViewSet):
     def search(self, request: Request) -> Response:
         body = self.body(SearchRoleRequest)
         project, provider_ids = self.project(body.get("project_id")), body.get("provider_ids")
-        roles, token = search_roles_for(
+        found = search_roles_for(
             actor=self.actor,
             project=project,
             typed=body["search"],
             provider_ids=provider_ids,
-            page=search_page("role-search", body, project.pk, provider_ids),
+            page=self.search_page("role-search", body, project.pk, provider_ids),
         )
-        return self.respond_page(SearchRoleResponse, "roles", (roles, next_page_token(body, token)))
+        return self.respond_hits(SearchRoleResponse, "roles", found, body)
 
     def _texts(self, name: str) -> tuple[str, ...] | None:
         """Return the values of a query parameter that is repeated, under its name or with `[]`; None without any."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from management.api.tabulars.views import ProtectionViewSet, TabularViewSet
+from management.api.tabulars.views import ProtectionViewSet, WarehouseTabularViewSet
 from tenancy.models import Securable
 
 _WAREHOUSE = "v1/warehouse/<str:warehouse_id>"
@@ -15,9 +15,13 @@ _PROTECTED = {
 """Types of objects whose protection has a route of this form, with the route's name."""
 
 urlpatterns = [
-    path(f"{_WAREHOUSE}/deleted-tabulars", TabularViewSet.as_view({"get": "list_deleted"}), name="deleted-tabulars"),
-    path(f"{_WAREHOUSE}/deleted-tabulars/undrop", TabularViewSet.as_view({"post": "undrop"}), name="undrop"),
-    path(f"{_WAREHOUSE}/search-tabular", TabularViewSet.as_view({"post": "search"}), name="search-tabular"),
+    path(
+        f"{_WAREHOUSE}/deleted-tabulars",
+        WarehouseTabularViewSet.as_view({"get": "list_deleted"}),
+        name="deleted-tabulars",
+    ),
+    path(f"{_WAREHOUSE}/deleted-tabulars/undrop", WarehouseTabularViewSet.as_view({"post": "undrop"}), name="undrop"),
+    path(f"{_WAREHOUSE}/search-tabular", WarehouseTabularViewSet.as_view({"post": "search"}), name="search-tabular"),
     *(
         path(
             f"{_WAREHOUSE}/{securable_type.value}/<str:object_id>/protection",

@@ -7,7 +7,6 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.errors import no_such_object
 from catalog.models import Tabular
 from catalog.selectors.protection import get_protection_for
 from catalog.selectors.tables.deleted import list_deleted_tabulars_for
@@ -16,8 +15,8 @@ from catalog.services.set_protection import set_protection
 from catalog.services.tables.undrop import undrop_tabulars
 from icekeeper.kernel.http.paging import listing_key
 from management.api.base import ManagementViewSet
+from management.api.objects import ObjectViewSet
 from management.api.schema import OperationsByType
-from management.api.searches import next_page_token, search_page
 from management.api.tabulars.schema import describe_protection, describe_tabulars
 from management.api.tabulars.serializers import (
     KINDS,
@@ -32,7 +31,7 @@ from management.api.tabulars.serializers import (
 
 
 @describe_tabulars
-class TabularViewSet(ManagementViewSet):
+class WarehouseTabularViewSet(ManagementViewSet):
     reading_actions = {"search"}
 
     def list_deleted(self, request: Request, **path: str) -> Response:
@@ -61,7 +60,7 @@ class TabularViewSet(ManagementViewSet):
     def search(self, request: Request, **path: str) -> Response:
         body = self.body(SearchTabularRequest)
         namespace_id, kinds = body.get("namespace_id"), body.get("types")
-        tabulars, token = search_tabulars_for(
+        found = search_tabulars_for(
             actor=self.actor,
             warehouse_id=self.warehouse_id,
             wanted=Wanted(
@@ -69,12 +68,12 @@ class TabularViewSet(ManagementViewSet):
                 kinds=[Tabular.Kind(kind) for kind in (KINDS if kinds is None else kinds)],
                 namespace_id=None if namespace_id is None else require_uuid(namespace_id, "namespace-id"),
             ),
-            page=search_page("search-tabular", body, self.warehouse_id, kinds, namespace_id),
+            page=self.search_page("search-tabular", body, self.warehouse_id, kinds, namespace_id),
         )
-        return self.respond_page(SearchTabularResponse, "tabulars", (tabulars, next_page_token(body, token)))
+        return self.respond_hits(SearchTabularResponse, "tabulars", found, body)
 
 
-class ProtectionViewSet(ManagementViewSet):
+class ProtectionViewSet(ObjectViewSet):
     schema = OperationsByType(describe_protection)  # type: ignore[assignment]  # it depends on the route
 
     def retrieve(self, request: Request, **path: str) -> Response:
@@ -87,6 +86,5 @@ class ProtectionViewSet(ManagementViewSet):
         )
 
     def _object(self) -> dict[str, Any]:
-        kind = self.securable_type
-        object_id = self.path_id("object_id", lambda text: no_such_object(kind.value, text))
-        return {"warehouse_id": self.warehouse_id, "kind": kind, "object_id": object_id}
+        object_id = self.object_id
+        return {"warehouse_id": self.warehouse_id, "kind": self.securable_type, "object_id": object_id}

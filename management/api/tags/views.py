@@ -9,12 +9,12 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.errors import no_such_object
 from catalog.selectors.tagged_objects import TagTargetKey, list_column_tags_for, list_tag_attachments_for, list_tags_for
 from catalog.services.tags import attach_tag, detach_tag
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import listing_key
 from management.api.base import ManagementViewSet
+from management.api.objects import ObjectViewSet
 from management.api.schema import OperationsByType
 from management.api.tabulars.serializers import require_uuid
 from management.api.tags.schema import describe_all_column_tags, describe_tag_definitions, describe_tags
@@ -108,19 +108,16 @@ class TagDefinitionViewSet(ManagementViewSet):
         raise BadRequest(f"{name}: must be a time such as 2026-01-31T12:00:00Z, with + encoded as %2B")
 
 
-class TagViewSet(ManagementViewSet):
+class TagViewSet(ObjectViewSet):
     """The tags of an object, which is in the request's project."""
 
     schema = OperationsByType(describe_tags)  # type: ignore[assignment]  # it depends on the route
 
     @property
     def target(self) -> TagTargetKey:
-        warehouse_id, kind = self.warehouse_id, self.securable_type
-        has_column = "column_name" in self.kwargs
-        object_id = warehouse_id
-        if kind is not Securable.Type.WAREHOUSE:
-            object_id = self.path_id("object_id", lambda text: no_such_object(kind.value, text))
-        return TagTargetKey(warehouse_id, kind, object_id, self.path_text("column_name") if has_column else None)
+        key = self.object_key
+        column = self.path_text("column_name") if "column_name" in self.kwargs else None
+        return TagTargetKey(key.warehouse_id, key.securable_type, key.object_id or key.warehouse_id, column)
 
     def list(self, request: Request, **path: str) -> Response:
         target = self.target
@@ -144,10 +141,11 @@ class ColumnTagViewSet(TagViewSet):
 
 
 @describe_all_column_tags
-class TableColumnTagsViewSet(ManagementViewSet):
+class TableColumnTagsViewSet(ObjectViewSet):
+    securable_type = Securable.Type.TABLE
+
     def all_columns(self, request: Request, **path: str) -> Response:
-        warehouse_id = self.warehouse_id
-        table_id = self.path_id("object_id", lambda text: no_such_object(Securable.Type.TABLE.value, text))
+        warehouse_id, table_id = self.warehouse_id, self.object_id
         found = list_column_tags_for(
             actor=self.actor, project=self.project(), warehouse_id=warehouse_id, table_id=table_id
         )

@@ -9,7 +9,6 @@ from rest_framework.response import Response
 from icekeeper.kernel.http.paging import listing_key
 from management.api.base import ManagementViewSet, no_body
 from management.api.roles.serializers import RoleMembershipListResponse
-from management.api.searches import next_page_token, search_page
 from management.api.users.schema import describe_users
 from management.api.users.serializers import (
     CreateUserRequest,
@@ -78,14 +77,13 @@ class UserViewSet(ManagementViewSet):
     def search(self, request: Request) -> Response:
         body, with_extensions = self.body(SearchUserRequest), self.wants_extensions()
         user_type = body.get("user_type")
-        users, token = search_users(
+        found = search_users(
             actor=self.actor,
             typed=body["search"],
             user_type=user_type,
-            page=search_page("user-search", body, user_type),
+            page=self.search_page("user-search", body, user_type),
         )
-        found = users, next_page_token(body, token)
-        return self.respond_page(SearchUserResponse, "users", found, with_extensions=with_extensions)
+        return self.respond_hits(SearchUserResponse, "users", found, body, with_extensions=with_extensions)
 
     def whoami(self, request: Request) -> Response:
         user = get_own_user(actor=self.actor)
