@@ -114,25 +114,25 @@ class TagViewSet(ObjectViewSet):
     schema = OperationsByType(describe_tags)  # type: ignore[assignment]  # it depends on the route
 
     @property
-    def target(self) -> TagTargetKey:
+    def tag_target(self) -> TagTargetKey:
         key = self.object_key
         column = self.path_text("column_name") if "column_name" in self.kwargs else None
         return TagTargetKey(key.warehouse_id, key.securable_type, key.object_id or key.warehouse_id, column)
 
     def list(self, request: Request, **path: str) -> Response:
-        target = self.target
+        target = self.tag_target
         tags = list_tags_for(actor=self.actor, project=self.project(), key=target, effective=self.flag("effective"))
         return self.respond(TagListResponse, {"tags": tags}, warehouse_id=target.warehouse_id)
 
     def update(self, request: Request, **path: str) -> Response:
         value = self.body(SetTagRequest).get("value")
         name = self.path_text("tag_name")
-        applied = attach_tag(actor=self.actor, project=self.project(), key=self.target, name=name, value=value)
+        applied = attach_tag(actor=self.actor, project=self.project(), key=self.tag_target, name=name, value=value)
         return self.respond(AppliedTagResponse, applied, value=value)
 
     def destroy(self, request: Request, **path: str) -> Response:
         name = self.path_text("tag_name")
-        detach_tag(actor=self.actor, project=self.project(), key=self.target, name=name)
+        detach_tag(actor=self.actor, project=self.project(), key=self.tag_target, name=name)
         return Response(status=204)
 
 
