@@ -21,6 +21,5 @@ urlpatterns = [
         "tags",
         "audit",
         "statistics",
-        "explanations",
     )
 ]

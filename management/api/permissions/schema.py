@@ -8,6 +8,7 @@ from typing import Final
 from drf_spectacular.utils import extend_schema
 
 from icekeeper.kernel.http.serializers import empty_response, operation_responses
+from management.api.permissions.explanations import ExplainRequest, ExplainResponse
 from management.api.permissions.serializers import (
     ActionsBatchCheckRequest,
     ActionsBatchCheckResponse,
@@ -61,6 +62,25 @@ describe_checks = describe(
         responses=operation_responses(
             {200: PermissionCheckResponse},
             {400: BAD_CHECK, 404: f"{NO_CHECKED_OBJECT}; `RoleIdNotFound`: the role in `identity` does not exist"},
+        ),
+    ),
+    explain=extend_schema(
+        operation_id="explain_permission",
+        tags=TAGS,
+        summary="Get an explanation of why a permission is allowed or denied",
+        description="Like `permissions/check`, and also for roles and tags: the caller must see the object, and "
+        "for other principals read the grants on it. Grants on other objects are shown to callers who may read the "
+        "grants there, and role members to callers who may read the role. Roles from a token count for the caller of "
+        "that token. Explanations for other principals are audited.",
+        parameters=[PROJECT_HEADER],
+        request=ExplainRequest,
+        responses=operation_responses(
+            {200: ExplainResponse},
+            {
+                400: BAD_CHECK,
+                404: f"{NO_CHECKED_OBJECT}, `RoleNotFoundInProject`, `TagDefinitionIdNotFound`; `UserNotFound`, "
+                "`RoleIdNotFound`: `identity` does not exist",
+            },
         ),
     ),
     batch_check=extend_schema(

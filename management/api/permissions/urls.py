@@ -20,6 +20,8 @@ _MANAGED = (Securable.Type.WAREHOUSE, Securable.Type.NAMESPACE)
 urlpatterns = [
     path("v1/action/batch-check", PermissionCheckViewSet.as_view({"post": "batch_check"}), name="batch-check"),
     path("v1/permissions/check", PermissionCheckViewSet.as_view({"post": "check"}), name="permission-check"),
+    path("v1/permissions/explain", PermissionCheckViewSet.as_view({"post": "explain"}), name="permission-explain"),
+    path("v1/permissions/explain", PermissionCheckViewSet.as_view({"post": "explain"}), name="permission-explain"),
     *(
         path(f"{prefix}/actions", ObjectActionViewSet.as_view(dict(_LIST), securable_type=kind), name=f"{kind}-actions")
         for kind, prefix in OBJECT_PATHS.items()

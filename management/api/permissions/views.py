@@ -1,4 +1,4 @@
-"""Permission checks, allowed actions on objects, and managed access."""
+"""Permission checks and their explanations, allowed actions on objects, and managed access."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from catalog.objects.names import name_objects
 from catalog.objects.object_keys import resolve_objects
 from management.api.base import ManagementViewSet, no_body
 from management.api.objects import ObjectViewSet
 from management.api.permissions.batch_checks import read_batch_check, read_ids, read_items, read_must_exist
 from management.api.permissions.checks import read_check
+from management.api.permissions.explanations import ExplainRequest, ExplainResponse
 from management.api.permissions.schema import (
     describe_access,
     describe_actions,
@@ -35,9 +37,10 @@ from management.api.permissions.serializers import (
 )
 from management.api.principals import principal_of_query
 from management.api.schema import OperationsByType
-from tenancy.authz.action_names import ACTIONS_ON, GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
+from tenancy.authz.action_names import ACTION_NAMES, ACTIONS_ON, GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
 from tenancy.models import Securable
 from tenancy.selectors.allowed_actions import is_allowed_for, list_allowed_actions_for, list_user_actions_for
+from tenancy.selectors.explanations import explain_for
 from tenancy.selectors.grants import get_managed_access_for
 from tenancy.selectors.permission_checks import ActionCheck, Verdict, check_actions_for
 from tenancy.selectors.projects import named_project_id, requested_project_id
@@ -51,7 +54,7 @@ IN_PROJECTS: Final = frozenset({T.PROJECT, T.ROLE})
 
 @describe_checks
 class PermissionCheckViewSet(ManagementViewSet):
-    reading_actions = {"check", "batch_check"}
+    reading_actions = {"check", "explain", "batch_check"}
 
     def check(self, request: Request) -> Response:
         check = read_check(self, PermissionCheckRequest, PermissionCheckOperation.action_names)
@@ -60,6 +63,18 @@ class PermissionCheckViewSet(ManagementViewSet):
             actor=self.actor, grantee=check.grantee, ref=target.ref, action=check.action, missing=target.missing
         )
         return self.respond(PermissionCheckResponse, {"allowed": allowed})
+
+    def explain(self, request: Request) -> Response:
+        check = read_check(self, ExplainRequest, ACTION_NAMES)
+        explained = explain_for(
+            actor=self.actor,
+            grantee=check.grantee,
+            ref=check.target.ref,
+            action=check.action,
+            missing=check.target.missing,
+            name_objects=name_objects,
+        )
+        return self.respond(ExplainResponse, explained)
 
     def batch_check(self, request: Request) -> Response:
         with_extensions = self.wants_extensions()
