@@ -25,8 +25,7 @@ from storage.services.warehouse_changes import (
     set_warehouse_protection,
 )
 from storage.services.warehouse_rules import WarehouseOverlap, is_shared_by_projects, require_free_location
-from storage.services.warehouse_storage import parse_new_credential
-from storage.services.warehouses import create_warehouse
+from storage.services.warehouses import create_warehouse, parse_new_credential
 from tenancy.actor import INTERNAL, Actor
 from tenancy.models import Project
 from tenancy.selectors.projects import get_project

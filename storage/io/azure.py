@@ -1,4 +1,4 @@
-"""A container of a storage account of Azure, or a workspace of OneLake."""
+"""Client of a container of an Azure storage account, or of a OneLake workspace."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ from storage.vending.client_config import SAS_TOKEN
 from storage.vending.vended import Vended
 
 if TYPE_CHECKING:
-    from obstore.store import AzureConfig, AzureCredential  # not there at run time
+    from obstore.store import AzureConfig, AzureCredential  # only for type checkers
 
 Profile = AdlsProfile | OneLakeProfile
 T = TypeVar("T")
 
 PART: Final = MAX_RESPONSE_BYTES
-"""Bytes of an object that are asked for at once; most metadata is smaller."""
+"""Bytes of an object that one request reads; most metadata files are smaller."""
 
 
 class AccountKey:
-    """The key of the whole account, which does not end."""
+    """The access key of the account, which does not expire."""
 
     def __init__(self, account: str, key: str) -> None:
         self.for_sdk: Any = AzureNamedKeyCredential(account, key)
         self._key = key
 
     def prepare(self) -> None:
-        """There it is."""
+        """Nothing to do."""
 
     def for_obstore(self) -> AzureCredential:
         return {"access_key": self._key, "expires_at": None}
 
 
 class Signature:
-    """A shared access signature, such as clients get."""
+    """A shared access signature (SAS), as it is vended to clients."""
 
     def __init__(self, vended: Vended) -> None:
         (self._token,) = (value for name, value in vended.config.items() if name.startswith(SAS_TOKEN))
@@ -61,14 +61,14 @@ class Signature:
         self._expires_at = vended.expires_at
 
     def prepare(self) -> None:
-        """There it is."""
+        """Nothing to do."""
 
     def for_obstore(self) -> AzureCredential:
         return {"sas_token": self._token, "expires_at": self._expires_at}
 
 
 class Bearer:
-    """A token of Entra ID, renewed before it ends."""
+    """A token of Entra ID, renewed before it expires."""
 
     def __init__(self, issue: Callable[[], Token]) -> None:
         self._tokens = RefreshingValue(issue, timeout_error=StoreUnavailable)
@@ -82,29 +82,29 @@ class Bearer:
         return {"token": token.value, "expires_at": token.expires_at}
 
     def get_token(self, *_: str, **__: Any) -> AccessToken:
-        """As the SDK asks for it."""
+        """Implement the SDK's `TokenCredential`."""
         token = self._tokens.current()
         return AccessToken(token.value, 0 if token.expires_at is None else int(token.expires_at.timestamp()))
 
 
-Proof = AccountKey | Signature | Bearer
+Auth = AccountKey | Signature | Bearer
 
 
 class AzureContainer(Bucket):
-    """`proof` is what it is asked with."""
+    """Blobs are read with the SDK and written with obstore, both with the same `auth`."""
 
     kind = "azure"
     delete_batch_size: ClassVar[int] = 1
     max_parallel_deletes: ClassVar[int] = 16
 
-    def __init__(self, profile: Profile, proof: Proof) -> None:
+    def __init__(self, profile: Profile, auth: Auth) -> None:
         account, container = _names(profile)
         service = _blob_service(profile, account)
-        if isinstance(proof, Bearer) and service.startswith("http://"):
+        if isinstance(auth, Bearer) and service.startswith("http://"):
             raise CredentialNotIssued("Tokens of Entra ID are sent over https only: ICEKEEPER__STORAGE__AZURE_ENDPOINT")
-        self._proof = proof
+        self._auth = auth
         self._location = profile.location.partition("/")[0] + f"//{urlsplit(profile.location).netloc}"
-        config: AzureConfig = {  # what is left out is taken from this server's environment
+        config: AzureConfig = {  # obstore reads omitted options from the environment
             "account_name": account,
             "container_name": container,
             "endpoint": service,
@@ -116,12 +116,12 @@ class AzureContainer(Bucket):
             config=config,
             client_options=client_options(service),
             retry_config=NO_RETRIES,
-            credential_provider=proof.for_obstore,
+            credential_provider=auth.for_obstore,
         )
         self._client = ContainerClient(
             service,
             container,
-            credential=proof.for_sdk,
+            credential=auth.for_sdk,
             max_single_get_size=PART,
             max_chunk_get_size=PART,
             **azure_client_options(),
@@ -129,7 +129,7 @@ class AzureContainer(Bucket):
 
     @classmethod
     def of(cls, profile: Profile, credential: Credential | None) -> Self:
-        """The container as the catalog itself asks for it. Raises `CredentialNotIssued`."""
+        """Return the client of the catalog itself. Raises `CredentialNotIssued`."""
         match credential:
             case AzureSharedKey():
                 return cls(profile, AccountKey(_names(profile)[0], credential.key.get_secret_value()))
@@ -139,14 +139,14 @@ class AzureContainer(Bucket):
 
     @classmethod
     def with_vended(cls, profile: Profile, vended: Vended) -> Self:
-        """The container as a client asks for it."""
+        """Return the client of an engine with vended credentials."""
         return cls(profile, Signature(vended))
 
     def prepare(self) -> None:
-        self._proof.prepare()
+        self._auth.prepare()
 
     def read(self, name: str, location: str, limit: int) -> bytes:
-        """By the SDK, as obstore would follow a redirect to any host. One request for each `PART`."""
+        """Uses the SDK: obstore would follow redirects to any host. One request for each `PART`."""
         with _translate_errors(location):
             until = time.monotonic() + settings.ICEKEEPER.storage.request_timeout
             found = self._client.download_blob(name)
@@ -168,7 +168,7 @@ class AzureContainer(Bucket):
     def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
         token: str | None = None
         while True:
-            listed, token = self._ask(prefix, self._list, prefix, page, token)
+            listed, token = self._retry(prefix, self._list, prefix, page, token)
             yield listed
             if not token:
                 return
@@ -177,24 +177,24 @@ class AzureContainer(Bucket):
         first: CatalogError | None = None
         for name in names:
             try:
-                self._ask(name, self._delete, name, delete_snapshots="include")
+                self._retry(name, self._delete, name, delete_snapshots="include")
             except CatalogError as error:
                 first = first or error
         if first is not None:
             raise first
 
     def is_folder(self, name: str) -> bool:
-        return self._ask(name, self._has_mark_of_folder, name)
+        return self._retry(name, self._has_mark_of_folder, name)
 
     def remove_folders(self, folders: Sequence[str]) -> int:
-        return sum(self._ask(folder, self._remove, folder) for folder in folders)
+        return sum(self._retry(folder, self._remove, folder) for folder in folders)
 
-    def _ask(self, name: str, act: Callable[..., T], *arguments: Any, **options: Any) -> T:
-        def ask(_tried: int) -> T:
+    def _retry(self, name: str, call: Callable[..., T], *arguments: Any, **options: Any) -> T:
+        def attempt(_tried: int) -> T:
             with _translate_errors(f"{self._location}/{name}"):
-                return act(*arguments, **options)
+                return call(*arguments, **options)
 
-        return retry_store_call(ask, remaining=unlimited)
+        return retry_store_call(attempt, remaining=unlimited)
 
     def _list(self, prefix: str, page: int, token: str | None) -> tuple[ListedPage, str | None]:
         found = self._client.list_blobs(name_starts_with=prefix, include=["metadata"], results_per_page=page)
@@ -212,7 +212,7 @@ class AzureContainer(Bucket):
                 raise
 
     def _remove(self, folder: str) -> bool:
-        """Whether it is gone; not when something is in it."""
+        """Return whether it was removed; False when it is not empty."""
         try:
             self._delete(folder)
         except HttpResponseError as error:
@@ -229,12 +229,12 @@ class AzureContainer(Bucket):
 
 
 def _is_folder(metadata: Mapping[str, str] | None) -> bool:
-    """Return whether it is a directory: of hierarchical accounts, or as Hadoop marks those of others."""
+    """Return whether a blob is a directory: of a hierarchical account, or a directory marker of Hadoop."""
     return (metadata or {}).get("hdi_isfolder") == "true"
 
 
 def _names(profile: Profile) -> tuple[str, str]:
-    """Account and container: OneLake is one account, whatever the host."""
+    """Return account and container. OneLake is one account, whatever the host."""
     if isinstance(profile, OneLakeProfile):
         return "onelake", profile.workspace_id
     return profile.account_name, profile.filesystem
@@ -257,7 +257,7 @@ def _translate_errors(location: str) -> Iterator[None]:
     except HttpResponseError as error:
         raise store_error(error.status_code or 0, _code(error), location) from None
     except (AzureError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
-        # The last ones are raised by the SDK for invalid responses.
+        # The SDK raises the last ones for invalid responses.
         raise unavailable_error(type(error).__name__, location) from None
 
 

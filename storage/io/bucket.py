@@ -1,4 +1,4 @@
-"""One bucket, container or file system of an object store, asked as the warehouse's credential."""
+"""Base class of the client of one bucket, with the credential of a warehouse."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig  # not there at run time
 
 PAGE: Final = 1000
-"""Names that a store lists at once, at most."""
+"""Maximum of names in one page of a list."""
 NO_RETRIES: Final[RetryConfig] = {"max_retries": 0}
-"""Of obstore's own: `attempts` knows what is left of the request's time, and which puts are in doubt."""
+"""obstore does not retry: `retry_store_call` knows the deadline, and which writes have an unknown result."""
 
 UNRESOLVABLE_PROXY: Final = "http://redirected.invalid"
-"""A proxy whose name cannot be resolved: https://www.rfc-editor.org/rfc/rfc6761#section-6.4."""
+"""A proxy whose name never resolves (https://www.rfc-editor.org/rfc/rfc6761#section-6.4), see `client_options`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedPage:
-    """A page of names; those of `folders`, which some stores keep beside objects, end without a slash."""
+    """A page of object names. `folders` are directories, which some stores have; without a trailing slash."""
 
     names: Sequence[str]
     folders: Sequence[str] = ()
 
 
 class Bucket(ABC):
-    """What each kind of store does in a way of its own.
+    """The operations that differ between stores.
 
-    `objects` writes single objects. It takes no names with empty, `.` or `..` parts or control characters, and
-    drops slashes at their ends; the catalog creates none of these, but others may have. So lists and deletions of what
-    lies below a folder, by any writer, do not go through it: `list_names` and `delete_names` take every name.
+    `objects`, of obstore, writes single objects. It rejects names with empty, `.` or `..` segments or control
+    characters and strips trailing slashes. Other writers may have created such objects, so `list_names` and `delete_names` do not
+    use it and accept every name.
     """
 
     kind: ClassVar[Literal["s3", "azure", "gcs"]]
     objects: S3Store | AzureStore | GCSStore
     delete_batch_size: ClassVar[int]
-    """Names that `delete_names` takes in one call."""
+    """Maximum of names in one call of `delete_names`."""
     max_parallel_deletes: ClassVar[int]
-    """Calls of `delete_names` that may run side by side."""
+    """Maximum of calls of `delete_names` at the same time."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """See that there are keys to ask with. Raises `CredentialNotIssued`, `StoreUnavailable`."""
+        """Get valid keys or a token. Raises `CredentialNotIssued`, `StoreUnavailable`."""
 
     @abstractmethod
     def read(self, name: str, location: str, limit: int) -> bytes:
-        """The whole object. Raises `ObjectNotFound`, `ObjectTooLarge`, and as `list_names`."""
+        """Return the object. Raises `ObjectNotFound`, `ObjectTooLarge`, and as `list_names`."""
 
     @abstractmethod
     def require(self, name: str, location: str) -> None:
@@ -61,37 +61,33 @@ class Bucket(ABC):
 
     @abstractmethod
     def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
-        """What begins with `prefix`, in pages of at most `page`, each when it is asked for.
+        """List the names that begin with `prefix`, in pages of at most `page` names, one request each.
 
-        A page may be empty, also one that others follow: so the caller can check the time before the next one.
-        Raises `StoreUnavailable`, `StoreRefused`.
+        A page may be empty even if others follow. Raises `StoreUnavailable`, `StoreRefused`.
         """
 
     @abstractmethod
     def delete_names(self, names: Sequence[str]) -> None:
-        """Delete these objects; those that are not there are fine.
-
-        When some cannot be deleted, the others are all the same, and then it raises as `list_names`.
-        """
+        """Delete objects, if they exist. An error does not stop the others. Raises as `list_names`."""
 
     def delete_name(self, name: str) -> None:
-        """Delete one object; if it is not there, that is fine. Raises as `list_names`."""
+        """Delete one object, if it exists. Raises as `list_names`."""
         self.delete_names([name])
 
     def is_folder(self, name: str) -> bool:
-        """Whether the store keeps a folder under this name."""
+        """Return whether a directory with this name exists, in stores that have directories."""
         return False
 
     def remove_folders(self, folders: Sequence[str]) -> int:
-        """Remove those of these folders that are empty, in this order; how many are gone."""
+        """Remove those of these directories that are empty, in this order; return how many no longer exist."""
         return 0
 
 
 def client_options(endpoint: str) -> ClientConfig:
-    """Return how obstore connects to `endpoint`, by the settings. Reads the file of the authorities.
+    """Return obstore's connection options for `endpoint`. Reads the CA bundle.
 
-    It follows redirects, and cannot be configured otherwise. So all other hosts get a proxy that does not exist, unless
-    this server's environment names one that the endpoint itself is behind.
+    obstore always follows redirects. To prevent that, requests to all other hosts use a proxy that does not exist,
+    unless the environment of this server has a proxy for the endpoint.
     """
     limits = settings.ICEKEEPER.storage
     options: ClientConfig = {

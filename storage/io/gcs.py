@@ -1,4 +1,4 @@
-"""A bucket of Google Cloud Storage.
+"""Client of a bucket of Google Cloud Storage.
 
 Lists, deletions and reads use the JSON API directly and not google-cloud-storage. Measured with version 3.17.1 on
 fake-gcs-server: both need the same number of requests (one for each page, look-up and deletion) and about the same CPU
@@ -39,7 +39,7 @@ from storage.profiles.gcs import GcsProfile
 from storage.vending.vended import Vended
 
 if TYPE_CHECKING:
-    from obstore.store import GCSConfig, GCSCredential  # not there at run time
+    from obstore.store import GCSConfig, GCSCredential  # only for type checkers
 
 MAX_CODE_LENGTH: Final = 80
 SUCCESS: Final = range(200, 300)
@@ -48,7 +48,7 @@ _BOUND: Final = JsonBound(containers=10_000, values=20_000)
 
 
 class GcsBucket(Bucket):
-    """`issue` hands out the tokens that it is asked with; `universe` is the domain of that part of Google Cloud."""
+    """`issue` returns a new access token; `universe` is the domain of the API endpoints."""
 
     kind = "gcs"
     delete_batch_size: ClassVar[int] = 1
@@ -61,7 +61,7 @@ class GcsBucket(Bucket):
         self._tokens = RefreshingValue(issue, timeout_error=StoreUnavailable)
         self._session = store_session()
         self._objects = store_session(max_bytes=max(MAX_RESPONSE_BYTES, settings.ICEKEEPER.metadata_file_limit + 1))
-        config: GCSConfig = {  # what is left out is taken from this server's environment
+        config: GCSConfig = {  # obstore reads omitted options from the environment
             "bucket": profile.bucket,
             "base_url": service,
             "skip_signature": False,
@@ -75,7 +75,7 @@ class GcsBucket(Bucket):
 
     @classmethod
     def of(cls, profile: GcsProfile, credential: Credential | None) -> Self:
-        """The bucket as the catalog itself asks for it. Raises `CredentialNotIssued`."""
+        """Return the client of the catalog itself. Raises `CredentialNotIssued`."""
         match credential:
             case GcsServiceAccount():
                 universe = credential.key.universe_domain.get_secret_value()
@@ -86,7 +86,7 @@ class GcsBucket(Bucket):
 
     @classmethod
     def with_vended(cls, profile: GcsProfile, vended: Vended) -> Self:
-        """The bucket as a client asks for it."""
+        """Return the client of an engine with vended credentials."""
         token = Token(vended.config["gcs.oauth2.token"], vended.expires_at)
         return cls(profile, lambda: token)
 
@@ -94,7 +94,7 @@ class GcsBucket(Bucket):
         self._tokens.current()
 
     def read(self, name: str, location: str, limit: int) -> bytes:
-        """By the JSON interface, as `require`: obstore would follow a redirect to any host."""
+        """Uses the JSON API: obstore would follow redirects to any host."""
         try:
             with self._detect_missing_bucket():
                 found = self._send(self._objects, "GET", self._object(name), location, {"alt": "media"})
@@ -106,26 +106,26 @@ class GcsBucket(Bucket):
 
     def require(self, name: str, location: str) -> None:
         with self._detect_missing_bucket():
-            self._ask_once("GET", self._object(name), location, {"fields": "name"})
+            self._request("GET", self._object(name), location, {"fields": "name"})
 
     def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
-        asked = {"prefix": prefix, "maxResults": str(page), "fields": "items(name),nextPageToken"}
+        parameters = {"prefix": prefix, "maxResults": str(page), "fields": "items(name),nextPageToken"}
         while True:
             try:
-                listed = self._ask("GET", self._objects_at, prefix, asked)
+                listed = self._retry("GET", self._objects_at, prefix, parameters)
             except ObjectNotFound:
                 raise StoreRefused(f"The bucket of {self._location}/{prefix} does not exist") from None
             found, token = _listed(listed, f"{self._location}/{prefix}")
             yield found
             if token is None:
                 return
-            asked["pageToken"] = token
+            parameters["pageToken"] = token
 
     def delete_names(self, names: Sequence[str]) -> None:
         first: CatalogError | None = None
         for name in names:
             try:
-                self._ask("DELETE", self._object(name), name, {})
+                self._retry("DELETE", self._object(name), name, {})
             except ObjectNotFound:
                 continue
             except CatalogError as error:
@@ -138,19 +138,19 @@ class GcsBucket(Bucket):
 
     @contextmanager
     def _detect_missing_bucket(self) -> Iterator[None]:
-        """A 404 is the same for an object and for a bucket that is not there: then the bucket is looked at, too."""
+        """After a 404, check whether the bucket exists: the response is the same for a missing object and bucket."""
         try:
             yield
         except ObjectNotFound:
             next(self.list_names("", page=1), None)
             raise
 
-    def _ask(self, method: str, address: str, name: str, parameters: dict[str, str]) -> bytes:
-        """However often it takes to get a response."""
+    def _retry(self, method: str, address: str, name: str, parameters: dict[str, str]) -> bytes:
+        """Send a request with retries."""
         location = f"{self._location}/{name}"
-        return retry_store_call(lambda _: self._ask_once(method, address, location, parameters), remaining=unlimited)
+        return retry_store_call(lambda _: self._request(method, address, location, parameters), remaining=unlimited)
 
-    def _ask_once(self, method: str, address: str, location: str, parameters: dict[str, str]) -> bytes:
+    def _request(self, method: str, address: str, location: str, parameters: dict[str, str]) -> bytes:
         try:
             return self._send(self._session, method, address, location, parameters)
         except ResponseBodyTooLarge as error:
@@ -176,7 +176,7 @@ class GcsBucket(Bucket):
 
 
 def _credential_provider(tokens: RefreshingValue[Token]) -> Callable[[], GCSCredential]:
-    """As obstore asks for tokens. It must not know the bucket: a circle through obstore is never taken apart."""
+    """Return obstore's callback for tokens. It must not refer to the bucket: such a cycle is never collected."""
 
     def provide() -> GCSCredential:
         token = tokens.current()
@@ -186,7 +186,7 @@ def _credential_provider(tokens: RefreshingValue[Token]) -> Callable[[], GCSCred
 
 
 def _listed(response: bytes, location: str) -> tuple[ListedPage, str | None]:
-    """A page, and the token of the next one."""
+    """Parse a page of names and the token of the next page."""
     try:
         page = read_json(response, bound=_BOUND)
         names = [each["name"] for each in page.get("items", [])]
@@ -199,7 +199,7 @@ def _listed(response: bytes, location: str) -> tuple[ListedPage, str | None]:
 
 
 def _reason(response: bytes) -> str | None:
-    """Google's own word for why it refused."""
+    """Return Google's reason code of an error response."""
     try:
         reason = read_json(response, bound=_BOUND)["error"]["errors"][0]["reason"]
     except (BadRequest, KeyError, IndexError, TypeError):

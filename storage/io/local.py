@@ -12,27 +12,24 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 from icekeeper.kernel.errors.types import CatalogError, InvalidLocation
 from icekeeper.kernel.files import is_writable
 from icekeeper.kernel.request import deadline
 from storage.errors import StoreUnavailable
-from storage.io.folders import LINK_ERRORS, OPEN_FOLDER, contains_files, empty_folder, remove_folder
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, timed
 from storage.profiles.local import local_path, normalize_location
 
+MAX_DEPTH = 64
+"""Levels of folders that are open at the same time."""
 
-def unwritable_storage(root: Path | None) -> str | None:
-    """Why no warehouse can be created in the folder for local warehouses, with the cure; None where it is writable."""
-    if root is None:
-        return None
-    if not root.is_dir():
-        reason, cure = "as there is no such folder", "create it, mount a volume there"
-    elif not is_writable(root):
-        reason, cure = f"by this user (uid {os.getuid()})", "mount a volume there that can"
-    else:
-        return None
-    return f"warehouses below {root} cannot be written to {reason}: {cure}, or unset ICEKEEPER__LOCAL_STORAGE_ROOT"
+OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+LINK_ERRORS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
+MAX_PASSES = 10_000
+"""Limit of passes over one folder that is being deleted while another process keeps writing to it."""
+
+_NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
 
 class LocalStore(ObjectStore):
@@ -44,7 +41,7 @@ class LocalStore(ObjectStore):
         self.root = root
 
     def require_ready(self) -> None:
-        """There are no keys."""
+        """Nothing to do: local files need no credential."""
 
     @timed("put")
     def put_new(self, location: str, data: bytes) -> None:
@@ -164,7 +161,7 @@ class LocalStore(ObjectStore):
 
     @contextmanager
     def _folder(self, names: list[str], *, create: bool = False) -> Iterator[int]:
-        """A descriptor of the folder `names` below the root."""
+        """Open the folder `names` below the root."""
         folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name in names:
@@ -197,3 +194,111 @@ class LocalStore(ObjectStore):
             if error.errno == errno.ENAMETOOLONG:
                 raise InvalidLocation(f"Location {location[:200]}… is too long for the file system") from None
             raise StoreUnavailable(f"The local store failed: {error.strerror}") from error
+
+
+def contains_files(
+    folder: int, ignore: Callable[[str], bool], keep_going: Callable[[], object], *, depth: int = 0
+) -> bool:
+    """Return whether an open folder contains anything but folders, and files whose names `ignore` accepts.
+
+    True for folders nested beyond `MAX_DEPTH`. `keep_going` is called before each entry; what it raises ends the search.
+    """
+    if depth > MAX_DEPTH:
+        return True
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            keep_going()
+            if entry.is_dir(follow_symlinks=False):
+                with _opened(entry.name, folder) as deeper:
+                    if deeper is not None and contains_files(deeper, ignore, keep_going, depth=depth + 1):
+                        return True
+            elif not (entry.is_file(follow_symlinks=False) and ignore(entry.name)):
+                return True
+    return False
+
+
+def empty_folder(folder: int, keep_going: Callable[[], object]) -> None:
+    """Delete everything in an open folder; links are deleted, not followed. May be repeated.
+
+    `keep_going` is called before each entry; what it raises ends the deletion. Memory and open descriptors are bounded.
+    Raises `OSError` (EBUSY) when another process keeps writing there.
+    """
+    _empty(folder, folder, keep_going, depth=0)
+
+
+def remove_folder(name: str, *, parent: int) -> bool:
+    """Remove an empty folder. Return whether it no longer exists; False when it is not empty."""
+    try:
+        os.rmdir(name, dir_fd=parent)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        if error.errno not in _NOT_EMPTY:
+            raise
+        return False
+    return True
+
+
+def _empty(folder: int, top: int, keep_going: Callable[[], object], *, depth: int) -> None:
+    """Repeat until a pass finds nothing: a deletion may hide entries from the pass that is running."""
+    for _ in range(MAX_PASSES):
+        is_empty = True
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                is_empty = False
+                keep_going()
+                if entry.is_dir(follow_symlinks=False):
+                    _remove_inner(entry.name, folder, top, keep_going, depth=depth)
+                else:
+                    with suppress(FileNotFoundError, IsADirectoryError):
+                        os.unlink(entry.name, dir_fd=folder)
+        if is_empty:
+            return
+    raise OSError(errno.EBUSY, "Another process keeps writing there")
+
+
+def _remove_inner(name: str, folder: int, top: int, keep_going: Callable[[], object], *, depth: int) -> None:
+    if depth == MAX_DEPTH:
+        # A folder that is nested too deep is moved to the top, where a later pass finds it.
+        with suppress(FileNotFoundError):
+            os.rename(name, str(uuid4()), src_dir_fd=folder, dst_dir_fd=top)
+        return
+    with _opened(name, folder) as deeper:
+        if deeper is None:
+            return
+        _empty(deeper, top, keep_going, depth=depth + 1)
+    keep_going()
+    with suppress(NotADirectoryError):
+        remove_folder(name, parent=folder)
+
+
+@contextmanager
+def _opened(name: str, folder: int) -> Iterator[int | None]:
+    """Open the folder `name`; None when it was deleted or replaced."""
+    try:
+        descriptor = os.open(name, OPEN_FOLDER, dir_fd=folder)
+    except FileNotFoundError:
+        yield None
+        return
+    except OSError as error:
+        if error.errno not in LINK_ERRORS:
+            raise
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def unwritable_storage(root: Path | None) -> str | None:
+    """Return why warehouses cannot be created below `root`, and how to fix it; None when they can."""
+    if root is None:
+        return None
+    if not root.is_dir():
+        reason, cure = "as there is no such folder", "create it, mount a volume there"
+    elif not is_writable(root):
+        reason, cure = f"by this user (uid {os.getuid()})", "mount a volume there that can"
+    else:
+        return None
+    return f"warehouses below {root} cannot be written to {reason}: {cure}, or unset ICEKEEPER__LOCAL_STORAGE_ROOT"

@@ -27,14 +27,14 @@ from storage.profiles.location import location_inside
 
 logger = logging.getLogger(__name__)
 
-FEW: Final = 16
-"""Names of a first look at a folder."""
+FIRST_PAGE: Final = 16
+"""Page size of the check whether a folder is empty."""
 FALLBACK_SECONDS: Final = 600.0
-"""Seconds for which a store that responded 501 to a condition is assumed not to support it."""
+"""Seconds for which a store that responded 501 to If-None-Match is assumed not to support it."""
 
 
 class RemoteStore(ObjectStore):
-    """The objects of a warehouse in `bucket`; locations lie below `base`, that of the warehouse."""
+    """The objects of a warehouse in `bucket`; locations are below `base`, the location of the warehouse."""
 
     def __init__(self, bucket: Bucket, base: str) -> None:
         self.bucket, self.kind = bucket, bucket.kind
@@ -48,10 +48,10 @@ class RemoteStore(ObjectStore):
 
     @timed("put")
     def put_new(self, location: str, data: bytes) -> None:
-        """An existing object is no conflict after a put whose first response was lost, if it has exactly these bytes.
+        """After an attempt whose response was lost, an existing object with the same content is not a conflict.
 
-        Stores that respond 501 to the condition (If-None-Match) are asked first whether there is an object instead,
-        for ten minutes; then two who write at once both succeed. The catalog never writes two files under one name.
+        If the store responds 501 to If-None-Match, the existence of the object is checked before writes for ten
+        minutes. Of two concurrent writers both succeed then; the catalog never writes two files with one name.
         """
         name = self._name(location)
 
@@ -85,7 +85,7 @@ class RemoteStore(ObjectStore):
             self.bucket.delete_name(name)
 
     def delete_many(self, locations: Sequence[str]) -> None:
-        if len(locations) == 1:  # without a body, for which S3 wants a digest
+        if len(locations) == 1:  # without a body: DeleteObjects needs a digest
             self.delete(locations[0])
             return
         names: list[str] = []
@@ -102,12 +102,12 @@ class RemoteStore(ObjectStore):
 
     @timed("list")
     def is_empty(self, location: str, *, ignore: Callable[[str], bool]) -> bool:
-        """One list of few names, of those only that begin with the location and a slash."""
+        """Lists a few names that begin with the location and a slash."""
         folder = f"{self._name(location)}/"
         deadline.remaining()
         self.bucket.prepare()
         with release_thread_slot():
-            for listed in self.bucket.list_names(folder, page=FEW):
+            for listed in self.bucket.list_names(folder, page=FIRST_PAGE):
                 if any(not name.endswith("/") and not ignore(name.rpartition("/")[2]) for name in listed.names):
                     return False
                 deadline.remaining()
@@ -115,7 +115,7 @@ class RemoteStore(ObjectStore):
 
     @timed("list")
     def list_root(self) -> None:
-        """Ask for any one name of the bucket, also outside the warehouse. Raises as the store refuses it."""
+        """List one name of the whole bucket, outside of the warehouse. Raises the error of the store."""
         deadline.remaining()
         self.bucket.prepare()
         with release_thread_slot():
@@ -126,11 +126,11 @@ class RemoteStore(ObjectStore):
         sweep(self.bucket, f"{self._name(location)}/", keep_going)
 
     def create_folder(self, location: str) -> bool:
-        """Nothing to do: there are no folders."""
+        """Nothing to do: object stores have no folders."""
         return False
 
     def remove_empty_folder(self, location: str) -> None:
-        """Nothing to do: there are no folders."""
+        """Nothing to do: object stores have no folders."""
 
     def _name(self, location: str) -> str:
         return location_inside(location, base=self._base)[self._start :]
@@ -145,7 +145,7 @@ class RemoteStore(ObjectStore):
             try:
                 self._put_as("create", name, location, data)
             except NotImplementedByStore:
-                pass  # logged once it has been written without the condition
+                pass  # logged after the object was written without the condition
             else:
                 return
         self._check_and_put(name, location, data)
@@ -159,7 +159,10 @@ class RemoteStore(ObjectStore):
             raise ObjectExists(f"There is already a file at {location}")
         if time.monotonic() >= self._fallback_until:
             self._fallback_until = time.monotonic() + FALLBACK_SECONDS
-            logger.warning("The store of %s knows no If-None-Match: the catalog looks before it writes", self._base)
+            logger.warning(
+                "The store of %s does not support If-None-Match: the catalog checks for an object before it writes",
+                self._base,
+            )
 
     def _put_as(self, mode: Literal["create", "overwrite"], name: str, location: str, data: bytes) -> None:
         try:
@@ -167,7 +170,7 @@ class RemoteStore(ObjectStore):
                 obstore.put(self.bucket.objects, name, data, mode=mode, use_multipart=False)
         except (BaseError, OSError, ValueError) as error:
             refused = obstore_error(error, location)
-            if isinstance(refused, ObjectNotFound):  # of all things that a put needs, it can only be that which lacks
+            if isinstance(refused, ObjectNotFound):  # a put needs only the bucket
                 raise StoreRefused(f"The bucket of {location} does not exist") from None
             raise refused from None
 
@@ -187,21 +190,21 @@ class RemoteStore(ObjectStore):
 
 
 MAX_PASSES: Final = 10
-"""Passes over one folder that each found something to delete: then a client writes faster than it is emptied."""
+"""Limit of passes over a folder that is being deleted while clients keep writing to it."""
 MAX_FOLDERS: Final = 10_000
-"""Folders that one pass collects."""
+"""Limit of directories that one pass collects."""
 FOLDERS_AT_ONCE: Final = 50
-"""That are removed between two calls of `keep_going`."""
+"""Directories that are removed between two calls of `keep_going`."""
 
 
 def sweep(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> None:
-    """Delete until nothing is left, and the folder itself. What is held in memory is bounded, however much there is.
+    """Delete all objects with the prefix, and the directory itself, in bounded memory.
 
-    `keep_going` is called before each page and each call that deletes; what it raises ends the work when the calls
-    under way have ended. Raises as the bucket does.
+    `keep_going` is called before each page and each deletion; what it raises ends the deletion, after the calls that
+    are running. Raises as the bucket does.
     """
-    looks = 0
-    while looks < MAX_PASSES:
+    passes = 0
+    while passes < MAX_PASSES:
         deleted, folders = _delete_listed(bucket, prefix, keep_going)
         if not deleted and not folders:
             if bucket.is_folder(own := prefix.removesuffix("/")):
@@ -211,14 +214,14 @@ def sweep(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> None
         for together in _pieces(folders, FOLDERS_AT_ONCE):
             keep_going()
             removed += bucket.remove_folders(together)
-        looks += bool(deleted) or not removed  # folders in folders are removed by several looks
+        passes += bool(deleted) or not removed  # nested directories need several passes
     raise StoreUnavailable("The object store failed: a client keeps writing there")
 
 
 def _delete_listed(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> tuple[int, list[str]]:
-    """Delete every object that one look finds; how many calls it took, and the folders that were seen, inner first.
+    """Delete the objects that one listing returns. Return the number of calls, and the directories, inner ones first.
 
-    At most `MAX_FOLDERS` folders are collected.
+    At most `MAX_FOLDERS` directories are collected.
     """
     keep_going()
     bucket.prepare()
@@ -242,10 +245,7 @@ def _delete_listed(bucket: Bucket, prefix: str, keep_going: Callable[[], object]
 
 
 def delete_all(bucket: Bucket, names: Sequence[str]) -> None:
-    """Delete these objects; those that are not there are fine. When a call fails, the others are still sent.
-
-    Raises what one of them raised.
-    """
+    """Delete objects, if they exist, in batches. A failed batch does not stop the others; its error is raised."""
     bucket.prepare()
     pieces = list(_pieces(names, bucket.delete_batch_size))
     if len(pieces) == 1:

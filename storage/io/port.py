@@ -1,4 +1,4 @@
-"""The object store as the catalog needs it: small whole objects, written once, named by their location."""
+"""Interface of object stores: small objects, read and written as a whole, addressed by their location."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from icekeeper.kernel.metrics import Operation, store_call_ended
 
 
 class ObjectNotFound(NotFound):
-    """There is no object at the location."""
+    """No object exists at the location."""
 
 
 class ObjectExists(Conflict):
-    """Put-if-absent met an object."""
+    """An object already exists at the location."""
 
 
 class ObjectTooLarge(CatalogError):
@@ -64,51 +64,51 @@ class ObjectStore(ABC):
 
     @abstractmethod
     def require_ready(self) -> None:
-        """Get what the store is asked with, keys or a token, when there is no good one at hand; it is asked nothing.
+        """Get valid keys or a token, from a cache or the service that issues them. The store itself is not called.
 
-        Raises the errors of the service that issues them.
+        Raises the errors of that service.
         """
 
     @abstractmethod
     def put_new(self, location: str, data: bytes) -> None:
-        """Write an object that is not there yet; on return it survives a power cut. Raises `ObjectExists`.
+        """Create an object durably. Raises `ObjectExists`.
 
-        After `StoreUnavailable` it may be there all the same.
+        After `StoreUnavailable` it may have been created.
         """
 
     @abstractmethod
     def get(self, location: str, *, limit: int) -> bytes:
-        """The whole object. Raises `ObjectNotFound`, or `ObjectTooLarge` above `limit` bytes."""
+        """Return the object. Raises `ObjectNotFound`, or `ObjectTooLarge` above `limit` bytes."""
 
     @abstractmethod
     def require_exists(self, location: str) -> None:
-        """Raises `ObjectNotFound` unless there is an object at a location that this catalog wrote; nothing is read."""
+        """Raises `ObjectNotFound` unless an object exists at a location that this catalog wrote; it is not read."""
 
     @abstractmethod
     def delete(self, location: str) -> None:
-        """Delete an object; one that is not there is fine. Cleaning up has no deadline."""
+        """Delete an object, if it exists. Not limited by the deadline of the request."""
 
     @abstractmethod
     def delete_many(self, locations: Sequence[str]) -> None:
-        """Delete objects, with few requests; those that are not there are fine. Cleaning up has no deadline.
+        """Delete objects, if they exist, with few requests. Not limited by the deadline of the request.
 
-        When some cannot be deleted, the others are all the same, and then it raises the reason of one of them.
+        An error does not stop the deletion of the others; one of the errors is raised in the end.
         """
 
     @abstractmethod
     def is_empty(self, location: str, *, ignore: Callable[[str], bool]) -> bool:
-        """Whether there is no object below the location; folders without objects are nothing.
+        """Return whether no object exists below the location; empty folders do not count.
 
-        Objects do not count when `ignore` is true of the last part of their name. At the location itself a file
-        of the local file system counts, while an object of an object store is in no way a conflict.
+        Objects are ignored when `ignore` returns true for the last part of their name. A local file at the location
+        itself counts; an object of an object store there does not, as it does not conflict.
         """
 
     @abstractmethod
     def delete_below(self, location: str, keep_going: Callable[[], object]) -> None:
-        """Delete every object below the location, and nothing else; what was deleted before is fine.
+        """Delete all objects below the location, and nothing else. May be repeated.
 
-        `keep_going` is called before each step; what it raises ends the deletion there. Raises `InvalidLocation` when
-        the location itself is no folder, and `StoreUnavailable` when another process keeps writing there.
+        `keep_going` is called before each step; what it raises ends the deletion. Raises `InvalidLocation` when the
+        location is not a folder, `StoreUnavailable` when another process keeps writing there.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""A bucket of S3, or of a compatible store."""
+"""Client of a bucket of S3 or a compatible store."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NOT_IN_XML: Final = re.compile(r"[^\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What the body of DeleteObjects, an XML document, cannot hold or would change."""
+"""Characters that the XML body of DeleteObjects cannot contain or would change."""
 _NO_BULK_DELETE: Final = frozenset({"NotImplemented", "MethodNotAllowed", "MalformedXML"})
 _STATUS_OF: Final = {"AccessDenied": 403, "MethodNotAllowed": 405, "InvalidArgument": 400, "ObjectLocked": 400}
-"""Of the codes that single names of DeleteObjects come back with; all others are the store's failures."""
+"""Status by the error code of an object in the response of DeleteObjects; 500 for all others."""
 _CODE: Final = re.compile("[A-Za-z.]{1,80}")
 
 
@@ -55,13 +55,13 @@ class S3Bucket(Bucket):
     max_parallel_deletes: ClassVar[int] = 4
 
     def __init__(self, profile: S3Profile, keys: Callable[[], Keys], *, sends_md5: bool) -> None:
-        """`keys` is asked for those to sign with, and again before they end; `sends_md5` is for old stores."""
+        """`keys` returns the keys, and is called again before they expire; `sends_md5` is for old stores."""
         self._profile, self._sends_md5 = profile, sends_md5
         self._keys = RefreshingValue(keys, timeout_error=StoreUnavailable)
         self._cached_client: tuple[Keys, Any] | None = None
         self._location = f"s3://{profile.bucket}"
         endpoint = bucket_endpoint(profile)
-        config: S3Config = {  # what is left out is taken from this server's environment
+        config: S3Config = {  # obstore reads omitted options from the environment
             "bucket": profile.bucket,
             "region": profile.region,
             "endpoint": endpoint,
@@ -72,7 +72,7 @@ class S3Bucket(Bucket):
             "request_payer": False,
             "unsigned_payload": False,
             "conditional_put": "etag",
-            "disable_bulk_delete": True,  # one object at a time is deleted here
+            "disable_bulk_delete": True,  # deletions do not use obstore
         }
         if profile.aws_kms_key_arn is not None:
             config |= {"server_side_encryption": "aws:kms", "sse_kms_key_id": profile.aws_kms_key_arn}
@@ -85,13 +85,13 @@ class S3Bucket(Bucket):
 
     @classmethod
     def of(cls, profile: S3Profile, credential: Credential | None) -> Self:
-        """The bucket as the catalog itself asks for it."""
+        """Return the client of the catalog itself."""
         is_old = bool(profile.legacy_md5_behavior) or isinstance(credential, AliyunOss)
         return cls(profile, lambda: catalog_keys(profile, credential), sends_md5=is_old)
 
     @classmethod
     def with_vended(cls, profile: S3Profile, vended: Vended) -> Self:
-        """The bucket as a client asks for it."""
+        """Return the client of an engine with vended credentials."""
         config = vended.config
         keys = Keys(
             config["s3.access-key-id"],
@@ -105,7 +105,7 @@ class S3Bucket(Bucket):
         self._keys.current()
 
     def read(self, name: str, location: str, limit: int) -> bytes:
-        """By botocore, as obstore would follow a redirect to any host, with the keys' token."""
+        """Uses botocore: obstore would follow redirects to any host, with the session token."""
         until = time.monotonic() + settings.ICEKEEPER.storage.request_timeout
         with _translate_errors(location):
             response = self._client().get_object(Bucket=self._profile.bucket, Key=name)
@@ -114,7 +114,7 @@ class S3Bucket(Bucket):
                     raise too_large_error(location, limit)
                 try:
                     return read_bounded(body.read, limit=limit, until=until)
-                except ResponseTooLarge:  # whatever length was announced
+                except ResponseTooLarge:  # whatever Content-Length said
                     raise too_large_error(location, limit) from None
                 except UnusableResponse:
                     raise unavailable_error("timeout", location) from None
@@ -124,19 +124,19 @@ class S3Bucket(Bucket):
             self._client().head_object(Bucket=self._profile.bucket, Key=name)
 
     def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
-        asked: dict[str, Any] = {"Bucket": self._profile.bucket, "Prefix": prefix, "MaxKeys": page}
+        parameters: dict[str, Any] = {"Bucket": self._profile.bucket, "Prefix": prefix, "MaxKeys": page}
         while True:
-            listed = self._ask(prefix, lambda: self._client().list_objects_v2(**asked))
+            listed = self._retry(prefix, lambda: self._client().list_objects_v2(**parameters))
             yield ListedPage([each["Key"] for each in listed.get("Contents", []) if "Key" in each])
             token = listed.get("NextContinuationToken")
             if not listed.get("IsTruncated") or token is None:
                 return
-            asked["ContinuationToken"] = token
+            parameters["ContinuationToken"] = token
 
     def delete_name(self, name: str) -> None:
-        """By botocore, as `read`: obstore follows redirects of deletions, too."""
+        """Uses botocore, as `read` does."""
         with suppress(ObjectNotFound):
-            self._ask(name, partial(self._delete, name))
+            self._retry(name, partial(self._delete, name))
 
     def delete_names(self, names: Sequence[str]) -> None:
         bulk = [name for name in names if not _NOT_IN_XML.search(name)]
@@ -149,25 +149,25 @@ class S3Bucket(Bucket):
             first = error
         for name in alone:
             try:
-                self._ask(name, partial(self._delete, name))
+                self._retry(name, partial(self._delete, name))
             except CatalogError as error:
                 first = first or error
         if first is not None:
             raise first
 
     def _delete_together(self, names: Sequence[str]) -> bool:
-        """In one request; False for a store that does not know it."""
-        asked = {"Objects": [{"Key": name} for name in names], "Quiet": True}
+        """Send one DeleteObjects request; False if the store does not support it."""
+        parameters = {"Objects": [{"Key": name} for name in names], "Quiet": True}
 
         def delete() -> Any:
             try:
-                return self._client().delete_objects(Bucket=self._profile.bucket, Delete=asked)
+                return self._client().delete_objects(Bucket=self._profile.bucket, Delete=parameters)
             except ClientError as error:
                 if error.response.get("Error", {}).get("Code") in _NO_BULK_DELETE:
                     return None
                 raise
 
-        response = self._ask("", delete)
+        response = self._retry("", delete)
         if response is None:
             return False
         for failed in response.get("Errors", []):
@@ -179,12 +179,12 @@ class S3Bucket(Bucket):
     def _delete(self, name: str) -> None:
         self._client().delete_object(Bucket=self._profile.bucket, Key=name)
 
-    def _ask(self, name: str, act: Callable[[], T]) -> T:
-        def ask(_tried: int) -> T:
+    def _retry(self, name: str, call: Callable[[], T]) -> T:
+        def attempt(_tried: int) -> T:
             with _translate_errors(f"{self._location}/{name}"):
-                return act()
+                return call()
 
-        return retry_store_call(ask, remaining=unlimited)
+        return retry_store_call(attempt, remaining=unlimited)
 
     def _client(self) -> Any:
         keys, cached = self._keys.current(), self._cached_client
@@ -194,7 +194,7 @@ class S3Bucket(Bucket):
 
 
 def _credential_provider(kept: RefreshingValue[Keys]) -> Callable[[], S3Credential]:
-    """As obstore asks for keys. It must not know the bucket: a circle through obstore is never taken apart."""
+    """Return obstore's callback for keys. It must not refer to the bucket: such a cycle is never collected."""
 
     def provide() -> S3Credential:
         keys = kept.current()
@@ -202,7 +202,7 @@ def _credential_provider(kept: RefreshingValue[Keys]) -> Callable[[], S3Credenti
             "access_key_id": keys.access_key_id,
             "secret_access_key": keys.secret_access_key,
             "token": keys.session_token,
-            "expires_at": keys.expires_at and keys.expires_at.astimezone(UTC),  # obstore knows no zone of dateutil's
+            "expires_at": keys.expires_at and keys.expires_at.astimezone(UTC),  # obstore rejects time zones of dateutil
         }
 
     return provide
@@ -225,7 +225,7 @@ def _client(profile: S3Profile, keys: Keys, *, sends_md5: bool) -> Any:
 
 
 def _stay_in_the_region(params: dict[str, Any], **_: Any) -> None:
-    """Take each request for one that was sent on already: botocore asks who redirects for the region, without end."""
+    """Prevent botocore from following region redirects, which has no limit."""
     params["context"].setdefault("s3_redirect", {})["redirected"] = True
 
 
@@ -237,20 +237,20 @@ def _add_md5(params: dict[str, Any], **_: Any) -> None:
 
 
 def _endpoint(profile: S3Profile) -> str:
-    """Where the store is asked, without a slash at the end."""
+    """Return the endpoint without a trailing slash."""
     if profile.endpoint is not None:
         return profile.endpoint.rstrip("/")
     return f"https://s3.{profile.region}.amazonaws.com" + (".cn" if profile.region.startswith("cn-") else "")
 
 
 def bucket_endpoint(profile: S3Profile) -> str:
-    """`_endpoint` as obstore wants it: of the bucket, where the bucket is asked for before the host."""
+    """Return the endpoint for obstore, with the bucket in the host name unless path style is used."""
     scheme, host = _endpoint(profile).split("://")
     return f"{scheme}://{host}" if uses_path_style(profile) else f"{scheme}://{profile.bucket}.{host}"
 
 
 def uses_path_style(profile: S3Profile) -> bool:
-    """Return whether the bucket is in the path: by the profile, or because it cannot be part of the host name."""
+    """Return whether requests are path-style: by the profile, or because the bucket cannot be in the host name."""
     host = urlsplit(_endpoint(profile)).hostname or ""
     try:
         ip_address(host)

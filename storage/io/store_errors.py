@@ -1,7 +1,6 @@
 """Translate error responses of object stores into errors of the catalog.
 
-Their texts hold addresses, sometimes with signatures in them, so that none goes into a message: only the store's own
-code, a word such as `SlowDown`.
+Messages contain only the store's error code, such as `SlowDown`: its text may contain addresses with signatures.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ _DEBUG = "\n\nDebug source:\n"
 NO_BUCKET: Final = frozenset({"NoSuchBucket", "ContainerNotFound", "FilesystemNotFound", "AccountNotFound"})
 BAD_KEYS: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired"})
 TRANSIENT: Final = frozenset({"ConditionalRequestConflict", "OperationAborted", "SlowDown", "RequestTimeout"})
-"""Codes that come with a status that says something else."""
+"""Codes of errors that may be retried, whatever the status."""
 TAKEN: Final = frozenset({None, "PreconditionFailed", "ConditionNotMet", "BlobAlreadyExists"})
-"""Why a put that must not overwrite is refused, and not for a lease, say."""
+"""Codes of a conditional write that failed because the object exists."""
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, REQUEST_TIMEOUT, CONFLICT = 401, 403, 404, 408, 409
 PRECONDITION_FAILED, TOO_MANY, FAILED, NOT_IMPLEMENTED = 412, 429, 500, 501
 
 
 class NotImplementedByStore(StoreRefused):
-    """The store knows nothing of something in the request."""
+    """The store does not implement a feature that the request uses."""
 
 
 def store_error(status: int, code: str | None, location: str) -> CatalogError:
-    """Return the error for a response other than success about the object at `location`."""
+    """Return the error for an error response about the object at `location`."""
     said = code or f"status {status}"
     if code in NO_BUCKET:
         return StoreRefused(f"The bucket of {location} does not exist: {said}")
@@ -49,7 +48,7 @@ def store_error(status: int, code: str | None, location: str) -> CatalogError:
     if status in {CONFLICT, PRECONDITION_FAILED} and code in TAKEN:
         return ObjectExists(f"There is already a file at {location}")
     kind = NotImplementedByStore if status == NOT_IMPLEMENTED else StoreRefused
-    return kind(f"The object store refused what it was asked for {location}: {said}")
+    return kind(f"The object store rejected a request for {location}: {said}")
 
 
 def too_large_error(location: str, limit: int) -> ObjectTooLarge:
@@ -61,10 +60,10 @@ def unavailable_error(why: str, location: str) -> StoreUnavailable:
 
 
 def obstore_error(error: Exception, location: str) -> CatalogError:
-    """Of an exception of obstore, whose text ends in a description by its fields.
+    """Return the error for an exception of obstore, parsed from the debug description at the end of its text.
 
-    What stands before that holds the name of the object as it is, which is anybody's choice; in the description no
-    text has line breaks of its own.
+    The text before the description contains the name of the object, which a client chose. In the description, texts
+    have no line breaks.
     """
     text = str(error)
     described = text.rpartition(_DEBUG)[2]
@@ -75,6 +74,6 @@ def obstore_error(error: Exception, location: str) -> CatalogError:
     if isinstance(error, ValueError):
         return InvalidLocation(f"Location {location!r} cannot be the name of an object")
     if isinstance(error, UnauthenticatedError):
-        return StoreAccessDenied(f"There is no credential to ask for {location} with")
+        return StoreAccessDenied(f"There is no credential for {location}")
     no_response = _NO_RESPONSE.search(described)
     return unavailable_error(no_response[1].lower() if no_response else type(error).__name__, location)

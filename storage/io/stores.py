@@ -1,4 +1,4 @@
-"""Which store serves a warehouse."""
+"""Open the object store of a warehouse."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ database. On local files, where the check costs one system call and finds files 
 it is on by default; on object stores it would cost a request for each load."""
 
 MAX_OPEN_STORES: Final = 512
-"""Stores with their connections. None is out of date: a change of a warehouse gives its storage another key."""
+"""Open stores with their connections; a change of a warehouse changes the cache key."""
 
 _open: LRUCache[tuple[UUID, int], ObjectStore] = LRUCache(MAX_OPEN_STORES)
 _opening = Lock()
 
 
 def store_for(storage: WarehouseStorage) -> ObjectStore:
-    """The store of a warehouse, opened once for all who ask for it.
+    """Return the store of a warehouse, opened once a process.
 
-    Raises what the secret store raises, and as `open_store`.
+    Raises the errors of the secret store, and as `open_store`.
     """
     if storage.profile["type"] == "local":
         return _open_local()
@@ -72,9 +72,10 @@ def verify_metadata_file(storage: WarehouseStorage, location: str) -> None:
 
 
 def open_store(profile: Profile, credential: Credential | None) -> ObjectStore:
-    """A store that no warehouse may have yet. Nothing is asked of it, but the name of its host is looked up.
+    """Open the store of a profile, which need not belong to a warehouse. Only its host name is resolved.
 
-    Raises `BadRequest` when local ones are off, `EndpointNotPermitted`, `StoreUnavailable`, `CredentialNotIssued`.
+    Raises `BadRequest` when local warehouses are off, `EndpointNotPermitted`, `StoreUnavailable`,
+    `CredentialNotIssued`.
     """
     if profile.type == "local":
         return _open_local()
@@ -83,13 +84,13 @@ def open_store(profile: Profile, credential: Credential | None) -> ObjectStore:
 
 
 def open_vended_store(profile: Profile, vended: Vended) -> RemoteStore:
-    """The store as a client sees it that was given `vended`. Raises as `open_store`."""
+    """Open the store with vended credentials, as a client does. Raises as `open_store`."""
     require_permitted_addresses(profile, None)
     return RemoteStore(_vended_bucket(profile, vended), profile.location)
 
 
 def _own_bucket(profile: Profile, credential: Credential | None) -> Bucket:
-    """As the catalog asks it. What a kind of store needs is loaded with the first of it: few servers have them all."""
+    """Return the client of a bucket. The libraries of each cloud are imported when the first warehouse needs them."""
     match profile:
         case S3Profile() | StackitProfile():
             from storage.io.s3 import S3Bucket
@@ -132,11 +133,10 @@ def _open_local() -> LocalStore:
 
 @contextmanager
 def create_base_folder(storage_profile: dict[str, Any], location: str) -> Iterator[None]:
-    """Create the base folder of a local warehouse; other stores need none.
+    """Create the base folder of a local warehouse; other stores have none.
 
-    A folder that is new is removed when what follows fails. Should another warehouse be there by then, its
-    folder comes back with the first file. Raises `StoreRefused` where the folder of local warehouses is missing or
-    cannot be written to.
+    A new folder is removed when the block fails. Should another warehouse use it by then, its first file creates it
+    again. Raises `StoreRefused` when the root folder of local warehouses does not exist or is not writable.
     """
     if storage_profile["type"] != "local":
         yield

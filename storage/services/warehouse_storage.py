@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from uuid import UUID
 
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import Conflict
-from storage.credentials import SYSTEM_IDENTITY_TYPES, Credential, read_credential
+from storage.credentials import SYSTEM_IDENTITY_TYPES, Credential
 from storage.models import Warehouse
 from storage.profiles.addresses import require_valid_addresses
 from storage.profiles.kinds import parse_profile, read_profile, read_stored_profile
 from storage.profiles.location import build_location_key
 from storage.profiles.profile import Profile
 from storage.secrets.credentials import stored_credential
-from storage.secrets.stores import NewSecret, delete_secret, new_secret, secret_store
+from storage.secrets.stores import NewSecret
 from storage.services.warehouse_changes import (
     get_warehouse_to_change,
     lock_changeable,
@@ -24,6 +23,7 @@ from storage.services.warehouse_changes import (
     save_change,
 )
 from storage.services.warehouse_rules import lock_locations, require_free_location
+from storage.services.warehouses import parse_new_credential, store_credential, storing_credential
 from storage.signing.enforcement import Enforcement
 from storage.validation.access import require_enforcement, require_recorded_enforcement, run_store_checks
 from storage.validation.checks import CheckName, CheckRun, FailFastRun, ReportRun, ValidationCheck
@@ -186,31 +186,6 @@ def access_checks(
     require_enforcement(report, found)
     require_recorded_enforcement(report, found, warehouse.enforced_signatures)
     return report.checks()
-
-
-def parse_new_credential(document: dict[str, Any] | None) -> Credential | None:
-    """A credential that is to be stored, which can be. Raises as `read_credential`, `SecretStoreNotConfigured`."""
-    if document is None:
-        return None
-    credential = read_credential(document)
-    secret_store().require_ready()
-    return credential
-
-
-def storing_credential(credential: Credential | None) -> AbstractContextManager[NewSecret | None]:
-    """Around the transaction that saves a warehouse with it, see `new_secret`."""
-    return nullcontext() if credential is None else new_secret(credential.reveal())
-
-
-def store_credential(warehouse: Warehouse, credential: Credential | None, secret: NewSecret | None) -> None:
-    """In the transaction that saves the warehouse: set the secret that holds `credential`, delete the former one."""
-    former = warehouse.secret_id
-    warehouse.credential_type = warehouse.secret_id = None
-    if credential is not None and secret is not None:
-        secret.keep()
-        warehouse.credential_type, warehouse.secret_id = credential.credential_type, secret.id
-    if former is not None:
-        delete_secret(former)
 
 
 def _save(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 from django.db import IntegrityError
@@ -12,14 +12,14 @@ from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
-from storage.credentials import Credential
+from storage.credentials import Credential, read_credential
 from storage.io.stores import create_base_folder
 from storage.models import Warehouse
 from storage.profiles.addresses import require_valid_addresses
 from storage.profiles.kinds import read_profile
 from storage.profiles.location import build_location_key
 from storage.profiles.profile import Profile
-from storage.secrets.stores import NewSecret
+from storage.secrets.stores import NewSecret, delete_secret, new_secret, secret_store
 from storage.services.warehouse_rules import (
     checked_delete_profile,
     checked_format_policy,
@@ -29,7 +29,6 @@ from storage.services.warehouse_rules import (
     require_free_location,
     require_free_name,
 )
-from storage.services.warehouse_storage import parse_new_credential, store_credential, storing_credential
 from storage.validation.access import require_enforcement, run_store_checks
 from storage.validation.checks import CheckName, CheckRun, FailFastRun, ReportRun, ValidationCheck
 from tenancy.actor import Actor, require_instance_admin
@@ -208,3 +207,28 @@ def _insert(actor: Actor, draft: WarehouseDraft, secret: NewSecret | None) -> No
         Event.WAREHOUSE_CREATED, actor=actor, subject=warehouse.pk, project=warehouse.project_id, named=warehouse.name,
         location=warehouse.location, credential_type=warehouse.credential_type, **granted,
     )  # fmt: skip
+
+
+def parse_new_credential(document: dict[str, Any] | None) -> Credential | None:
+    """A credential that is to be stored, which can be. Raises as `read_credential`, `SecretStoreNotConfigured`."""
+    if document is None:
+        return None
+    credential = read_credential(document)
+    secret_store().require_ready()
+    return credential
+
+
+def storing_credential(credential: Credential | None) -> AbstractContextManager[NewSecret | None]:
+    """Around the transaction that saves a warehouse with it, see `new_secret`."""
+    return nullcontext() if credential is None else new_secret(credential.reveal())
+
+
+def store_credential(warehouse: Warehouse, credential: Credential | None, secret: NewSecret | None) -> None:
+    """In the transaction that saves the warehouse: set the secret that holds `credential`, delete the former one."""
+    former = warehouse.secret_id
+    warehouse.credential_type = warehouse.secret_id = None
+    if credential is not None and secret is not None:
+        secret.keep()
+        warehouse.credential_type, warehouse.secret_id = credential.credential_type, secret.id
+    if former is not None:
+        delete_secret(former)

@@ -11,9 +11,8 @@ import pytest
 
 from icekeeper.kernel.errors.types import InvalidLocation
 from storage.errors import StoreUnavailable
-from storage.io import folders
-from storage.io.folders import MAX_DEPTH
-from storage.io.local import LocalStore
+from storage.io import local
+from storage.io.local import MAX_DEPTH, LocalStore
 
 
 @pytest.fixture
@@ -227,7 +226,7 @@ def test_what_is_written_meanwhile_goes_too(store: LocalStore, root: Path) -> No
 def test_who_writes_for_ever_does_not_keep_it_for_ever(
     store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folders, "MAX_PASSES", 5)
+    monkeypatch.setattr(local, "MAX_PASSES", 5)
     folder = root / "wh/t"
     fill(folder)
     written: list[int] = []
