@@ -36,8 +36,8 @@ class Bucket(ABC):
     """The operations that differ between stores.
 
     `objects`, of obstore, writes single objects. It rejects names with empty, `.` or `..` segments or control
-    characters and strips trailing slashes. Other writers may have created such objects, so `list_names` and `delete_names` do not
-    use it and accept every name.
+    characters and strips trailing slashes. Other writers may have created such objects, so `list_names` and
+    `delete_names` do not use it and accept every name.
     """
 
     kind: ClassVar[Literal["s3", "azure", "gcs"]]

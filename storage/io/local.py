@@ -201,7 +201,8 @@ def contains_files(
 ) -> bool:
     """Return whether an open folder contains anything but folders, and files whose names `ignore` accepts.
 
-    True for folders nested beyond `MAX_DEPTH`. `keep_going` is called before each entry; what it raises ends the search.
+    True for folders nested beyond `MAX_DEPTH`. `keep_going` is called before each entry; what it raises ends the
+    search.
     """
     if depth > MAX_DEPTH:
         return True
