@@ -77,10 +77,10 @@ def test_one_that_dies_is_started_again_and_again_but_not_at_once(server: Catalo
         killed.append(worker.pid)
     third = worker_of(server, 3)
     assert third.is_running()
-    died = [line for line in server.log_lines("icekeeper.server") if "died" in line["message"]]
-    assert [line["pid"] for line in died] == killed
-    assert [line["next_start_in_s"] for line in died] == [1.0, 2.0]
-    assert {line["status"] for line in died} <= {-signal.SIGKILL, None}
+    exited = [line for line in server.log_lines("icekeeper.server") if "exited" in line["message"]]
+    assert [line["pid"] for line in exited] == killed
+    assert [line["next_start_in_s"] for line in exited] == [1.0, 2.0]
+    assert {line["status"] for line in exited} <= {-signal.SIGKILL, None}
     until(lambda: not zombies_of(server))
     assert requests.get(f"{server.base_url}/health", timeout=10).status_code == 200
 
@@ -92,7 +92,7 @@ def test_it_stops_with_the_server(server: CatalogServer, number: signal.Signals)
     until(lambda: is_gone(worker))
     assert server.wait() == 0
     assert [line["message"] for line in server.log_lines("icekeeper.tasks")][-1] == "the worker ends"
-    assert not [line for line in server.log_lines("icekeeper.server") if "died" in line["message"]]
+    assert not [line for line in server.log_lines("icekeeper.server") if "exited" in line["message"]]
 
 
 def test_ctrl_c_reaches_it_directly(server: CatalogServer) -> None:
