@@ -1,4 +1,4 @@
-"""Links of the documentation lead to files and headings that exist; so do paths of the code on its page."""
+"""Links of the documentation lead to files and headings that exist; so do paths of the code on its page, and all commands are listed."""
 
 from __future__ import annotations
 
@@ -44,3 +44,9 @@ def test_paths_on_the_page_on_development_exist() -> None:
     named = set(re.findall(rf"`((?:{roots})/[\w./-]*)`", page))
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
     assert len(named) > 60
+
+
+def test_each_command_is_on_the_page_on_commands() -> None:
+    page = (ROOT / "docs/commands.md").read_text()
+    commands = {path.stem for path in (ROOT / "management/management/commands").glob("*.py")} - {"__init__"}
+    assert sorted(commands - set(re.findall(r"`(\w+)", page))) == []
