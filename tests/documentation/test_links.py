@@ -1,4 +1,4 @@
-"""Links of the documentation lead to files and headings that exist; so do paths of the code on its page, and all commands are listed."""
+"""Links, paths of the code and names of commands in the documentation are those that exist."""
 
 from __future__ import annotations
 
