@@ -63,7 +63,7 @@ lint-openapi: environment
 	@$(IN) manage.py openapi --check
 
 # Folders are added here when they are free of the words of scripts/words.toml; `python -m scripts.check_words` checks all.
-WORDS := storage tasks catalog docker tenancy/audit tenancy/authn tenancy/models tenancy/services tenancy/selectors management/openapi
+WORDS := storage tasks catalog docker tenancy/audit tenancy/authn tenancy/models tenancy/services tenancy/selectors management/api management/openapi
 
 lint-words: environment
 	@$(IN) -m scripts.check_words $(WORDS)

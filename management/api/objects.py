@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
+
+from django.urls import URLPattern, path
 
 from catalog.errors import no_such_object
 from catalog.objects.object_keys import ObjectKey, find_namespace_target, find_target
@@ -35,6 +37,29 @@ PERMISSION_PATHS: Final[Mapping[Securable.Type, str]] = {
     T.TAG: "v1/permissions/tag/<str:tag_definition_id>",
 }
 PERMISSION_PROJECT_PATH: Final = "v1/permissions/project/<str:project_id>"
+
+
+def object_routes(
+    paths: Mapping[Securable.Type, str],
+    kinds: Iterable[Securable.Type],
+    ending: str,
+    view: type[ObjectViewSet],
+    actions: Mapping[str, str],
+    *,
+    name: str = "",
+) -> list[URLPattern]:
+    """Return the routes of one view for several types of objects: `ending` comes after the path of the object.
+
+    They are called `name`, by default `ending`, after the type.
+    """
+    return [
+        path(
+            f"{paths[kind]}/{ending}".rstrip("/"),
+            view.as_view(dict(actions), securable_type=kind),
+            name=f"{kind}-{name or ending}",
+        )
+        for kind in kinds
+    ]
 
 
 class ObjectViewSet(ManagementViewSet):

@@ -51,8 +51,8 @@ ROOMS = tuple(
         "catalog/api/namespaces.py",
         "catalog/api/tables.py",
         "catalog/api/render.py",
-        "management/api/deleted_tabulars.py",
-        "management/api/namespace_moves.py",
+        "management/api/tabulars",
+        "management/api/namespaces",
     )
 )
 DIED, ANSWERED = 9, 0

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
     "tenancy/audit",
     "tenancy/services/projects.py",
-    "management/api/projects.py",
+    "management/api/projects",
     "icekeeper/kernel/db/write_transaction.py",
 )
 api = ApiClient("/management/v1")

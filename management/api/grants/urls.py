@@ -9,41 +9,24 @@ from management.api.grants.views import (
     PrincipalGrantViewSet,
     ProjectByIdAssignmentViewSet,
 )
-from management.api.objects import OBJECT_PATHS, PERMISSION_PATHS, PERMISSION_PROJECT_PATH
+from management.api.objects import OBJECT_PATHS, PERMISSION_PATHS, PERMISSION_PROJECT_PATH, object_routes
 from tenancy.models import Securable
 
 _PRIVILEGES = "grants/grantable-privileges"
+_GRANTS = {"get": "list", "post": "apply"}
+_ASSIGNMENTS = {"get": "list", "post": "update"}
 
 urlpatterns = [
     path("v1/grants", PrincipalGrantViewSet.as_view({"get": "list"}), name="grants"),
     path(f"v1/{_PRIVILEGES}", PrincipalGrantViewSet.as_view({"get": "privileges"}), name="grantable-privileges"),
-    *(
-        path(
-            f"{OBJECT_PATHS[kind]}/grants",
-            GrantViewSet.as_view({"get": "list", "post": "apply"}, securable_type=kind),
-            name=f"{kind}-grants",
-        )
-        for kind in GRANTED_ON
+    *object_routes(OBJECT_PATHS, GRANTED_ON, "grants", GrantViewSet, _GRANTS),
+    *object_routes(
+        OBJECT_PATHS, GRANTED_ON, _PRIVILEGES, GrantViewSet, {"get": "grantable_privileges"}, name="grantable"
     ),
-    *(
-        path(
-            f"{OBJECT_PATHS[kind]}/{_PRIVILEGES}",
-            GrantViewSet.as_view({"get": "grantable_privileges"}, securable_type=kind),
-            name=f"{kind}-grantable",
-        )
-        for kind in GRANTED_ON
-    ),
-    *(
-        path(
-            f"{prefix}/assignments",
-            AssignmentViewSet.as_view({"get": "list", "post": "update"}, securable_type=kind),
-            name=f"{kind}-assignments",
-        )
-        for kind, prefix in PERMISSION_PATHS.items()
-    ),
+    *object_routes(PERMISSION_PATHS, PERMISSION_PATHS, "assignments", AssignmentViewSet, _ASSIGNMENTS),
     path(
         f"{PERMISSION_PROJECT_PATH}/assignments",
-        ProjectByIdAssignmentViewSet.as_view({"get": "list", "post": "update"}, securable_type=Securable.Type.PROJECT),
+        ProjectByIdAssignmentViewSet.as_view(dict(_ASSIGNMENTS), securable_type=Securable.Type.PROJECT),
         name="project-by-id-assignments",
     ),
 ]

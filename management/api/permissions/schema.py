@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from drf_spectacular.utils import extend_schema
 
@@ -33,9 +34,11 @@ from management.api.schema import (
     PRINCIPAL,
     PROJECT_BY_ID,
     PROJECT_HEADER,
+    ObjectType,
     Operation,
     describe,
 )
+from management.api.serializers import VariantSerializer
 from tenancy.authz.action_names import ACTIONS_ON, GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
 from tenancy.models import Securable
 
@@ -106,67 +109,57 @@ describe_checks = describe(
 def describe_actions(securable_type: Securable.Type) -> Mapping[str, Operation]:
     """Return the descriptions of the operations on allowed actions on a type of objects."""
     kind, has_project = OBJECT_TYPES[securable_type], securable_type in {T.PROJECT, T.ROLE}
-    response = ObjectActionsResponse(variant=kind.shape, choices=[each.value for each in ACTIONS_ON[securable_type]])
-    return {
-        "list": extend_schema(
-            operation_id=f"get_{kind.word}_actions",
-            tags=ACTION_TAGS,
-            summary=f"List allowed actions on {kind.noun}",
-            description=OTHER_PRINCIPALS,
-            parameters=[*kind.parameters, *([PROJECT_HEADER] if has_project else []), *PRINCIPAL],
-            responses=operation_responses(
-                {200: response},
-                kind.errors(BAD_ACCESS_QUERY, BAD_PROJECT if has_project else "", missing=NO_PRINCIPAL),
-            ),
-        )
-    }
+    kind = replace(kind, parameters=[*kind.parameters, PROJECT_HEADER]) if has_project else kind
+    return _describe_list(
+        kind,
+        ObjectActionsResponse(variant=kind.shape, choices=[each.value for each in ACTIONS_ON[securable_type]]),
+        has_project=has_project,
+        operation_id=f"get_{kind.word}_actions",
+        tags=ACTION_TAGS,
+        summary=f"List allowed actions on {kind.noun}",
+    )
 
 
 def describe_access(securable_type: Securable.Type, *, by_id: bool = False) -> Mapping[str, Operation]:
     """Return the descriptions of the older operations on allowed actions; `by_id` is for routes with the project's id
     in the path."""
     kind, suffix = (PROJECT_BY_ID, "_by_id_deprecated") if by_id else (PERMISSION_OBJECT_TYPES[securable_type], "")
-    return {
-        "list": extend_schema(
-            operation_id=f"get_{kind.word}_access{suffix}",
-            tags=TAGS,
-            summary=f"List allowed actions on {kind.noun}",
-            description=OTHER_PRINCIPALS,
-            deprecated=True,
-            parameters=[*kind.parameters, *PRINCIPAL],
-            responses=operation_responses(
-                {
-                    200: AllowedActionsResponse(
-                        variant=f"{kind.shape}AccessResponse", choices=list(LEGACY_ACTION_NAMES[securable_type])
-                    )
-                },
-                kind.errors(BAD_PROJECT if securable_type is T.PROJECT else "", BAD_ACCESS_QUERY, missing=NO_PRINCIPAL),
-            ),
-        )
-    }
+    names = list(LEGACY_ACTION_NAMES[securable_type])
+    return _describe_list(
+        kind,
+        AllowedActionsResponse(variant=f"{kind.shape}AccessResponse", choices=names),
+        has_project=securable_type is T.PROJECT,
+        operation_id=f"get_{kind.word}_access{suffix}",
+        tags=TAGS,
+        summary=f"List allowed actions on {kind.noun}",
+        deprecated=True,
+    )
 
 
 def describe_authorizer_actions(securable_type: Securable.Type) -> Mapping[str, Operation]:
     """Return the descriptions of the operations on allowed actions on the grants of a type of objects."""
-    kind = PERMISSION_OBJECT_TYPES[securable_type]
-    return {
-        "list": extend_schema(
-            operation_id=f"get_{kind.word}_authorizer_actions",
-            tags=TAGS,
-            summary=f"List allowed actions on the grants of {kind.noun}",
-            description=OTHER_PRINCIPALS,
-            parameters=[*kind.parameters, *PRINCIPAL],
-            responses=operation_responses(
-                {
-                    200: AllowedActionsResponse(
-                        variant=f"{kind.shape}AuthorizerActionsResponse",
-                        choices=list(GRANT_ACTION_NAMES[securable_type]),
-                    )
-                },
-                kind.errors(BAD_PROJECT if securable_type is T.PROJECT else "", BAD_ACCESS_QUERY, missing=NO_PRINCIPAL),
-            ),
-        )
-    }
+    kind, names = PERMISSION_OBJECT_TYPES[securable_type], list(GRANT_ACTION_NAMES[securable_type])
+    return _describe_list(
+        kind,
+        AllowedActionsResponse(variant=f"{kind.shape}AuthorizerActionsResponse", choices=names),
+        has_project=securable_type is T.PROJECT,
+        operation_id=f"get_{kind.word}_authorizer_actions",
+        tags=TAGS,
+        summary=f"List allowed actions on the grants of {kind.noun}",
+    )
+
+
+def _describe_list(
+    kind: ObjectType, response: VariantSerializer, *, has_project: bool, **operation: Any
+) -> Mapping[str, Operation]:
+    errors = kind.errors(BAD_PROJECT if has_project else "", BAD_ACCESS_QUERY, missing=NO_PRINCIPAL)
+    described = extend_schema(
+        description=OTHER_PRINCIPALS,
+        parameters=[*kind.parameters, *PRINCIPAL],
+        responses=operation_responses({200: response}, errors),
+        **operation,
+    )
+    return {"list": described}
 
 
 def describe_managed_access(securable_type: Securable.Type) -> Mapping[str, Operation]:
