@@ -21,7 +21,6 @@ from tenancy.selectors.principal_reviews import AccessSource
 
 T = Securable.Type
 OBJECT_TYPES: Final = [resource_type(each) for each in T if each is not T.USER]
-DECIDED_BY: Final = "The authorization backend"
 
 
 def reviewed_object(own_id: str, names: Names) -> NamedObject:
@@ -81,7 +80,7 @@ class ReviewedPrincipal(ResponseSerializer):
     type = serializers.ChoiceField(["user", "role"])
     id = Text()
     name = Text(allow_blank=True)
-    blocked = Flag(required=False, help_text="True for blocked users, who cannot log in or call, else absent")
+    blocked = Flag(required=False, help_text="True for blocked users, else absent")
     has_members_of_tokens = Flag(
         required=False,
         help_text="True for roles that tokens of an identity provider may assign to any of its users, else absent",
@@ -119,7 +118,7 @@ class _RightsRenderer:
 class PrincipalRights(_RightsRenderer, ResponseSerializer):
     principal = ReviewedPrincipal()
     privileges = serializers.ListField(child=Text(), help_text="All effective privileges, granted or implied")
-    actions = serializers.ListField(child=Text(), help_text="In the words of `.../actions`")
+    actions = serializers.ListField(child=Text(), help_text="Names as in `.../actions`")
     grants = ReviewedGrant(many=True, help_text="All grants that give a permission on the object")
     shown_from_below = Flag(help_text="Whether the object is visible because of an object in it")
 
@@ -132,17 +131,22 @@ class InstanceAdminRights(ResponseSerializer):
     actions = serializers.ListField(child=Text())
 
 
-class ObjectReviewResponse(ResponseSerializer):
-    decided_by = Text(help_text=f"{DECIDED_BY}. With `allowall` every request is allowed, whatever the response lists")
+class ReviewResponse(ResponseSerializer):
+    decided_by = Text(
+        help_text="The authorization backend. With `allowall` every request is allowed, whatever the response lists"
+    )
+
+    def render_decided_by(self, _: Any) -> str:
+        return authorizer().name
+
+
+class ObjectReviewResponse(ReviewResponse):
     object = ReviewedObject()
     principals = PrincipalRights(many=True)
     instance_admins = InstanceAdminRights(
         help_text="Users with permissions that do not come from grants; they are not among the principals"
     )
     next_page_token = Text(required=False, help_text=LAST_PAGE)
-
-    def render_decided_by(self, _: Any) -> str:
-        return authorizer().name
 
     def render_instance_admins(self, content: Mapping[str, Any]) -> dict[str, Any]:
         return {"users": instance_admins(), "actions": standing_actions(content["object"].securable_type)}
@@ -172,14 +176,10 @@ class GrantEffect(ResponseSerializer):
         return source.effective.actions
 
 
-class PrincipalReviewResponse(ResponseSerializer):
-    decided_by = Text(help_text=DECIDED_BY)
+class PrincipalReviewResponse(ReviewResponse):
     is_instance_admin = Flag()
     places = GrantEffect(many=True)
     next_page_token = Text(required=False, help_text=LAST_PAGE)
-
-    def render_decided_by(self, _: Any) -> str:
-        return authorizer().name
 
 
 class ObjectRights(_RightsRenderer, ResponseSerializer):
@@ -193,11 +193,7 @@ class ObjectRights(_RightsRenderer, ResponseSerializer):
         return reviewed_object(entry[0], self.context["names"])
 
 
-class ReachedObjectsResponse(ResponseSerializer):
-    decided_by = Text(help_text=DECIDED_BY)
+class ReachedObjectsResponse(ReviewResponse):
     is_instance_admin = Flag()
     objects = ObjectRights(many=True)
     next_page_token = Text(required=False, help_text=LAST_PAGE)
-
-    def render_decided_by(self, _: Any) -> str:
-        return authorizer().name
