@@ -134,7 +134,7 @@ PERIODIC_TASKS = [
     "tenancy.services.access_tokens.delete_old_tokens",
     "tenancy.authz.openfga.delivery.deliver_pending",
     "tenancy.audit.chain.seal_records",
-    "tenancy.audit.retention.delete_old_records",
+    "tenancy.audit.chain.delete_old_records",
 ]
 # Called by `serve` before it listens; a CatalogError prevents the start.
 STARTUP_CHECKS = [

@@ -29,8 +29,7 @@ from icekeeper.kernel.request.context import current_context
 from icekeeper.kernel.request.deadline import deadline
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
-from tenancy.audit.log import Event
-from tenancy.audit.records import build_record, set_projects
+from tenancy.audit.log import Event, build_record, set_projects
 from tenancy.maintenance import is_read_only
 from tenancy.models import AuditRecord
 

@@ -1,20 +1,28 @@
-"""Records administrative changes: an audit record and a log line for each change.
+"""The audit trail: builds audit records, and records administrative changes with a log line for each.
 
-They never contain tokens, credentials or e-mail addresses. Table commits are in the access log only.
+Records never contain tokens, credentials or e-mail addresses. Table commits are in the access log only.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from hashlib import sha256
+from typing import Any, Final
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
 
-from tenancy.actor import Actor
-from tenancy.audit.records import build_record, is_audit_enabled, set_projects
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.request.context import current_context
+from tenancy.actor import Actor, is_instance_admin
+from tenancy.models import AuditRecord, Securable
+from tenancy.refs import securable_id
 
 logger = logging.getLogger("icekeeper.audit")
 
@@ -119,3 +127,197 @@ def write_line(event: Event, actor: Actor, fields: dict[str, Any]) -> None:
     if actor.identity is not None and actor.identity.access_token_id is not None:
         known["access_token"] = actor.identity.access_token_id
     logger.info(event.value, extra=known | fields)
+
+
+MAX_DETAILS_LENGTH: Final = 262_144
+"""Maximum characters of the JSON text, more than any change needs; of a longer text only the length is recorded."""
+
+Outcome = AuditRecord.Outcome
+PrivilegeSource = AuditRecord.PrivilegeSource
+
+
+def is_audit_enabled() -> bool:
+    """Return whether audit records are written at all."""
+    return settings.ICEKEEPER.audit.enabled
+
+
+def build_record(
+    event: str,
+    *,
+    actor: Actor,
+    object_type: str,
+    object_id: object,
+    outcome: Outcome = Outcome.ALLOWED,
+    action: str = "",
+    reason: str = "",
+    privilege_source: str | None = None,
+    project: str | None = None,
+    details: Mapping[str, Any] | None = None,
+) -> AuditRecord:
+    """Return an unsaved audit record with the time and origin of the current request.
+
+    `privilege_source` defaults to that of the actor. For an engine that reads with the rights of a view's owner, the
+    engine is the actor and the details contain the owner as `read_as`.
+    """
+    caller = actor if actor.delegated_by is None else actor.delegated_by
+    if caller is not actor:
+        details = {**(details or {}), "read_as": actor.user_id}
+    context = current_context()
+    origin, request_id = context.origin, context.request_id
+    return AuditRecord(
+        at=now(),
+        event=event,
+        action=truncate_text(action, 255),
+        outcome=outcome,
+        reason=truncate_text(reason, 64),
+        privilege_source=privilege_source_of(actor) if privilege_source is None else privilege_source,
+        actor=truncate_text(actor_name(caller), 255),
+        assumed_role=caller.assumed_role,
+        access_token_id=caller.identity.access_token_id if caller.identity is not None else None,
+        object_type=truncate_text(object_type, 32),
+        object_id=truncate_text(str(object_id), 255),
+        project_id=truncate_text(project or "", 128),
+        request_id=None if request_id is None else request_id.uuid,
+        address=truncate_text(origin.address or "", 64),
+        forwarded_for=_forwarded_for(origin.forwarded_for),
+        user_agent=_header(origin.user_agent),
+        details=canonical_details(details or {}),
+    )
+
+
+def actor_name(actor: Actor) -> str:
+    """Return the user id, `internal` or `anonymous`, without the assumed role, which has its own column."""
+    if actor.is_internal:
+        return "internal"
+    return actor.user_id or "anonymous"
+
+
+def privilege_source_of(actor: Actor) -> PrivilegeSource:
+    if actor.is_internal:
+        return PrivilegeSource.INTERNAL
+    return PrivilegeSource.INSTANCE_ADMIN if is_instance_admin(actor) else PrivilegeSource.AUTHORIZER
+
+
+def canonical_details(document: Mapping[str, Any]) -> str:
+    """Return the details as canonical JSON, or only their length above `MAX_DETAILS_LENGTH`."""
+    text = canonical_text(document)
+    return text if len(text) <= MAX_DETAILS_LENGTH else canonical_text({"left_out": f"{len(text)} characters"})
+
+
+def canonical_text(document: Mapping[str, Any]) -> str:
+    """Return canonical JSON: sorted keys, no spaces, ASCII; values of other types are written as text."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), default=_as_text)
+
+
+def truncate_text(text: str, max_length: int) -> str:
+    """Truncate to `max_length` characters and replace what databases reject: NUL and lone surrogates."""
+    return text[:max_length].encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
+
+
+def _as_text(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def _forwarded_for(value: str | None) -> str:
+    """Return the end of `X-Forwarded-For`, which the nearest proxy wrote; a client can forge the beginning."""
+    if value is None or not settings.ICEKEEPER.use_x_forwarded_headers:
+        return ""
+    return _header(value[-256:])
+
+
+def _header(value: str | None) -> str:
+    """Decode a header, whose bytes WSGI passes as latin-1, as UTF-8."""
+    return truncate_text((value or "")[:256].encode("latin-1", "replace").decode("utf-8", "replace"), 256)
+
+
+PROJECT_OBJECT_TYPES: Final = frozenset(
+    {
+        Securable.Type.WAREHOUSE.value,
+        Securable.Type.NAMESPACE.value,
+        Securable.Type.TABLE.value,
+        Securable.Type.VIEW.value,
+        Securable.Type.GENERIC_TABLE.value,
+        Securable.Type.ROLE.value,
+        Securable.Type.TAG.value,
+    }
+)
+"""Types of objects that belong to a project."""
+
+_PROJECT: Final = f"{Securable.Type.PROJECT.value}:"
+
+
+def set_projects(rows: Sequence[AuditRecord]) -> None:
+    """Set the project of unsaved records that have none, with at most one statement; unknown objects keep none."""
+    unresolved: dict[str, list[AuditRecord]] = {}
+    for row in rows:
+        if row.project_id or not row.object_id:
+            continue
+        if row.object_type == Securable.Type.PROJECT.value:
+            row.project_id = row.object_id[:128]
+        elif row.object_type in PROJECT_OBJECT_TYPES:
+            unresolved.setdefault(securable_id(Securable.Type(row.object_type), row.object_id), []).append(row)
+    if not unresolved:
+        return
+    for key, path in Securable.objects.filter(pk__in=unresolved).values_list("pk", "path"):
+        for row in unresolved[key]:
+            row.project_id = _project_in(path)
+
+
+def _project_in(path: str) -> str:
+    """Return the project id in a path such as `server:…/project:sales/warehouse:…/`; project ids contain no slash."""
+    return next((part.removeprefix(_PROJECT) for part in path.split("/") if part.startswith(_PROJECT)), "")
+
+
+def record_content(record: AuditRecord) -> dict[str, Any]:
+    """Return all fields of the record except the hashes."""
+    return {
+        "id": str(record.id),
+        "position": record.position,
+        "at": _time(record.at),
+        "last-at": _time(record.last_at),
+        "count": record.count,
+        "event": record.event,
+        "action": record.action or None,
+        "outcome": str(record.outcome),
+        "reason": record.reason or None,
+        "privilege-source": str(record.privilege_source) or None,
+        "actor": record.actor,
+        "assumed-role": _id(record.assumed_role),
+        "access-token": _id(record.access_token_id),
+        "object-type": record.object_type or None,
+        "object-id": record.object_id or None,
+        "project-id": record.project_id or None,
+        "request-id": _id(record.request_id),
+        "address": record.address or None,
+        "forwarded-for": record.forwarded_for or None,
+        "user-agent": record.user_agent or None,
+        "details": _details(record.details),
+    }
+
+
+def record_document(record: AuditRecord) -> dict[str, Any]:
+    return record_content(record) | {"previous-hash": record.previous_hash or None, "hash": record.hash or None}
+
+
+def record_hash(record: AuditRecord, previous_hash: str) -> str:
+    """Return the SHA-256 (hex) of the previous hash, a line feed, and the canonical JSON of all fields but the hashes.
+
+    Canonical JSON has sorted keys, no spaces, and ASCII only (`\\uXXXX` for other characters).
+    """
+    return sha256(f"{previous_hash}\n{canonical_text(record_content(record))}".encode()).hexdigest()
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _id(value: UUID | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _details(text: str) -> Any:
+    """Parse the details; return the text itself if it is no JSON, as after manipulation of the row."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -19,8 +19,7 @@ from icekeeper.kernel.errors.types import Forbidden, Unauthorized
 from icekeeper.kernel.request.context import current_context
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.audit.collector import collector
-from tenancy.audit.log import Event, write_line
-from tenancy.audit.records import Outcome, PrivilegeSource, build_record, is_audit_enabled, truncate_text
+from tenancy.audit.log import Event, Outcome, PrivilegeSource, build_record, is_audit_enabled, truncate_text, write_line
 from tenancy.authentication_errors import GenuineTokenRejected
 from tenancy.models import AuditRecord
 

@@ -22,6 +22,7 @@ from tenancy.authz.builtin.role_paths import RolePath
 from tenancy.authz.model import MANAGED_ACCESS, UP, rights_model
 from tenancy.authz.permissions import NOT_BY_OVERRIDE
 from tenancy.authz.port import Subject
+from tenancy.authz.privileges import privilege_names
 from tenancy.authz.securables import end_of
 from tenancy.models import Grant, Securable
 
@@ -93,7 +94,7 @@ def _effective(shape: Shape, shown: frozenset[int]) -> Effective:
     evaluation = Evaluation(path, {str(index): index in shown for index in range(len(shape))})
     kind = Securable.Type(shape[-1][0])
     return Effective(
-        tuple(each for each in rights_model().privileges(kind.value) if evaluation.holds(each)),
+        tuple(each for each in privilege_names(kind.value) if evaluation.holds(each)),
         tuple(
             each
             for each in ACTIONS_ON[kind]
@@ -104,7 +105,7 @@ def _effective(shape: Shape, shown: frozenset[int]) -> Effective:
 
 def _relations(kind: str) -> list[str]:
     actions = [f"can_{each.value}" for each in ACTIONS_ON[Securable.Type(kind)]]
-    return [*rights_model().privileges(kind), *actions]
+    return [*privilege_names(kind), *actions]
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from tenancy.authz.model import (
 )
 from tenancy.authz.permissions import Standing, standing_reason
 from tenancy.authz.port import Subject, authorizer
-from tenancy.authz.privileges import ASSIGNEE
+from tenancy.authz.privileges import ASSIGNEE, privilege_names
 from tenancy.authz.securables import end_of
 from tenancy.models import Grant, Securable
 from tenancy.refs import ObjectRef, securable_id
@@ -278,7 +278,7 @@ def _cures(path: Sequence[Node], relation: str) -> list[Cure]:
     found: list[Cure] = []
     for index in range(len(path) - 1, -1, -1):
         node = path[index]
-        for privilege in sorted(rights_model().privileges(node.type), key=lambda name: _reach(node.type, name)):
+        for privilege in sorted(privilege_names(node.type), key=lambda name: _reach(node.type, name)):
             changed = [*path]
             changed[index] = node._replace(held=node.held | {privilege})
             if Evaluation(changed).holds(relation):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from tenancy.authz.actions import Can
@@ -49,14 +50,20 @@ class Privilege:
     description: str
 
 
+@cache
+def privilege_names(securable_type: str) -> tuple[str, ...]:
+    """Return the privileges that can be granted on a type, in the order of the model; none for users."""
+    return rights_model().privileges(securable_type)
+
+
 def privileges_on(securable_type: Securable.Type) -> list[Privilege]:
-    """Return the privileges of a type in the order of the model; none for users."""
-    names = rights_model().privileges(securable_type.value)
+    """Return the privileges of a type with their descriptions, in the order of the model."""
+    names = privilege_names(securable_type.value)
     return [Privilege(name, securable_type, *_DESCRIPTIONS[name]) for name in names]
 
 
 def is_privilege(securable_type: Securable.Type, name: str) -> bool:
-    return name in rights_model().privileges(securable_type.value)
+    return name in privilege_names(securable_type.value)
 
 
 def grant_action(privilege: str) -> Can:

@@ -13,12 +13,13 @@ from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import INTERNAL
 from tenancy.audit.log import Event, record
-from tenancy.authz.model import MANAGED_ACCESS, OWNERSHIP, UP, rights_model
+from tenancy.authz.model import MANAGED_ACCESS, OWNERSHIP, UP
 from tenancy.authz.openfga.outbox import enqueue_grant
 from tenancy.authz.openfga.reconciliation import pages_of
 from tenancy.authz.openfga.store import OpenFgaStore, StoredTuple
 from tenancy.authz.openfga.tuples import ASSIGNEE, FOREVER, TupleKey, desired_tuples, role_of, user_of
 from tenancy.authz.permission_epoch import bump_permission_epoch
+from tenancy.authz.privileges import privilege_names
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.services.role_nesting import lock_memberships, require_nestable
 
@@ -115,7 +116,7 @@ class _Existing:
         """Return why a tuple cannot be imported, None if it can."""
         if key.object not in self.objects:
             return "no such object"
-        if key.relation not in rights_model().privileges(key.object.partition(":")[0]):
+        if key.relation not in privilege_names(key.object.partition(":")[0]):
             return "no such privilege"
         role_id = role_of(key.subject)
         if role_id is None:

@@ -11,9 +11,8 @@ from django.core.management import CommandError, call_command
 
 from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
-from tenancy.audit.chain import seal_records
+from tenancy.audit.chain import delete_old_records, seal_records
 from tenancy.audit.log import Event, record
-from tenancy.audit.retention import delete_old_records
 from tenancy.models import AuditRecord, Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.server import get_server

@@ -23,12 +23,10 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.actor import INTERNAL, Actor
 from tenancy.audit import chain_verification
-from tenancy.audit.chain import seal_records
+from tenancy.audit.chain import delete_old_records, seal_records
 from tenancy.audit.chain_verification import ChainBroken, ChainHead, verify_chain
 from tenancy.audit.log import Event as AuditEvent
-from tenancy.audit.log import record
-from tenancy.audit.records import record_hash
-from tenancy.audit.retention import delete_old_records
+from tenancy.audit.log import record, record_hash
 from tenancy.maintenance import switch
 from tenancy.models import AuditChain, AuditRecord
 from tests.log_lines import log_lines
@@ -364,7 +362,7 @@ def test_without_retention_nothing_is_deleted(db: None, monkeypatch: pytest.Monk
 
 def test_the_worker_seals_and_deletes() -> None:
     house = settings.PERIODIC_TASKS
-    names = ["tenancy.audit.chain.seal_records", "tenancy.audit.retention.delete_old_records"]
+    names = ["tenancy.audit.chain.seal_records", "tenancy.audit.chain.delete_old_records"]
     assert [name for name in house if name.startswith("tenancy.audit")] == names
     assert "tenancy.audit.collector.start_flushing" in settings.BACKGROUND_JOBS
 

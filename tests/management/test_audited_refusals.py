@@ -22,9 +22,8 @@ from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.audit import collector as collecting
 from tenancy.audit.collector import collector
-from tenancy.audit.log import Event, record
+from tenancy.audit.log import Event, Outcome, build_record, record
 from tenancy.audit.occurrences import record_denial
-from tenancy.audit.records import Outcome, build_record
 from tenancy.authn.own_tokens.oauth import ACCESS_TOKEN_TYPE, CLIENT_CREDENTIALS, TOKEN_EXCHANGE, OAuthError, grant
 from tenancy.authn.own_tokens.token_format import read_token
 from tenancy.authn.token_verification import verified_tokens

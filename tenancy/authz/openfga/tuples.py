@@ -16,8 +16,9 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from tenancy.authz.model import MANAGED_ACCESS, UP, rights_model
+from tenancy.authz.model import MANAGED_ACCESS, UP
 from tenancy.authz.openfga.authorization_model import EXPIRES_AT, UNEXPIRED, implied
+from tenancy.authz.privileges import privilege_names
 from tenancy.models import Grant, RoleMember, Securable
 
 ASSIGNEE: Final = "assignee"
@@ -192,7 +193,7 @@ def _of_grants(grants: Iterable[Grant]) -> DesiredTuples:
     return {
         key: Condition(each.expires_at)
         for each in grants
-        if each.privilege in rights_model().privileges(each.securable_id.partition(":")[0])
+        if each.privilege in privilege_names(each.securable_id.partition(":")[0])
         for key in grant_keys(each.securable_id, each.privilege, user_id=each.user_id, role_id=each.role_id)
     }
 
