@@ -109,4 +109,4 @@ def is_instance_admin(actor: Actor) -> bool:
 def require_instance_admin(actor: Actor) -> None:
     """Raises `InstanceAdminRequired` (403)."""
     if not is_instance_admin(actor):
-        raise InstanceAdminRequired(f"{actor.name} is no instance admin: LAKEKEEPER__INSTANCE_ADMINS names them")
+        raise InstanceAdminRequired(f"{actor.name} is not an instance admin: LAKEKEEPER__INSTANCE_ADMINS lists them")

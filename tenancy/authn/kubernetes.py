@@ -128,7 +128,7 @@ class TokenReviewAuthenticator(Authenticator):
         if not isinstance(status, dict) or status.get("authenticated") is not True or status.get("error"):
             if not is_proven:
                 self._rejections.add()
-            raise AuthenticationFailed(f"{self.name}: the API server does not accept it")
+            raise AuthenticationFailed(f"{self.name}: the API server rejects it")
         audiences = texts(status.get("audiences"))
         if self._audiences and self._audiences.isdisjoint(audiences):
             raise AuthenticationFailed(f"{self.name}: it is for another audience")

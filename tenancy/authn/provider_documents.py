@@ -96,7 +96,7 @@ class _Bearer(AuthBase):
 def _read_document(response: requests.Response, deadline: float) -> dict[str, Any]:
     address = response.url
     if response.is_redirect or 300 <= response.status_code < 400:  # noqa: PLR2004
-        raise FetchFailed(f"{address} redirects elsewhere, which is not followed")
+        raise FetchFailed(f"{address} responds with a redirect, which is not followed")
     if response.status_code // 100 != 2:  # noqa: PLR2004
         raise FetchFailed(f"{address} responded with status {response.status_code}")
     if response.headers.get("Content-Encoding", "identity") != "identity":

@@ -82,12 +82,12 @@ def check_actions_for(
     The errors of verdicts are `RoleIdNotFound` (404) and `CannotInspectPermissions` (403). With `must_exist`, raises
     the not-found error of the first object that does not exist or is hidden from the caller.
     """
-    found = _find(checks, resolve)
-    errors = _unknown_roles(checks) | _not_to_inspect(actor, checks, found)
+    found = _find_objects(checks, resolve)
+    errors = _unknown_roles(checks) | _inspection_errors(actor, checks, found)
     by_identity: dict[Grantee | None, list[ActionCheck]] = {}
     for check in checks:
         if check not in errors:
-            by_identity.setdefault(None if _is_oneself(actor, check) else check.identity, []).append(check)
+            by_identity.setdefault(None if _is_own(actor, check) else check.identity, []).append(check)
     blocked = find_blocked_users(
         {each.user_id for each in by_identity if each is not None and each.user_id is not None}
     )
@@ -101,7 +101,7 @@ def check_actions_for(
     return [Verdict(allowed.get(check, False), errors.get(check)) for check in checks]
 
 
-def _is_oneself(actor: Actor, check: ActionCheck) -> bool:
+def _is_own(actor: Actor, check: ActionCheck) -> bool:
     return check.identity is None or check.identity == acting_as(actor)
 
 
@@ -115,7 +115,7 @@ def _identity_actor(identity: Grantee, blocked: Collection[str]) -> Actor:
     )
 
 
-def _find(checks: Sequence[ActionCheck], resolve: ResolveTargets) -> dict[ActionCheck, ObjectRef]:
+def _find_objects(checks: Sequence[ActionCheck], resolve: ResolveTargets) -> dict[ActionCheck, ObjectRef]:
     """Resolve the targets that exist."""
     named_targets = [check.target for check in checks if not isinstance(check.target, ObjectRef)]
     resolved = dict(zip(named_targets, resolve(named_targets), strict=True)) if named_targets else {}
@@ -155,7 +155,7 @@ def _unknown_roles(checks: Sequence[ActionCheck]) -> dict[ActionCheck, CatalogEr
     }
 
 
-def _not_to_inspect(
+def _inspection_errors(
     actor: Actor, checks: Sequence[ActionCheck], found: Mapping[ActionCheck, ObjectRef]
 ) -> dict[ActionCheck, CatalogError]:
     """Return the checks of others on objects whose grants the caller may not read, with their errors.
@@ -163,7 +163,7 @@ def _not_to_inspect(
     If the object does not exist, the caller needs the right to manage grants on the warehouse, which covers every
     object in it.
     """
-    wanted = {check: _reading_grants(check, found) for check in checks if not _is_oneself(actor, check)}
+    wanted = {check: _reading_grants(check, found) for check in checks if not _is_own(actor, check)}
     needed = list(dict.fromkeys(need for each in wanted.values() for need in each))
     results = dict(zip(needed, check_permissions(actor, needed), strict=True))
     errors = [check for check, enough in wanted.items() if not any(results[need] for need in enough)]
@@ -171,7 +171,7 @@ def _not_to_inspect(
         record_denial(actor=actor, action=Can.READ_GRANTS, object_type=securable_type.value, object_id=object_id)
     return {
         check: CannotInspectPermissions(
-            f"{actor.name} may not check what {check.identity} may do on this {check.securable_type.value}"
+            f"{actor.name} may not check permissions of {check.identity} on this {check.securable_type.value}"
         )
         for check in errors
     }
@@ -193,7 +193,7 @@ def _require_known(actor: Actor, denied: Sequence[ActionCheck], found: Mapping[A
     for check in denied:
         if check not in found:
             raise _missing(check)
-        if check in unseen and _is_oneself(actor, check):
+        if check in unseen and _is_own(actor, check):
             raise deny_as_missing(actor, SEEN_BY[found[check][0]], found[check], _missing(check))
 
 

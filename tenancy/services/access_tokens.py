@@ -216,7 +216,10 @@ def _owner(actor: Actor, user_id: str | None) -> str:
     """Return the user id that owns the new token; require that `actor` may create tokens of that user."""
     require_authenticated(actor)
     if settings.ICEKEEPER.access_tokens is False and not actor.is_internal:
-        raise AccessTokensNotAccepted("Access tokens of this server are disabled: ICEKEEPER__ACCESS_TOKENS is false")
+        raise AccessTokensNotAccepted(
+            "Access tokens of this server are disabled: ICEKEEPER__ACCESS_TOKENS is false",
+            hint="Set ICEKEEPER__ACCESS_TOKENS=true",
+        )
     if actor.identity is not None and actor.identity.is_short_lived:
         raise Forbidden("A short-lived token cannot create or rotate tokens: use the token that it was issued for")
     if user_id is None or user_id == actor.user_id:
@@ -327,7 +330,7 @@ def _issue(
     if replaces is not None:
         others = others.exclude(pk=replaces.pk)
     if others.count() >= MAX_LIVE_TOKENS:
-        raise TooManyAccessTokens(f"{owner} has {MAX_LIVE_TOKENS} live tokens: revoke one")
+        raise TooManyAccessTokens(f"{owner} has {MAX_LIVE_TOKENS} live tokens: revoke one", hint="Revoke unused tokens")
     token_id, kind = new_id(), kind_of(owner)
     text = create_token_text(kind, token_id)
     row = AccessToken.objects.create(

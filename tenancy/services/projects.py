@@ -63,7 +63,7 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
         with write_transaction():
             # Checked first, since the integrity error does not name the constraint.
             if Project.objects.filter(pk=wanted).exists():
-                raise ProjectIdAlreadyExists(f"There is a project with the id {wanted} already")
+                raise _id_taken(wanted)
             project = Project(id=wanted, name=checked, name_key=name_key(checked))
             project.save(force_insert=True)
             add_securable(Securable.Type.PROJECT, wanted, parent=ObjectRef(Securable.Type.SERVER, server_id))
@@ -71,7 +71,7 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
             record(Event.PROJECT_CREATED, actor=actor, subject=wanted, project=wanted, named=checked, **granted)
     except IntegrityError:
         if Project.objects.filter(pk=wanted).exists():
-            raise ProjectIdAlreadyExists(f"There is a project with the id {wanted} already") from None
+            raise _id_taken(wanted) from None
         if Project.objects.named(checked).exists():
             raise _name_taken(checked) from None
         raise
@@ -80,7 +80,7 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
 
 def rename_project(*, actor: Actor, project_id: str, new_name: str) -> None:
     """Raises `ProjectNotFound`, `EmptyProjectName`, `ProjectNameTooLong`, `ProjectNameAlreadyExists` (409)."""
-    checked = checked_project_name(new_name)
+    checked = checked_project_name(new_name, field="new-name")
     _require_on_project(actor, Can.RENAME, project_id)
     try:
         with write_transaction():
@@ -94,7 +94,7 @@ def rename_project(*, actor: Actor, project_id: str, new_name: str) -> None:
                     formerly=former,
                 )  # fmt: skip
     except IntegrityError:
-        raise _name_taken(checked) from None
+        raise _name_taken(checked, field="new-name") from None
 
 
 def delete_project(*, actor: Actor, project_id: str) -> None:
@@ -148,14 +148,19 @@ def _lock(project_id: str) -> Project:
     return project
 
 
-def checked_project_name(name: str) -> str:
+def checked_project_name(name: str, *, field: str = "project-name") -> str:
     """Raises `EmptyProjectName`, `ProjectNameTooLong`, `BadRequest`."""
     if not name.strip():
-        raise EmptyProjectName("The name of a project must not be empty")
+        raise EmptyProjectName("The name of a project must not be empty", field=field)
     if len(name.encode(errors="replace")) > MAX_NAME_BYTES:
-        raise ProjectNameTooLong(f"The name of a project must not be longer than {MAX_NAME_BYTES} bytes")
+        message = f"The name of a project must not be longer than {MAX_NAME_BYTES} bytes"
+        raise ProjectNameTooLong(message, field=field)
     return require_trimmed_name(name, "project name")
 
 
-def _name_taken(name: str) -> ProjectNameAlreadyExists:
-    return ProjectNameAlreadyExists(f"A project named {name!r} already exists")
+def _id_taken(project_id: str) -> ProjectIdAlreadyExists:
+    return ProjectIdAlreadyExists(f"A project with the id {project_id} already exists", field="project-id")
+
+
+def _name_taken(name: str, *, field: str = "project-name") -> ProjectNameAlreadyExists:
+    return ProjectNameAlreadyExists(f"A project named {name!r} already exists", field=field)

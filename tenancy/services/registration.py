@@ -163,7 +163,7 @@ def own_profile(
     `require_user_id` (400).
     """
     if actor.user_id is None:
-        raise MissingUserId("The caller is anonymous, so the id of the user must be given")
+        raise MissingUserId("The caller is anonymous, so the id of the user must be given", field="id")
     user_id, own = require_user_id(actor.user_id), actor.identity
     known_name = own and _storable(own.name, MAX_NAME_LENGTH)
     known_email = own and _storable(own.email, MAX_EMAIL_LENGTH)

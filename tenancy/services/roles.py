@@ -95,7 +95,7 @@ def create_role(
     if provider_id is None and source_id is None:
         provider_id, source_id = OWN_PROVIDER, str(role_id)
     elif provider_id is None or source_id is None:
-        raise InvalidRoleIdentifier("provider-id and source-id are given both or neither")
+        raise InvalidRoleIdentifier("provider-id and source-id must be given together", field="source-id")
     else:
         _require_identifier(provider_id, source_id)
     if provider_id != OWN_PROVIDER:
@@ -222,22 +222,23 @@ def _conflict(error: IntegrityError, role: Role) -> CatalogError:
         return no_such_project(role.project_id)
     others = Role.objects.filter(project_id=role.project_id).exclude(pk=role.pk)
     if others.filter(provider_id=role.provider_id, source_id=role.source_id).exists():
-        return RoleSourceIdConflict(f"Another role of this project is known as {role.ident!r}")
-    return RoleNameExists(f"A role named {role.name!r} exists already in this project")
+        return RoleSourceIdConflict(f"Another role of this project is known as {role.ident!r}", field="source-id")
+    return RoleNameExists(f"A role named {role.name!r} exists already in this project", field="name")
 
 
 def _require_identifier(provider_id: str, source_id: str) -> None:
     if not _PROVIDER_ID.fullmatch(provider_id):
         raise InvalidRoleIdentifier("provider-id: lower-case letters, digits and -, at most 128", field="provider-id")
     if provider_id == SYSTEM_PROVIDER:
-        raise RoleProviderIdReserved(f"The provider {SYSTEM_PROVIDER!r} is reserved")
+        raise RoleProviderIdReserved(f"The provider {SYSTEM_PROVIDER!r} is reserved", field="provider-id")
     if not source_id.strip() or len(source_id) > MAX_SOURCE_ID_LENGTH or hidden_character(source_id) is not None:
         raise InvalidRoleIdentifier(
-            f"source-id: 1 to {MAX_SOURCE_ID_LENGTH} characters, no control characters, not only spaces"
+            f"source-id: 1 to {MAX_SOURCE_ID_LENGTH} characters, no control characters, not only spaces",
+            field="source-id",
         )
 
 
 def _checked_name(name: str) -> str:
     if not name.strip():
-        raise EmptyRoleName("The name of a role must not be empty")
+        raise EmptyRoleName("The name of a role must not be empty", field="name")
     return require_trimmed_name(name, "role name")

@@ -70,7 +70,7 @@ def create_service_account(*, actor: Actor, name: object, description: str = "")
             )
             record(Event.SERVICE_ACCOUNT_CREATED, actor=actor, subject=account.user_id, named=checked)
     except IntegrityError:
-        raise ServiceAccountExists(f"A service account named {checked!r} already exists") from None
+        raise ServiceAccountExists(f"A service account named {checked!r} already exists", field="name") from None
     return account
 
 

@@ -176,7 +176,7 @@ def delete_tag_definition(*, actor: Actor, project: Project, definition_id: UUID
     `TagDefinitionInUse` (409).
     """
     definition = _get_changeable(actor, Can.DELETE, project, definition_id)
-    in_use = TagDefinitionInUse(f"Tag {definition.name!r} is in use: remove it from all that carries it first")
+    in_use = TagDefinitionInUse(f"Tag {definition.name!r} is in use: remove it from all objects first")
     try:
         with write_transaction():
             # New attachments wait for this lock.
@@ -208,7 +208,7 @@ def checked_value(value: str, where: str) -> str:
 def _get_changeable(actor: Actor, action: Can, project: Project, definition_id: UUID) -> TagDefinition:
     definition = get_tag_definition_for(actor=actor, action=action, project=project, definition_id=definition_id)
     if definition.name_key.startswith(RESERVED_PREFIXES):
-        raise ReservedTagNamespace(f"Tag {definition.name!r} is the server's own and cannot be changed")
+        raise ReservedTagNamespace(f"Tag {definition.name!r} is reserved by the server and cannot be changed")
     return definition
 
 
@@ -237,23 +237,23 @@ def _checked_description(description: str | None) -> str | None:
 def _checked_name(name: str) -> str:
     key = name_key(name)
     if not name.strip() or len(name) > MAX_NAME_LENGTH or len(key.encode(errors="replace")) > MAX_KEY_LENGTH:
-        raise InvalidTagName(f"A tag's name has 1 to {MAX_NAME_LENGTH} characters and is not blank")
+        raise InvalidTagName(f"A tag's name has 1 to {MAX_NAME_LENGTH} characters and is not blank", field="name")
     hidden = hidden_character(name)
     if hidden is not None:
-        raise InvalidTagName(f"A tag's name must not hold the character U+{ord(hidden):04X}")
+        raise InvalidTagName(f"A tag's name must not contain the character U+{ord(hidden):04X}", field="name")
     if name != name.strip():
-        raise InvalidTagName("A tag's name must not begin or end with a space")
+        raise InvalidTagName("A tag's name must not begin or end with a space", field="name")
     if "" in key.split("."):
-        raise InvalidTagName("Dots divide a tag's name: none at its ends, and no two in a row")
+        raise InvalidTagName("Dots separate parts of a tag's name, which must not be empty", field="name")
     if key.startswith(RESERVED_PREFIXES):
-        raise ReservedTagNamespace(f"Names that begin with {' or '.join(RESERVED_PREFIXES)} are reserved")
+        raise ReservedTagNamespace(f"Names that begin with {' or '.join(RESERVED_PREFIXES)} are reserved", field="name")
     return name
 
 
 def _conflict(error: IntegrityError, definition: TagDefinition) -> CatalogError:
     if is_foreign_key_violation(error):
         return no_such_project(definition.project_id)
-    return TagNameExists(f"A tag named {definition.name!r} exists already in this project")
+    return TagNameExists(f"A tag named {definition.name!r} exists already in this project", field="name")
 
 
 def _details(definition: TagDefinition) -> dict[str, str]:

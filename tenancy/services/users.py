@@ -122,12 +122,12 @@ def _other_profile(
 ) -> UserProfile:
     require_new_user_id(user_id)
     if user_id != user_id.strip():  # possible at a provider, but here most likely a typing error
-        raise InvalidUserId("The id of another user must not end with a space")
+        raise InvalidUserId("The id of another user must not end with a space", field="id")
     require_permission(actor, Can.PROVISION_USERS, Securable.Type.SERVER, get_server().server_id)
     if name is None:
-        raise MissingUserName("The name of another user must be given")
+        raise MissingUserName("The name of another user must be given", field="name")
     if user_type is None:
-        raise MissingUserType("The type of another user must be given")
+        raise MissingUserType("The type of another user must be given", field="user-type")
     return UserProfile(user_id, checked_name(name), checked_email(email), user_type, User.Origin.ADMINISTRATOR)
 
 

@@ -109,7 +109,7 @@ def test_a_document_with_another_issuer_is_refused(provider: IdentityProvider, o
     assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
     assert ask(provider.token(iss=other)).refused(503, "IdentityProviderUnavailable")
     assert provider.asked == {DISCOVERY: 1}
-    with pytest.raises(ProvidersUnreachable, match=r"names another issuer .* ADDITIONAL_ISSUERS"):
+    with pytest.raises(ProvidersUnreachable, match=r"names an issuer that differs .* ADDITIONAL_ISSUERS"):
         connect_providers()
 
 

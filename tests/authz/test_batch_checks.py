@@ -132,7 +132,7 @@ def test_who_reads_grants_asks_about_others(ask: Ask, table: Tabular) -> None:
     answer = ask("bob", *about_ann, checks[0])
     assert told(answer) == ["CannotInspectPermissions"] * 2 + [False]
     assert answer.json()["results"][0]["error"] == {
-        "message": "oidc~bob may not check what oidc~ann may do on this table",
+        "message": "oidc~bob may not check permissions of oidc~ann on this table",
         "type": "CannotInspectPermissions",
         "code": 403,
     }

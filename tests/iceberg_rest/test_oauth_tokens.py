@@ -209,7 +209,7 @@ def test_a_token_is_renewed(secret: str, clock: list[float]) -> None:
     clock[0] += 3000
     assert identify(second).scopes == {"catalog"}
     third = granted(ask(exchange(second, subject_token_type=f"{TYPE}jwt", requested_token_type=ACCESS)))
-    assert refused(ask(exchange(first)), "invalid_request", "subject_token was not accepted, or has ended")
+    assert refused(ask(exchange(first)), "invalid_request", "subject_token is invalid or has ended")
     assert identify(third).access_token_id == identify(second).access_token_id
 
 
@@ -268,7 +268,7 @@ def test_renewal_without_the_secret_comes_to_an_end(robot: ServiceAccount, secre
     assert identify(token).user_id == robot.user_id
     token = granted(ask(exchange(token)))
     clock[0] += 0.5
-    assert refused(ask(exchange(token)), "invalid_request", "show the client secret")
+    assert refused(ask(exchange(token)), "invalid_request", "authenticate with the client secret")
     clock[0] += 0.5
     assert refused(ask(exchange(token)), "invalid_request", "has ended")
     answer = ask(exchange(token), authorization=basic(robot.user_id, secret))
@@ -303,18 +303,18 @@ def test_what_was_renewed_ends_with_the_stored_token(secret: str) -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"subject_token": None}, "go together"),
-        ({"subject_token_type": None}, "go together"),
+        ({"subject_token": None}, "must be sent together"),
+        ({"subject_token_type": None}, "must be sent together"),
         ({"subject_token": None, "subject_token_type": None}, "subject_token is missing"),
         ({"subject_token_type": f"{TYPE}id_token"}, "exchanges its own alone"),
         ({"subject_token_type": f"{TYPE}saml2"}, "exchanges its own alone"),
         ({"subject_token_type": "token"}, "subject_token_type is unknown"),
         ({"subject_token": "eyJhbGciOiJSUzI1NiJ9.e30.x"}, "a token of an identity provider is used as it is"),
-        ({"subject_token": "ika_x"}, "subject_token was not accepted"),
-        ({"actor_token": "ika_x", "actor_token_type": ACCESS}, "actor_token was not accepted"),
+        ({"subject_token": "ika_x"}, "subject_token is invalid"),
+        ({"actor_token": "ika_x", "actor_token_type": ACCESS}, "actor_token is invalid"),
         ({"actor_token": "eyJ.e30.x", "actor_token_type": ACCESS}, "actor_token is not of this server"),
-        ({"actor_token": "ika_x"}, "go together"),
-        ({"actor_token_type": ACCESS}, "go together"),
+        ({"actor_token": "ika_x"}, "must be sent together"),
+        ({"actor_token_type": ACCESS}, "must be sent together"),
         ({"requested_token_type": f"{TYPE}refresh_token"}, "requested_token_type"),
     ],
 )
@@ -412,5 +412,5 @@ def test_no_secret_is_written_anywhere(secret: str, caplog: pytest.LogCaptureFix
     assert session_tokens._keys()[0].as_dict()["k"] not in written
     for text in (secret[27:60], token.split(".")[2][:30], token.split(".")[1]):
         assert text not in written
-    assert "a client was refused" in written
-    assert "an exchange was refused" in written
+    assert "a client was rejected" in written
+    assert "a token exchange was rejected" in written

@@ -185,8 +185,8 @@ class OidcAuthenticator(JwksAuthenticator):
             raise FetchFailed(f"{self.address} names no issuer")
         if issuer.removesuffix("/") != self.address.removesuffix(DISCOVERY) and issuer not in self._issuers:
             raise FetchFailed(
-                f"{self.address} names another issuer than the address that is configured: {issuer[:200]!r}; if that "
-                "is right, name it in the provider's ADDITIONAL_ISSUERS"
+                f"{self.address} names an issuer that differs from the configured URL: {issuer[:200]!r}; if it is "
+                "correct, add it to the provider's ADDITIONAL_ISSUERS"
             )
         if not isinstance(keys_address, str):
             raise FetchFailed(f"{self.address} names no URL of keys (jwks_uri)")

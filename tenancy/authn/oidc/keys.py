@@ -49,7 +49,7 @@ class VerifyingKey:
 
 
 Keys = Mapping[str, tuple[VerifyingKey, ...]]
-"""By key id; a few providers use one id for several keys of different kinds."""
+"""Keys by key id; a few providers use one id for several keys of different types."""
 
 
 def read_key_set(document: Mapping[str, Any], algorithms: frozenset[str], owner: str) -> Keys:
@@ -72,7 +72,7 @@ def read_key_set(document: Mapping[str, Any], algorithms: frozenset[str], owner:
 
 def _read_key(jwk: Any, algorithms: frozenset[str]) -> tuple[str, VerifyingKey]:
     if not isinstance(jwk, dict):
-        raise UnusableKey("it is no object")
+        raise UnusableKey("it is not an object")
     key_id, kind = jwk.get("kid"), jwk.get("kty")
     if not isinstance(key_id, str) or not 0 < len(key_id) <= MAX_KEY_ID_LENGTH:
         raise UnusableKey("it has no usable kid")
@@ -159,7 +159,7 @@ def signing_key_id(token: UnverifiedToken, algorithms: frozenset[str]) -> tuple[
     if not isinstance(algorithm, str) or algorithm not in algorithms:
         raise AuthenticationFailed(f"its algorithm is not accepted here: {str(algorithm)[:40]!r}")
     if not isinstance(key_id, str) or not 0 < len(key_id) <= MAX_KEY_ID_LENGTH:
-        raise AuthenticationFailed("its header names no key (kid)")
+        raise AuthenticationFailed("its header has no valid kid")
     if "crit" in header or "b64" in header:
         raise AuthenticationFailed("its header has extensions that must be understood (crit)")
     return key_id, algorithm
@@ -168,10 +168,10 @@ def signing_key_id(token: UnverifiedToken, algorithms: frozenset[str]) -> tuple[
 def verify_signature(token: str, keys: tuple[VerifyingKey, ...], algorithm: str) -> None:
     """Raises `AuthenticationFailed` unless one of `keys` signed it."""
     if not keys:
-        raise AuthenticationFailed("the provider has no such key as it names (kid)")
+        raise AuthenticationFailed("the provider has no key with its kid")
     fitting = [each.key for each in keys if algorithm in each.algorithms]
     if not fitting:
-        raise AuthenticationFailed(f"the key that it names is not for {algorithm}")
+        raise AuthenticationFailed(f"the key with its kid does not support {algorithm}")
     for key in fitting:
         registry = _Registry(algorithms=[algorithm], strict_check_header=False)
         try:
@@ -179,4 +179,4 @@ def verify_signature(token: str, keys: tuple[VerifyingKey, ...], algorithm: str)
         except (JoseError, ValueError):
             continue
         return
-    raise AuthenticationFailed("its signature is not that of the key that it names")
+    raise AuthenticationFailed("its signature does not match the key with its kid")

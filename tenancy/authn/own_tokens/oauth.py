@@ -88,7 +88,7 @@ def grant(form: Form, authorization: str | None) -> IssuedSessionToken:
     Raises `OAuthError`.
     """
     try:
-        accepted, issued = _grant(form, authorization)
+        accepted, issued = _issue(form, authorization)
     except OAuthError as error:
         if error.genuine is not None:
             record_sign_in(actor=error.genuine.claimant, is_accepted=False, reason=error.genuine.reason)
@@ -100,12 +100,12 @@ def grant(form: Form, authorization: str | None) -> IssuedSessionToken:
     return issued
 
 
-def _grant(form: Form, authorization: str | None) -> tuple[AcceptedToken, IssuedSessionToken]:
+def _issue(form: Form, authorization: str | None) -> tuple[AcceptedToken, IssuedSessionToken]:
     """Return the access token that authorizes the request, and the issued token."""
     if not any(isinstance(each, AccessTokenAuthenticator) for each in authenticators()):
         raise OAuthError(
             "unsupported_grant_type",
-            "This server gives out no tokens: set ICEKEEPER__ACCESS_TOKENS, or use those of its identity provider",
+            "This server issues no tokens: set ICEKEEPER__ACCESS_TOKENS, or use tokens of its identity provider",
         )
     client = _client(form, authorization)
     grant_type = form.get("grant_type")
@@ -113,7 +113,7 @@ def _grant(form: Form, authorization: str | None) -> tuple[AcceptedToken, Issued
         raise OAuthError("invalid_request", "grant_type is missing")
     if grant_type == TOKEN_EXCHANGE:
         accepted = _subject(form, client)
-        _require_good_actor(form)
+        _require_valid_actor_token(form)
     elif grant_type != CLIENT_CREDENTIALS:
         raise OAuthError("unsupported_grant_type", f"grant_type must be {CLIENT_CREDENTIALS} or {TOKEN_EXCHANGE}")
     elif client is None:
@@ -126,7 +126,7 @@ def _grant(form: Form, authorization: str | None) -> tuple[AcceptedToken, Issued
     if seconds < 1:
         raise OAuthError(
             "invalid_request",
-            "The token ends, or was renewed for as long as a secret needs not be shown: show the client secret",
+            "The token or its session has ended: authenticate with the client secret",
         )
     stored = accepted.stored
     issued = IssuedSessionToken(
@@ -144,17 +144,17 @@ def _client(form: Form, authorization: str | None) -> AcceptedToken | None:
     basic = _basic(authorization)
     if basic is not None:
         if secret is not None:
-            raise OAuthError("invalid_request", "A client has one secret: in the header, or in the body")
+            raise OAuthError("invalid_request", "Send the client secret in the header or in the body, not in both")
         client_id, secret = basic
     if secret is None:
         return None
     try:
         accepted = accept_access_token(secret)
     except AuthenticationFailed as failure:
-        logger.info("a client was refused: %s", failure.message)
+        logger.info("a client was rejected: %s", failure.message)
         raise InvalidClient(failure=failure) from failure
     if client_id and _names(accepted).isdisjoint({client_id, unquote_plus(client_id)}):
-        logger.info("a client was refused: not the id of access token %s", accepted.stored.token_id)
+        logger.info("a client was rejected: its id does not match access token %s", accepted.stored.token_id)
         raise InvalidClient
     return accepted
 
@@ -195,34 +195,34 @@ def _subject(form: Form, client: AcceptedToken | None) -> AcceptedToken:
             else accept_access_token(token)
         )
     except AuthenticationFailed as failure:
-        logger.info("an exchange was refused: %s", failure.message)
-        description = "subject_token was not accepted, or has ended"
+        logger.info("a token exchange was rejected: %s", failure.message)
+        description = "subject_token is invalid or has ended"
         raise OAuthError("invalid_request", description, failure=failure) from failure
     if client is None:
         return accepted
     if not _is_parent(client.stored, accepted.stored):
-        logger.info("an exchange was refused: access token %s shown for another one", client.stored.token_id)
-        raise OAuthError("invalid_request", "subject_token is not of the client secret that was shown")
+        logger.info("a token exchange was rejected: access token %s was sent for another one", client.stored.token_id)
+        raise OAuthError("invalid_request", "subject_token was not issued for this client secret")
     return replace(client, scopes=narrow_scopes(accepted.scopes, client.scopes))
 
 
-def _is_parent(shown: StoredToken, subject: StoredToken) -> bool:
+def _is_parent(sent: StoredToken, subject: StoredToken) -> bool:
     """Return whether the subject was issued for the token that was sent, or for the one that it replaced."""
-    if shown.token_id == subject.token_id:
+    if sent.token_id == subject.token_id:
         return True
-    return AccessToken.objects.filter(pk=subject.token_id, user_id=shown.user_id, replaced_by=shown.token_id).exists()
+    return AccessToken.objects.filter(pk=subject.token_id, user_id=sent.user_id, replaced_by=sent.token_id).exists()
 
 
-def _require_good_actor(form: Form) -> None:
-    """Validate the actor token: Iceberg's clients send that of the catalog session. The result is of the user alone."""
+def _require_valid_actor_token(form: Form) -> None:
+    """Validate the actor token, the token of the catalog session in Iceberg's clients; it does not affect the result."""
     token = _own_token(form, "actor")
     if token is None:
         return
     try:
         accept(token)
     except AuthenticationFailed as failure:
-        logger.info("an exchange was refused: %s", failure.message)
-        description = "actor_token was not accepted, or has ended"
+        logger.info("a token exchange was rejected: %s", failure.message)
+        description = "actor_token is invalid or has ended"
         raise OAuthError("invalid_request", description, failure=failure) from failure
 
 
@@ -231,26 +231,26 @@ def _own_token(form: Form, role: str) -> str | None:
     token, kind = form.get(f"{role}_token"), form.get(f"{role}_token_type")
     wanted = form.get("requested_token_type")
     if wanted is not None and wanted not in OWN_TYPES:
-        raise OAuthError("invalid_request", "requested_token_type must be that of an access token")
+        raise OAuthError("invalid_request", "requested_token_type must be an access token")
     if token is None or kind is None:
         if token is kind:
             return None
-        raise OAuthError("invalid_request", f"{role}_token and {role}_token_type go together")
+        raise OAuthError("invalid_request", f"{role}_token and {role}_token_type must be sent together")
     if kind not in OWN_TYPES | OTHER_TYPES:
         raise OAuthError("invalid_request", f"{role}_token_type is unknown")
     if kind in OTHER_TYPES or not AccessTokenAuthenticator().may_accept(token):
         raise OAuthError(
             "invalid_request",
-            f"{role}_token is not of this server, which exchanges its own alone: "
-            "a token of an identity provider is used as it is",
+            f"{role}_token was not issued by this server, which exchanges only its own tokens: "
+            "send a token of an identity provider directly",
         )
     return token
 
 
-def _scopes(wanted: str | None, held: frozenset[str]) -> frozenset[str]:
+def _scopes(requested: str | None, granted: frozenset[str]) -> frozenset[str]:
     """Return the scopes of the new token: those requested, or all of the parent token."""
-    asked = frozenset((wanted or "").split()) or held
-    scopes = narrow_scopes(asked, held)
-    if not asked <= set(ALL) or not scopes:
-        raise OAuthError("invalid_scope", f"scope must be of {', '.join(ALL)}; this client has {join_scopes(held)}")
+    wanted = frozenset((requested or "").split()) or granted
+    scopes = narrow_scopes(wanted, granted)
+    if not wanted <= set(ALL) or not scopes:
+        raise OAuthError("invalid_scope", f"scope must be of {', '.join(ALL)}; this client has {join_scopes(granted)}")
     return scopes
