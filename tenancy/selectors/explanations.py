@@ -108,7 +108,7 @@ def explain_for(
 def explain_to_operator(
     *, actor: Actor, grantee: Grantee, ref: ObjectRef, action: Can, name_objects: NameObjects
 ) -> Explained:
-    """Explain as `explain_for`, as if the principal made the request itself, and also while the backend is unavailable.
+    """Explain as `explain_for`, as if the principal sent the request itself, and also while the backend is unavailable.
 
     Raises the errors of `check_subject`.
     """

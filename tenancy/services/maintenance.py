@@ -1,4 +1,4 @@
-"""Turns maintenance mode on and off."""
+"""Switches maintenance mode on and off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenancy.selectors.server import get_server
 
 
 def switch_maintenance(*, actor: Actor, is_on: bool) -> bool:
-    """Turn maintenance mode on or off; return whether that changed it.
+    """Switch maintenance mode on or off; return whether that changed it.
 
     It takes effect in this process immediately, in others within `maintenance.KNOWN_SECONDS`.
     """

@@ -279,7 +279,7 @@ def put_attachment(
     """Attach a tag to an object or a column, or update its value; return the attachment and whether it changed.
 
     The caller's transaction must have locked the rows that a deletion of the object locks. A definition or securable
-    that is deleted concurrently makes the transaction fail at the latest at the commit.
+    that is deleted concurrently fails the transaction at the latest at the commit.
     """
     own_id = securable_id(*target)
     statement = _PUT_ON_TARGET if field_id is None else _PUT_ON_COLUMN

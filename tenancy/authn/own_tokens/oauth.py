@@ -214,7 +214,7 @@ def _is_parent(sent: StoredToken, subject: StoredToken) -> bool:
 
 
 def _require_valid_actor_token(form: Form) -> None:
-    """Validate the actor token, the token of the catalog session in Iceberg's clients; it does not affect the result."""
+    """Validate the actor token, that of the catalog session in Iceberg's clients; it does not affect the result."""
     token = _own_token(form, "actor")
     if token is None:
         return
