@@ -48,12 +48,12 @@ Shape = tuple[tuple[str, frozenset[str]], ...]
 def effective(path: Sequence[Node], shows_below: Collection[str] = ()) -> Effective:
     """Return what is effective on the last object of `path`; below the ids `shows_below` a visible object exists."""
     shown = frozenset(index for index, node in enumerate(path) if node.id in shows_below)
-    return _effective(tuple((node.type, node.held) for node in path), shown)
+    return _effective(tuple((node.type, node.relations) for node in path), shown)
 
 
 def ids_checked_below(path: Sequence[Node]) -> tuple[str, ...]:
     """Return the ids on `path` for which a visible object below matters for the rights on the last object."""
-    evaluation = Evaluation([node._replace(held=frozenset()) for node in path])
+    evaluation = Evaluation([node._replace(relations=frozenset()) for node in path])
     for relation in _relations(path[-1].type):
         evaluation.holds(relation)
     return tuple(node.id for node in path if node.id in evaluation.unknown_below)
@@ -61,7 +61,7 @@ def ids_checked_below(path: Sequence[Node]) -> tuple[str, ...]:
 
 def is_effective(path: Sequence[Node], index: int, privilege: str) -> bool:
     """Return whether a privilege on the object at `index` of the path has any effect on the last object."""
-    alone = [node._replace(held=frozenset({privilege} if each == index else ())) for each, node in enumerate(path)]
+    alone = [node._replace(relations=frozenset({privilege} if each == index else ())) for each, node in enumerate(path)]
     return bool(effective(alone))
 
 
@@ -83,14 +83,14 @@ def reached_below(securable_type: str, privilege: str) -> Mapping[str, tuple[str
     return {below: privileges for below, privileges in found.items() if privileges}
 
 
-def reaches_below(held: Sequence[tuple[str, Collection[str]]]) -> bool:
+def reaches_below(relations: Sequence[tuple[str, Collection[str]]]) -> bool:
     """Return whether any of these privileges, given with the type of their object, applies to objects below."""
-    return any(reached_below(kind, each) for kind, privileges in held for each in privileges)
+    return any(reached_below(kind, each) for kind, privileges in relations for each in privileges)
 
 
 @lru_cache(maxsize=20_000)
 def _effective(shape: Shape, shown: frozenset[int]) -> Effective:
-    path = [Node(kind, str(index), held) for index, (kind, held) in enumerate(shape)]
+    path = [Node(kind, str(index), relations) for index, (kind, relations) in enumerate(shape)]
     evaluation = Evaluation(path, {str(index): index in shown for index in range(len(shape))})
     kind = Securable.Type(shape[-1][0])
     return Effective(

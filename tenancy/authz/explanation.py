@@ -18,7 +18,7 @@ from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.evaluation import Evaluation, Node
-from tenancy.authz.builtin.queries import SHOWS, read_held
+from tenancy.authz.builtin.queries import SHOWS, read_grants_on_paths
 from tenancy.authz.builtin.role_paths import (
     Entry,
     Membership,
@@ -106,7 +106,7 @@ def read_rows(subject: Subject, own_id: str) -> Rows:
     """Read the grants that apply to the subject on a securable and its parents, directly or through roles."""
     first = read_memberships_of(subject)
     role_paths = read_graph_out_of([each.role_id for each in first]).shortest_paths(first)
-    path = read_held(subject, list(role_paths), [own_id]).paths[own_id]
+    path = read_grants_on_paths(subject, list(role_paths), [own_id]).paths[own_id]
     granted = Grant.objects.unexpired(now()).filter(
         subject.grants_filter(role_paths), securable_id__in=[node.id for node in path]
     )
@@ -280,7 +280,7 @@ def _cures(path: Sequence[Node], relation: str) -> list[Cure]:
         node = path[index]
         for privilege in sorted(privilege_names(node.type), key=lambda name: _reach(node.type, name)):
             changed = [*path]
-            changed[index] = node._replace(held=node.held | {privilege})
+            changed[index] = node._replace(relations=node.relations | {privilege})
             if Evaluation(changed).holds(relation):
                 found.append(Cure(privilege, node.id))
     return found

@@ -74,12 +74,12 @@ def list_grants_on(*, ref: ObjectRef, wanted: GrantFilter, page: Page) -> tuple[
             rows = rows.filter(privilege__in=wanted.privileges)
         if wanted.grantee is not None:
             rows = rows.filter(_is_to(wanted.grantee, "role_id"))
-        found = [(row.pk, _held(row.privilege, row.role_id, row)) for row in rows[: page.sql_limit]]
+        found = [(row.pk, _listed(row.privilege, row.role_id, row)) for row in rows[: page.sql_limit]]
     if ref.type is Securable.Type.ROLE and (wanted.privileges is None or ASSIGNEE in wanted.privileges):
         members = _after(RoleMember.objects.filter(role_id=str(ref.id)), after, at)
         if wanted.grantee is not None:
             members = members.filter(_is_to(wanted.grantee, "member_role_id"))
-        joined = [(row.pk, _held(ASSIGNEE, row.member_role_id, row)) for row in members[: page.sql_limit]]
+        joined = [(row.pk, _listed(ASSIGNEE, row.member_role_id, row)) for row in members[: page.sql_limit]]
         found = list(merge(found, joined, key=lambda each: each[0]))
     return build_page(found, page)
 
@@ -92,7 +92,7 @@ def _is_to(grantee: Grantee, role_field: str) -> Q:
     return Q(user_id=grantee.user_id) if grantee.role_id is None else Q(**{role_field: grantee.role_id})
 
 
-def _held(privilege: str, role_id: UUID | None, row: Grant | RoleMember) -> ListedGrant:
+def _listed(privilege: str, role_id: UUID | None, row: Grant | RoleMember) -> ListedGrant:
     return ListedGrant(privilege, Grantee(row.user_id, role_id), row.created_at, row.expires_at)
 
 

@@ -136,10 +136,10 @@ class ObjectReview:
         if self._role_id is not None and self._role_id in role_paths:  # members of the role itself are its assignees
             path_to_role = role_paths[self._role_id]
             sources.append(Source(ASSIGNEE, self.path[-1].id, path_to_role.through, path_to_role.expires_at))
-        held: dict[str, set[str]] = {}
+        relations: dict[str, set[str]] = {}
         for source in sources:
-            held.setdefault(source.securable_id, set()).add(source.privilege)
-        path = [node._replace(held=node.held | held.get(node.id, set())) for node in self.path]
+            relations.setdefault(source.securable_id, set()).add(source.privilege)
+        path = [node._replace(relations=node.relations | relations.get(node.id, set())) for node in self.path]
         shows = ids_shown_below(role_paths, self._seeing, own_shows)
         of_grants, in_all = effective(path), effective(path, shows)
         sources.sort(key=lambda each: (self._depths[each.securable_id], each.privilege, each.through))

@@ -27,7 +27,7 @@ from tenancy.authz.access_review import (
     walk,
 )
 from tenancy.authz.builtin.evaluation import Node
-from tenancy.authz.builtin.queries import read_held
+from tenancy.authz.builtin.queries import read_grants_on_paths
 from tenancy.authz.builtin.role_paths import RolePath, earliest_expiry, read_graph_out_of, read_memberships_of
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.port import Subject
@@ -69,7 +69,7 @@ class PrincipalReview:
         for row_id, source, path in rows:
             here = nodes[path]
             last = here[-1]
-            alone = (*here[:-1], last._replace(held=last.held | {source.privilege}))
+            alone = (*here[:-1], last._replace(relations=last.relations | {source.privilege}))
             below = reached_below(last.type, source.privilege)
             found.append((row_id, AccessSource(source, effective(alone), tuple(below.items()))))
         return found
@@ -150,8 +150,8 @@ class PrincipalReview:
             return []
         roles = list(self._role_paths)
         below = [each for each in own_ids if each.partition(":")[0] in _BRANCHES]
-        held = read_held(self._subject, roles, own_ids, below=below)
-        on_path = {node.id for path in held.paths.values() for node in path if node.held - {MANAGED_ACCESS}}
+        grants = read_grants_on_paths(self._subject, roles, own_ids, below=below)
+        on_path = {node.id for path in grants.paths.values() for node in path if node.relations - {MANAGED_ACCESS}}
         granted: dict[str, list[Source]] = {}
         for row in read_granted(on_path, self._subject.grants_filter(roles)):
             role_id = row.holder if isinstance(row.holder, UUID) else None
@@ -159,8 +159,8 @@ class PrincipalReview:
             granted.setdefault(row.securable_id, []).append(source)
         found = []
         for own_id in own_ids:
-            path = held.paths[own_id]
-            shows = {each for each in ids_checked_below(path) if held.shows_below.get(each)}
+            path = grants.paths[own_id]
+            shows = {each for each in ids_checked_below(path) if grants.shows_below.get(each)}
             of_grants, in_all = effective(path), effective(path, shows)
             if in_all:
                 sources = tuple(_effective_sources(path, granted))

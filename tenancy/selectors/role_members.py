@@ -246,7 +246,7 @@ def list_roles_above_role_for(
     get_role_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
     at, after, limit = now(), page.after_id(), page.sql_limit
     joined = [role_id, after, role_id, at, limit]
-    return _held(page, _ROLES_OF_ROLE, [*joined, role_id, after, project.pk, *[at] * 3, limit])
+    return _read_roles(page, _ROLES_OF_ROLE, [*joined, role_id, after, project.pk, *[at] * 3, limit])
 
 
 def list_all_roles_above_role_for(
@@ -256,7 +256,7 @@ def list_all_roles_above_role_for(
     require_permission(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
     _require_role(project, role_id)
     at = now()
-    return _held(page, _ALL_ROLES_OF_ROLE, [role_id, *[at] * 3, project.pk, page.after_id(), role_id])
+    return _read_roles(page, _ALL_ROLES_OF_ROLE, [role_id, *[at] * 3, project.pk, page.after_id(), role_id])
 
 
 def list_roles_of_user_for(
@@ -266,7 +266,7 @@ def list_roles_of_user_for(
     get_user_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, user_id=user_id)
     at, after, limit = now(), page.after_id(), page.sql_limit
     joined = [user_id, after, user_id, project.pk, at, limit]
-    return _held(page, _ROLES_OF_USER, [*joined, user_id, after, project.pk, *[at] * 3, limit])
+    return _read_roles(page, _ROLES_OF_USER, [*joined, user_id, after, project.pk, *[at] * 3, limit])
 
 
 def list_all_roles_of_user_for(
@@ -276,7 +276,7 @@ def list_all_roles_of_user_for(
     get_user_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, user_id=user_id)
     at = now()
     direct = [user_id, project.pk, at]
-    return _held(page, _ALL_ROLES_OF_USER, [*direct, *direct, *[at] * 3, project.pk, page.after_id()])
+    return _read_roles(page, _ALL_ROLES_OF_USER, [*direct, *direct, *[at] * 3, project.pk, page.after_id()])
 
 
 def _require_role(project: Project, role_id: UUID) -> None:
@@ -284,13 +284,13 @@ def _require_role(project: Project, role_id: UUID) -> None:
         raise role_not_found(role_id, project)
 
 
-def _held(page: Page, statement: str, params: list[Any]) -> tuple[list[ListedRole], str | None]:
+def _read_roles(page: Page, statement: str, params: list[Any]) -> tuple[list[ListedRole], str | None]:
     rows = fetch_all("default", statement, [*params, page.sql_limit])
-    held = [
+    roles = [
         (as_uuid(key), ListedRole(as_uuid(role_id), ident_of(provider, source), name, Entry(entry)))
         for key, role_id, provider, source, name, entry in rows
     ]
-    return build_page(held, page)
+    return build_page(roles, page)
 
 
 def _parse_cursor(page: Page) -> tuple[UUID | None, str]:

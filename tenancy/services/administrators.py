@@ -52,8 +52,8 @@ SELECT holder.securable_id
 """
 
 # The roles of a user, and the roles that these are members or owners of.
-_HELD: Final = """
-WITH RECURSIVE held(role_id) AS (
+_MEMBER_OF: Final = """
+WITH RECURSIVE member_of(role_id) AS (
     SELECT id FROM tenancy_role WHERE id = ANY(%s)
     UNION
     SELECT role_id FROM tenancy_rolemember WHERE user_id = %s
@@ -61,21 +61,21 @@ WITH RECURSIVE held(role_id) AS (
     SELECT owned_role_id FROM tenancy_grant WHERE user_id = %s AND owned_role_id IS NOT NULL
     UNION
     SELECT around.outer_id
-      FROM held JOIN (
+      FROM member_of JOIN (
         SELECT member_role_id AS inner_id, role_id AS outer_id FROM tenancy_rolemember WHERE member_role_id IS NOT NULL
         UNION ALL
         SELECT role_id, owned_role_id FROM tenancy_grant WHERE role_id IS NOT NULL AND owned_role_id IS NOT NULL
-      ) AS around ON around.inner_id = held.role_id
+      ) AS around ON around.inner_id = member_of.role_id
 )
 """
-_HELD_BY: Final = f"""{_HELD}
+_ADMINISTERING: Final = f"""{_MEMBER_OF}
 SELECT DISTINCT securable_id, privilege FROM tenancy_grant
- WHERE privilege = ANY(%s) AND (user_id = %s OR role_id IN (SELECT role_id FROM held))
+ WHERE privilege = ANY(%s) AND (user_id = %s OR role_id IN (SELECT role_id FROM member_of))
  ORDER BY securable_id, privilege
 """  # noqa: S608 - constant texts
-_LOCK_ROLES: Final = f"""{_HELD}
+_LOCK_ROLES: Final = f"""{_MEMBER_OF}
 SELECT id, project_id FROM tenancy_role
- WHERE id = ANY(%s) OR id IN (SELECT role_id FROM held)
+ WHERE id = ANY(%s) OR id IN (SELECT role_id FROM member_of)
  ORDER BY id FOR NO KEY UPDATE
 """  # noqa: S608 - constant texts
 
@@ -134,7 +134,7 @@ def lock_roles(
 
 def _administering(user_id: str | None, role_ids: Sequence[UUID]) -> list[tuple[str, str]]:
     params = [list(role_ids), user_id, user_id, _PRIVILEGES, user_id]
-    return [(row[0], row[1]) for row in fetch_all("default", _HELD_BY, params)]
+    return [(row[0], row[1]) for row in fetch_all("default", _ADMINISTERING, params)]
 
 
 def administrated_among(ids: Sequence[str]) -> set[str]:

@@ -430,7 +430,7 @@ def test_the_reason_is_in_the_log_and_the_token_is_not(
         provider.token(exp=int(time.time()) - 120): "it has expired",
         provider.token(aud="others"): "no provider of this server accepts it (iss",
         provider.sign({"alg": "HS256"}, provider.claims()): "its algorithm is not accepted here: 'HS256'",
-        provider.sign({}, provider.claims(), key=ECKey.generate_key("P-256")): "its signature is not that of the key",
+        provider.sign({}, provider.claims(), key=ECKey.generate_key("P-256")): "its signature does not match the key",
         "opaque-canary-token": "as a JWT: it is not three parts",
     }
     for token, reason in reasons.items():

@@ -102,7 +102,7 @@ ASKED: dict[str, tuple[Ask, int]] = {
         LIMIT,
     ),
     "what is held on one": (
-        lambda roles, tree: queries.read_held(
+        lambda roles, tree: queries.read_grants_on_paths(
             WHO, roles, [securable_id(*tree["inner"])], below=[securable_id(*tree["inner"])]
         ),
         MANY,

@@ -184,7 +184,7 @@ def test_headers_that_cannot_be_read(secret: str, header: str) -> None:
 def test_a_client_must_show_a_secret_once(robot: ServiceAccount, secret: str) -> None:
     assert refused(ask({"grant_type": "client_credentials"}), "invalid_client", status=401)
     assert refused(ask(credentials("", robot.user_id)), "invalid_client", status=401)
-    assert refused(ask(credentials(secret), authorization=basic("", secret)), "invalid_request", "one secret")
+    assert refused(ask(credentials(secret), authorization=basic("", secret)), "invalid_request", "not in both")
     granted(ask(credentials(secret), authorization=f"Bearer {secret}"))
 
 
@@ -227,7 +227,7 @@ def test_an_expired_token_is_renewed_for_a_client_with_its_secret(
     granted(ask(exchange(first), authorization=basic(robot.user_id, secret)), "catalog:read")
     alice = new_token("local~alice")
     answer = ask(exchange(first), authorization=basic("local~alice", alice))
-    assert refused(answer, "invalid_request", "not of the client")
+    assert refused(answer, "invalid_request", "not issued for this client")
     forged = first[:-2] + ("xx" if first[-2:] != "xx" else "yy")
     answer = ask(exchange(forged), authorization=basic(robot.user_id, secret))
     assert refused(answer, "invalid_request", "subject_token")
@@ -239,7 +239,7 @@ def test_an_exchange_stands_on_the_secret_that_is_shown(robot: ServiceAccount, s
     wide = granted(ask(credentials(secret, scope="catalog management")), "catalog management")
     for subject in (wide, secret):
         answer = ask(exchange(subject), authorization=basic(robot.user_id, narrow))
-        assert refused(answer, "invalid_request", "not of the client")
+        assert refused(answer, "invalid_request", "not issued for this client")
     clock[0] += 7200
     assert refused(ask(exchange(wide), authorization=basic(robot.user_id, narrow)), "invalid_request", "not of the")
     granted(ask(exchange(wide), authorization=basic(robot.user_id, secret)))
@@ -253,7 +253,7 @@ def test_an_exchange_with_the_secret_that_replaced_the_first_one(robot: ServiceA
     answer = ask(exchange(first, scope="catalog"), authorization=basic(robot.user_id, rotated.text))
     renewed = granted(answer, "catalog:read")
     assert identify(renewed).access_token_id == rotated.row.pk
-    assert refused(ask(exchange(renewed), authorization=basic("", secret)), "invalid_request", "not of the client")
+    assert refused(ask(exchange(renewed), authorization=basic("", secret)), "invalid_request", "not issued for this client")
 
 
 def test_renewal_without_the_secret_comes_to_an_end(robot: ServiceAccount, secret: str, clock: list[float]) -> None:

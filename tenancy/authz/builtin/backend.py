@@ -20,7 +20,7 @@ from tenancy.authz.builtin.evaluation import Evaluation, looks_below
 from tenancy.authz.builtin.queries import (
     Roles,
     read_all_shown_children,
-    read_held,
+    read_grants_on_paths,
     read_roles,
     read_shown_children,
     read_shown_leaves,
@@ -94,8 +94,8 @@ class BuiltinAuthorizer(Authorizer):
         subject = Subject.of(actor)
         relations = [(securable_id(*ref), f"can_{action.value}") for action, ref in checks]
         ids = list(dict.fromkeys(own_id for own_id, _ in relations))
-        held = read_held(subject, read_roles(subject, at=at).ids, ids, at=at)
-        found = {own_id: Evaluation(path) for own_id, path in held.paths.items()}
+        grants = read_grants_on_paths(subject, read_roles(subject, at=at).ids, ids, at=at)
+        found = {own_id: Evaluation(path) for own_id, path in grants.paths.items()}
         return [found[own_id].holds(relation) for own_id, relation in relations]
 
     def visible_ids(
@@ -152,14 +152,14 @@ class BuiltinAuthorizer(Authorizer):
         """Read evaluations. Visibility of objects below is not cached: new objects do not bump the epoch."""
         epoch = permission_epoch.current()
         roles = self.roles_of(subject)
-        held = read_held(subject, roles.ids, ids, below=below)
-        ends_at = min(_seconds(held.expires_at), _seconds(roles.expires_at))
+        grants = read_grants_on_paths(subject, roles.ids, ids, below=below)
+        ends_at = min(_seconds(grants.expires_at), _seconds(roles.expires_at))
         found = {}
-        for own_id, path in held.paths.items():
+        for own_id, path in grants.paths.items():
             found[own_id] = Evaluation(path)
-            if any(node.held - {MANAGED_ACCESS} for node in path):
+            if any(node.relations - {MANAGED_ACCESS} for node in path):
                 self._objects.put((subject, own_id), found[own_id], epoch=epoch, ends_at=ends_at)
-        return found, dict(held.shows_below)
+        return found, dict(grants.shows_below)
 
 
 def _seconds(at: datetime | None) -> float:

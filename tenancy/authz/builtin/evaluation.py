@@ -34,7 +34,7 @@ class Node(NamedTuple):
 
     type: str
     id: str
-    held: frozenset[str]
+    relations: frozenset[str]
 
 
 class Evaluation:
@@ -70,7 +70,7 @@ class Evaluation:
         return index > 0 and self.holds_at(relation, index - 1)
 
     def is_granted(self, relation: str, index: int) -> bool:
-        return relation in self._path[index].held
+        return relation in self._path[index].relations
 
     def shows_below(self, index: int) -> bool:
         node_id = self._path[index].id

@@ -231,7 +231,7 @@ class Roles:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class GrantsOnPaths:
     """The paths to objects with their grants, by securable id, whether a visible object exists below some of them, and
     the earliest expiry of the grants."""
 
@@ -251,14 +251,14 @@ def read_roles(subject: Subject, *, at: datetime | None = None) -> Roles:
     return Roles(tuple(as_uuid(role_id) for role_id, _ in rows if role_id is not None), min(ends, default=None))
 
 
-def read_held(
+def read_grants_on_paths(
     subject: Subject,
     roles: Sequence[UUID],
     ids: Sequence[str],
     *,
     below: Sequence[str] = (),
     at: datetime | None = None,
-) -> Held:
+) -> GrantsOnPaths:
     """Return what is granted to the subject on the securables `ids` and their parents, now or at a later time.
 
     For ids in `below` it also returns whether an object below them is visible. The path of an unknown securable is its
@@ -273,7 +273,7 @@ def read_held(
     else:
         rows = fetch_all("default", HELD_ON_ONE, [*mine, ids[0]])
     parents: dict[str, str | None] = {}
-    held: dict[str, set[str]] = {}
+    relations: dict[str, set[str]] = {}
     ends: list[datetime] = []
     shows = dict.fromkeys(below, False)
     for kind, own_id, parent_id, managed, privilege, expires_at in rows:
@@ -281,23 +281,23 @@ def read_held(
             shows[own_id] = True
             continue
         parents[own_id] = parent_id
-        on_it = held.setdefault(own_id, {MANAGED_ACCESS} if managed else set())
+        on_it = relations.setdefault(own_id, {MANAGED_ACCESS} if managed else set())
         if privilege is not None:
             on_it.add(privilege)
         if expires_at is not None:
             ends.append(as_datetime(expires_at))
     for role_id in roles:
         as_object = securable_id(Securable.Type.ROLE, role_id)
-        if as_object in held:  # the role itself is checked, and its members are its assignees
-            held[as_object].add(ASSIGNEE)
-    return Held({own_id: _path(own_id, parents, held) for own_id in ids}, shows, min(ends, default=None))
+        if as_object in relations:  # the role itself is checked, and its members are its assignees
+            relations[as_object].add(ASSIGNEE)
+    return GrantsOnPaths({own_id: _path(own_id, parents, relations) for own_id in ids}, shows, min(ends, default=None))
 
 
-def _path(own_id: str, parents: Mapping[str, str | None], held: Mapping[str, set[str]]) -> tuple[Node, ...]:
+def _path(own_id: str, parents: Mapping[str, str | None], relations: Mapping[str, set[str]]) -> tuple[Node, ...]:
     path: list[Node] = []
     here: str | None = own_id if own_id in parents else None
     while here is not None:
-        path.append(Node(here.partition(":")[0], here, frozenset(held[here])))
+        path.append(Node(here.partition(":")[0], here, frozenset(relations[here])))
         here = parents[here]
     return tuple(reversed(path)) or (Node(own_id.partition(":")[0], own_id, frozenset()),)
 

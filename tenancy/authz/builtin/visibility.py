@@ -35,12 +35,12 @@ def visible_securables(
 ) -> QuerySet[Securable]:
     """Return the securables of a type to which the subject has `relation`, as a query that is not evaluated yet."""
     sources = _sources(securable_type, relation)
-    held = Grant.objects.unexpired(at).filter(subject.grants_filter(roles))
-    shown = Q(Exists(held.filter(securable_id=OuterRef("pk"), privilege__in=sources.privileges[securable_type])))
+    grants = Grant.objects.unexpired(at).filter(subject.grants_filter(roles))
+    shown = Q(Exists(grants.filter(securable_id=OuterRef("pk"), privilege__in=sources.privileges[securable_type])))
     for above, privileges in sources.privileges.items():
-        covering = held.filter(securable__type=above, privilege__in=privileges)
+        covering = grants.filter(securable__type=above, privilege__in=privileges)
         shown |= Q(Exists(covering.filter(path=Substr(OuterRef("path"), 1, Length("path")))))
-    showing = held.filter(_is_showing())
+    showing = grants.filter(_is_showing())
     if sources.is_shown_from_below:
         below = showing.filter(path__path_after=OuterRef("path"), path__path_before=OuterRef("path_end"))
         shown |= Q(Exists(below))
@@ -71,8 +71,8 @@ def _sources(securable_type: str, relation: str) -> _Sources:
     last = len(types) - 1
 
     def evaluate(level: int | None, privilege: str = "") -> Evaluation:
-        held = [frozenset({privilege}) if each == level else frozenset[str]() for each in range(len(types))]
-        return Evaluation([Node(kind, str(each), held[each]) for each, kind in enumerate(types)])
+        relations = [frozenset({privilege}) if each == level else frozenset[str]() for each in range(len(types))]
+        return Evaluation([Node(kind, str(each), relations[each]) for each, kind in enumerate(types)])
 
     privileges = {
         kind: [each for each in rights_model().privileges(kind) if evaluate(level, each).holds(relation)]

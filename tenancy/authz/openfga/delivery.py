@@ -128,9 +128,9 @@ class Batch:
     def _renew_leases(self) -> None:
         """Renew the leases that are still ours and drop the other rows."""
         begun = time.monotonic()
-        held = UndeliveredTuple.objects.filter(pk__in=[row.pk for row in self._rows.values()], holder=self._delivery)
-        held.update(held_until=now() + timedelta(seconds=LEASE_SECONDS))
-        ours = set(held.values_list("pk", flat=True))
+        leased = UndeliveredTuple.objects.filter(pk__in=[row.pk for row in self._rows.values()], holder=self._delivery)
+        leased.update(held_until=now() + timedelta(seconds=LEASE_SECONDS))
+        ours = set(leased.values_list("pk", flat=True))
         self._rows = {key: row for key, row in self._rows.items() if row.pk in ours}
         self._write_until = begun + MAX_WRITE_SECONDS
 
@@ -236,20 +236,20 @@ def _deliver(delivery: UUID, *, until: float | None) -> int:
     Raises `OpenFgaUnavailable` after it has released the leases of tuples that were not sent.
     """
     delivered = 0
-    held = UndeliveredTuple.objects.filter(holder=delivery)
-    while rows := list(held.order_by("id")[:PAGE_SIZE]):
+    leased = UndeliveredTuple.objects.filter(holder=delivery)
+    while rows := list(leased.order_by("id")[:PAGE_SIZE]):
         if until is not None and time.monotonic() > until:
-            held.update(held_until=now())
+            leased.update(held_until=now())
             return delivered
         if min(row.held_until for row in rows) < now() + timedelta(seconds=MIN_LEASE_SECONDS):
-            held.update(held_until=now() + timedelta(seconds=LEASE_SECONDS))
+            leased.update(held_until=now() + timedelta(seconds=LEASE_SECONDS))
             continue  # another delivery may have some of them by now
         batch = Batch(openfga_store(), delivery, rows, until=until)
         try:
             batch.run()
         except OpenFgaUnavailable as failure:
             doubtful = [row.pk for row in rows] if failure.is_in_doubt or batch.is_in_doubt else []
-            held.exclude(pk__in=doubtful).update(held_until=now())
+            leased.exclude(pk__in=doubtful).update(held_until=now())
             raise
         done = [row for row in rows if _key(row) in batch.delivered]
         if batch.is_in_doubt:
@@ -260,7 +260,7 @@ def _deliver(delivery: UUID, *, until: float | None) -> int:
             # Their result is known, and another try would be rejected too: they wait until the lease expires.
             refused = [row.pk for row in rows if _key(row) in batch.rejected]
             unused = new_id()
-            held.filter(pk__in=refused).update(holder=unused, changed_by=unused)
+            leased.filter(pk__in=refused).update(holder=unused, changed_by=unused)
     return delivered
 
 
@@ -271,10 +271,10 @@ def _leave_in_doubt(delivery: UUID, rows: Sequence[UndeliveredTuple], done: Sequ
     """
     logger.warning("a write to OpenFGA was sent twice: its tuples are delivered once more later")
     unused = new_id()
-    held = UndeliveredTuple.objects.filter(pk__in=[row.pk for row in rows], holder=delivery)
-    delivered = held.filter(pk__in=[row.pk for row in done], changed_by__in={row.changed_by for row in done})
+    leased = UndeliveredTuple.objects.filter(pk__in=[row.pk for row in rows], holder=delivery)
+    delivered = leased.filter(pk__in=[row.pk for row in done], changed_by__in={row.changed_by for row in done})
     delivered.update(changed_by=unused)
-    held.update(holder=unused, held_until=now() + timedelta(seconds=LEASE_SECONDS))
+    leased.update(holder=unused, held_until=now() + timedelta(seconds=LEASE_SECONDS))
 
 
 def _delete_delivered(delivery: UUID, rows: Sequence[UndeliveredTuple]) -> int:
