@@ -208,9 +208,9 @@ def walks(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GrantedRow:
-    """One grant: `holder` is the id of a user or of a role."""
+    """One grant: `grantee` is the id of a user or of a role."""
 
-    holder: str | UUID
+    grantee: str | UUID
     securable_id: str
     privilege: str
     expires_at: datetime | None
@@ -233,9 +233,9 @@ def read_nodes(paths: Collection[str]) -> dict[str, tuple[Node, ...]]:
     return {path: tuple(map(node, path.strip("/").split("/"))) for path in paths}
 
 
-def read_granted(ids: Collection[str], holders: Q) -> list[GrantedRow]:
-    """Return the grants of `holders` on some securables, in order of creation."""
-    rows = Grant.objects.unexpired(now()).filter(holders, securable_id__in=ids).order_by("pk")
+def read_granted(ids: Collection[str], grantees: Q) -> list[GrantedRow]:
+    """Return the grants to `grantees` on some securables, in order of creation."""
+    rows = Grant.objects.unexpired(now()).filter(grantees, securable_id__in=ids).order_by("pk")
     return [
         GrantedRow(role_id if user_id is None else user_id, own_id, privilege, end)
         for user_id, role_id, own_id, privilege, end in rows.values_list(

@@ -88,16 +88,16 @@ MAX_GRANTS_READ: Final = 1_000
 
 _SHOWN: Final = f"""
 SELECT g.path, g.id, g.privilege, g.securable_id, g.role_id, g.expires_at FROM tenancy_grant AS g
- WHERE {{whose}} AND (g.expires_at IS NULL OR g.expires_at > %s) AND {SHOWS} AND g.path ~>~ %s AND g.path ~<~ %s
+ WHERE {{grantee}} AND (g.expires_at IS NULL OR g.expires_at > %s) AND {SHOWS} AND g.path ~>~ %s AND g.path ~<~ %s
  ORDER BY g.path USING ~<~, g.id LIMIT %s"""  # noqa: S608 - constants, as below
 
 
 # Each branch uses its own index; an OR would read all grants of the subject.
 _SHOWN_BELOW: Final = f"""
 SELECT privilege, securable_id, role_id, expires_at FROM (
-    SELECT * FROM ({_SHOWN.format(whose="g.user_id = %s")}) AS own
+    SELECT * FROM ({_SHOWN.format(grantee="g.user_id = %s")}) AS own
     UNION ALL
-    SELECT * FROM ({_SHOWN.format(whose="g.role_id = ANY(%s)")}) AS of_roles) AS shown
+    SELECT * FROM ({_SHOWN.format(grantee="g.role_id = ANY(%s)")}) AS of_roles) AS shown
  ORDER BY path USING ~<~, id LIMIT %s
 """  # noqa: S608
 

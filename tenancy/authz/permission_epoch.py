@@ -130,7 +130,7 @@ NO_EXPIRY = float("inf")
 
 
 class CachedDecision(NamedTuple, Generic[T]):
-    """`ends_at` (seconds as of `time.time`) is when the first of the grants behind it expires."""
+    """`ends_at` (seconds as of `time.time`) is the earliest expiry of the grants that the value depends on."""
 
     value: T
     ends_at: float

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from heapq import nsmallest
 from typing import Any, Final
-from uuid import UUID
 
 from django.db import connection
 
@@ -77,27 +76,6 @@ def names_that_fit(names: Iterable[str]) -> list[str]:
             break
         found.append(name)
     return found
-
-
-_DELETE_GRANTS_OF_USER: Final = """
-DELETE FROM tenancy_grant
- WHERE id IN (SELECT id FROM tenancy_grant WHERE user_id = %s ORDER BY id FOR UPDATE)
-"""
-
-
-_DELETE_GRANTS_OF_ROLES: Final = """
-DELETE FROM tenancy_grant
- WHERE id IN (SELECT id FROM tenancy_grant WHERE role_id = ANY(%s) OR owned_role_id = ANY(%s) ORDER BY id FOR UPDATE)
-"""
-
-
-def delete_grants_of_user(user_id: str) -> None:
-    execute(_DELETE_GRANTS_OF_USER, [user_id])
-
-
-def delete_grants_of_roles(role_ids: Sequence[UUID]) -> None:
-    """Delete the grants to the roles, and the grants of ownership on them."""
-    execute(_DELETE_GRANTS_OF_ROLES, [list(role_ids), list(role_ids)])
 
 
 _ADD_ROOT = "INSERT INTO tenancy_securable (id, type, object_id, parent_id, path) VALUES (%s, %s, %s, NULL, %s)"

@@ -64,8 +64,8 @@ class ObjectReview:
         self._effective_rows: dict[tuple[str, str], bool] = {}
         self._granted: dict[UUID, list[GrantedRow]] = {}
         for row in read_granted(self._depths, Q(role__isnull=False)):
-            if isinstance(row.holder, UUID) and self._is_effective(row):
-                self._granted.setdefault(row.holder, []).append(row)
+            if isinstance(row.grantee, UUID) and self._is_effective(row):
+                self._granted.setdefault(row.grantee, []).append(row)
         self._seeing = read_roles_seeing(self._below)
         seeds = {*self._granted, *self._seeing, *([] if self._role_id is None else [self._role_id])}
         self._graph = read_graph_into(seeds)
@@ -113,8 +113,8 @@ class ObjectReview:
         first = read_memberships_in(user_ids, self._roles)
         granted: dict[str, list[GrantedRow]] = {}
         for row in read_granted(self._depths, Q(user_id__in=user_ids)):
-            if isinstance(row.holder, str) and self._is_effective(row):
-                granted.setdefault(row.holder, []).append(row)
+            if isinstance(row.grantee, str) and self._is_effective(row):
+                granted.setdefault(row.grantee, []).append(row)
         seeing = read_users_seeing(self._below, user_ids)
         found = []
         for user_id in user_ids:

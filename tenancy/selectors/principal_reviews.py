@@ -154,7 +154,7 @@ class PrincipalReview:
         on_path = {node.id for path in grants.paths.values() for node in path if node.relations - {MANAGED_ACCESS}}
         granted: dict[str, list[Source]] = {}
         for row in read_granted(on_path, self._subject.grants_filter(roles)):
-            role_id = row.holder if isinstance(row.holder, UUID) else None
+            role_id = row.grantee if isinstance(row.grantee, UUID) else None
             source = self._source(row.privilege, row.securable_id, role_id, row.expires_at)
             granted.setdefault(row.securable_id, []).append(source)
         found = []

@@ -1,4 +1,4 @@
-"""Audit details of the grants and memberships that are deleted with an object or a grantee."""
+"""Grants and memberships that are deleted with an object or a grantee: their audit details, and the deletion."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.sql import as_uuid, fetch_all
+from icekeeper.kernel.db.sql import as_uuid, execute, fetch_all
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.securables import MAX_NAMED, EndedGrants, names_that_fit, summarize_grants
@@ -70,21 +70,42 @@ def _details(
 ) -> dict[str, Any]:
     """Return the number of unexpired grants and memberships, and the first of them, as `summarize_grants` and as
     `MEMBER in ROLE`. One statement."""
-    holders: list[Any] = [list(users), list(roles)]
+    grantees: list[Any] = [list(users), list(roles)]
     on: dict[str, int] = {}
     granted: list[tuple[str, str, str]] = []
     members: list[str] = []
     memberships = 0
     at = now()
-    params = [*holders, list(securables), at, *holders, list(roles), at, MAX_NAMED, MAX_NAMED]
-    for what, one, other, user_id, holder, role_id, count in fetch_all("default", _ENDING, params):
-        who = user_id or (f"role:{as_uuid(holder)}" if holder is not None else "")
-        if what == "on":
-            on[one] = count
-        elif what == "granted":
-            granted.append((one, other, who))
-        elif what == "member":
-            members.append(f"{who} in role:{as_uuid(role_id)}")
+    params = [*grantees, list(securables), at, *grantees, list(roles), at, MAX_NAMED, MAX_NAMED]
+    for kind, object_text, privilege, user_id, member_role_id, role_id, count in fetch_all("default", _ENDING, params):
+        grantee = user_id or (f"role:{as_uuid(member_role_id)}" if member_role_id is not None else "")
+        if kind == "on":
+            on[object_text] = count
+        elif kind == "granted":
+            granted.append((object_text, privilege, grantee))
+        elif kind == "member":
+            members.append(f"{grantee} in role:{as_uuid(role_id)}")
         else:
             memberships = count
     return {**summarize_grants(on, granted), "memberships": memberships, "members": names_that_fit(members)}
+
+
+_DELETE_GRANTS_OF_USER: Final = """
+DELETE FROM tenancy_grant
+ WHERE id IN (SELECT id FROM tenancy_grant WHERE user_id = %s ORDER BY id FOR UPDATE)
+"""
+
+
+_DELETE_GRANTS_OF_ROLES: Final = """
+DELETE FROM tenancy_grant
+ WHERE id IN (SELECT id FROM tenancy_grant WHERE role_id = ANY(%s) OR owned_role_id = ANY(%s) ORDER BY id FOR UPDATE)
+"""
+
+
+def delete_grants_of_user(user_id: str) -> None:
+    execute(_DELETE_GRANTS_OF_USER, [user_id])
+
+
+def delete_grants_of_roles(role_ids: Sequence[UUID]) -> None:
+    """Delete the grants to the roles, and the grants of ownership on them."""
+    execute(_DELETE_GRANTS_OF_ROLES, [list(role_ids), list(role_ids)])

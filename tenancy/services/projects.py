@@ -17,13 +17,13 @@ from tenancy.authz.actions import Can
 from tenancy.authz.openfga.outbox import enqueue_role_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import require_permission
-from tenancy.authz.securables import add_securable, delete_grants_of_roles, remove_securables
+from tenancy.authz.securables import add_securable, remove_securables
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import no_such_project, require_project_id
 from tenancy.selectors.server import get_server
 from tenancy.services.administrators import administrated_by, keeping_administrators, require_permission_to_delete_roles
-from tenancy.services.cascaded_grants import rights_of_project
+from tenancy.services.cascaded_grants import delete_grants_of_roles, rights_of_project
 from tenancy.services.creator_grants import PROJECT_ADMIN, grant_creator
 
 MAX_NAME_BYTES = 128

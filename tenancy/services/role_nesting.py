@@ -74,8 +74,8 @@ def require_nestable(role_id: UUID, new_roles: Sequence[UUID]) -> None:
 
 def _steps(rows: Iterable[Sequence[object]]) -> dict[UUID, set[UUID]]:
     found: dict[UUID, set[UUID]] = {}
-    for here, there in rows:
-        found.setdefault(as_uuid(here), set()).add(as_uuid(there))
+    for start, end in rows:
+        found.setdefault(as_uuid(start), set()).add(as_uuid(end))
     return found
 
 

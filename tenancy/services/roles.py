@@ -24,7 +24,7 @@ from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import enqueue_role_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import require_permission
-from tenancy.authz.securables import add_securable, delete_grants_of_roles, remove_securable
+from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.models import Project, Role, Securable
 from tenancy.models.role import OWN_PROVIDER
 from tenancy.refs import ObjectRef
@@ -37,7 +37,7 @@ from tenancy.services.administrators import (
     require_permission_to_appoint,
     require_permission_to_bind_roles,
 )
-from tenancy.services.cascaded_grants import rights_of_role
+from tenancy.services.cascaded_grants import delete_grants_of_roles, rights_of_role
 from tenancy.services.creator_grants import grant_creator
 from tenancy.services.role_nesting import lock_memberships, require_nestable
 

@@ -18,13 +18,12 @@ from tenancy.authn.own_tokens.stored_tokens import revocation_transaction
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga.outbox import enqueue_user_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
-from tenancy.authz.securables import delete_grants_of_user
 from tenancy.models import RoleMember, ServiceAccount, User
 from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
 from tenancy.selectors.access_tokens import require_permission_on_server
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
-from tenancy.services.cascaded_grants import rights_of_user
+from tenancy.services.cascaded_grants import delete_grants_of_user, rights_of_user
 from tenancy.services.registration import lock_user
 
 MAX_DESCRIPTION_LENGTH: Final = 1000

@@ -17,14 +17,13 @@ from tenancy.authz.actions import Can
 from tenancy.authz.openfga.outbox import enqueue_user_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import is_allowed, require_permission
-from tenancy.authz.securables import delete_grants_of_user
 from tenancy.models import RoleMember, Securable, User
 from tenancy.selectors.access_tokens import require_permission_on_server
 from tenancy.selectors.server import get_server
 from tenancy.selectors.users import require_permission_on_user, user_not_found
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
-from tenancy.services.cascaded_grants import rights_of_user
+from tenancy.services.cascaded_grants import delete_grants_of_user, rights_of_user
 from tenancy.services.registration import (
     CREATED,
     UserProfile,

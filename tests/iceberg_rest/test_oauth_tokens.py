@@ -253,7 +253,9 @@ def test_an_exchange_with_the_secret_that_replaced_the_first_one(robot: ServiceA
     answer = ask(exchange(first, scope="catalog"), authorization=basic(robot.user_id, rotated.text))
     renewed = granted(answer, "catalog:read")
     assert identify(renewed).access_token_id == rotated.row.pk
-    assert refused(ask(exchange(renewed), authorization=basic("", secret)), "invalid_request", "not issued for this client")
+    assert refused(
+        ask(exchange(renewed), authorization=basic("", secret)), "invalid_request", "not issued for this client"
+    )
 
 
 def test_renewal_without_the_secret_comes_to_an_end(robot: ServiceAccount, secret: str, clock: list[float]) -> None:

@@ -57,7 +57,7 @@ SELECT NULL, MIN(expires_at) FROM tenancy_grant
 _LASTS: Final = "(g.expires_at IS NULL OR g.expires_at > %s)"
 
 
-_MINE: Final = f"(g.user_id = %s OR g.role_id = ANY(%s)) AND {_LASTS}"
+_OWN_GRANTS: Final = f"(g.user_id = %s OR g.role_id = ANY(%s)) AND {_LASTS}"
 """The grants of the subject."""
 
 
@@ -81,23 +81,23 @@ SHOWS: Final = f"""{_PRIVILEGE_SHOWS}
 IS_BELOW: Final = "g.path ~>~ top.path AND g.path ~<~ (substr(top.path, 1, length(top.path) - 1) || '0')"
 
 
-HELD_ON_ONE: Final = f"""
+GRANTS_ON_ONE: Final = f"""
 SELECT 'object', s.id, s.parent_id, s.managed_access, g.privilege, g.expires_at
-  FROM tenancy_securable AS s LEFT JOIN tenancy_grant AS g ON g.securable_id = s.id AND {_MINE}
+  FROM tenancy_securable AS s LEFT JOIN tenancy_grant AS g ON g.securable_id = s.id AND {_OWN_GRANTS}
  WHERE s.id = ANY(string_to_array((SELECT path FROM tenancy_securable WHERE id = %s), '/'))
 """  # noqa: S608 - constants, as below
 """The grants on an object and its parents."""
 
 
 _FIRST_BELOW: Final = f"""(
-    SELECT g.path FROM tenancy_grant AS g WHERE {{whose}} AND {_LASTS} AND {SHOWS} AND {IS_BELOW} LIMIT 1)"""  # noqa: S608
+    SELECT g.path FROM tenancy_grant AS g WHERE {{grantee}} AND {_LASTS} AND {SHOWS} AND {IS_BELOW} LIMIT 1)"""  # noqa: S608
 
 
 # PostgreSQL would plan EXISTS as a join, and read all matching rows for OR or ANY. This reads one row from the index of
 # the user, else of the first role with a grant there.
-_A_PATH_BELOW: Final = f"""COALESCE({_FIRST_BELOW.format(whose="g.user_id = %s")}, (
+_A_PATH_BELOW: Final = f"""COALESCE({_FIRST_BELOW.format(grantee="g.user_id = %s")}, (
     SELECT path FROM (
-        SELECT {_FIRST_BELOW.format(whose="g.role_id = r.value")} AS path
+        SELECT {_FIRST_BELOW.format(grantee="g.role_id = r.value")} AS path
           FROM unnest(%s::uuid[]) AS r(value)) AS of_roles
      WHERE path IS NOT NULL LIMIT 1))"""  # noqa: S608
 
@@ -111,11 +111,11 @@ SHOWS_BELOW: Final = f"{_SHOWS_BELOW} = ANY(%s)"
 """The objects that are visible by a grant on an object below them."""
 
 
-HELD_ON_ONE_AND_BELOW: Final = f"{HELD_ON_ONE} UNION ALL {_SHOWS_BELOW} = %s"
-"""`HELD_ON_ONE`, and `SHOWS_BELOW` for one object."""
+GRANTS_ON_ONE_AND_BELOW: Final = f"{GRANTS_ON_ONE} UNION ALL {_SHOWS_BELOW} = %s"
+"""`GRANTS_ON_ONE`, and `SHOWS_BELOW` for one object."""
 
 
-HELD: Final = f"""
+GRANTS_ON_MANY: Final = f"""
 WITH RECURSIVE up(id, parent_id, managed_access) AS (
     SELECT id, parent_id, managed_access FROM tenancy_securable WHERE id = ANY(%s)
     UNION
@@ -123,10 +123,10 @@ WITH RECURSIVE up(id, parent_id, managed_access) AS (
       FROM up JOIN tenancy_securable AS above ON above.id = up.parent_id
 )
 SELECT 'object', up.id, up.parent_id, up.managed_access, g.privilege, g.expires_at
-  FROM up LEFT JOIN tenancy_grant AS g ON g.securable_id = up.id AND {_MINE}
+  FROM up LEFT JOIN tenancy_grant AS g ON g.securable_id = up.id AND {_OWN_GRANTS}
 UNION ALL {SHOWS_BELOW}
 """  # noqa: S608
-"""`HELD_ON_ONE` for many objects, and `SHOWS_BELOW` for some."""
+"""`GRANTS_ON_ONE` for many objects, and `SHOWS_BELOW` for some."""
 
 
 SHOWN_PATHS: Final = f"""
@@ -151,7 +151,7 @@ _ID: Final = "substr({path}, length({path}) - 36, 36)::uuid"
 """The UUID at the end of a path, before the last slash."""
 
 
-_LEAVES: Final = f"FROM tenancy_grant AS g WHERE {{whose}} AND {_LASTS} AND {_PRIVILEGE_SHOWS} AND {_BETWEEN}"
+_LEAVES: Final = f"FROM tenancy_grant AS g WHERE {{grantee}} AND {_LASTS} AND {_PRIVILEGE_SHOWS} AND {_BETWEEN}"
 
 
 # Each branch uses its own index; for an OR, SQLite would read all grants of the user. Cutting a thousand ids out of
@@ -159,9 +159,9 @@ _LEAVES: Final = f"FROM tenancy_grant AS g WHERE {{whose}} AND {_LASTS} AND {_PR
 # thousand rows. An object of the user repeats at most once per privilege.
 SHOWN_LEAVES: Final = f"""
 SELECT string_agg(securable_id, ' ') FROM (
-    SELECT g.securable_id {_LEAVES.format(whose="g.user_id = %s")}
+    SELECT g.securable_id {_LEAVES.format(grantee="g.user_id = %s")}
     UNION ALL
-    SELECT DISTINCT g.securable_id {_LEAVES.format(whose="g.role_id = ANY(%s)")}) AS shown
+    SELECT DISTINCT g.securable_id {_LEAVES.format(grantee="g.role_id = ANY(%s)")}) AS shown
 """  # noqa: S608
 """Visible children of a type without child objects, by a grant on them: their securable ids in one text, unordered
 and with duplicates; null for none.
@@ -171,12 +171,12 @@ and with duplicates; null for none.
 # A subquery for each parent: for a join, PostgreSQL may read all grants of the grantee.
 _LEAVES_OF_PARENT: Final = f"""(
     SELECT string_agg(g.securable_id, ' ') FROM tenancy_grant AS g
-     WHERE {{whose}} AND {_LASTS} AND {_PRIVILEGE_SHOWS}
+     WHERE {{grantee}} AND {_LASTS} AND {_PRIVILEGE_SHOWS}
        AND g.path ~>~ (container.path || %s) AND g.path ~<~ (container.path || %s))"""  # noqa: S608
 
 
 SHOWN_LEAVES_OF_SEVERAL: Final = f"""
-SELECT {_LEAVES_OF_PARENT.format(whose="g.user_id = %s")}, {_LEAVES_OF_PARENT.format(whose="g.role_id = ANY(%s)")}
+SELECT {_LEAVES_OF_PARENT.format(grantee="g.user_id = %s")}, {_LEAVES_OF_PARENT.format(grantee="g.role_id = ANY(%s)")}
   FROM tenancy_securable AS container WHERE container.id = ANY(%s)
 """  # noqa: S608
 """`SHOWN_LEAVES` of the children of several objects: two texts for each."""
@@ -187,9 +187,9 @@ _FIRST_LEAVES: Final = f"SELECT DISTINCT g.path {_LEAVES} ORDER BY g.path USING 
 
 FIRST_SHOWN_LEAVES: Final = f"""
 SELECT {_ID.format(path="path")} FROM (
-    SELECT * FROM ({_FIRST_LEAVES.format(whose="g.user_id = %s")}) AS own
+    SELECT * FROM ({_FIRST_LEAVES.format(grantee="g.user_id = %s")}) AS own
     UNION
-    SELECT * FROM ({_FIRST_LEAVES.format(whose="g.role_id = ANY(%s)")}) AS of_roles) AS shown
+    SELECT * FROM ({_FIRST_LEAVES.format(grantee="g.role_id = ANY(%s)")}) AS of_roles) AS shown
  ORDER BY path USING ~<~ LIMIT %s
 """  # noqa: S608
 """The first visible children: of the user's grants it reads at most the limit, of the roles' grants there all."""
@@ -197,7 +197,7 @@ SELECT {_ID.format(path="path")} FROM (
 
 _NEXT_BRANCH: Final = f"""
     SELECT substr(g.path, 1, length(container.path) + %s) FROM tenancy_grant AS g
-     WHERE {{whose}} AND {_LASTS} AND {SHOWS} AND g.path ~>~ (walk.top || '0') AND g.path ~<~ (container.path || %s)
+     WHERE {{grantee}} AND {_LASTS} AND {SHOWS} AND g.path ~>~ (walk.top || '0') AND g.path ~<~ (container.path || %s)
      ORDER BY g.path USING ~<~ LIMIT 1"""  # noqa: S608
 
 
@@ -213,8 +213,8 @@ WITH RECURSIVE container(path) AS (
 ), walk(user_id, role_id, top, so_far) AS (
     SELECT user_id, role_id, container.path || %s, 0 FROM grantee, container
     UNION ALL
-    SELECT walk.user_id, walk.role_id, COALESCE(({_NEXT_BRANCH.format(whose="g.user_id = walk.user_id")}),
-        ({_NEXT_BRANCH.format(whose="g.role_id = walk.role_id")})), so_far + 1
+    SELECT walk.user_id, walk.role_id, COALESCE(({_NEXT_BRANCH.format(grantee="g.user_id = walk.user_id")}),
+        ({_NEXT_BRANCH.format(grantee="g.role_id = walk.role_id")})), so_far + 1
       FROM walk, container WHERE top IS NOT NULL AND so_far < %s
 )
 SELECT DISTINCT substr(top, length(top) - 35)::uuid FROM walk WHERE so_far > 0 AND top IS NOT NULL ORDER BY 1 LIMIT %s
@@ -265,13 +265,13 @@ def read_grants_on_paths(
     own node without grants.
     """
     at = at or now()
-    mine, showing = [subject.user_id, list(roles), at], _showing(subject, roles, at)
+    own_grants, showing = [subject.user_id, list(roles), at], _showing(subject, roles, at)
     if len(ids) > 1 or len(below) > 1:
-        rows = fetch_all("default", HELD, [list(ids), *mine, *showing, list(below)])
+        rows = fetch_all("default", GRANTS_ON_MANY, [list(ids), *own_grants, *showing, list(below)])
     elif below:
-        rows = fetch_all("default", HELD_ON_ONE_AND_BELOW, [*mine, ids[0], *showing, below[0]])
+        rows = fetch_all("default", GRANTS_ON_ONE_AND_BELOW, [*own_grants, ids[0], *showing, below[0]])
     else:
-        rows = fetch_all("default", HELD_ON_ONE, [*mine, ids[0]])
+        rows = fetch_all("default", GRANTS_ON_ONE, [*own_grants, ids[0]])
     parents: dict[str, str | None] = {}
     relations: dict[str, set[str]] = {}
     ends: list[datetime] = []

@@ -156,10 +156,10 @@ class OpenFgaAuthorizer(Authorizer):
             return [False] * len(checks)
         # Before the request to OpenFGA: later commits may or may not count.
         is_everything_delivered = self._pending.is_none()
-        asked = [_relation(check) for check in checks]
-        distinct = list(dict.fromkeys(each for each in asked if each is not None))
+        relations = [_relation(check) for check in checks]
+        distinct = list(dict.fromkeys(each for each in relations if each is not None))
         found = dict(zip(distinct, self._check(actor, tuple_user, distinct), strict=True))
-        decisions = [each is not None and found[each] for each in asked]
+        decisions = [each is not None and found[each] for each in relations]
         if is_everything_delivered or not any(decisions):
             return decisions
         return self._confirmed(actor, checks, decisions)
@@ -226,16 +226,16 @@ class OpenFgaAuthorizer(Authorizer):
         self._pending.invalidate()
         self._token_roles.clear()
 
-    def _check(self, actor: Actor, tuple_user: _TupleUser, asked: Sequence[tuple[str, str]]) -> list[bool]:
-        if not asked:
+    def _check(self, actor: Actor, tuple_user: _TupleUser, relations: Sequence[tuple[str, str]]) -> list[bool]:
+        if not relations:
             return []
-        links = self._links_to_visible(actor, asked)
+        links = self._links_to_visible(actor, relations)
         checks = [
             TupleCheck(
                 TupleKey(own_id, relation, tuple_user.name),
                 tuple_user.contextual_tuples + (links.get(own_id, ()) if looks_below(_type(own_id), relation) else ()),
             )
-            for own_id, relation in asked
+            for own_id, relation in relations
         ]
         store, at, decisions = openfga_store(), now(), list[bool]()
         until = time.monotonic() + MAX_DECISION_SECONDS
@@ -245,9 +245,9 @@ class OpenFgaAuthorizer(Authorizer):
             decisions += store.check(batch, at=at)
         return decisions
 
-    def _links_to_visible(self, actor: Actor, asked: Sequence[tuple[str, str]]) -> dict[str, tuple[TupleKey, ...]]:
+    def _links_to_visible(self, actor: Actor, relations: Sequence[tuple[str, str]]) -> dict[str, tuple[TupleKey, ...]]:
         """Return the links down to an object that may be visible; OpenFGA resolves the links up itself and decides."""
-        ids = list(dict.fromkeys(own_id for own_id, relation in asked if looks_below(_type(own_id), relation)))
+        ids = list(dict.fromkeys(own_id for own_id, relation in relations if looks_below(_type(own_id), relation)))
         if not ids:
             return {}
         subject = Subject.of(actor)

@@ -94,20 +94,20 @@ class Batch:
 
     def _write(self, keys: Sequence[TupleKey]) -> set[TupleKey]:
         """Write the tuples whose lease is still ours and return them."""
-        mine, wanted = self._current(keys)
-        self._put(wanted, [key for key in mine if key not in wanted])
-        return set(mine)
+        leased_keys, wanted = self._current(keys)
+        self._put(wanted, [key for key in leased_keys if key not in wanted])
+        return set(leased_keys)
 
     def _write_over(self, keys: Sequence[TupleKey]) -> set[TupleKey]:
         """As `_write`, after a conflict: tuples with another expiry in OpenFGA are deleted first, in one request."""
-        fine = self._already_there(desired_tuples(keys))
+        unchanged = self._find_unchanged(desired_tuples(keys))
         if self._is_over():
             return set()
-        mine, wanted = self._current(keys)
-        self._put({}, [key for key in mine if key not in wanted or (key, end_of(wanted[key])) not in fine])
-        return self._write(mine)
+        leased_keys, wanted = self._current(keys)
+        self._put({}, [key for key in leased_keys if key not in wanted or (key, end_of(wanted[key])) not in unchanged])
+        return self._write(leased_keys)
 
-    def _already_there(self, wanted: DesiredTuples) -> set[tuple[TupleKey, str | None]]:
+    def _find_unchanged(self, wanted: DesiredTuples) -> set[tuple[TupleKey, str | None]]:
         """Return tuples that OpenFGA has with the desired expiry, as one page of each of a few objects shows."""
         found: set[tuple[TupleKey, str | None]] = set()
         for own_id in list(dict.fromkeys(key.object for key in wanted))[:MAX_READ_OBJECTS]:
@@ -122,8 +122,8 @@ class Batch:
         if not self._is_fresh:
             self._renew_leases()
         self._is_fresh = False
-        mine = [key for key in keys if key in self._rows]
-        return mine, desired_tuples(mine)
+        leased_keys = [key for key in keys if key in self._rows]
+        return leased_keys, desired_tuples(leased_keys)
 
     def _renew_leases(self) -> None:
         """Renew the leases that are still ours and drop the other rows."""

@@ -102,10 +102,10 @@ def _differences(
     result: ReconciliationResult, own_id: str, recorded: DesiredTuples, stored: Sequence[StoredTuple], *, deletes: bool
 ) -> list[TupleKey]:
     wanted = {key: condition for key, condition in recorded.items() if key.object == own_id}
-    there = {each.key: each.expires_at for each in stored}
-    missing = [key for key in wanted if key not in there]
-    differing = [key for key in wanted if key in there and not _is_same(wanted[key], there[key])]
-    drifted = [key for key in there if key not in wanted and _is_known(key)] if deletes else []
+    expiries = {each.key: each.expires_at for each in stored}
+    missing = [key for key in wanted if key not in expiries]
+    differing = [key for key in wanted if key in expiries and not _is_same(wanted[key], expiries[key])]
+    drifted = [key for key in expiries if key not in wanted and _is_known(key)] if deletes else []
     for what, keys in (("missing", missing), ("other end", differing), ("no row", drifted)):
         for key in keys:
             result.add_example(what, key)
