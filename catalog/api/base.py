@@ -215,7 +215,7 @@ class TabularViewSet(CatalogViewSet):
         return Identifier(self.levels, decode_segment(self.kwargs[self.name_segment]))
 
     def reader(self, request: HttpRequest) -> Reader:
-        """Return whose rights decide. Raises as `parse_referenced_by` and `reader_through`."""
+        """Return the reader whose permissions decide. Raises as `parse_referenced_by` and `reader_through`."""
         views = parse_referenced_by(request)
         if not views:
             return Reader(self.actor)

@@ -1,4 +1,4 @@
-"""The configuration that clients ask for first: where everything else is, and what this server supports."""
+"""The configuration that clients load first: the address of the catalog, and the operations that it supports."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from tenancy.selectors.projects import named_project_id, requested_project_id
 from tenancy.services.registration import register_caller
 
 NAMESPACE_SEPARATOR = "%1F"
-"""Of levels in paths, in the encoded form that the specification has; clients take it for granted, too. It cannot be a
-dot, as names may contain dots."""
+"""Separator of levels in paths, encoded as the specification has it and as clients assume. Names may contain dots."""
 
 ENDPOINTS = [
     "GET /v1/config",

@@ -87,7 +87,7 @@ def build_access_config(
         )
     signer = refresh_endpoint = None
     if access.delegation.signing and (tabular_id or ticket):
-        table = f"tabular-id/{tabular_id}" if ticket is None else f"staged/{ticket.written()}"
+        table = f"tabular-id/{tabular_id}" if ticket is None else f"staged/{ticket.encode()}"
         signer = SignerEndpoint(
             uri=f"{_catalog(request)}/", endpoint=f"v1/signer/{warehouse_id}/{table}/v1/aws/s3/sign"
         )

@@ -1,4 +1,4 @@
-"""Remote signing of requests to object stores: one route for each way in which a client names the table."""
+"""Remote signing of requests to object stores: one route for each form in which clients name the table."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class SigningViewSet(CatalogViewSet):
     )
     def sign_for_staged(self, request: HttpRequest) -> HttpResponse:
         given = self._request_to_sign(request)
-        ticket = StagingTicket.read(decode_segment(self.kwargs["ticket"]))
+        ticket = StagingTicket.decode(decode_segment(self.kwargs["ticket"]))
         signed = sign_staged(actor=self.actor, warehouse_id=self.warehouse_id, ticket=ticket, given=given)
         return _result(given, signed)
 

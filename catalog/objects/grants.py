@@ -50,7 +50,7 @@ def list_grants_of_for(
 
 
 def _granted_object(located: LocatedGrant, uuids: Mapping[UUID, UUID]) -> GrantedObject | None:
-    """None for a tabular that was deleted in between."""
+    """Return None for a tabular that was deleted concurrently."""
     securable_type, object_id = located.ref.type, str(located.ref.id)
     if securable_type in {Securable.Type.PROJECT, Securable.Type.TAG}:
         return GrantedObject(securable_type, object_id)

@@ -1,4 +1,4 @@
-"""The names of objects that grants are given on, and the two ids of tables, views and generic tables."""
+"""Names of securable objects, and the two ids of tables, views and generic tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_PROJECTS = {T.ROLE: Role, T.TAG: TagDefinition}
 
 
 def name_objects(own_ids: Iterable[str]) -> dict[str, NamedObject]:
-    """By securable ids, those that there are: one statement for each type among them, for all tabulars the same one."""
+    """Return the names of existing objects by securable id. One statement for each type, one for all tabulars."""
     wanted: dict[Securable.Type, list[str]] = {}
     for each in dict.fromkeys(own_ids):
         kind, _, object_id = each.partition(":")
@@ -62,7 +62,6 @@ def _namespaces(ids: Iterable[str]) -> Named:
 
 
 def _tabulars(ids: Iterable[str]) -> Named:
-    """Of each its names alone: nothing that weighs."""
     columns = ("pk", "kind", "uuid", "name", "warehouse_id", "warehouse__name", "namespace__path", "deleted_at")
     for pk, kind, uuid, name, warehouse_id, warehouse, path, deleted_at in Tabular.objects.filter(
         pk__in=_uuids(ids)
@@ -77,14 +76,14 @@ def _uuids(texts: Iterable[str]) -> list[UUID]:
 
 
 def client_uuids(own_ids: Collection[UUID]) -> dict[UUID, UUID]:
-    """By our ids, of those that there are. One statement, none where nothing is asked."""
+    """Return the UUIDs that clients see, by the ids of existing tabulars. One statement, none without ids."""
     return dict(Tabular.objects.filter(pk__in=own_ids).values_list("pk", "uuid")) if own_ids else {}
 
 
 def own_ids_of(client_uuid: UUID, *, project_id: str | None) -> list[UUID]:
-    """Ours, in order, of all that have this UUID, of which each warehouse may hold one; with a project in that alone.
+    """Return the ids of all tabulars with this UUID, sorted; at most one in each warehouse, with a project only in it.
 
-    One statement, which looks into the index of each warehouse.
+    One statement, which reads the index of each warehouse.
     """
     warehouses = Warehouse.objects.all() if project_id is None else Warehouse.objects.filter(project_id=project_id)
     rows = Tabular.objects.filter(uuid=client_uuid, warehouse__in=warehouses.values("pk"))

@@ -1,4 +1,4 @@
-"""How a table is used: the daily sums of what engines reported."""
+"""Use of a table: daily sums of the metrics that engines reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenancy.models import Securable
 
 
 def list_metrics_days_for(*, actor: Actor, table_id: UUID, first: date, last: date) -> list[MetricsDay]:
-    """The days from `first` to `last` on which something was reported, the oldest first. One statement."""
+    """List the days from `first` to `last` that have reports, oldest first. One statement."""
     require_permission(actor, Can.GET_METADATA, Securable.Type.TABLE, table_id)
     days = MetricsDay.objects.using(settings.READ_DATABASE)
     return list(days.filter(tabular_id=table_id, day__gte=first, day__lte=last).order_by("day"))

@@ -1,4 +1,4 @@
-"""What happens to a warehouse and looks at what it holds."""
+"""Deletion of warehouses."""
 
 from __future__ import annotations
 

@@ -71,9 +71,9 @@ class _Received:
 
 
 def report_metrics(*, actor: Actor, warehouse_id: UUID, table: Identifier, document: dict[str, Any]) -> None:
-    """Take note of what an engine reports about a scan of the table or a commit to it. Who may read it may report.
+    """Store an engine's report about a scan of the table or a commit to it, which needs the permission to see it.
 
-    Raises `NoSuchTable`, or `BadRequest` naming the field of the report that is wrong.
+    Raises `NoSuchTable`, or `BadRequest` with the invalid field.
     """
     report = read_metrics_report(document)
     received = _Received(warehouse_id, table, report, _storable(report.text), now())
@@ -90,7 +90,7 @@ def report_metrics(*, actor: Actor, warehouse_id: UUID, table: Identifier, docum
 
 
 def delete_old_reports(*, actor: Actor, batch: int = BATCH) -> tuple[int, int]:
-    """Delete the reports and the daily sums that are older than the settings keep them; how many there were of each."""
+    """Delete the reports and daily sums that are older than their retention; return the number of each."""
     at, kept = now(), settings.ICEKEEPER
     reports = MetricsReport.objects.filter(received_at__lt=at - timedelta(seconds=kept.metrics_report_retention))
     days = MetricsDay.objects.filter(day__lt=(at - timedelta(seconds=kept.metrics_day_retention)).date())

@@ -1,4 +1,4 @@
-"""Protection: what has it is not dropped, unless the drop is forced."""
+"""Protection of namespaces, tables, views and generic tables from drops without `force`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tenancy.models import Securable
 def set_protection(
     *, actor: Actor, warehouse_id: UUID, kind: Securable.Type, object_id: UUID, is_protected: bool
 ) -> Protection:
-    """Protect a namespace, table, view or generic table, or no longer. It holds for every drop that begins later.
+    """Set or clear the protection of a namespace, table, view or generic table, for all drops that begin later.
 
     Raises `NoSuchWarehouse` or the "no such" of its kind.
     """
@@ -36,7 +36,7 @@ def set_protection(
         else:
             tabulars = Tabular.objects.live().filter(pk=found.id)
             changed = tabulars.update(protected=is_protected, updated_at=at)
-        if not changed:  # it was dropped in between
+        if not changed:  # dropped concurrently
             raise no_such_object(kind.value, object_id)
         permission_recheck.recheck()  # the update may have waited
         record(

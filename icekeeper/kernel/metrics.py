@@ -13,11 +13,12 @@ import os
 import re
 from bisect import bisect_left
 from collections import Counter as Multiset
-from collections.abc import Sequence
-from functools import cache, lru_cache, partial
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache, partial, update_wrapper
 from pathlib import Path
 from threading import Lock, get_ident
-from typing import Final, Literal
+from time import perf_counter
+from typing import Concatenate, Final, Literal, ParamSpec, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
 from prometheus_client.multiprocess import mark_process_dead
@@ -178,6 +179,39 @@ def store_call_ended(store: str, operation: Operation, seconds: float, *, is_err
             tally = _store_calls[key] = _CallTally()
         tally.by_seconds[bisect_left(_STORE_SECONDS, seconds)] += 1
         tally.seconds += seconds
+
+
+class StoreOfKind(Protocol):
+    kind: str
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound=StoreOfKind)
+
+
+def time_store_calls(
+    operation: Operation, *, expected: tuple[type[Exception], ...]
+) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+    """Decorate a method of an object store, so that its calls are counted and timed; `expected` are no errors."""
+
+    def decorate(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+        def call(self: S, /, *args: P.args, **options: P.kwargs) -> R:
+            started, is_error = perf_counter(), True
+            try:
+                result = method(self, *args, **options)
+                is_error = False
+            except expected:
+                is_error = False
+                raise
+            finally:
+                store_call_ended(self.kind, operation, perf_counter() - started, is_error=is_error)
+            return result
+
+        update_wrapper(call, method)
+        return call
+
+    return decorate
 
 
 def flush() -> None:

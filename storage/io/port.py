@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
-from time import perf_counter
-from typing import Concatenate, ParamSpec, TypeVar
+from functools import partial
 
 from icekeeper.kernel.errors.types import CatalogError, Conflict, NotFound
-from icekeeper.kernel.metrics import Operation, store_call_ended
+from icekeeper.kernel.metrics import time_store_calls
 
 
 class ObjectNotFound(NotFound):
@@ -24,32 +22,8 @@ class ObjectTooLarge(CatalogError):
     status, wire_type = 400, "BadRequestException"
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-S = TypeVar("S", bound="ObjectStore")
-Method = Callable[Concatenate[S, P], R]
-
-
-def timed(operation: Operation) -> Callable[[Method[S, P, R]], Method[S, P, R]]:
-    """Count and time the calls of a method. An object that is missing, too large or in the way is no error."""
-
-    def decorate(method: Method[S, P, R]) -> Method[S, P, R]:
-        def call(self: S, /, *args: P.args, **options: P.kwargs) -> R:
-            started, is_error = perf_counter(), True
-            try:
-                result = method(self, *args, **options)
-                is_error = False
-            except (ObjectNotFound, ObjectExists, ObjectTooLarge):
-                is_error = False
-                raise
-            finally:
-                store_call_ended(self.kind, operation, perf_counter() - started, is_error=is_error)
-            return result
-
-        update_wrapper(call, method)
-        return call
-
-    return decorate
+timed = partial(time_store_calls, expected=(ObjectNotFound, ObjectExists, ObjectTooLarge))
+"""Decorator of a store's method, with the name of the operation in the metrics."""
 
 
 class ObjectStore(ABC):

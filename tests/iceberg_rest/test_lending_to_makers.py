@@ -37,9 +37,7 @@ def test_nothing_is_lent_for_a_staged_table_in_the_way_of_a_namespace(
     for namespace, folder in (("sales", "sales"), ("eu", "sales/eu")):
         body = {"namespace": [namespace], "properties": {"location": f"{base}/{folder}"}}
         assert lake.post("/namespaces", body).status == 200
-    assert stage_at(lake, "ns", f"{base}/{where}".rstrip("/")).refused(
-        400, "InvalidLocation", "is not free to be staged"
-    )
+    assert stage_at(lake, "ns", f"{base}/{where}".rstrip("/")).refused(400, "InvalidLocation", "cannot be staged")
     assert not minio.keys(bucket)
 
 

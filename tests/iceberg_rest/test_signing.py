@@ -360,7 +360,7 @@ def test_counts_are_as_recorded(signing: Warehouse, table: Tabular) -> None:
     add_tabular(signing, "moved", claims=(f"{signing.location}/before",))
     ticket = StagingTicket.of(
         actor=ANONYMOUS, warehouse_id=signing.pk, levels=("ns",), location=f"{signing.location}/new"
-    ).written()
+    ).encode()
     counted: dict[str, dict[str, int]] = {}
     for name, target, uri in (
         ("first", by_id(signing, table.pk), OF_T),  # reads the credential, too

@@ -240,7 +240,7 @@ def test_it_is_not_in_the_way_of_a_namespace(
         assert bob.post("/namespaces", body).status == 200
     before = everything()
     body = {"name": "t", "schema": SCHEMA, "stage-create": True, "location": f"{base}/{where}".rstrip("/")}
-    assert alice.post("/namespaces/ns/tables", body).refused(400, "InvalidLocation", "is not free to be staged at")
+    assert alice.post("/namespaces/ns/tables", body).refused(400, "InvalidLocation", "cannot be staged")
     assert everything() == before
     assert bob.post("/namespaces/eu/tables", {"name": "own", "schema": SCHEMA}).status == 200
     stage(alice, location=f"{warehouse.location}/shared2")

@@ -94,14 +94,14 @@ def test_nothing_is_signed_for_a_namespace_that_is_gone(catalog: ApiClient) -> N
 def test_tickets_of_others(catalog: ApiClient, signing: Warehouse, callers: NamedCallers) -> None:
     location = f"{signing.location}/t"
     callers.person("alice")
-    ticket = StagingTicket.of(actor=ANONYMOUS, warehouse_id=signing.pk, levels=("ns",), location=location).written()
+    ticket = StagingTicket.of(actor=ANONYMOUS, warehouse_id=signing.pk, levels=("ns",), location=location).encode()
     alice = CallerClient(by_ticket(signing, ticket), "alice")
     assert alice.post("", to_sign("PUT", OF_T)).refused(400, MISSING)
 
 
 def test_tickets_of_other_warehouses(catalog: ApiClient, signing: Warehouse) -> None:
     location = f"{signing.location}/t"
-    ticket = StagingTicket.of(actor=ANONYMOUS, warehouse_id=uuid4(), levels=("ns",), location=location).written()
+    ticket = StagingTicket.of(actor=ANONYMOUS, warehouse_id=uuid4(), levels=("ns",), location=location).encode()
     assert ask(by_ticket(signing, ticket), "PUT", OF_T).refused(400, MISSING)
 
 

@@ -46,7 +46,7 @@ def play(story: Story) -> None:
         location=f"{warehouse.location}/sales/new",
     )
     staged = request("PUT", f"{AT}/new/data/00000-0.parquet")
-    story.send("signRequestOfStagedTable", here | {"ticket": ticket.written()}, staged)
+    story.send("signRequestOfStagedTable", here | {"ticket": ticket.encode()}, staged)
     story.send("signRequestWithoutWarehouse", None, read, refused=400)
 
 

@@ -112,8 +112,8 @@ def find_by_location(*, warehouse_id: UUID, base: str, location: str) -> Signabl
     """Find the tabular that claims a parent of `location`; there is at most one. `base` is the warehouse's location."""
     if not location.startswith(f"{base}/"):
         return None
-    around = [warehouse_id, list(parents(location, base=base))]
-    return _signable(fetch_one_as(_TabularRow, settings.READ_DATABASE, _BY_LOCATION, around * 2))
+    params = [warehouse_id, list(parents(location, base=base))]
+    return _signable(fetch_one_as(_TabularRow, settings.READ_DATABASE, _BY_LOCATION, params * 2))
 
 
 def _find(warehouse_id: UUID, statement: str, params: list[Any]) -> tuple[WarehouseStorage, Signable | None]:

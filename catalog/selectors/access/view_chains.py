@@ -140,7 +140,7 @@ def _active_users(provider_id: str, chain: Iterable[_View | None]) -> frozenset[
 def _owner_id(provider_id: str, view: _View) -> str:
     """Raises `AuthzBadRequest` unless the view names one owner who could be a user."""
     if view.owners is None:
-        raise AuthzBadRequest(f"The owner of view {view.identifier} is not known for certain: commit to it once more")
+        raise AuthzBadRequest(f"The owner of view {view.identifier} is unknown: commit to the view again")
     if len(view.owners) > 1:
         raise AuthzBadRequest(f"View {view.identifier} names several owners: its owner is ambiguous")
     (owner,) = view.owners

@@ -28,7 +28,7 @@ from tenancy.refs import ObjectRef
 
 @dataclass(frozen=True, slots=True)
 class DeletedTabular:
-    """`uuid` is the id that clients see. From `expires_at` on it may be gone for good at any moment."""
+    """`uuid` is the id that clients see. After `expires_at` it may be deleted permanently at any time."""
 
     id: UUID
     kind: str
@@ -45,7 +45,7 @@ def list_deleted_tabulars_for(
 ) -> tuple[list[DeletedTabular], str | None]:
     """In order of creation, and the next page's token; `namespace_id` None: of all namespaces.
 
-    A page is full as long as there are any, but for who must be looked for among more than `MAX_SCANNED`.
+    Pages are full while there are items, except for callers whose visible items are among more than `MAX_SCANNED`.
 
     Raises `NoSuchWarehouse`, `NoSuchNamespace` when `namespace_id` is none of the warehouse's, `Forbidden`.
     """

@@ -131,8 +131,8 @@ def _move_in_one_statement(move: PointerUpdate, record: StoredResponse | None) -
 
 def _move_step_by_step(move: PointerUpdate, record: StoredResponse | None) -> bool:
     with transaction.atomic():
-        seen = Tabular.objects.live().filter(
-            pk=move.tabular_id, namespace_id=move.namespace_id, metadata_location=move.seen
+        seen = Tabular.objects.filter(
+            deleted_at__isnull=True, pk=move.tabular_id, namespace_id=move.namespace_id, metadata_location=move.seen
         )
         moved = seen.update(metadata_location=move.metadata_location, location=move.location, updated_at=move.at)
         if not moved:

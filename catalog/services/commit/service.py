@@ -38,7 +38,7 @@ class TableIdentifiersNotUnique(BadRequest):
 
 @dataclass(frozen=True, slots=True)
 class TableChanges:
-    """What a client wants of one table: `updates`, if all `requirements` hold on the newest metadata."""
+    """The changes that a client requests of one table: `updates`, if the newest metadata meets all `requirements`."""
 
     table: Identifier
     requirements: list[Any]
@@ -48,17 +48,17 @@ class TableChanges:
 def commit_table(
     *, actor: Actor, warehouse_id: UUID, changes: TableChanges, idempotency_key: IdempotencyKey | None = None
 ) -> Loaded:
-    """Apply the changes; the new metadata is durable on return. No net change writes nothing.
+    """Apply the changes; the new metadata is durable on return. Updates without an effect write nothing.
 
-    When the pointer moved in between but the requirements still hold, they are applied again on top. Raises
-    `NoSuchTable`, `CommitFailed` (409, certainly not committed), `BadRequest`, or `CommitStateUnknown` (500) when the
-    database was lost in the act.
+    When the pointer was moved concurrently and the requirements are still met, the updates are applied to the newer
+    version. Raises `NoSuchTable`, `CommitFailed` (409, certainly not committed), `BadRequest`, or `CommitStateUnknown`
+    (500) when the connection to the database was lost during the commit.
     """
     table = changes.table
     with reserve_commit_slots([(warehouse_id, table.path_key, table.name_key)]):
         for _ in attempts(table):
             target, before = find_target_of_commit(warehouse_id=warehouse_id, identifier=table)
-            if requires_create(changes.requirements) and not _is_seen(actor, target):
+            if requires_create(changes.requirements) and not _is_visible_table(actor, target):
                 namespace_id = target.namespace_to_create_in(actor, Tabular.Kind.TABLE)
                 check_requirements(None, changes.requirements)
                 if target.current is not None:
@@ -78,16 +78,16 @@ def commit_table(
 def commit_transaction(
     *, actor: Actor, warehouse_id: UUID, changes: Sequence[TableChanges], idempotency_key: IdempotencyKey | None = None
 ) -> None:
-    """Commit to several tables that are there: all or none, in one database transaction.
+    """Commit to several existing tables in one database transaction: all or none.
 
-    A table of which only requirements are given is held to them at the commit too, if any other changes.
-    Raises as `commit_table`, and `TableIdentifiersNotUnique` (400). There may be `MAX_TABLES`.
+    Tables without updates must still meet their requirements when the others are committed. Raises as `commit_table`,
+    `TableIdentifiersNotUnique` (400), and `BadRequest` for more than `MAX_TABLES`.
     """
     if len(changes) > MAX_TABLES:
         raise BadRequest(f"A transaction may change {MAX_TABLES} tables at most, this one names {len(changes)}")
     addresses = [(warehouse_id, change.table.path_key, change.table.name_key) for change in changes]
     if len(set(addresses)) != len(addresses):
-        raise TableIdentifiersNotUnique("Each table may stand in a transaction once")
+        raise TableIdentifiersNotUnique("Each table may occur only once in a transaction")
     if not changes:
         require_active(actor, warehouse_id)
     with reserve_commit_slots(addresses):
@@ -109,15 +109,15 @@ def commit_transaction(
                 return
 
 
-def _is_seen(actor: Actor, target: Target) -> bool:
-    """Whether a table has the name, and `actor` may know of it."""
+def _is_visible_table(actor: Actor, target: Target) -> bool:
+    """Whether a table has the name and is visible to `actor`."""
     if target.current is None or not target.has(Tabular.Kind.TABLE):
         return False
     return is_allowed(actor, Can.GET_METADATA, Securable.Type.TABLE, target.current.id)
 
 
 def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableChanges) -> Revision | Loaded:
-    """The step that `changes` ask for on top of the metadata `before`; `Loaded` when they change nothing."""
+    """Compute the revision of `changes` to the metadata `before`; return `Loaded` when they have no effect."""
     current = target.tabular_for(actor, Can.COMMIT, Tabular.Kind.TABLE)
     base = _checked_base(Version(current.id, current.metadata_location), before, changes.requirements)
     change = apply_updates(
@@ -148,10 +148,9 @@ def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableCha
 
 
 def _checked_base(version: Version, document: bytes, requirements: list[Any]) -> dict[str, Any]:
-    """The metadata in `document`, of which all `requirements` hold; not to be changed.
+    """Return the metadata in `document`, which meets all `requirements` and must not be modified.
 
-    Most writers of a contended table are refused, each version many times: that needs no parsing but the first time,
-    however large it is.
+    Most commits to a contended table fail, many for each version: a large document is parsed only for the first.
     """
     known = metadata_cache.checked_members(version)
     if known is not None:

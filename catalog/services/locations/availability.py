@@ -58,7 +58,7 @@ def run_pending_purges(actor: Actor, target: Target, location: str) -> None:
     compared = location_inside(location, base=target.warehouse_location)
     budget = _TimeBudget.of_this_request(compared)
     while tasks := _queued_purges(actor, target, compared):
-        # From here on only `budget` limits the time: a purge that is given up must return its lease.
+        # From here on only `budget` limits the time: a purge that is interrupted must release its lease.
         deadline.begin_write()
         for task_id in tasks:
             lease = lease_task(task_id)
@@ -108,20 +108,20 @@ def _queued_purges(actor: Actor, target: Target, location: str) -> list[UUID]:
     """Find the tasks with claims at or below the location. Raises `LocationAlreadyTaken` for any other claim."""
     found: list[UUID] = []
     base = target.warehouse_location
-    for holder in others_at(actor=actor, warehouse_id=target.warehouse_id, base=base, location=location):
-        if holder.task_id is None or not f"{holder.location}/".startswith(f"{location}/"):
+    for claim in others_at(actor=actor, warehouse_id=target.warehouse_id, base=base, location=location):
+        if claim.task_id is None or not f"{claim.location}/".startswith(f"{location}/"):
             raise location_taken(location)
-        found.append(holder.task_id)
+        found.append(claim.task_id)
     return list(dict.fromkeys(found))
 
 
 def _purge_now(lease: Lease, budget: _TimeBudget) -> None:
-    def keep_going() -> None:
+    def extend_lease() -> None:
         budget.require_time()
         lease.extend()
 
     try:
-        purge(lease, keep_going)
+        purge(lease, extend_lease)
     except LeaseLost:
         raise budget.exhausted() from None
     except (StoreUnavailable, StoreRefused) as error:

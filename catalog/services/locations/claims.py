@@ -25,7 +25,7 @@ from tenancy.actor import Actor
 
 # Claims come first, so that PostgreSQL knows the types of the columns that tabulars do not have. The bounds of
 # locations below are compared byte by byte, as the indexes `tabular_below` and `location_claim_at` are sorted.
-_HOLDERS = """
+_OWNERS = """
 SELECT location, tabular_id, task_id, staged_by FROM catalog_locationclaim
  WHERE warehouse_id = %s AND location = ANY(%s) AND (expires_at IS NULL OR expires_at > %s)
 UNION ALL
@@ -57,13 +57,13 @@ NO_OWNER = UUID(int=0)
 
 # The caller has at most one claim at exactly the location, so two rows are sufficient.
 _OTHERS = f"""
-SELECT staged_by IS NOT NULL AND staged_by = %s AND location = %s FROM ({_HOLDERS}) AS holders
+SELECT staged_by IS NOT NULL AND staged_by = %s AND location = %s FROM ({_OWNERS}) AS owners
  WHERE tabular_id IS NULL OR tabular_id <> %s LIMIT 2
 """  # noqa: S608 - a constant
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class ClaimOwner:
     """The owner of a claimed location: a tabular, a purge task, or the client that staged a table there."""
 
     location: str
@@ -122,12 +122,12 @@ def is_foreseeable(location: str, fresh_uuid: UUID) -> bool:
 def is_in_own_folder(target: Target, location: str) -> bool:
     """Whether a location overlaps no default location of other tables.
 
-    It would at or above the folder of any namespace, and in the folder of another namespace than the table's.
+    It does if it is at or above the folder of any namespace, or in the folder of another namespace than the table's.
     """
     base = target.warehouse_location
     compared = location_inside(location, base=base)
-    around = [*_at_or_above(target.warehouse_id, base, compared), *_below(target.warehouse_id, compared)]
-    folders = {folder for (folder,) in fetch_all("default", _NAMESPACES, around)}
+    params = [*_at_or_above(target.warehouse_id, base, compared), *_below(target.warehouse_id, compared)]
+    folders = {folder for (folder,) in fetch_all("default", _NAMESPACES, params)}
     own = target.namespace_location or base
     nearest = max((base, *(each for each in folders if compared.startswith(f"{each}/"))), key=len)
     return nearest == own and not any(f"{each}/".startswith(f"{compared}/") for each in folders)
@@ -168,16 +168,16 @@ def require_unreserved(target: Target, locations: Sequence[str], *, owner: UUID,
 
 def is_occupied(*, warehouse: Warehouse, location: str) -> bool:
     """Under the lock of `warehouse`: whether there are claims at, above or below, other than those of purges."""
-    return any(holder.task_id is None for holder in _holders(warehouse.pk, warehouse.location, location))
+    return any(claim_owner.task_id is None for claim_owner in _find_owners(warehouse.pk, warehouse.location, location))
 
 
-def others_at(*, actor: Actor, warehouse_id: UUID, base: str, location: str) -> list[Holder]:
+def others_at(*, actor: Actor, warehouse_id: UUID, base: str, location: str) -> list[ClaimOwner]:
     """Find the claims at, above or below a location, except that of a table which `actor` staged at exactly this one.
 
     The result is reliable only under the lock of the warehouse. `base` is the warehouse's location.
     """
-    holders = _holders(warehouse_id, base, location)
-    return [each for each in holders if (each.staged_by, each.location) != (actor.name, location)]
+    owners = _find_owners(warehouse_id, base, location)
+    return [each for each in owners if (each.staged_by, each.location) != (actor.name, location)]
 
 
 def claim(*, warehouse: Warehouse, owner: UUID, locations: Sequence[str]) -> None:
@@ -187,21 +187,21 @@ def claim(*, warehouse: Warehouse, owner: UUID, locations: Sequence[str]) -> Non
 
 
 def _others(warehouse_id: UUID, base: str, location: str, owner: UUID, actor: Actor | None) -> list[bool]:
-    """For up to two claims of other owners than `owner`: whether it is that of `actor`, who staged a table there."""
+    """Return for up to two claims of others than `owner` whether it is that of a table that `actor` staged there."""
     params = [actor and actor.name, location, *_around(warehouse_id, base, location), owner]
     return [bool(is_own) for (is_own,) in fetch_all("default", _OTHERS, params)]
 
 
-def _holders(warehouse_id: UUID, base: str, location: str) -> list[Holder]:
-    rows = fetch_all("default", _HOLDERS, _around(warehouse_id, base, location))
+def _find_owners(warehouse_id: UUID, base: str, location: str) -> list[ClaimOwner]:
+    rows = fetch_all("default", _OWNERS, _around(warehouse_id, base, location))
     return [
-        Holder(where, tabular_id and as_uuid(tabular_id), task_id and as_uuid(task_id), staged_by)
+        ClaimOwner(where, tabular_id and as_uuid(tabular_id), task_id and as_uuid(task_id), staged_by)
         for where, tabular_id, task_id, staged_by in rows
     ]
 
 
 def _around(warehouse_id: UUID, base: str, location: str) -> list[Any]:
-    """The parameters of `_HOLDERS`."""
+    """The parameters of `_OWNERS`."""
     at_or_above, below, moment = _at_or_above(warehouse_id, base, location), _below(warehouse_id, location), now()
     return [*at_or_above, moment, *below, moment, *at_or_above, *below]
 

@@ -19,11 +19,11 @@ from tasks.queue.leases import Lease
 logger = logging.getLogger("icekeeper.tasks")
 
 
-def purge(lease: Lease, keep_going: Callable[[], object]) -> None:
+def purge(lease: Lease, extend_lease: Callable[[], object]) -> None:
     """Delete every file below the locations that the task claims, then finish the task and release its claims.
 
     An interrupted purge can be resumed. Locations that are occupied by a tabular, or are outside of the task's
-    warehouse, are released without a deletion. `keep_going` is called before each step and must extend the lease; an
+    warehouse, are released without a deletion. `extend_lease` is called before each step and must extend the lease; an
     error that it raises interrupts the purge. Raises `StoreUnavailable`, `StoreRefused`, and `LeaseLost` when another
     worker has the task.
     """
@@ -32,7 +32,7 @@ def purge(lease: Lease, keep_going: Callable[[], object]) -> None:
         store = store_for(warehouse.storage)
         for location in locations:
             try:
-                store.delete_below(location, keep_going)
+                store.delete_below(location, extend_lease)
             except InvalidLocation as error:
                 _log_skipped(lease, location, error.message)
             else:

@@ -235,7 +235,7 @@ def _has(properties: dict[str, str], wanted: object) -> bool:
 
 @contextmanager
 def _rolled_back() -> Iterator[None]:
-    """A transaction that leaves nothing behind."""
+    """Run the block in a transaction that is always rolled back."""
     with transaction.atomic():
         yield
         transaction.set_rollback(True)

@@ -194,7 +194,7 @@ def _queue_purges(rows: Sequence[Tabular]) -> None:
 
 
 def expire_tabular(*, actor: Actor, lease: Lease) -> None:
-    """Delete the row of a soft-deleted tabular for good, and queue the purge of its files if its drop asked for it.
+    """Permanently delete the row of a soft-deleted tabular, and queue the purge of its files if its drop asked for it.
 
     A restored tabular is not changed. The task finishes in the same transaction. Raises `LeaseLost` when another worker
     has the task: then nothing is changed.

@@ -42,8 +42,8 @@ def rename_tabular(
     """Rename a tabular, in its namespace or to another one; its files and UUID do not change.
 
     Raises `NoSuchTable` (or view, or generic table), `NoSuchNamespace` for the destination, `AlreadyExists` when the
-    name is taken there, and `Forbidden` when the caller would gain rights on it through the new namespace, or would
-    allow its owners to grant what managed access forbids them now.
+    name is taken there, and `Forbidden` when the caller would gain permissions on it through the new namespace, or
+    would allow its owners to grant what managed access forbids them now.
     """
     origin = find_target(warehouse_id=warehouse_id, identifier=source)
     tabular = origin.tabular_for(actor, Can.RENAME, kind)
@@ -52,10 +52,10 @@ def rename_tabular(
     namespace_id = goal.namespace_to_create_in(actor, kind)
     if namespace_id != tabular.namespace_id:
         ref = ObjectRef(Securable.Type(kind.value), tabular.id)
-        step = _Step(actor, ref, tabular.namespace_id, namespace_id, no_such_tabular(kind, source))
+        move = _NamespaceMove(actor, ref, tabular.namespace_id, namespace_id, no_such_tabular(kind, source))
         epoch = permission_epoch.current()
-        _require_no_rights_gained(step)
-        permission_recheck.record(_recheck_gained_rights, (step, epoch))
+        _require_no_permission_gained(move)
+        permission_recheck.record(_recheck_gained_permissions, (move, epoch))
     if goal.current is not None and goal.current.id != tabular.id:
         raise _name_taken(goal.current.kind, kind, source, destination)
     try:
@@ -87,7 +87,7 @@ def rename_tabular(
         raise _name_taken(kind, kind, source, destination) from None
 
 
-class _Step(NamedTuple):
+class _NamespaceMove(NamedTuple):
     """A move of a table by `actor` from one namespace to another."""
 
     actor: Actor
@@ -97,29 +97,29 @@ class _Step(NamedTuple):
     missing: CatalogError
 
 
-def _require_no_rights_gained(step: _Step) -> None:
-    """Check that the move lets `actor` grant no rights on the table which they could not grant before.
+def _require_no_permission_gained(move: _NamespaceMove) -> None:
+    """Check that the move gives `actor` no permission on the table that they did not have before.
 
-    A caller who may rename a table can already read and write it. To be gained are only rights that the new namespace
-    gives on all its tables, and the grants that managed access of the old one forbids to the table's owners.
+    A caller who may rename a table can already read and write it. They could only gain the permissions that the new
+    namespace gives on all its tables, and grants that managed access of the old one forbids to the table's owners.
     """
-    parent: ObjectRef = ObjectRef(Securable.Type.NAMESPACE, step.namespace_id)
+    parent: ObjectRef = ObjectRef(Securable.Type.NAMESPACE, move.namespace_id)
     gained = (Can.GRANT_MANAGE_GRANTS, Can.MANAGE_TAGS)
-    allowed = check_permissions(step.actor, [(each, parent) for each in gained])
+    allowed = check_permissions(move.actor, [(each, parent) for each in gained])
     for action, is_gained in zip(gained, allowed, strict=True):
         if is_gained:
-            require_permission(step.actor, action, *step.ref, missing=step.missing)
-    if is_access_managed(ObjectRef(Securable.Type.NAMESPACE, step.origin_id)) and not is_access_managed(parent):
-        require_permission(step.actor, Can.GRANT_MANAGE_GRANTS, *step.ref, missing=step.missing)
+            require_permission(move.actor, action, *move.ref, missing=move.missing)
+    if is_access_managed(ObjectRef(Securable.Type.NAMESPACE, move.origin_id)) and not is_access_managed(parent):
+        require_permission(move.actor, Can.GRANT_MANAGE_GRANTS, *move.ref, missing=move.missing)
 
 
-def _recheck_gained_rights(steps: list[tuple[_Step, int]]) -> None:
-    """Repeat the check if rights have changed in the meantime. Deleted tables are skipped."""
+def _recheck_gained_permissions(moves: list[tuple[_NamespaceMove, int]]) -> None:
+    """Repeat the check if permissions changed meanwhile. Deleted tables are skipped."""
     epoch = permission_epoch.current()
-    for step, seen in steps:
-        if seen != epoch and all(are_registered([step.ref])):
-            _require_no_rights_gained(step)
-    steps[:] = [(step, epoch) for step, _ in steps]
+    for move, seen in moves:
+        if seen != epoch and all(are_registered([move.ref])):
+            _require_no_permission_gained(move)
+    moves[:] = [(move, epoch) for move, _ in moves]
 
 
 def _name_taken(found: str, kind: Tabular.Kind, source: Identifier, destination: Identifier) -> AlreadyExists:

@@ -69,7 +69,7 @@ def require_own_folder(target: Target, metadata: dict[str, Any]) -> None:
     if is_foreseeable(location, UUID(metadata["table-uuid"])) and not is_in_own_folder(target, location):
         own = target.namespace_location or target.warehouse_location
         raise InvalidLocation(
-            f"Location {location!r} is not free to be staged at: it must be in the folder of the table's own namespace "
+            f"Location {location!r} cannot be staged: it must be in the folder of the table's own namespace "
             f"({own}), and not at, above or in the folder of another one"
         )
 
@@ -136,16 +136,18 @@ class StagingTicket:
         return cls(actor.name, warehouse_id, path_key(levels), location)
 
     @classmethod
-    def read(cls, text: str) -> Self:
+    def decode(cls, text: str) -> Self:
         """Raises `InvalidStagingTicket`."""
         try:
             name, warehouse, namespace, location = signing.loads(text, salt=_SALT, max_age=TICKET_LIFETIME)
         except signing.BadSignature:
-            raise InvalidStagingTicket("This address is no longer good for a table that was staged") from None
+            raise InvalidStagingTicket(
+                "The address of the signer for a staged table is invalid or has expired"
+            ) from None
         return cls(name, UUID(warehouse), namespace, location)
 
-    def written(self) -> str:
-        """Letters, digits, `-`, `_` and `:`."""
+    def encode(self) -> str:
+        """Return the signed text of the ticket: letters, digits, `-`, `_` and `:`."""
         members = [self.actor_name, str(self.warehouse_id), self.namespace_key, self.location]
         return signing.dumps(members, salt=_SALT)
 

@@ -90,7 +90,7 @@ def _require_all_found(wanted: Sequence[Named], found: Sequence[Tabular]) -> Non
 def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> list[UUID]:
     """Return the own ids of the targets, in order. Raises for the first that is missing or not `actor`'s to restore.
 
-    Both are judged in the order of the targets, so that a hidden target gets the error of a missing one.
+    Both are checked in the order of the targets, so that a hidden target gets the error of a missing one.
     """
     own_ids: dict[tuple[str, UUID], UUID] = {}
     uuids = sorted({uuid for _, uuid in wanted})
