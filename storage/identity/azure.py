@@ -1,4 +1,4 @@
-"""Who the catalog is at Azure, an application or this server's own identity, and the keys that it may sign with."""
+"""Azure tokens of the catalog itself, and user delegation keys that sign vended SAS tokens."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.azure import DEFAULT_AUTHORITY_HOST, DEFAULT_HOST, AdlsProfile, OneLakeProfile
 
 ONELAKE_KEYS: Final = "https://onelake.blob.fabric.microsoft.com"
-"""Where keys for all of OneLake come from, whatever the host of a lakehouse."""
+"""Endpoint that issues delegation keys for OneLake, whatever the host of a lakehouse."""
 STORAGE_SCOPE: Final = "https://storage.azure.com/.default"
 MAX_LIFETIME: Final = timedelta(days=7)
 MAX_ONELAKE_LIFETIME: Final = timedelta(hours=1)
 KEY_LIFETIME_MARGIN: Final = timedelta(hours=12)
-"""How much longer than the first signature a key is to live, so that others can be created with it."""
+"""Added to the lifetime of a delegation key, so that it can sign more tokens than the first."""
 MAX_CACHED_KEYS: Final = 1024
 
 AZURE_DOMAINS: Final = (
@@ -42,7 +42,7 @@ AZURE_DOMAINS: Final = (
     ".storage.azure.net",
     ".fabric.microsoft.com",
 )
-"""What the names of Microsoft's own hosts end in, in its clouds."""
+"""Suffixes of Microsoft's own host names, in all its clouds."""
 
 _CODE = re.compile(r"AADSTS[0-9]{1,10}")
 _NAME = re.compile(r"[A-Za-z]{1,100}")
@@ -52,7 +52,7 @@ Identity = AzureClientCredentials | AzureSystemIdentity
 
 
 class DelegationKeys:
-    """User delegation keys by account and identity, reused for what does not outlive them. For threads."""
+    """A thread-safe cache of user delegation keys, by account and identity, until they expire."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -63,7 +63,7 @@ class DelegationKeys:
     def get(
         self, profile: AdlsProfile | OneLakeProfile, identity: Identity, *, start: datetime, expiry: datetime
     ) -> UserDelegationKey:
-        """A key that is valid from `start` to `expiry`.
+        """Return a key that is valid from `start` to `expiry`.
 
         Raises `CredentialNotIssued`, `EndpointNotPermitted`, `StoreUnavailable`.
         """
@@ -85,28 +85,28 @@ class DelegationKeys:
 
     @staticmethod
     def fetch(account: str, credential: TokenCredential, *, start: datetime, expiry: datetime) -> UserDelegationKey:
-        """From the account itself. Raises as `get`."""
+        """Request a key from the account. Raises as `get`."""
         try:
             with BlobServiceClient(account, credential=credential, **azure_client_options()) as client:
                 return _usable(client.get_user_delegation_key(start, expiry))
         except HttpResponseError as error:
             status = error.status_code or 0
             if status == _TOO_MANY or status >= _FAILED:
-                raise StoreUnavailable(f"Azure failed at giving a key to sign with: status {status}") from None
+                raise StoreUnavailable(f"Azure failed to issue a delegation key: status {status}") from None
             if _is_of_network(error):
                 raise StoreUnavailable("Entra ID did not respond") from None
-            raise CredentialNotIssued(f"Azure issued no key to sign with: {_code(error)}") from None
+            raise CredentialNotIssued(f"Azure issued no delegation key: {_code(error)}") from None
         except AzureError as error:
             raise StoreUnavailable(f"Azure did not respond: {type(error).__name__}") from None
-        except (ValueError, AttributeError):  # what the SDK does with a tenant that is none, a member that is missing
-            raise CredentialNotIssued("Azure rejected the request, or sent no key to sign with") from None
+        except (ValueError, AttributeError):  # of the SDK, for an invalid tenant or a missing member
+            raise CredentialNotIssued("Azure rejected the request, or sent no delegation key") from None
 
 
 delegation_keys = DelegationKeys()
 
 
 def catalog_token(profile: AdlsProfile | OneLakeProfile, identity: Identity) -> Token:
-    """What the catalog itself reads and writes with.
+    """Return the token with which the catalog itself reads and writes.
 
     Raises `CredentialNotIssued`, `EndpointNotPermitted`, `StoreUnavailable`.
     """
@@ -125,25 +125,25 @@ def _token(credential: TokenCredential) -> Token:
     except AzureError as error:
         raise StoreUnavailable(f"Entra ID did not respond: {type(error).__name__}") from None
     except ValueError:
-        raise CredentialNotIssued("Entra ID knows no such tenant, or sent no token") from None
+        raise CredentialNotIssued("Entra ID does not know the tenant, or sent no token") from None
     return Token(issued.token, datetime.fromtimestamp(issued.expires_on, UTC))
 
 
 def _authority(profile: AdlsProfile | OneLakeProfile, identity: Identity) -> str | None:
-    """Return the authority that issues tokens; None: the one that this server's own environment names.
+    """Return the authority that issues tokens; None: that of the server's own environment.
 
-    The creator of a warehouse chooses authority and host. This server's own secret and tokens must go to no host of
-    theirs. Raises `CredentialNotIssued` where they would.
+    The creator of a warehouse chooses authority and host, and must not receive the server's own secret and tokens.
+    Raises `CredentialNotIssued` for hosts that are not Microsoft's.
     """
     if isinstance(identity, AzureClientCredentials):
         return profile.authority_host or DEFAULT_AUTHORITY_HOST
     if not account_url(profile).endswith(AZURE_DOMAINS):
-        raise CredentialNotIssued("The identity of this server is shown to hosts of Azure only")
+        raise CredentialNotIssued("The identity of this server is sent to hosts of Azure only")
     return None
 
 
 def account_url(profile: AdlsProfile | OneLakeProfile) -> str:
-    """Where keys of the account are asked for: its blob service."""
+    """Return the URL of the account's blob service, which issues delegation keys."""
     if isinstance(profile, OneLakeProfile):
         return ONELAKE_KEYS
     labels = ["blob" if label == "dfs" else label for label in profile.host.split(".")]
@@ -152,7 +152,7 @@ def account_url(profile: AdlsProfile | OneLakeProfile) -> str:
 
 @lru_cache(maxsize=MAX_CACHED_KEYS)
 def token_credential(identity: Identity, authority: str | None) -> TokenCredential:
-    """It keeps its tokens and renews them. Raises `CredentialNotIssued` for what cannot be an identity."""
+    """Return the SDK's credential, which renews its tokens. Raises `CredentialNotIssued` for an invalid identity."""
     try:
         match identity:
             case AzureClientCredentials():
@@ -161,34 +161,34 @@ def token_credential(identity: Identity, authority: str | None) -> TokenCredenti
                     identity.client_id.get_secret_value(),
                     identity.client_secret.get_secret_value(),
                     authority=authority,
-                    disable_instance_discovery=True,  # it may be one that Microsoft does not know
+                    disable_instance_discovery=True,  # it may not be one of Microsoft's
                     **azure_client_options(),
                 )
         require_usable(identity)
         return DefaultAzureCredential(**azure_client_options())
     except ValueError:
-        raise CredentialNotIssued("Azure knows no such tenant or authority") from None
+        raise CredentialNotIssued("Azure does not know the tenant or authority") from None
 
 
 def _is_of_network(error: HttpResponseError) -> bool:
-    """Whether a login failed for other reasons than what was sent: the SDK calls everything a error."""
+    """Return whether a login failed because of the network: the SDK raises the same error for all failures."""
     cause = error.__cause__
     return isinstance(error, ClientAuthenticationError) and cause is not None and not isinstance(cause, ValueError)
 
 
 def _usable(key: UserDelegationKey) -> UserDelegationKey:
-    """Raises `CredentialNotIssued` for a key that cannot sign."""
+    """Return the key. Raises `CredentialNotIssued` if it is incomplete."""
     named = key.signed_oid and key.signed_tid and key.signed_service and key.signed_version
     try:
         if named and base64.b64decode(key.value or "", validate=True):
             return key
     except ValueError:
-        pass  # no base64: as good as none
-    raise CredentialNotIssued("Azure sent no key to sign with")
+        pass  # not base64
+    raise CredentialNotIssued("Azure sent no delegation key")
 
 
 def _code(error: HttpResponseError) -> str:
-    """Azure's own code; its text may hold more."""
+    """Return Azure's error code; its text may contain secrets."""
     found = _CODE.search(str(error))
     if found is not None:
         return found[0]

@@ -1,4 +1,4 @@
-"""Who the catalog is at Google Cloud: a service account, or the identity of this server."""
+"""Google Cloud credentials of the catalog itself: a service account, or the server's own identity."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CODE = re.compile(r"(?:Error code )?([a-z_]{1,50}): ")
 
 
 class GoogleTransport(transport.Request):  # type: ignore[misc]  # google-auth has no types
-    """How google-auth's own requests are sent here."""
+    """Sends the requests of google-auth, with our limits and retries."""
 
     def __call__(
         self,
@@ -47,7 +47,7 @@ class GoogleTransport(transport.Request):  # type: ignore[misc]  # google-auth h
 
 
 class GoogleResponse(transport.Response):  # type: ignore[misc]  # as above
-    """An response as google-auth reads it."""
+    """A response in the form that google-auth reads."""
 
     def __init__(self, response: TokenServiceResponse) -> None:
         self._response = response
@@ -85,7 +85,7 @@ def catalog_token(profile: GcsProfile, credential: GcsServiceAccount | GcpSystem
 def google_credentials(
     credential: GcsServiceAccount | GcpSystemIdentity, request: transport.Request
 ) -> tuple[Credentials, str | None]:
-    """Whose token is exchanged, and the project if it is known. Raises `CredentialNotIssued`."""
+    """Return the google-auth credentials, and the project if it is known. Raises `CredentialNotIssued`."""
     match credential:
         case GcsServiceAccount():
             document = credential.key.reveal()
@@ -95,7 +95,7 @@ def google_credentials(
 
 
 def universe_of(credential: GcsServiceAccount | GcpSystemIdentity) -> str:
-    """The domain of that part of Google Cloud. Raises ValueError."""
+    """Return the universe domain of a credential. Raises ValueError if it is not a domain."""
     if not isinstance(credential, GcsServiceAccount):
         return DEFAULT_UNIVERSE
     universe = credential.key.universe_domain.get_secret_value()
@@ -106,14 +106,14 @@ def universe_of(credential: GcsServiceAccount | GcpSystemIdentity) -> str:
 
 @lru_cache(maxsize=1)
 def _own(request: transport.Request) -> tuple[Credentials, str | None]:
-    """The identity that this server has on Google Cloud."""
+    """Return the server's own Google Cloud identity."""
     source, project = google.auth.default(scopes=[SCOPE], request=request)
     return source, project
 
 
 @contextmanager
 def translate_google_errors() -> Iterator[None]:
-    """Around what google-auth does: raises `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
+    """Translate errors of google-auth into `CredentialNotIssued` (412) and `StoreUnavailable` (503)."""
     try:
         yield
     except TransportError as failure:
@@ -132,5 +132,5 @@ def translate_google_errors() -> Iterator[None]:
 
 
 def _own_message(failure: TransportError, otherwise: str) -> str:
-    """Our own words, when the failure has them."""
+    """Return the message of the failure if it is ours."""
     return str(failure) if str(failure).startswith("The token service") else otherwise

@@ -1,4 +1,4 @@
-"""Keys that requests to an S3 store are signed with."""
+"""Keys and tokens for object stores, as identity providers issue them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from storage.errors import StoreRefused
 
 
 class CredentialNotIssued(StoreRefused):
-    """The provider of the store's identities refused to hand one out; sending the same again changes nothing."""
+    """The identity provider of the store rejected the request for a credential; a retry does not help."""
 
     wire_type = "ShortTermCredentialError"
 
 
 def require_usable(credential: Credential) -> None:
-    """Raise `CredentialNotIssued` when this server's settings do not allow the credential (any more)."""
+    """Raise `CredentialNotIssued` when the settings do not allow the credential."""
     try:
         credential.require_permitted()
         credential.require_complete()
@@ -28,7 +28,7 @@ def require_usable(credential: Credential) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What requests to the stores of Azure and Google Cloud are sent with; `expires_at` in UTC."""
+    """A bearer token for Azure or Google Cloud; `expires_at` in UTC."""
 
     value: str = field(repr=False)
     expires_at: datetime | None
@@ -36,7 +36,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """A key of S3; temporary ones have a session token, and `expires_at`, in UTC."""
+    """An S3 access key. Temporary keys have a session token and `expires_at`, in UTC."""
 
     access_key_id: str = field(repr=False)
     secret_access_key: str = field(repr=False)
@@ -45,8 +45,8 @@ class Keys:
 
     @property
     def parts(self) -> tuple[str, str, str | None]:
-        """Id, secret and session token."""
+        """Return id, secret and session token."""
         return self.access_key_id, self.secret_access_key, self.session_token
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise TypeError("keys are not pickled: they would stand there in clear")
+        raise TypeError("keys must not be pickled: their secrets would be in clear text")

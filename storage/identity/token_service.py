@@ -1,4 +1,4 @@
-"""Requests over HTTP to the services that issue credentials of stores, within the bounds of `ICEKEEPER__STORAGE__*`."""
+"""HTTP requests to token services, within the limits of `ICEKEEPER__STORAGE__*`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TokenServiceResponse:
         return 200 <= self.status < 300  # noqa: PLR2004
 
     def document(self) -> dict[str, Any]:
-        """The JSON object that was sent; empty for everything else."""
+        """Return the JSON object of the body; empty if the body is anything else."""
         try:
             document = read_json(self.body, bound=_BOUND)
         except BadRequest:
@@ -52,16 +52,16 @@ class TokenServiceResponse:
 def send_request(
     method: str, address: str, *, headers: Mapping[str, str], body: Callable[[], bytes | None]
 ) -> TokenServiceResponse:
-    """Return the response; `body` returns the body of each attempt. Redirects are not followed.
+    """Send a request with retries; `body` builds the body of each attempt. Redirects are not followed.
 
-    Raises `StoreUnavailable` (503) when the service could not be reached or failed, however often it was asked, and
-    `RequestTimeout` (408) when the request at hand has no time left.
+    Raises `StoreUnavailable` (503) when the service failed or could not be reached, `RequestTimeout` (408) when the
+    deadline of the current request has passed.
     """
     return retry_within_deadline(lambda: _attempt(method, address, headers=headers, body=body()))
 
 
 def retry_within_deadline(attempt: Callable[[], T]) -> T:
-    """Call `attempt` again while it raises `StoreUnavailable`, within the settings and the deadline of the request.
+    """Retry on `StoreUnavailable`, within the limits of the settings and the deadline of the request.
 
     The thread slot is released meanwhile. Raises as `send_request`.
     """
@@ -70,14 +70,14 @@ def retry_within_deadline(attempt: Callable[[], T]) -> T:
 
 
 def not_issued_error(response: TokenServiceResponse, code: object) -> CredentialNotIssued:
-    """Return the error for a response without a credential; `code` is the service's own. Its text is not shown."""
+    """Return the error for a response without a credential. It contains the service's error code, but no text."""
     said = str(code) if isinstance(code, str | int) else ""
     shown = said if _CODE.fullmatch(said) else f"status {response.status}"
     return CredentialNotIssued(f"The token service of the storage refused temporary credentials: {shown}")
 
 
 def required_text(document: Mapping[str, Any], name: str) -> str:
-    """A text that must be in a response. Raises `CredentialNotIssued`."""
+    """Return a text of a response. Raises `CredentialNotIssued` when it is missing."""
     value = document.get(name)
     if not isinstance(value, str) or not value:
         raise CredentialNotIssued("The token service of the storage sent no credentials")
@@ -109,5 +109,5 @@ def _attempt(method: str, address: str, *, headers: Mapping[str, str], body: byt
 
 @lru_cache(maxsize=1)
 def _session() -> BoundedSession:
-    """One for all, as what it keeps is connections alone."""
+    """Return the shared session; it has no state but connections."""
     return store_session(max_bytes=MAX_RESPONSE_BYTES)

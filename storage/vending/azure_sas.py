@@ -20,11 +20,11 @@ from storage.vending.client_config import SAS_TOKEN
 from storage.vending.vended import FileAccess, Vended, folder_of
 
 CLOCK_SKEW: Final = timedelta(seconds=60)
-"""A token is valid from so long ago, since Azure's clock may be behind ours."""
+"""Tokens are valid from a minute ago, as Azure's clock may be behind ours."""
 MIN_LIFETIME: Final = timedelta(seconds=120)
 
 _PERMISSIONS: Final = {FileAccess.READ: "rl", FileAccess.READ_WRITE: "rawdl"}
-"""Read, add, write, delete, list: in the order that Azure wants them in."""
+"""Read, add, write, delete, list, in the order that Azure requires."""
 
 
 def issue(
@@ -61,10 +61,10 @@ def directory_sas(
     start: datetime,
     expiry: datetime,
 ) -> str:
-    """`signer` is the key of the account or one that it gave to an identity.
+    """Return a SAS token for one directory, signed with an account key or a user delegation key.
 
-    `folder` is signed as it is: the service decodes the path of a request once, and what is stored under `a%20b` is
-    asked for as `a%2520b`.
+    `folder` is signed without encoding: the service decodes the path of a request once, so an object `a%20b` is
+    requested as `a%2520b`.
     """
     if not folder:
         raise ValueError("a signature for the whole container")
@@ -84,7 +84,7 @@ def directory_sas(
 
 
 def _canonical(profile: AdlsProfile | OneLakeProfile) -> tuple[str, str]:
-    """Account and container as they are signed: OneLake is one account, whatever the host."""
+    """Return account and container as they are signed. OneLake is one account, whatever the host."""
     if isinstance(profile, OneLakeProfile):
         return "onelake", profile.workspace_id
     return profile.account_name, profile.filesystem
@@ -95,5 +95,5 @@ def _account_key(credential: AzureSharedKey) -> str:
     try:
         base64.b64decode(key, validate=True)
     except ValueError:
-        raise CredentialNotIssued("The key of the storage account is none: it must be base64") from None
+        raise CredentialNotIssued("The key of the storage account is invalid: it must be base64") from None
     return key

@@ -1,6 +1,6 @@
-"""The configuration of clients for the store: properties of their file I/O, by the names that Iceberg's clients use.
+"""`config` of clients: properties of their FileIO for the store, with the names that Iceberg's clients use.
 
-No other properties of the profile are shown. `profile` is that of the warehouse, as stored.
+No other members of the profile are exposed. `profile` is the storage profile of the warehouse, as stored.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from storage.vending.vended import Vended
 
 SAS_TOKEN: Final = "adls.sas-token."  # noqa: S105 - the name of a property
-"""The account's host follows: clients find the token for a location by it."""
+"""Prefix of the property; the host of the account follows."""
 
 _PYICEBERG = re.compile(r"PyIceberg/(\d+)\.(\d+)(?:\.(\d+))?")
 _LIKE_S3: Final = frozenset({"s3", "stackit"})
@@ -21,7 +21,7 @@ _LAST_TO_MISTAKE_EXPIRY: Final = (0, 10, 0)
 
 @dataclass(frozen=True, slots=True)
 class SignerEndpoint:
-    """Where clients have requests signed: `uri` with a slash at its end, `endpoint` as a path below it."""
+    """The remote signing endpoint: `uri` with a trailing slash, `endpoint` as a path below it."""
 
     uri: str
     endpoint: str
@@ -35,9 +35,9 @@ def client_config(
     refresh_endpoint: str | None = None,
     user_agent: str = "",
 ) -> dict[str, str]:
-    """`config` of a table or view: the store, with a credential and a signer where there are some.
+    """Return `config` of a table or view: the store, and the vended credential and signer if any.
 
-    `refresh_endpoint` is the address of the table's newest credentials, whole; `user_agent` the client's header.
+    `refresh_endpoint` is the complete URL that returns new credentials, `user_agent` the header of the client.
     """
     if profile["type"] not in _LIKE_S3:
         if vended is None:
@@ -52,9 +52,9 @@ def client_config(
 
 
 def warehouse_config(profile: dict[str, Any], delete_profile: dict[str, Any]) -> dict[str, str]:
-    """Return the configuration of all clients of a warehouse, before they load a table; both profiles as stored.
+    """Return `config` of a warehouse, which clients get before they load a table; both profiles as stored.
 
-    Where drops can be undone, clients must not delete files themselves: Spark would at DROP ... PURGE.
+    In a soft-delete warehouse, clients must not delete files themselves, as Spark does for DROP ... PURGE.
     """
     config = encryption_config(profile)
     if profile.get("push-s3-delete-disabled") and delete_profile["type"] == "soft":
@@ -65,7 +65,7 @@ def warehouse_config(profile: dict[str, Any], delete_profile: dict[str, Any]) ->
 def credential_config(
     profile: dict[str, Any], vended: Vended, *, refresh_endpoint: str | None = None, user_agent: str = ""
 ) -> dict[str, str]:
-    """`config` of an entry of `storage-credentials`; arguments as of `client_config`."""
+    """Return `config` of an entry of `storage-credentials`; arguments as of `client_config`."""
     expires_at = vended.expires_at_ms
     config = {**vended.config, "expiration-time": expires_at}
     match profile["type"]:
@@ -99,13 +99,13 @@ def _s3_store(profile: dict[str, Any]) -> dict[str, str]:
 
 
 def encryption_config(profile: dict[str, Any]) -> dict[str, str]:
-    """Return how objects are to be encrypted; also part of the configuration of the warehouse."""
+    """Return the properties for encryption, which are also part of the `config` of the warehouse."""
     key = profile.get("aws-kms-key-arn")
     return {"s3.sse.type": "kms", "s3.sse.key": key} if key else {}
 
 
 def _s3_signer(signer: SignerEndpoint) -> dict[str, str]:
-    """In both spellings: Java's clients knew `s3.signer.*` first."""
+    """Return the properties with both prefixes: older Java clients use `s3.signer.*`."""
     return {
         "s3.remote-signing-enabled": "true",
         "s3.signer": "S3V4RestSigner",
@@ -118,6 +118,6 @@ def _s3_signer(signer: SignerEndpoint) -> dict[str, str]:
 
 
 def _mistakes_expiry_for_token(user_agent: str) -> bool:
-    """PyIceberg up to 0.10.0 takes every property that begins with `adls.sas-token` for a token."""
+    """Return whether the client reads every property `adls.sas-token*` as a token: PyIceberg up to 0.10.0."""
     found = _PYICEBERG.match(user_agent)
     return found is not None and tuple(int(part or 0) for part in found.groups()) <= _LAST_TO_MISTAKE_EXPIRY

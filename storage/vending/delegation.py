@@ -1,4 +1,4 @@
-"""How a client gets at the files of a table: what it asks for (`X-Iceberg-Access-Delegation`), what it is given."""
+"""Access delegation: what a client requests in `X-Iceberg-Access-Delegation`, and what it gets."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ HEADER: Final = "X-Iceberg-Access-Delegation"
 
 
 class RequestedAccess(Flag):
-    """What the header names; nothing: the server decides."""
+    """The values of the header; without any, the server chooses."""
 
     NOTHING = 0
     VENDED = 1
     SIGNING = 2
     CLIENT_MANAGED = 4
-    """The client has credentials of its own; only when it asks for nothing else."""
+    """The client has its own credentials; ignored if it also requests another."""
 
 
 _KNOWN: Final = {
@@ -30,32 +30,35 @@ _KNOWN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """What a client gets beside the address of the store."""
+    """How a client gets access to the files of a table."""
 
     vended: bool
     signing: bool
 
 
 def parse_requested_access(header: str | None) -> RequestedAccess:
-    """`header` is its value, of several lines joined by commas. Unknown names are ignored."""
-    asked = RequestedAccess.NOTHING
+    """Parse the value of the header; several headers are joined by commas. Unknown values are ignored."""
+    requested = RequestedAccess.NOTHING
     for name in (header or "").split(","):
-        asked |= _KNOWN.get(name.strip(), RequestedAccess.NOTHING)
+        requested |= _KNOWN.get(name.strip(), RequestedAccess.NOTHING)
     return (
-        asked & ~RequestedAccess.CLIENT_MANAGED if asked & (RequestedAccess.VENDED | RequestedAccess.SIGNING) else asked
+        requested & ~RequestedAccess.CLIENT_MANAGED
+        if requested & (RequestedAccess.VENDED | RequestedAccess.SIGNING)
+        else requested
     )
 
 
-def choose_delegation(asked: RequestedAccess, profile: dict[str, Any]) -> Delegation:
-    """What a client gets that asks so, from a warehouse with this profile, as stored.
+def choose_delegation(requested: RequestedAccess, profile: dict[str, Any]) -> Delegation:
+    """Choose the access of a client in a warehouse with this profile, as stored.
 
-    Who asks for one thing gets the other where only that is to be had; who asks for nothing gets credentials first.
+    A client that requests one kind gets the other if only that is available. Without a request, credentials are
+    preferred.
     """
     vends, signs = vends_credentials(profile), signs_requests(profile)
-    if asked is RequestedAccess.CLIENT_MANAGED:
+    if requested is RequestedAccess.CLIENT_MANAGED:
         return Delegation(vended=False, signing=False)
-    if asked is RequestedAccess.VENDED | RequestedAccess.SIGNING:
+    if requested is RequestedAccess.VENDED | RequestedAccess.SIGNING:
         return Delegation(vended=vends, signing=signs)
-    if asked is RequestedAccess.SIGNING:
+    if requested is RequestedAccess.SIGNING:
         return Delegation(vended=vends and not signs, signing=signs)
     return Delegation(vended=vends, signing=signs and not vends)

@@ -1,4 +1,4 @@
-"""Temporary tokens of Google Cloud Storage: one of the warehouse's identity, exchanged for one with a boundary.
+"""Downscoped access tokens of Google Cloud Storage: a token exchanged for one with a Credential Access Boundary.
 
 https://cloud.google.com/iam/docs/downscoping-short-lived-credentials
 """
@@ -39,7 +39,7 @@ def issue(
 ) -> Vended:
     """Raises `InvalidLocation`, `EndpointNotPermitted` (400), `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
     boundary = access_boundary(profile.bucket, folder_of(location, profile), rights)
-    asked_at = now()
+    requested_at = now()
     with translate_google_errors():
         universe = universe_of(credential)
         require_permitted_addresses(profile, credential)
@@ -48,13 +48,13 @@ def issue(
         issued.refresh(request)
     if not isinstance(issued.token, str) or not issued.token:
         raise CredentialNotIssued("The token service of Google sent no token")
-    expires_at = asked_at + DEFAULT_LIFETIME if issued.expiry is None else issued.expiry.replace(tzinfo=UTC)
+    expires_at = requested_at + DEFAULT_LIFETIME if issued.expiry is None else issued.expiry.replace(tzinfo=UTC)
     named = {"gcs.project-id": project} if project else {}
     return Vended({"gcs.oauth2.token": issued.token, **named}, expires_at)
 
 
 def access_boundary(bucket: str, folder: str, rights: FileAccess) -> CredentialAccessBoundary:
-    """For the objects (and folders, where the bucket has some) below `folder`, and lists of these."""
+    """Return a boundary that allows access to the objects and managed folders below `folder`, and lists of them."""
     if not folder:
         raise ValueError("a boundary around the whole bucket")
     within = f"projects/_/buckets/{bucket}"
@@ -77,8 +77,8 @@ def access_boundary(bucket: str, folder: str, rights: FileAccess) -> CredentialA
 
 
 def cel_string(text: str) -> str:
-    """A string of the Common Expression Language. Raises `InvalidLocation` for what could end it: line breaks."""
+    """Quote a string of the Common Expression Language. Raises `InvalidLocation` for control characters."""
     if any(not character.isprintable() and character != " " and ord(character) < 0xA0 for character in text):  # noqa: PLR2004
-        raise InvalidLocation("The location holds a control character")
+        raise InvalidLocation("The location contains a control character")
     quoted = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{quoted}'"

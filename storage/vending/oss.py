@@ -1,4 +1,4 @@
-"""Temporary credentials of Alibaba Cloud OSS: AssumeRole of its STS, which is signed in Alibaba's older way.
+"""Temporary credentials of Alibaba Cloud OSS: AssumeRole of its STS, with signatures of its RPC API.
 
 https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-assumerole
 """
@@ -38,9 +38,9 @@ def issue(profile: S3Profile, credential: AliyunOss, *, location: str, rights: F
     secret = credential.secret_access_key.get_secret_value()
 
     def form() -> bytes:
-        """Another nonce for each attempt: the service refuses those it has seen."""
-        asked = _parameters(profile, credential, policy)
-        return urlencode({**asked, "Signature": signature("POST", asked, secret)}).encode()
+        """Each attempt needs a new nonce."""
+        parameters = _parameters(profile, credential, policy)
+        return urlencode({**parameters, "Signature": signature("POST", parameters, secret)}).encode()
 
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     address = _sts_address(profile)
@@ -57,7 +57,7 @@ def issue(profile: S3Profile, credential: AliyunOss, *, location: str, rights: F
 
 
 def ram_policy(bucket: str, folder: str, rights: FileAccess) -> str:
-    """JSON for the objects below `folder`. Raises `CredentialNotIssued` for one that would be a pattern there."""
+    """Return a RAM policy, as JSON, for the objects below `folder`. Raises `CredentialNotIssued` for wildcards."""
     if not folder:
         raise ValueError("a policy for the whole bucket")
     if has_wildcard(folder):
@@ -80,7 +80,7 @@ def signature(method: str, parameters: Mapping[str, str], secret: str) -> str:
 
 
 def _parameters(profile: S3Profile, credential: AliyunOss, policy: str) -> dict[str, str]:
-    asked = {
+    parameters = {
         "Action": "AssumeRole",
         "Version": "2015-04-01",
         "Format": "JSON",
@@ -95,8 +95,8 @@ def _parameters(profile: S3Profile, credential: AliyunOss, policy: str) -> dict[
         "Policy": policy,
     }
     if credential.external_id is not None:
-        asked["ExternalId"] = credential.external_id.get_secret_value()
-    return asked
+        parameters["ExternalId"] = credential.external_id.get_secret_value()
+    return parameters
 
 
 def _sts_address(profile: S3Profile) -> str:

@@ -1,4 +1,4 @@
-"""Temporary credentials of Cloudflare R2, which has an API of its own for them.
+"""Temporary credentials of Cloudflare R2, from its own API.
 
 https://developers.cloudflare.com/api/resources/r2/subresources/temporary_credentials/
 """
@@ -28,7 +28,7 @@ def issue(
     profile: S3Profile, credential: CloudflareR2, *, location: str, rights: FileAccess, api: str = CLOUDFLARE
 ) -> Vended:
     """Raises `InvalidLocation`, `EndpointNotPermitted` (400), `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
-    asked = {
+    parameters = {
         "bucket": profile.bucket,
         "parentAccessKeyId": credential.access_key_id.get_secret_value(),
         "permission": _PERMISSIONS[rights],
@@ -38,12 +38,12 @@ def issue(
     require_allowed_address(api, "endpoint")
     account = quote(credential.account_id.get_secret_value(), safe="")
     headers = {"Authorization": f"Bearer {credential.token.get_secret_value()}", "Content-Type": "application/json"}
-    expires_at = now() + timedelta(seconds=profile.sts_token_validity_seconds)  # the response does not say
+    expires_at = now() + timedelta(seconds=profile.sts_token_validity_seconds)  # the response does not contain it
     response = send_request(
         "POST",
         f"{api}/accounts/{account}/r2/temp-access-credentials",
         headers=headers,
-        body=lambda: json.dumps(asked).encode(),
+        body=lambda: json.dumps(parameters).encode(),
     )
     issued = _result(response)
     return vended_keys(

@@ -24,16 +24,16 @@ from storage.profiles.s3_address import all_aws_hosts, has_wildcard
 from storage.vending.vended import FileAccess, Vended, folder_of
 
 CLIENTS_SESSION: Final = "lakekeeper-sts"
-"""The name under which AWS logs what clients do, as in Lakekeeper."""
+"""Session name in AWS logs of what clients do, as in Lakekeeper."""
 
 
 def issue(profile: S3Profile, credential: Credential, *, location: str, rights: FileAccess) -> Vended:
-    """From the warehouse's credential itself, not from the role in which the server reads and writes.
+    """Call AssumeRole with the warehouse's credential itself, not with the role in which the server reads and writes.
 
     Raises `InvalidLocation`, `EndpointNotPermitted` (400), `CredentialNotIssued` (412), `StoreUnavailable` (503).
     """
     policy = s3_policy(profile, folder_of(location, profile), rights)
-    ask = partial(
+    call = partial(
         assume_role,
         profile,
         credential,
@@ -42,11 +42,11 @@ def issue(profile: S3Profile, credential: Credential, *, location: str, rights: 
         DurationSeconds=profile.sts_token_validity_seconds,
         Policy=policy,
     )
-    return vended_keys(retry_within_deadline(ask))
+    return vended_keys(retry_within_deadline(call))
 
 
 def vended_keys(keys: Keys) -> Vended:
-    """Return temporary keys as properties of clients."""
+    """Convert temporary keys into a vended credential."""
     if keys.session_token is None or keys.expires_at is None:
         raise CredentialNotIssued("The token service of the storage sent no session token")
     return Vended(
@@ -60,7 +60,7 @@ def vended_keys(keys: Keys) -> Vended:
 
 
 def keys_from_vended(vended: Vended) -> Keys:
-    """The other way round, for signatures of this server."""
+    """Return the keys of a vended credential, for signatures by the server."""
     config = vended.config
     return Keys(
         config["s3.access-key-id"], config["s3.secret-access-key"], config["s3.session-token"], vended.expires_at
@@ -68,19 +68,19 @@ def keys_from_vended(vended: Vended) -> Keys:
 
 
 MAX_POLICY_LENGTH: Final = 2048
-"""Characters, of AssumeRole's `Policy`. MinIO has the same bound."""
+"""Maximum of characters of AssumeRole's `Policy`, at AWS and MinIO."""
 
 _READ: Final = ("s3:GetObject", "s3:GetObjectVersion")
 _WRITE: Final = ("s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:DeleteObject")
 
 
 def s3_policy(profile: S3Profile, folder: str, rights: FileAccess) -> str:
-    """JSON for the objects below `folder`, a path in the profile's bucket, and no others.
+    """Return a session policy, as JSON, that allows access to the objects below `folder` only.
 
-    Keys with `..` segments are denied: MinIO compares the key of a deletion with the policy first and resolves its
-    segments afterwards, so that `FOLDER/../OTHER/x` would delete an object of another folder.
+    Keys with `..` segments are denied: MinIO first compares the key of a deletion with the policy and then resolves its
+    segments, so `FOLDER/../OTHER/x` would delete an object of another folder.
 
-    Raises `CredentialNotIssued` for a folder that no policy can be written for.
+    Raises `CredentialNotIssued` for a folder for which no policy can be written.
     """
     if not folder:
         raise ValueError("a policy for the whole bucket")
@@ -105,7 +105,7 @@ def s3_policy(profile: S3Profile, folder: str, rights: FileAccess) -> str:
 
 
 def partition(profile: S3Profile) -> str:
-    """The part of AWS that the bucket is in: `aws`, `aws-cn`, `aws-us-gov`, ... Other stores call theirs `aws`."""
+    """Return the AWS partition of the bucket: `aws`, `aws-cn`, `aws-us-gov`, ...; `aws` for other stores."""
     if profile.flavor == "s3-compat":
         return "aws"
     arn = (profile.sts_role_arn or profile.assume_role_arn or "").split(":")
@@ -123,11 +123,11 @@ def _partition_of(region: str) -> str:
 
 
 def _pattern(folder: str, profile: S3Profile) -> str:
-    """A pattern that matches `folder` alone.
+    """Return a policy pattern that matches only `folder`.
 
-    AWS has a variable for each character that is special in patterns: `${*}`, `${?}`, `${$}`. Compatible stores
-    may not know these, and then `a${*}` would match another folder, `a${b}`: they are asked for plain names only,
-    whatever the profile calls them.
+    AWS has a variable for each wildcard character: `${*}`, `${?}`, `${$}`. Compatible stores may not support them, and
+    `a${*}` would match another folder, `a${b}`. So for other stores, whatever `flavor` says, wildcards raise
+    `CredentialNotIssued`.
     """
     if _is_read_by_aws(profile):
         return re.sub(r"[*?$]", lambda found: f"${{{found[0]}}}", folder)

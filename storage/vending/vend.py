@@ -35,13 +35,13 @@ from storage.vending.cache import CredentialCache
 from storage.vending.vended import FileAccess, Vended
 
 CLOUDS: Final = {"s3": "s3", "stackit": "s3", "adls": "azure", "onelake": "azure", "gcs": "gcs"}
-"""By the type of a profile; the credentials of each are kept apart, so that none drives out the others'."""
+"""Cloud by the type of a profile. Each cloud has its own cache, so that none evicts the credentials of another."""
 
 
 def vend(storage: WarehouseStorage, *, location: str, rights: FileAccess) -> Vended | None:
-    """A credential for the folder of a table, which others may have got before; None where none can be had at all.
+    """Return a credential for the folder of a table, from the cache or a new one; None if the profile has no vending.
 
-    Raises `InvalidLocation` for what does not lie below the warehouse's base, `CredentialNotIssued` (412),
+    Raises `InvalidLocation` for a location that is not below the warehouse's base, `CredentialNotIssued` (412),
     `MissingCredential` and `EndpointNotPermitted` (400), `UnsupportedCredential` (501), `StoreUnavailable` and `Busy`
     (503).
     """
@@ -49,46 +49,43 @@ def vend(storage: WarehouseStorage, *, location: str, rights: FileAccess) -> Ven
         return None
     cache = _cache_of(CLOUDS[storage.profile["type"]])
     if cache is None:
-        return _issued_for(storage, location, rights)
-    return cache.get((storage.key, location, rights), lambda: _issued_for(storage, location, rights))
+        return _issue_for(storage, location, rights)
+    return cache.get((storage.key, location, rights), lambda: _issue_for(storage, location, rights))
 
 
-def _issued_for(storage: WarehouseStorage, location: str, rights: FileAccess) -> Vended:
+def _issue_for(storage: WarehouseStorage, location: str, rights: FileAccess) -> Vended:
     credential = stored_credential(storage.secret_id)
-    return issue_credential(_typed(storage.profile), credential, location=location, rights=rights)
+    return issue_credential(_parse_profile(storage.profile), credential, location=location, rights=rights)
 
 
-def _typed(profile: dict[str, Any]) -> Profile:
+def _parse_profile(profile: dict[str, Any]) -> Profile:
     return read_document(TYPES[profile["type"]], profile, "storage-profile")
 
 
 @lru_cache(maxsize=len(set(CLOUDS.values())))
 def _cache_of(cloud: str) -> CredentialCache | None:
-    """Each cloud's own, None where the settings want none."""
+    """Return the cache of a cloud; None if the cache is disabled."""
     own = settings.ICEKEEPER.cache.stc
     return CredentialCache(own.capacity, cloud=cloud) if own.enabled else None
 
 
 class UnsupportedCredential(CatalogError):
-    """No temporary credentials can be had with one of this kind."""
+    """A credential of this type cannot issue temporary credentials."""
 
     status, wire_type, is_final = 501, "UnsupportedCredentialError", True
 
 
 def issue(profile: Profile, credential: Credential | None, *, location: str, rights: FileAccess) -> Vended | None:
-    """A new credential for the folder at `location`; None where the profile gives clients none.
-
-    `profile` may be one that no warehouse has yet. Raises as `vend`.
-    """
+    """Issue a new credential for the folder at `location`; None if the profile has no vending. Raises as `vend`."""
     if not vends_credentials(profile.as_json()):
         return None
     return issue_credential(profile, credential, location=location, rights=rights)
 
 
 def issue_credential(profile: Profile, credential: Credential | None, *, location: str, rights: FileAccess) -> Vended:
-    """As `issue`, for a profile that gives clients credentials. Raises also as `require_permitted_addresses`.
+    """Issue a new credential, for a profile with vending. Raises also as `require_permitted_addresses`.
 
-    The libraries of Azure and Google are read where a warehouse needs them: they take 50 MB and a second.
+    The libraries of Azure and Google are imported on first use: they take 50 MB and a second.
     """
     if credential is None:
         raise MissingCredential("The warehouse has no credential for its storage, so clients can be given none")

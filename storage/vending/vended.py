@@ -13,14 +13,14 @@ from storage.profiles.profile import Profile
 class FileAccess(Enum):
     READ = "read"
     READ_WRITE = "read-write"
-    """Deleting included: writers replace files."""
+    """Includes deletion: writers replace files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vended:
-    """`config` is the credential in the words of clients' configuration, such as `s3.access-key-id`.
+    """A vended credential. `config` has the properties of clients, such as `s3.access-key-id`.
 
-    It is shared with others that got the same one: not to be changed. `expires_at`, in UTC, is the store's own word.
+    It is cached and shared, so `config` must not be changed. `expires_at`, in UTC, is what the store says.
     """
 
     config: dict[str, str] = field(repr=False)
@@ -28,15 +28,15 @@ class Vended:
 
     @property
     def expires_at_ms(self) -> str:
-        """Milliseconds since the epoch, as clients expect it."""
+        """Return milliseconds since the epoch, as clients expect them."""
         return str(int(self.expires_at.timestamp() * 1000))
 
 
 def folder_of(location: str, profile: Profile) -> str:
-    """The path in the bucket or container, without slashes around it and never empty.
+    """Return the path of a location in the bucket or container, without surrounding slashes; never empty.
 
-    Raises `InvalidLocation` for what does not lie below the profile's base, and for the base itself: a credential for
-    that would open every table of the warehouse.
+    Raises `InvalidLocation` for a location that is not below the base of the profile. The base itself is not allowed: a
+    credential for it would open every table of the warehouse.
     """
     inside = location_inside(location, base=profile.location)
     return inside.partition("://")[2].partition("/")[2]

@@ -329,8 +329,8 @@ FORBIDDEN = b"<Error><Code>AuthorizationPermissionMismatch</Code><Message>canary
         (TOKENS_AT, said({"error": "canary"}, 400), "ClientAuthenticationError"),
         (KEYS_AT, Said(403, FORBIDDEN, XML), "AuthorizationPermissionMismatch"),
         (KEYS_AT, Said(200, b"<canary", XML), "DecodeError"),
-        (KEYS_AT, Said(200, b"<UserDelegationKey/>", XML), "no key to sign with"),
-        (KEYS_AT, Said(200, KEY_ANSWER.replace(b"Y2Fu", b"%%%%"), XML), "no key to sign with"),
+        (KEYS_AT, Said(200, b"<UserDelegationKey/>", XML), "no delegation key"),
+        (KEYS_AT, Said(200, KEY_ANSWER.replace(b"Y2Fu", b"%%%%"), XML), "no delegation key"),
         (KEYS_AT, Said(302, location="/elsewhere"), "HttpResponseError"),
     ],
 )  # fmt: skip
