@@ -20,7 +20,9 @@ class SystemIdentityDisabled(BadRequest):
     wire_type = "SystemIdentityDisabled"
 
     def __init__(self, credential_type: str, setting: str) -> None:
-        super().__init__(f"credential-type: {credential_type} is off: {setting}")
+        super().__init__(
+            f"credential-type: {credential_type} is disabled by {setting}", field="storage-credential.credential-type"
+        )
 
 
 class Credential(StorageDocument):
@@ -246,9 +248,10 @@ def read_credential(document: dict[str, Any]) -> Credential:
     """
     store, proof = document.get("type"), document.get("credential-type")
     if store not in TYPES:
-        raise BadRequest(f"storage-credential.type: must be one of {', '.join(TYPES)}")
+        raise BadRequest(f"storage-credential.type: must be one of {', '.join(TYPES)}", field="storage-credential.type")
     kind = _BY_TYPES.get((store, proof)) if isinstance(proof, str) else None
     if kind is None:
         known = ", ".join(each for where, each in _BY_TYPES if where == store)
-        raise BadRequest(f"storage-credential.credential-type: must be one of {known} for type {store}")
+        message = f"storage-credential.credential-type: must be one of {known} for type {store}"
+        raise BadRequest(message, field="storage-credential.credential-type")
     return read_document(kind, document, "storage-credential")

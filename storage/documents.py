@@ -56,8 +56,15 @@ class InvalidMember(BadRequest):
     }
 
     def __init__(self, member: str, message: str) -> None:
-        super().__init__(f"{member}: {message}", field=member)
+        super().__init__(f"{member}: {message}", field=form_field(member))
         self.wire_type = self.wire_types[member]  # type: ignore[misc]  # per member
+
+
+def form_field(member: str) -> str:
+    """Return the path in a request of a member of the storage profile, or of the credential."""
+    if member == "external-id":
+        return "storage-credential.external-id"
+    return member if member.startswith("storage-credential") else f"storage-profile.{member}"
 
 
 class StorageDocument(BaseModel):
@@ -127,7 +134,8 @@ def _bad_request(error: ValidationError, what: str) -> BadRequest:
         message = f"must be one of {item['ctx']['expected_tags']}"
     if item["type"] == "value_error" and path in MEMBERS_WITH_RULES:
         return InvalidMember(path, message)
-    return BadRequest(f"{what}.{path}: {message}" if path else f"{what}: {message}")
+    field = f"{what}.{path}" if path else what
+    return BadRequest(f"{field}: {message}", field=field)
 
 
 def require_plain_text(text: str) -> str:

@@ -19,7 +19,7 @@ from icekeeper.kernel.names import name_key
 from storage.services.warehouse_rules import (
     MAX_EXPIRATION_SECONDS,
     SUPPORTED_FORMAT_VERSIONS,
-    checked_warehouse_name,
+    validate_warehouse_name,
 )
 from tenancy.services.projects import checked_project_name
 from tenancy.services.registration import checked_email, checked_name
@@ -59,7 +59,7 @@ UserId = Annotated[str, _as(require_user_id)]
 UserName = Annotated[str, _as(checked_name)]
 UserEmail = Annotated[str, _as(checked_email)]
 ProjectName = Annotated[str, _as(checked_project_name)]
-WarehouseName = Annotated[str, _as(checked_warehouse_name)]
+WarehouseName = Annotated[str, _as(validate_warehouse_name)]
 ProjectId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,128}\Z")]
 FormatVersion = Annotated[int, Field(ge=1, le=4)]
 

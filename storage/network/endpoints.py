@@ -18,6 +18,7 @@ from icekeeper.kernel.http.network_addresses import (
     require_allowed_ip,
     resolve,
 )
+from storage.documents import form_field
 from storage.errors import StoreUnavailable
 
 
@@ -25,6 +26,9 @@ class EndpointNotPermitted(BadRequest):
     """The server may not connect to this address. The message names the member but not the address."""
 
     wire_type = "EndpointNotPermitted"
+
+    def __init__(self, member: str, message: str) -> None:
+        super().__init__(f"{member}: {message}", field=form_field(member))
 
 
 def require_permitted_address(address: str, member: str = "endpoint") -> None:
@@ -63,10 +67,10 @@ def read_endpoint(address: str, member: str) -> Endpoint:
     try:
         endpoint = parse_endpoint(address)
     except UnusableAddress as complaint:
-        raise EndpointNotPermitted(f"{member}: {complaint}") from None
+        raise EndpointNotPermitted(member, str(complaint)) from None
     if endpoint.scheme == "http" and not settings.ICEKEEPER.storage.allow_http_endpoints:
         raise EndpointNotPermitted(
-            f"{member}: must be an https address (ICEKEEPER__STORAGE__ALLOW_HTTP_ENDPOINTS is false)"
+            member, "must be an https address (ICEKEEPER__STORAGE__ALLOW_HTTP_ENDPOINTS is false)"
         )
     return endpoint
 
@@ -79,7 +83,7 @@ def is_allowed_endpoint(endpoint: Endpoint) -> bool:
 
 def _require_allowed(endpoint: Endpoint, member: str) -> None:
     if settings.ICEKEEPER.storage.allowed_endpoints is not None and not is_allowed_endpoint(endpoint):
-        raise EndpointNotPermitted(f"{member}: this address is not in ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS")
+        raise EndpointNotPermitted(member, "this address is not in ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS")
 
 
 def _resolve_safely(endpoint: Endpoint, member: str) -> list[IP] | None:
@@ -97,4 +101,4 @@ def _require_safe_ip(ip: IP, endpoint: Endpoint, member: str) -> None:
     try:
         require_allowed_ip(ip, allow_private=own.allow_private_endpoints)
     except UnusableAddress as complaint:
-        raise EndpointNotPermitted(f"{member}: {complaint}") from None
+        raise EndpointNotPermitted(member, str(complaint)) from None

@@ -43,7 +43,8 @@ def read_profile(
     profile = parse_profile(document)
     if before is not None:
         if before["type"] != profile.type:
-            raise IncompatibleProfiles(f"The type of a warehouse's storage, {before['type']}, cannot be changed")
+            message = f"The type of a warehouse's storage, {before['type']}, cannot be changed"
+            raise IncompatibleProfiles(message, field="storage-profile.type")
         profile = profile.as_replacement_of(read_stored_profile(before))
     profile = profile.for_credential(credential)
     normalize(profile.location, base=profile.location)  # the rules for what lies below hold for the base, too
@@ -65,7 +66,8 @@ def read_declared_profile(document: dict[str, Any], credential_type: str | None)
     profile = parse_profile(document)
     unknown = unknown_members(type(profile), document)
     if unknown:
-        raise BadRequest(f"storage-profile.{unknown[0][:100]}: no member of storage of type {profile.type}")
+        field = f"storage-profile.{unknown[0][:100]}"
+        raise BadRequest(f"{field}: not a member of storage of type {profile.type}", field=field)
     return profile.with_credential_type(credential_type)
 
 
@@ -76,5 +78,5 @@ def parse_profile(document: dict[str, Any]) -> Profile:
         kind = ALIASES[kind]
         document = document | {"type": kind}
     if not isinstance(kind, str) or kind not in TYPES:
-        raise BadRequest(f"storage-profile.type: must be one of {', '.join(TYPES)}")
+        raise BadRequest(f"storage-profile.type: must be one of {', '.join(TYPES)}", field="storage-profile.type")
     return read_document(TYPES[kind], document, "storage-profile").with_derived_fields()

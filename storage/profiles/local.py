@@ -54,9 +54,11 @@ def _below_root(path: str) -> str:
     """
     root = settings.ICEKEEPER.local_storage_root
     if root is None:
-        raise BadRequest("Local warehouses are off: ICEKEEPER__LOCAL_STORAGE_ROOT is not set")
+        raise BadRequest(
+            "Local warehouses are off: ICEKEEPER__LOCAL_STORAGE_ROOT is not set", field="storage-profile.type"
+        )
     if not path.startswith("/"):
-        raise BadRequest("storage-profile: path must be an absolute path")
+        raise BadRequest("storage-profile: path must be an absolute path", field="storage-profile.path")
     location = normalize_location(f"file://{path}")
     real_root = root.resolve()
     for base in (real_root, root.absolute()):
@@ -66,7 +68,8 @@ def _below_root(path: str) -> str:
             continue
         if below.parts:
             return str(real_root / below)
-    raise InvalidLocation(f"storage-profile: path must lie below the folder for local warehouses, {root}")
+    message = f"storage-profile: path must be below the folder for local warehouses, {root}"
+    raise InvalidLocation(message, field="storage-profile.path")
 
 
 class LocalProfile(Profile):

@@ -126,7 +126,9 @@ class Profile(StorageDocument):
         """
         if credential is None:
             if self.needs_credential:
-                raise MissingCredential(f"storage-credential: storage of type {self.type} needs one")
+                raise MissingCredential(
+                    f"storage-credential: required for storage of type {self.type}", field="storage-credential"
+                )
             return self
         if not isinstance(credential, self.credentials):
             raise InvalidMember("storage-credential", f"of another type than storage of type {self.type} takes")
@@ -150,7 +152,8 @@ class Profile(StorageDocument):
     def _require_fixed(self, before: Self, fields: tuple[str, ...]) -> None:
         for field in fields:
             if getattr(self, field) != getattr(before, field):
-                raise UpdateError(f"Field `{field.replace('_', '-')}` cannot be updated")
+                member = field.replace("_", "-")
+                raise UpdateError(f"Field `{member}` cannot be updated", field=f"storage-profile.{member}")
 
 
 ALLOW_NON_EMPTY = "allow-non-empty-locations"

@@ -16,10 +16,10 @@ from icekeeper.kernel.names import name_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from storage.services.warehouse_rules import (
-    checked_delete_profile,
-    checked_format_policy,
-    checked_warehouse_name,
     name_taken,
+    validate_delete_profile,
+    validate_format_policy,
+    validate_warehouse_name,
 )
 from tenancy.actor import Actor, is_instance_admin, require_instance_admin
 from tenancy.audit.log import Event, record
@@ -38,7 +38,7 @@ class WarehouseNotActive(NotFound):
 
 @contextmanager
 def changing_warehouse(*, actor: Actor, action: Can, warehouse_id: UUID, deletes: bool = False) -> Iterator[Warehouse]:
-    """The row of a warehouse, active or not, locked for the transaction of a change; the caller is authorized before.
+    """Authorize a change, and lock the row of the warehouse, active or not, in a transaction.
 
     Raises `NoSuchWarehouse`, `Forbidden`, and `WarehouseManaged` (403) when only instance admins may change it.
     """
@@ -88,7 +88,7 @@ def save_change(actor: Actor, warehouse: Warehouse, *fields: str, details: dict[
 
 def rename_warehouse(*, actor: Actor, warehouse_id: UUID, new_name: str) -> Warehouse:
     """Clients that address it by name lose it. Raises `WarehouseExists` (409), `WarehouseNotActive` (404)."""
-    checked = checked_warehouse_name(new_name)
+    checked = validate_warehouse_name(new_name)
     try:
         with changing_warehouse(actor=actor, action=Can.RENAME, warehouse_id=warehouse_id) as warehouse:
             if warehouse.status != Warehouse.Status.ACTIVE:
@@ -114,7 +114,7 @@ def deactivate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
 
 def set_delete_profile(*, actor: Actor, warehouse_id: UUID, delete_profile: dict[str, Any]) -> Warehouse:
     """It holds for drops that begin later."""
-    checked = checked_delete_profile(delete_profile)
+    checked = validate_delete_profile(delete_profile)
     with changing_warehouse(actor=actor, action=Can.MODIFY_SOFT_DELETION, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, delete_profile=checked)
     return warehouse
@@ -124,7 +124,7 @@ def set_format_version_policy(
     *, actor: Actor, warehouse_id: UUID, allowed: list[int], default: int | None
 ) -> Warehouse:
     """It applies to tables that are created or upgraded later. No default: 2 if allowed, else the highest."""
-    versions, checked_default = checked_format_policy(allowed, default)
+    versions, checked_default = validate_format_policy(allowed, default)
     with changing_warehouse(actor=actor, action=Can.SET_FORMAT_VERSION_POLICY, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, allowed_format_versions=versions, default_format_version=checked_default)
     return warehouse

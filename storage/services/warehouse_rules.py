@@ -16,7 +16,7 @@ from tenancy.models import Server
 
 SUPPORTED_FORMAT_VERSIONS = (1, 2, 3, 4)
 DEFAULT_ALLOWED_FORMAT_VERSIONS = (1, 2, 3)
-"""Version 4 is not finished, so a warehouse must ask for it."""
+"""Version 4 is not final, so warehouses must allow it explicitly."""
 
 MAX_NAME_BYTES = 128
 MAX_EXPIRATION_SECONDS = 3_155_760_000
@@ -39,44 +39,50 @@ class DefaultFormatVersionNotAllowed(BadRequest):
     wire_type = "DefaultFormatVersionNotAllowed"
 
 
-def checked_warehouse_name(name: str) -> str:
-    """Raises `EmptyWarehouseName`, `WarehouseNameTooLong`, `BadRequest`.
+def validate_warehouse_name(name: str) -> str:
+    """Return a valid name, stripped. Raises `EmptyWarehouseName`, `WarehouseNameTooLong`, `BadRequest`.
 
-    A slash is refused, as clients name a warehouse `<project id>/<name>`.
+    A slash is not allowed, as clients address a warehouse by `<project id>/<name>`.
     """
     if not name.strip():
-        raise EmptyWarehouseName("The name of a warehouse must not be empty")
+        raise EmptyWarehouseName("The name of a warehouse must not be empty", field="warehouse-name")
     if len(name.encode(errors="replace")) > MAX_NAME_BYTES:
-        raise WarehouseNameTooLong(f"The name of a warehouse must not be longer than {MAX_NAME_BYTES} bytes")
+        raise WarehouseNameTooLong(
+            f"The name of a warehouse must not be longer than {MAX_NAME_BYTES} bytes", field="warehouse-name"
+        )
     if "/" in name:
-        raise BadRequest("Invalid warehouse name: must not hold a slash")
+        raise BadRequest("Invalid warehouse name: must not contain a slash", field="warehouse-name")
     return require_trimmed_name(name, "warehouse name")
 
 
-def checked_delete_profile(profile: dict[str, Any] | None) -> dict[str, Any]:
-    """What drops do, `hard` unless chosen. Raises `BadRequest`."""
+def validate_delete_profile(profile: dict[str, Any] | None) -> dict[str, Any]:
+    """Return a valid delete profile; `hard` is the default. Raises `BadRequest`."""
     if not profile or profile.get("type") == "hard":
         return {"type": "hard"}
     if profile.get("type") != "soft":
-        raise BadRequest('delete-profile: must be {"type": "hard"} or {"type": "soft", "expiration-seconds": ...}')
+        message = 'delete-profile: must be {"type": "hard"} or {"type": "soft", "expiration-seconds": ...}'
+        raise BadRequest(message, field="delete-profile")
     seconds = profile.get("expiration-seconds")
     if type(seconds) is not int or not 0 <= seconds <= MAX_EXPIRATION_SECONDS:
-        raise BadRequest(f"delete-profile: expiration-seconds must be a number from 0 to {MAX_EXPIRATION_SECONDS}")
+        message = f"delete-profile: expiration-seconds must be a number from 0 to {MAX_EXPIRATION_SECONDS}"
+        raise BadRequest(message, field="delete-profile.expiration-seconds")
     return {"type": "soft", "expiration-seconds": seconds}
 
 
-def checked_format_policy(allowed: list[int] | None, default: int | None) -> tuple[list[int], int | None]:
-    """The versions that tables may have, in order, and that of a table which names none.
+def validate_format_policy(allowed: list[int] | None, default: int | None) -> tuple[list[int], int | None]:
+    """Return the allowed versions, in order, and the default version.
 
     Raises `EmptyAllowedFormatVersions`, `DefaultFormatVersionNotAllowed`, `BadRequest`.
     """
     versions = sorted(set(DEFAULT_ALLOWED_FORMAT_VERSIONS if allowed is None else allowed))
     if not versions:
-        raise EmptyAllowedFormatVersions("allowed-format-versions: must not be empty")
+        raise EmptyAllowedFormatVersions("allowed-format-versions: must not be empty", field="allowed-format-versions")
     if not set(versions) <= set(SUPPORTED_FORMAT_VERSIONS):
-        raise BadRequest("allowed-format-versions: must be a subset of [1, 2, 3, 4]")
+        raise BadRequest("allowed-format-versions: must be a subset of [1, 2, 3, 4]", field="allowed-format-versions")
     if default is not None and default not in versions:
-        raise DefaultFormatVersionNotAllowed("default-format-version: must be one of allowed-format-versions")
+        raise DefaultFormatVersionNotAllowed(
+            "default-format-version: must be one of allowed-format-versions", field="default-format-version"
+        )
     return versions, default
 
 
@@ -101,12 +107,12 @@ class WarehouseOverlap(BadRequest):
 
 
 def lock_locations() -> None:
-    """Lock the row of the server: to be called first in a transaction that takes a location."""
+    """Lock the row of the server. Must be the first lock of a transaction that changes locations."""
     Server.objects.select_for_update().get()
 
 
 def name_taken(name: str) -> WarehouseExists:
-    return WarehouseExists(f"A warehouse named {name!r} already exists in this project")
+    return WarehouseExists(f"A warehouse named {name!r} already exists in this project", field="warehouse-name")
 
 
 def require_free_name(project_id: str, name: str) -> None:
@@ -116,10 +122,9 @@ def require_free_name(project_id: str, name: str) -> None:
 
 
 def is_shared_by_projects(profile: Profile, credential: Credential | None) -> bool:
-    """Return whether a warehouse must not share files with one of any project.
+    """Return whether projects could use the same files, so that warehouses of all projects must not overlap.
 
-    True for folders of this machine, and for storage that is used with the server's own identity: there nothing else
-    separates the projects. Elsewhere the credential decides who may use a bucket.
+    True for local folders, and for the server's own identity. Elsewhere the credential decides who may use a bucket.
     """
     return profile.type == "local" or (credential is not None and credential.uses_system_identity)
 
@@ -127,13 +132,14 @@ def is_shared_by_projects(profile: Profile, credential: Credential | None) -> bo
 def require_free_location(
     profile: Profile, credential: Credential | None, *, project_id: str, owner: UUID = NO_WAREHOUSE
 ) -> None:
-    """Raises `WarehouseOverlap` (400) when files of another warehouse, active or not, are in, around or at `profile`'s.
+    """Raise `WarehouseOverlap` (400) when the location overlaps that of another warehouse, active or not.
 
-    But for `owner`, the warehouse that the location is for, and those of other projects where neither of the two
+    `owner`, the warehouse of the location, is ignored. So are warehouses of other projects, unless one of the two
     `is_shared_by_projects`.
     """
     key = build_location_key(profile.as_json(), profile.location)
     meets_all = is_shared_by_projects(profile, credential)
     others = [ancestor_keys(key), *descendant_key_range(key), project_id, meets_all, SYSTEM_IDENTITY_TYPES, owner]
     if fetch_one("default", _OTHERS, others) is not None:
-        raise WarehouseOverlap(f"Storage profile overlaps with that of another warehouse: {profile.location}")
+        message = f"Storage profile overlaps with that of another warehouse: {profile.location}"
+        raise WarehouseOverlap(message, field="storage-profile")

@@ -21,13 +21,13 @@ from storage.profiles.location import build_location_key
 from storage.profiles.profile import Profile
 from storage.secrets.stores import NewSecret, delete_secret, new_secret, secret_store
 from storage.services.warehouse_rules import (
-    checked_delete_profile,
-    checked_format_policy,
-    checked_warehouse_name,
     lock_locations,
     name_taken,
     require_free_location,
     require_free_name,
+    validate_delete_profile,
+    validate_format_policy,
+    validate_warehouse_name,
 )
 from storage.validation.access import require_enforcement, run_store_checks
 from storage.validation.checks import CheckName, CheckRun, FailFastRun, ReportRun, ValidationCheck
@@ -70,7 +70,7 @@ class WarehouseDraft:
         self.credential: Credential | None = None
         self.profile: Profile | None = None
         self.warehouse = Warehouse(
-            id=new_id(), project=project, managed_by=managed_by, delete_profile=checked_delete_profile(delete_profile)
+            id=new_id(), project=project, managed_by=managed_by, delete_profile=validate_delete_profile(delete_profile)
         )
 
     def run_checks(self, run: CheckRun) -> None:
@@ -106,12 +106,12 @@ class WarehouseDraft:
         self.warehouse.location_key = build_location_key(self.warehouse.storage_profile, self.warehouse.location)
 
     def _read_name(self) -> None:
-        self.warehouse.name = checked_warehouse_name(self._name)
+        self.warehouse.name = validate_warehouse_name(self._name)
         self.warehouse.name_key = name_key(self.warehouse.name)
         self.require_free_name()
 
     def _read_policy(self) -> None:
-        policy = checked_format_policy(*self._policy)
+        policy = validate_format_policy(*self._policy)
         self.warehouse.allowed_format_versions, self.warehouse.default_format_version = policy
 
     def _require_permitted(self) -> None:

@@ -20,8 +20,8 @@ from storage.vending.vended import Vended
 REUSE_FRACTION: Final = 0.8
 """Part of a credential's lifetime in which it is served from the cache."""
 CLIENT_REFRESH_SECONDS: Final = 360.0
-"""A credential that expires in fewer seconds is not served from the cache: Iceberg's Java clients refresh one 300 seconds
-before it expires, and would do so again at once. Only for credentials that live more than twice as long."""
+"""A credential that expires in fewer seconds is not served from the cache: Iceberg's Java clients refresh one that
+expires within 300 seconds, and would do so again at once. Only for credentials that live more than twice as long."""
 
 
 class _PendingIssue:

@@ -320,7 +320,7 @@ def entry(kind: str, **members: Any) -> dict[str, Any]:
         (entry("administrators", user_id=7), "administrators[0].user-id: must be a valid string"),
         (entry("administrators", user_type="god"), "administrators[0].user-type: must be 'human' or 'application'"),
         (entry("administrators", is_operator="yes"), "administrators[0].is-operator: must be a valid boolean"),
-        (entry("administrators", user_name="a\tb"), "administrators[0].user-name: name: must not hold"),
+        (entry("administrators", user_name="a\tb"), "administrators[0].user-name: name: must not contain"),
         (entry("administrators", user_name="x" * 10_000), "administrators[0].user-name: name: longer than 255"),
         (entry("administrators", user_email="x" * 321), "administrators[0].user-email: email: longer than 320"),
         (entry("administrators", password="x"), "administrators[0].password: unknown member"),
@@ -330,7 +330,7 @@ def entry(kind: str, **members: Any) -> dict[str, Any]:
         (entry("projects", project_name=" "), "projects[0].project-name: The name of a project must not be empty"),
         (entry("projects", project_name="ü" * 65), "The name of a project must not be longer than 128 bytes"),
         (entry("projects", project_name=["x"]), "projects[0].project-name: must be a valid string"),
-        (entry("warehouses", warehouse_name="a/b"), "Invalid warehouse name: must not hold a slash"),
+        (entry("warehouses", warehouse_name="a/b"), "Invalid warehouse name: must not contain a slash"),
         (entry("warehouses", warehouse_name=True), "warehouses[0].warehouse-name: must be a valid string"),
         (entry("warehouses", warehouse_id="w"), "warehouses[0].warehouse-id: must be a UUID"),
         (entry("warehouses", storage_profile=None), "warehouses[0].storage-profile: must be a valid dictionary"),
@@ -556,7 +556,7 @@ def test_a_misspelt_member_of_a_profile_is_refused(declared: Any, everything: An
     profile = {"type": "s3", "bucket": "bucket", "region": "r", "sts-enabled": False, "key_prefix": "lake"}
     before = everything()
     assert refused(declared(entry("warehouses", storage_profile=profile))) == (
-        "warehouses[0].storage-profile.key_prefix: no member of storage of type s3"
+        "warehouses[0].storage-profile.key_prefix: not a member of storage of type s3"
     )
     assert everything() == before
 

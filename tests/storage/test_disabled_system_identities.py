@@ -58,5 +58,5 @@ def test_a_disabled_identity_is_never_used(
     token_credential.cache_clear()
     credential: Credential = read_credential(KINDS[kind][1])
     use_settings(monkeypatch, skip_storage_validation=skips_validation, **DISABLED)
-    with pytest.raises(CredentialNotIssued, match="is off: LAKEKEEPER__ENABLE_"):
+    with pytest.raises(CredentialNotIssued, match="is disabled by LAKEKEEPER__ENABLE_"):
         USES[kind](credential)
