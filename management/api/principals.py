@@ -10,8 +10,7 @@ from rest_framework import serializers
 
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import Text
-from icekeeper.kernel.ids import parse_id
-from management.api.serializers import IdText, StrictSerializer
+from management.api.serializers import IdText, StrictSerializer, read_uuid
 from tenancy.actor import Grantee
 from tenancy.selectors.users import find_unregistered_users
 from tenancy.user_ids import require_user_id
@@ -61,7 +60,11 @@ def read_grantee(given: dict[str, Any], where: str) -> Grantee:
     user, role = given.get("user"), given.get("role")
     if (user is None) == (role is None):
         raise BadRequest(f"{where}: exactly one of user and role is required")
-    return Grantee(user_id=require_user_id(user)) if user is not None else _role(str(role), f"{where}.role")
+    return (
+        Grantee(user_id=require_user_id(user))
+        if user is not None
+        else Grantee(role_id=read_uuid(role, f"{where}.role"))
+    )
 
 
 def principal_of_query(query: QueryDict) -> Grantee | None:
@@ -74,7 +77,7 @@ def principal_of_query(query: QueryDict) -> Grantee | None:
         raise InvalidGetAccessQuery("Only one of principalUser and principalRole is allowed, once")
     if users:
         return Grantee(user_id=require_user_id(users[0]))
-    return _role(roles[0], "principalRole") if roles else None
+    return Grantee(role_id=read_uuid(roles[0], "principalRole")) if roles else None
 
 
 def grant_principal(query: QueryDict) -> Grantee | None:
@@ -91,10 +94,3 @@ def required_grant_principal(query: QueryDict) -> Grantee:
     if grantee is None:
         raise MissingGrantPrincipal("One of principalUser and principalRole is required")
     return grantee
-
-
-def _role(text: str, where: str) -> Grantee:
-    role_id = parse_id(text)
-    if role_id is None:
-        raise BadRequest(f"{where}: {text[:100]!r} is not a UUID")
-    return Grantee(role_id=role_id)

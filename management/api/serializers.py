@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
+from uuid import UUID
 
 from drf_spectacular.drainage import set_override
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
+from icekeeper.kernel.ids import parse_id
 from tenancy.models import Securable
 from tenancy.selectors.similarity import DEFAULT_HITS, MAX_SEARCH_LENGTH
 
@@ -124,6 +127,14 @@ class StrictSerializer(KebabSerializer):
 @extend_schema_field(OpenApiTypes.UUID)
 class IdText(Text):
     """A UUID in its canonical form."""
+
+
+def read_uuid(value: object, where: str) -> UUID:
+    """Raises `BadRequest` for anything but the text of a UUID."""
+    parsed = parse_id(value) if isinstance(value, str) else None
+    if parsed is None:
+        raise BadRequest(f"{where}: {str(value)[:100]!r} is not a UUID")
+    return parsed
 
 
 def resource_type(securable_type: Securable.Type) -> str:

@@ -7,15 +7,14 @@ others.
 from __future__ import annotations
 
 from typing import Any, Final
-from uuid import UUID
 
 from catalog.identifiers import Levels
 from catalog.objects.object_keys import TABULARS, ObjectKey
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
-from icekeeper.kernel.ids import parse_id
 from management.api.permissions.action_contexts import read_action
 from management.api.permissions.serializers import MAX_CHECKS
 from management.api.principals import read_grantee
+from management.api.serializers import read_uuid
 from tenancy.actor import Grantee
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
@@ -128,13 +127,13 @@ def _project(given: dict[str, Any], own_project: str | None) -> ObjectRef:
 
 
 def _object_key(given: dict[str, Any], securable_type: Securable.Type) -> ObjectKey:
-    warehouse_id = _uuid(given.get("warehouse-id"), "warehouse-id")
+    warehouse_id = read_uuid(given.get("warehouse-id"), "warehouse-id")
     if securable_type is Securable.Type.WAREHOUSE:
         return ObjectKey(securable_type, warehouse_id)
     is_namespace = securable_type is Securable.Type.NAMESPACE
     object_id = _one_of(given, ("namespace-id",) if is_namespace else _TABULAR_IDS)
     if object_id is not None:
-        return ObjectKey(securable_type, warehouse_id, _uuid(*object_id))
+        return ObjectKey(securable_type, warehouse_id, read_uuid(*object_id))
     levels = _levels(given.get("namespace"))
     if is_namespace:
         return ObjectKey(securable_type, warehouse_id, None, levels)
@@ -150,13 +149,6 @@ def _one_of(given: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, str] | 
     if len(found) > 1:
         raise BadRequest(f"operation: only one of {' and '.join(found)} is allowed")
     return (given[found[0]], found[0]) if found else None
-
-
-def _uuid(value: Any, where: str) -> UUID:
-    parsed = parse_id(value) if isinstance(value, str) else None
-    if parsed is None:
-        raise BadRequest(f"{where}: must be a UUID")
-    return parsed
 
 
 def _levels(value: Any) -> Levels:

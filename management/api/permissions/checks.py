@@ -10,7 +10,7 @@ from icekeeper.kernel.errors.types import BadRequest
 from management.api.base import ManagementViewSet
 from management.api.permissions.serializers import ActionNames, PermissionCheckRequest
 from management.api.principals import read_grantee
-from management.api.tabulars.serializers import require_uuid
+from management.api.serializers import read_uuid
 from tenancy.actor import Grantee
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
@@ -47,10 +47,10 @@ def _target(view: ManagementViewSet, kind: Securable.Type, given: dict[str, Any]
         case T.PROJECT:
             return target_project(view.project(given.get("project_id")))
         case T.ROLE:
-            role_id = require_uuid(given["role_id"], "operation.role.role-id")
+            role_id = read_uuid(given["role_id"], "operation.role.role-id")
             return find_role_target(project=view.project(), role_id=role_id)
         case T.TAG:
-            definition_id = require_uuid(given["tag_definition_id"], "operation.tag.tag-definition-id")
+            definition_id = read_uuid(given["tag_definition_id"], "operation.tag.tag-definition-id")
             return find_tag_target(project=None, definition_id=definition_id)
         case _:
             return find_target(actor=view.actor, key=_object_key(kind, given), project=None)
@@ -58,13 +58,13 @@ def _target(view: ManagementViewSet, kind: Securable.Type, given: dict[str, Any]
 
 def _object_key(kind: Securable.Type, given: dict[str, Any]) -> ObjectKey:
     where = f"operation.{kind.value}"
-    warehouse_id = require_uuid(given["warehouse_id"], f"{where}.warehouse-id")
+    warehouse_id = read_uuid(given["warehouse_id"], f"{where}.warehouse-id")
     if kind is T.WAREHOUSE:
         return ObjectKey(kind, warehouse_id)
     member = "namespace-id" if kind is T.NAMESPACE else "table-id"
     object_id = given.get(member.replace("-", "_"))
     if object_id is not None:
-        return ObjectKey(kind, warehouse_id, require_uuid(object_id, f"{where}.{member}"))
+        return ObjectKey(kind, warehouse_id, read_uuid(object_id, f"{where}.{member}"))
     levels, name = given.get("namespace"), given.get("table", "")
     if levels is None or (kind is not T.NAMESPACE and not name):
         raise BadRequest(f"{where}: {member} or the name is required")

@@ -11,7 +11,6 @@ from rest_framework.response import Response
 
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import listing_key
-from icekeeper.kernel.ids import parse_id
 from management.api.base import ManagementViewSet
 from management.api.roles.schema import describe_role_members, describe_roles
 from management.api.roles.serializers import (
@@ -29,6 +28,7 @@ from management.api.roles.serializers import (
     UpdateRoleRequest,
     UpdateRoleSourceSystemRequest,
 )
+from management.api.serializers import read_uuid
 from tenancy.authz.actions import Can
 from tenancy.selectors.role_members import (
     MemberKind,
@@ -129,15 +129,7 @@ class RoleViewSet(_RolePathViewSet):
 
     def _ids(self) -> tuple[UUID, ...] | None:
         texts = self._texts("roleIds")
-        if texts is None:
-            return None
-        found = []
-        for text in texts:
-            role_id = parse_id(text)
-            if role_id is None:
-                raise BadRequest(f"roleIds: not a UUID: {text[:100]!r}")
-            found.append(role_id)
-        return tuple(found)
+        return None if texts is None else tuple(read_uuid(text, "roleIds") for text in texts)
 
 
 @describe_role_members
@@ -196,11 +188,8 @@ def _read_members(refs: Sequence[tuple[MemberKind, str]]) -> Members:
     for kind, text in refs:
         if kind == "user":
             users[require_user_id(text)] = None
-            continue
-        role_id = parse_id(text)
-        if role_id is None:
-            raise BadRequest(f"The id of a role is a UUID: {text[:100]!r}")
-        roles[role_id] = None
+        else:
+            roles[read_uuid(text, "id")] = None
     return Members(tuple(users), tuple(roles))
 
 

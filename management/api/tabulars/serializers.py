@@ -11,9 +11,7 @@ from catalog.models import Tabular
 from catalog.selectors.protection import Protection
 from catalog.selectors.tables.search import FoundTabular
 from catalog.services.tables.undrop import MAX_TARGETS
-from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
-from icekeeper.kernel.ids import parse_id
 from management.api.serializers import LAST_PAGE, ONLY_WITH_PAGES, IdText, ResponseSerializer, SearchRequest
 from storage.models import Warehouse
 
@@ -103,11 +101,3 @@ class ProtectionResponse(ResponseSerializer):
 
     def render_protected(self, found: Protection | Warehouse) -> bool:
         return found.protected if isinstance(found, Warehouse) else found.is_protected
-
-
-def require_uuid(text: str, where: str) -> UUID:
-    """Raises `BadRequest` for text that is no UUID."""
-    parsed = parse_id(text)
-    if parsed is None:
-        raise BadRequest(f"{where}: {text[:100]!r} is not a UUID")
-    return parsed

@@ -17,6 +17,7 @@ from icekeeper.kernel.http.paging import listing_key
 from management.api.base import ManagementViewSet
 from management.api.objects import ObjectViewSet
 from management.api.schema import OperationsByType
+from management.api.serializers import read_uuid
 from management.api.tabulars.schema import describe_protection, describe_tabulars
 from management.api.tabulars.serializers import (
     KINDS,
@@ -26,7 +27,6 @@ from management.api.tabulars.serializers import (
     SearchTabularResponse,
     SetProtectionRequest,
     UndropTabularsRequest,
-    require_uuid,
 )
 
 
@@ -36,7 +36,7 @@ class WarehouseTabularViewSet(ManagementViewSet):
 
     def list_deleted(self, request: Request, **path: str) -> Response:
         given = request.GET.get("namespaceId")
-        namespace_id = None if given is None else require_uuid(given, "namespaceId")
+        namespace_id = None if given is None else read_uuid(given, "namespaceId")
         found = list_deleted_tabulars_for(
             actor=self.actor,
             warehouse_id=self.warehouse_id,
@@ -51,7 +51,7 @@ class WarehouseTabularViewSet(ManagementViewSet):
             actor=self.actor,
             warehouse_id=self.warehouse_id,
             targets=[
-                (Tabular.Kind(target["type"]), require_uuid(target["id"], f"targets[{index}].id"))
+                (Tabular.Kind(target["type"]), read_uuid(target["id"], f"targets[{index}].id"))
                 for index, target in enumerate(targets)
             ],
         )
@@ -66,7 +66,7 @@ class WarehouseTabularViewSet(ManagementViewSet):
             wanted=Wanted(
                 search=body["search"],
                 kinds=[Tabular.Kind(kind) for kind in (KINDS if kinds is None else kinds)],
-                namespace_id=None if namespace_id is None else require_uuid(namespace_id, "namespace-id"),
+                namespace_id=None if namespace_id is None else read_uuid(namespace_id, "namespace-id"),
             ),
             page=self.search_page("search-tabular", body, self.warehouse_id, kinds, namespace_id),
         )

@@ -16,7 +16,7 @@ from icekeeper.kernel.http.paging import listing_key
 from management.api.base import ManagementViewSet
 from management.api.objects import ObjectViewSet
 from management.api.schema import OperationsByType
-from management.api.tabulars.serializers import require_uuid
+from management.api.serializers import read_uuid
 from management.api.tags.schema import describe_all_column_tags, describe_tag_definitions, describe_tags
 from management.api.tags.serializers import (
     SCOPES,
@@ -92,7 +92,7 @@ class TagDefinitionViewSet(ManagementViewSet):
             target=None if target is None else TagDefinition.Scope(target),
             created_after=self._time("createdAfter"),
             created_before=self._time("createdBefore"),
-            warehouse_id=None if warehouse is None else require_uuid(warehouse, "warehouseId"),
+            warehouse_id=None if warehouse is None else read_uuid(warehouse, "warehouseId"),
         )
 
     def _time(self, name: str) -> datetime | None:
