@@ -35,9 +35,9 @@ _TOKEN = re.compile(r"(ik[ps](?:_|%5F)[0-9A-Za-z]{22}|ika(?=(?:_|%5F)eyJ))(?:_|%
 def log_request(request: HttpRequest, response: HttpResponseBase) -> None:
     """Count and log a request that Django has handled, after its response was sent."""
     meta = request.META
-    match, seconds, context = request.resolver_match, monotonic() - meta["icekeeper.arrived"], current_context()
+    match, seconds = request.resolver_match, monotonic() - meta["icekeeper.arrived"]
     route = None if match is None else match.route
-    request_ended(request.method, route, response.status_code, seconds, context.statements, context.statement_seconds)
+    request_ended(request.method, route, response.status_code, seconds, current_context())
     fields: dict[str, Any] = {
         "method": request.method,
         "route": route,

@@ -3,25 +3,26 @@
 `GET /metrics` (`icekeeper.server.metrics`) returns the sum over the processes of a server. Labels have few possible
 values: routes, methods, status codes and words of this program. Names, paths and ids in requests are never labels.
 
-Requests and calls to object stores are counted in memory, because a request cannot afford the locks of shared files.
-`flush` adds the counts to the metrics, once a second.
+A request costs about a microsecond: it is counted in memory, and `flush` adds all of them to the metrics once a second.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import Counter as Multiset
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache, partial, update_wrapper
 from pathlib import Path
-from threading import Lock, get_ident
+from threading import get_ident
 from time import perf_counter
 from typing import Concatenate, Final, Literal, ParamSpec, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
 from prometheus_client.multiprocess import mark_process_dead
+
+from icekeeper.kernel.request.context import RequestContext
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """Other methods have the label `other`."""
@@ -38,18 +39,22 @@ _REQUEST_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 _STATEMENTS: Final = (0, 1, 2, 3, 5, 8, 13, 20, 50, 100)
 _DATABASE_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
 _STORE_SECONDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+K = TypeVar("K")
+V = TypeVar("V")
 _PARAMETER: Final = re.compile(r"<(?:[^:>]+:)?([^>]+)>")
 
 
 class BatchHistogram(Histogram):
     """A histogram that takes many observations at once."""
 
-    def add(self, counts: Sequence[int], total: float) -> None:
-        """`counts` has the number of observations in each bucket, `total` is the sum of their values."""
-        self._sum.inc(total)
-        for bucket, count in zip(self._buckets, counts, strict=True):
-            if count:
-                bucket.inc(count)
+    def add(self, observed: Sequence[float]) -> None:
+        self._sum.inc(sum(observed))
+        ordered, counted = sorted(observed), 0
+        for bucket, bound in zip(self._buckets, self._upper_bounds, strict=True):
+            position = bisect_right(ordered, bound)
+            if position > counted:
+                bucket.inc(position - counted)
+                counted = position
 
 
 class Metrics:
@@ -120,29 +125,10 @@ def metrics() -> Metrics:
     return Metrics()
 
 
-class _RequestTally:
-    """Requests of one method, route and status that are not in the metrics yet: numbers by bucket, and sums."""
-
-    __slots__ = ("by_database_seconds", "by_seconds", "by_statements", "database_seconds", "seconds", "statements")
-
-    def __init__(self) -> None:
-        self.by_seconds, self.seconds = [0] * (len(_REQUEST_SECONDS) + 1), 0.0
-        self.by_statements, self.statements = [0] * (len(_STATEMENTS) + 1), 0
-        self.by_database_seconds, self.database_seconds = [0] * (len(_DATABASE_SECONDS) + 1), 0.0
-
-
-class _CallTally:
-    """Likewise, calls to object stores."""
-
-    __slots__ = ("by_seconds", "seconds")
-
-    def __init__(self) -> None:
-        self.by_seconds, self.seconds = [0] * (len(_STORE_SECONDS) + 1), 0.0
-
-
-_lock = Lock()
-_requests: dict[tuple[str, str | None, int], _RequestTally] = {}
-_store_calls: dict[tuple[str, Operation, str], _CallTally] = {}
+_requests: dict[tuple[str, str | None, int], list[tuple[float, int, float]]] = {}
+"""Requests since the last `flush`, by method, route and status: seconds, statements and seconds of statements."""
+_store_calls: dict[tuple[str, Operation, bool], list[float]] = {}
+"""Likewise, seconds of calls by store, operation and whether they succeeded."""
 _running: dict[int, tuple[str | None, str] | None] = {}
 """Method and route of the request that each thread runs."""
 _request_series: set[tuple[str, str, str]] = set()
@@ -152,33 +138,27 @@ def request_started(method: str | None, route: str) -> None:
     _running[get_ident()] = method, route
 
 
-def request_ended(  # noqa: PLR0917 - keywords would cost each request time
-    method: str | None, route: str | None, status: int, seconds: float, statements: int, database_seconds: float
-) -> None:
-    """Count a request, its database statements and the seconds that they took. `route` is Django's."""
-    key = method if method in METHODS else "other", route, status
+def request_ended(method: str | None, route: str | None, status: int, seconds: float, context: RequestContext) -> None:
+    """Count a request and its database statements. `route` is Django's."""
+    if not _is_flushed:
+        return
     _running[get_ident()] = None
-    with _lock:
-        tally = _requests.get(key)
-        if tally is None:
-            tally = _requests[key] = _RequestTally()
-        tally.by_seconds[bisect_left(_REQUEST_SECONDS, seconds)] += 1
-        tally.seconds += seconds
-        tally.by_statements[bisect_left(_STATEMENTS, statements)] += 1
-        tally.statements += statements
-        tally.by_database_seconds[bisect_left(_DATABASE_SECONDS, database_seconds)] += 1
-        tally.database_seconds += database_seconds
+    key = method if method in METHODS else "other", route, status
+    observed = _requests.get(key)
+    if observed is None:
+        observed = _requests.setdefault(key, [])
+    observed.append((seconds, context.statements, context.statement_seconds))
 
 
-def store_call_ended(store: str, operation: Operation, seconds: float, *, is_error: bool) -> None:
+def store_call_ended(store: str, operation: Operation, seconds: float, *, is_ok: bool) -> None:
     """Count a call to an object store."""
-    key = store, operation, "error" if is_error else "ok"
-    with _lock:
-        tally = _store_calls.get(key)
-        if tally is None:
-            tally = _store_calls[key] = _CallTally()
-        tally.by_seconds[bisect_left(_STORE_SECONDS, seconds)] += 1
-        tally.seconds += seconds
+    if not _is_flushed:
+        return
+    key = store, operation, is_ok
+    observed = _store_calls.get(key)
+    if observed is None:
+        observed = _store_calls.setdefault(key, [])
+    observed.append(seconds)
 
 
 class StoreOfKind(Protocol):
@@ -197,15 +177,15 @@ def time_store_calls(
 
     def decorate(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
         def call(self: S, /, *args: P.args, **options: P.kwargs) -> R:
-            started, is_error = perf_counter(), True
+            started, is_ok = perf_counter(), False
             try:
                 result = method(self, *args, **options)
-                is_error = False
+                is_ok = True
             except expected:
-                is_error = False
+                is_ok = True
                 raise
             finally:
-                store_call_ended(self.kind, operation, perf_counter() - started, is_error=is_error)
+                store_call_ended(self.kind, operation, perf_counter() - started, is_ok=is_ok)
             return result
 
         update_wrapper(call, method)
@@ -217,20 +197,25 @@ def time_store_calls(
 def flush() -> None:
     """Add what was counted in memory to the metrics. Called by one thread."""
     known = metrics()
-    with _lock:
-        requests, calls = dict(_requests), dict(_store_calls)
-        _requests.clear()
-        _store_calls.clear()
-    for (method, route, status), request in requests.items():
+    for (method, route, status), requests in _taken(_requests):
         labels = _request_labels(method, route, status)
         endpoint = labels[0], labels[2]
-        known.requests.labels(*labels).inc(sum(request.by_seconds))
-        known.request_seconds.labels(*labels).add(request.by_seconds, request.seconds)
-        known.request_statements.labels(*endpoint).add(request.by_statements, request.statements)
-        known.request_database_seconds.labels(*endpoint).add(request.by_database_seconds, request.database_seconds)
-    for labels, call in calls.items():
-        known.store_call_seconds.labels(*labels).add(call.by_seconds, call.seconds)
+        seconds, statements, statement_seconds = zip(*requests, strict=True)
+        known.requests.labels(*labels).inc(len(requests))
+        known.request_seconds.labels(*labels).add(seconds)
+        known.request_statements.labels(*endpoint).add(statements)
+        known.request_database_seconds.labels(*endpoint).add(statement_seconds)
+    for (store, operation, is_ok), calls in _taken(_store_calls):
+        known.store_call_seconds.labels(store, operation, "ok" if is_ok else "error").add(calls)
     _show_running(known.requests_pending)
+
+
+def _taken(observed: dict[K, list[V]]) -> Iterator[tuple[K, list[V]]]:
+    """Yield the observations of each key and remove them. Threads that add others meanwhile need no lock."""
+    for key, collected in list(observed.items()):
+        if taken := collected[:]:
+            del collected[: len(taken)]
+            yield key, taken
 
 
 def _request_labels(method: str, route: str | None, status: int) -> tuple[str, str, str]:
@@ -265,6 +250,8 @@ values.ValueClass = values.MutexValue
 """In memory, whatever the environment says, until `share_metrics`."""
 _folder: Path | None = None
 _process = "server"
+_is_flushed = False
+"""Whether this process calls `flush`; otherwise nothing is counted in memory."""
 
 
 def share_metrics(folder: Path) -> None:
@@ -276,13 +263,13 @@ def share_metrics(folder: Path) -> None:
 
 
 def join_metrics(process: str) -> None:
-    """Count under the name `process` from now on, which no other running process has.
+    """Count under the name `process` from now on, which no other running process has. `flush` must be called often.
 
     Counters continue where a former process of this name ended; gauges start at 0.
     """
-    global _process  # noqa: PLW0603 - one name a process
+    global _process, _is_flushed
     leave_metrics(process)
-    _process = process
+    _process, _is_flushed = process, True
 
 
 def leave_metrics(process: str) -> None:

@@ -22,7 +22,7 @@ from icekeeper.kernel.errors.types import (
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.metrics import request_ended
-from icekeeper.kernel.request.context import choose_request_id
+from icekeeper.kernel.request.context import RequestContext, choose_request_id
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _REQUEST_ID: Final = re.compile(rb"\r\nx-request-id:[ \t]*([^\r\n]*?)[ \t]*\r\n", re.IGNORECASE)
@@ -52,7 +52,7 @@ def render_error(error: CatalogError, head: bytes, arrived: float) -> bytes:
     body = write_json(error.envelope(error_id=error_id))
     method, path = _first_line(head)
     seconds = monotonic() - arrived
-    request_ended(method, None, error.status, seconds, 0, 0.0)
+    request_ended(method, None, error.status, seconds, RequestContext())
     write_line(
         {
             **request_id.log_fields(),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from icekeeper.kernel import metrics as module
 from icekeeper.kernel.metrics import flush, metrics
 from tests.statement_counts import counting
 from tests.wsgi_client import ApiClient
@@ -16,8 +17,10 @@ TABLE = {"method": "GET", "endpoint": "/catalog/v1/{prefix}/namespaces/{namespac
 
 
 @pytest.fixture(autouse=True)
-def new_metrics() -> Iterator[None]:
+def new_metrics(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(module, "_is_flushed", True)
     yield
+    flush()
     metrics.cache_clear()
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from icekeeper.kernel import metrics as module
 from icekeeper.kernel.metrics import flush, metrics, request_ended, store_call_ended
+from icekeeper.kernel.request.context import RequestContext
 
 REQUESTS, STORE = "axum_http_requests", "icekeeper_object_store_call_duration_seconds"
 
@@ -15,6 +17,7 @@ REQUESTS, STORE = "axum_http_requests", "icekeeper_object_store_call_duration_se
 @pytest.fixture(autouse=True)
 def new_metrics(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(module, "_request_series", set())
+    monkeypatch.setattr(module, "_is_flushed", True)
     flush()
     metrics.cache_clear()
     yield
@@ -27,9 +30,9 @@ def value(name: str, **labels: str) -> float | None:
 
 def test_a_request_is_counted_with_its_statements() -> None:
     route = "catalog/v1/<segment:prefix>/namespaces"
-    request_ended("GET", route, 200, 0.004, 2, 0.001)
-    request_ended("GET", route, 200, 0.2, 1, 0.002)
-    request_ended("GET", route, 404, 0.001, 0, 0.0)
+    request_ended("GET", route, 200, 0.004, RequestContext(statements=2, statement_seconds=0.001))
+    request_ended("GET", route, 200, 0.2, RequestContext(statements=1, statement_seconds=0.002))
+    request_ended("GET", route, 404, 0.001, RequestContext())
     assert value(f"{REQUESTS}_total", method="GET", status="200", endpoint="x") is None, "not before it is flushed"
     flush()
     flush()
@@ -49,16 +52,40 @@ def test_a_request_is_counted_with_its_statements() -> None:
     assert value("icekeeper_request_database_duration_seconds_sum", **ok) == pytest.approx(0.003)
 
 
+def test_a_process_that_flushes_nothing_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_is_flushed", False)
+    request_ended("GET", "health", 200, 0.004, RequestContext())
+    store_call_ended("s3", "put", 0.005, is_ok=True)
+    assert not any(module._requests.values())
+    assert not any(module._store_calls.values())
+
+
+def test_no_request_is_lost_while_others_are_flushed() -> None:
+    threads, requests = 4, 5000
+
+    def run() -> None:
+        for _ in range(requests):
+            request_ended("GET", "health", 200, 0.004, RequestContext(statements=1))
+
+    with ThreadPoolExecutor(threads) as pool:
+        running = [pool.submit(run) for _ in range(threads)]
+        while not all(each.done() for each in running):
+            flush()
+    flush()
+    assert value(f"{REQUESTS}_total", method="GET", status="200", endpoint="/health") == threads * requests
+    assert value("icekeeper_request_database_statements_sum", method="GET", endpoint="/health") == threads * requests
+
+
 def test_a_value_on_a_bound_is_below_it() -> None:
-    store_call_ended("s3", "put", 0.005, is_error=False)
+    store_call_ended("s3", "put", 0.005, is_ok=True)
     flush()
     put = {"store": "s3", "operation": "put", "result": "ok"}
     assert [value(f"{STORE}_bucket", **put, le=le) for le in ("0.001", "0.005", "0.01")] == [0, 1, 1]
 
 
 def test_outcomes_of_store_calls_are_counted_apart() -> None:
-    store_call_ended("gcs", "get", 0.01, is_error=False)
-    store_call_ended("gcs", "get", 60, is_error=True)
+    store_call_ended("gcs", "get", 0.01, is_ok=True)
+    store_call_ended("gcs", "get", 60, is_ok=False)
     flush()
     get = {"store": "gcs", "operation": "get"}
     assert value(f"{STORE}_count", **get, result="ok") == 1
@@ -68,7 +95,7 @@ def test_outcomes_of_store_calls_are_counted_apart() -> None:
 
 @pytest.mark.parametrize("method", [None, "", "get", "BREW", 'x"} 1\n'])
 def test_unknown_methods_and_paths_have_no_labels_of_their_own(method: str | None) -> None:
-    request_ended(method, None, 404, 0.001, 0, 0.0)
+    request_ended(method, None, 404, 0.001, RequestContext())
     flush()
     assert value(f"{REQUESTS}_total", method="other", status="404", endpoint="unmatched") == 1
 
@@ -77,7 +104,7 @@ def test_the_number_of_series_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module, "MAX_REQUEST_SERIES", 2)
     for _ in range(2):
         for status in (200, 400, 401, 404):
-            request_ended("GET", "health", status, 0.001, 0, 0.0)
+            request_ended("GET", "health", status, 0.001, RequestContext())
         flush()
     counted = {
         (status, endpoint): value(f"{REQUESTS}_total", method="GET", status=str(status), endpoint=endpoint)

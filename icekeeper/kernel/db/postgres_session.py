@@ -45,7 +45,9 @@ class ReusableCursor(psycopg.Cursor[TupleRow]):
         try:
             self.execute(statement, params, prepare=prepare, binary=True)
         finally:
-            current_context().add_statement(perf_counter() - started)
+            context = current_context()
+            context.statements += 1
+            context.statement_seconds += perf_counter() - started
 
 
 class PooledConnection(psycopg.Connection[TupleRow]):

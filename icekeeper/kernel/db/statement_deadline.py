@@ -107,7 +107,9 @@ def _execute_limited(execute: Any, sql: Any, params: Any, many: Any, context: An
     try:
         return execute(sql, params, many, context)
     finally:
-        current_context().add_statement(perf_counter() - started)
+        request = current_context()
+        request.statements += 1
+        request.statement_seconds += perf_counter() - started
 
 
 def _apply(connection: BaseDatabaseWrapper, seconds: float) -> None:

@@ -86,10 +86,6 @@ class RequestContext:
     statement_seconds: float = 0.0
     """Time that they took."""
 
-    def add_statement(self, seconds: float) -> None:
-        self.statements += 1
-        self.statement_seconds += seconds
-
 
 _current: ContextVar[RequestContext | None] = ContextVar("request_context", default=None)
 
