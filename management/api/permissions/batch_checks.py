@@ -12,7 +12,7 @@ from catalog.identifiers import Levels
 from catalog.objects.object_keys import TABULARS, ObjectKey
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from management.api.permissions.action_contexts import read_action
-from management.api.permissions.serializers import MAX_CHECKS
+from management.api.permissions.serializers import MAX_CHECKS, TABULAR_IDS, TABULAR_NAMES
 from management.api.principals import read_grantee
 from management.api.serializers import read_uuid
 from tenancy.actor import Grantee
@@ -31,8 +31,6 @@ _TYPES: Final = {
         *TABULARS,
     )
 }
-_TABULAR_IDS: Final = ("table-id", "view-id", "generic-table-id", "table_id", "view_id", "generic_table_id")
-_TABULAR_NAMES: Final = ("table", "view", "generic-table", "generic_table")
 
 
 class TooManyChecks(BadRequest):
@@ -131,13 +129,13 @@ def _object_key(given: dict[str, Any], securable_type: Securable.Type) -> Object
     if securable_type is Securable.Type.WAREHOUSE:
         return ObjectKey(securable_type, warehouse_id)
     is_namespace = securable_type is Securable.Type.NAMESPACE
-    object_id = _one_of(given, ("namespace-id",) if is_namespace else _TABULAR_IDS)
+    object_id = _one_of(given, ("namespace-id",) if is_namespace else TABULAR_IDS)
     if object_id is not None:
         return ObjectKey(securable_type, warehouse_id, read_uuid(*object_id))
     levels = _levels(given.get("namespace"))
     if is_namespace:
         return ObjectKey(securable_type, warehouse_id, None, levels)
-    name = _one_of(given, _TABULAR_NAMES)
+    name = _one_of(given, TABULAR_NAMES)
     if name is None or not isinstance(name[0], str) or not name[0]:
         raise BadRequest(f"operation: the id or the name of the {securable_type.value} is required")
     return ObjectKey(securable_type, warehouse_id, None, levels, name[0])

@@ -21,22 +21,24 @@ ActionNames = Mapping[Securable.Type, Mapping[str, Can]]
 MAX_CHECKS: Final = 1000
 _LEVELS: Final = "The levels of its name"
 
+TABULAR_IDS: Final = ("table-id", "view-id", "generic-table-id", "table_id", "view_id", "generic_table_id")
+TABULAR_NAMES: Final = ("table", "view", "generic-table", "generic_table")
+"""The members that may hold the id, and the name, of a table, view or generic table: clients use all of them."""
 _TABULAR_MEMBERS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("table_id", "view_id", "view-id", "generic_table_id", "generic-table-id"), "table-id"),
-    **dict.fromkeys(("view", "generic_table", "generic-table"), "table"),
+    **dict.fromkeys(TABULAR_IDS, "table-id"),
+    **dict.fromkeys(TABULAR_NAMES, "table"),
 }
-"""Other spellings of the members with the id and the name of a table, view or generic table."""
 
 
-class ServerOperation(VariantSerializer, KebabSerializer):
+class CheckOperation(VariantSerializer, KebabSerializer):
     action = serializers.ChoiceField([], help_text="Its name in this API; explanations also know those of batch-check")
 
 
-class ProjectOperation(ServerOperation):
+class ProjectOperation(CheckOperation):
     project_id = Text(required=False, allow_null=True, help_text="Default: the project of the request")
 
 
-class WarehouseOperation(ServerOperation):
+class WarehouseOperation(CheckOperation):
     warehouse_id = IdText()
 
 
@@ -67,16 +69,16 @@ class TabularOperation(WarehouseOperation):
         return super().to_internal_value(data)
 
 
-class RoleOperation(ServerOperation):
+class RoleOperation(CheckOperation):
     role_id = IdText(help_text="The id of a role of the request's project")
 
 
-class TagOperation(ServerOperation):
+class TagOperation(CheckOperation):
     tag_definition_id = IdText(help_text="The id of a tag definition of any project")
 
 
-_OPERATIONS: Final[Mapping[Securable.Type, type[ServerOperation]]] = {
-    T.SERVER: ServerOperation,
+_OPERATIONS: Final[Mapping[Securable.Type, type[CheckOperation]]] = {
+    T.SERVER: CheckOperation,
     T.PROJECT: ProjectOperation,
     T.WAREHOUSE: WarehouseOperation,
     T.NAMESPACE: NamespaceOperation,

@@ -11,7 +11,7 @@ from rest_framework import serializers
 
 from catalog.selectors.tagged_objects import Attached
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
-from management.api.serializers import ResponseSerializer
+from management.api.serializers import LAST_PAGE, ResponseSerializer
 from tenancy.models import Securable, TagAttachment, TagDefinition
 from tenancy.selectors.tags import TargetTag
 
@@ -39,7 +39,7 @@ class TagDefinitionResponse(ResponseSerializer):
 
 class TagDefinitionListResponse(ResponseSerializer):
     tag_definitions = TagDefinitionResponse(many=True)
-    next_page_token = Text(required=False, help_text="Absent on the last page")
+    next_page_token = Text(required=False, help_text=LAST_PAGE)
 
 
 class CreateTagDefinitionRequest(KebabSerializer):
@@ -150,7 +150,7 @@ class TagAttachmentResponse(ResponseSerializer):
 
 class TagAttachmentListResponse(ResponseSerializer):
     attachments = TagAttachmentResponse(many=True)
-    next_page_token = Text(required=False, help_text="Absent on the last page")
+    next_page_token = Text(required=False, help_text=LAST_PAGE)
 
 
 class SetTagRequest(KebabSerializer):
