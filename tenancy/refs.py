@@ -20,3 +20,14 @@ class ObjectRef(NamedTuple):
 def securable_id(securable_type: Securable.Type, object_id: object) -> str:
     """Return the primary key of the object's row in `Securable`: `TYPE:ID`."""
     return f"{securable_type.value}:{object_id}"
+
+
+def parse_securable_id(own_id: str) -> ObjectRef:
+    """Return the object of a primary key of `Securable`."""
+    kind, _, object_id = own_id.partition(":")
+    return ObjectRef(Securable.Type(kind), object_id)
+
+
+def project_in(path: str) -> str | None:
+    """Return the project id in a path of `Securable`, None for the server; project ids contain no slash."""
+    return next((part.removeprefix("project:") for part in path.split("/") if part.startswith("project:")), None)

@@ -22,7 +22,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.request.context import current_context
 from tenancy.actor import Actor, is_instance_admin
 from tenancy.models import AuditRecord, Securable
-from tenancy.refs import securable_id
+from tenancy.refs import project_in, securable_id
 
 logger = logging.getLogger("icekeeper.audit")
 
@@ -243,8 +243,6 @@ PROJECT_OBJECT_TYPES: Final = frozenset(
 )
 """Types of objects that belong to a project."""
 
-_PROJECT: Final = f"{Securable.Type.PROJECT.value}:"
-
 
 def set_projects(rows: Sequence[AuditRecord]) -> None:
     """Set the project of unsaved records that have none, with at most one statement; unknown objects keep none."""
@@ -260,12 +258,7 @@ def set_projects(rows: Sequence[AuditRecord]) -> None:
         return
     for key, path in Securable.objects.filter(pk__in=unresolved).values_list("pk", "path"):
         for row in unresolved[key]:
-            row.project_id = _project_in(path)
-
-
-def _project_in(path: str) -> str:
-    """Return the project id in a path such as `server:…/project:sales/warehouse:…/`; project ids contain no slash."""
-    return next((part.removeprefix(_PROJECT) for part in path.split("/") if part.startswith(_PROJECT)), "")
+            row.project_id = project_in(path) or ""
 
 
 def record_content(record: AuditRecord) -> dict[str, Any]:

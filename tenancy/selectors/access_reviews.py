@@ -25,7 +25,7 @@ from tenancy.authz.permissions import check_permissions, require_permission
 from tenancy.authz.port import Subject
 from tenancy.authz.privileges import reads_grants
 from tenancy.models import Project, Role, Securable
-from tenancy.refs import ObjectRef
+from tenancy.refs import ObjectRef, parse_securable_id
 from tenancy.selectors.allowed_actions import check_subject
 from tenancy.selectors.grants import require_permission_to_read_grants
 from tenancy.selectors.object_reviews import ObjectReview, Principal
@@ -202,15 +202,11 @@ def _named_path(actor: Actor, own_ids: Sequence[str], name_objects: NameObjects)
 
 def _visible(actor: Actor, own_ids: Collection[str]) -> list[str]:
     """Return the ids of objects that `actor` may see. One request to the authorization backend."""
-    hideable = [each for each in own_ids if _kind(each) in SEEN_BY]
-    checks = [(SEEN_BY[_kind(each)], ObjectRef(_kind(each), each.partition(":")[2])) for each in hideable]
-    verdicts = check_permissions(actor, checks) if checks else []
+    refs = {each: parse_securable_id(each) for each in own_ids}
+    hideable = [each for each, ref in refs.items() if ref.type in SEEN_BY]
+    verdicts = check_permissions(actor, [(SEEN_BY[refs[each].type], refs[each]) for each in hideable])
     hidden = {each for each, is_seen in zip(hideable, verdicts, strict=True) if not is_seen}
     return [each for each in own_ids if each not in hidden]
-
-
-def _kind(own_id: str) -> Securable.Type:
-    return Securable.Type(own_id.partition(":")[0])
 
 
 def _roles(sources: Iterable[Sequence[Source]]) -> dict[UUID, str]:

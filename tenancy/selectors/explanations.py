@@ -25,7 +25,7 @@ from tenancy.authz.permissions import check_permissions, is_allowed
 from tenancy.authz.port import PermissionCheck
 from tenancy.authz.privileges import reads_grants
 from tenancy.models import Role, Securable
-from tenancy.refs import ObjectRef
+from tenancy.refs import ObjectRef, parse_securable_id
 from tenancy.selectors.allowed_actions import check_subject, resolve_checked_actor
 from tenancy.selectors.objects import NamedObject, NameObjects
 
@@ -163,20 +163,20 @@ class _ExplanationFilter:
 
     def _check(self, ids: Sequence[str], roles: Sequence[UUID]) -> None:
         """Check all permissions that the caller needs, in one request to the backend."""
-        checks = [check for each in ids for check in _checks_to_name(_ref(each))]
+        checks = [check for each in ids for check in _checks_to_name(parse_securable_id(each))]
         if not self._is_own:
-            checks += [_reading(_ref(each)) for each in ids]
+            checks += [_reading(parse_securable_id(each)) for each in ids]
             checks += [_reading(ObjectRef(T.ROLE, each)) for each in roles]
         unique = list(dict.fromkeys(checks))
         self._allowed = dict(zip(unique, check_permissions(self._actor, unique), strict=True)) if unique else {}
 
     def _is_known(self, own_id: str) -> bool:
-        checks = _checks_to_name(_ref(own_id))
+        checks = _checks_to_name(parse_securable_id(own_id))
         return not checks or any(self._allowed[each] for each in checks)
 
     def _is_seen(self, own_id: str) -> bool:
         """Return whether the caller may see the object, and not only know its id because they may grant on it."""
-        checks = _checks_to_name(_ref(own_id))
+        checks = _checks_to_name(parse_securable_id(own_id))
         return not checks or self._allowed[checks[0]]
 
     def _is_readable(self, ref: ObjectRef) -> bool:
@@ -184,7 +184,7 @@ class _ExplanationFilter:
 
     def _step(self, step: Step) -> VisibleStep | None:
         named = self._objects.get(step.securable_id)
-        if named is None or not self._is_readable(_ref(step.securable_id)):
+        if named is None or not self._is_readable(parse_securable_id(step.securable_id)):
             return WITHHELD
         return VisibleStep(named, step.relation, None if step.grant is None else self._grant(step.grant))
 
@@ -203,11 +203,6 @@ class _ExplanationFilter:
     def _is_membership_readable(self, membership: Membership) -> bool:
         # The caller has named an assumed role in the request.
         return membership.entry is Entry.ASSUMED or self._is_readable(ObjectRef(T.ROLE, membership.role_id))
-
-
-def _ref(own_id: str) -> ObjectRef:
-    kind, _, object_id = own_id.partition(":")
-    return ObjectRef(T(kind), object_id)
 
 
 def _reading(ref: ObjectRef) -> PermissionCheck:

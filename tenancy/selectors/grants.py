@@ -24,7 +24,7 @@ from tenancy.authz.port import PermissionCheck
 from tenancy.authz.privileges import ASSIGNEE, Privilege, grant_action, privileges_on, reads_grants
 from tenancy.models import Grant, Project, RoleMember, Securable
 from tenancy.models.querysets import ExpiringQuerySet
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.refs import ObjectRef, parse_securable_id, securable_id
 from tenancy.selectors.allowed_actions import check_subject
 from tenancy.selectors.objects import PermissionTarget, target_project
 
@@ -155,9 +155,8 @@ def list_grants_of(
     shown, token = build_page([(row.pk, row) for row in rows], page)
     found = []
     for row in shown:
-        securable_type, _, object_id = row.securable_id.partition(":")
         grant = ListedGrant(row.privilege, grantee, row.created_at, row.expires_at)
-        ref = ObjectRef(Securable.Type(securable_type), object_id)
+        ref = parse_securable_id(row.securable_id)
         found.append(LocatedGrant(grant, ref, row.step.partition(":")[2]))  # type: ignore[attr-defined]  # annotated above
     return found, token
 

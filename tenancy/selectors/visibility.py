@@ -24,7 +24,7 @@ from tenancy.models import (
     User,
 )
 from tenancy.models.querysets import set_visibility_filter
-from tenancy.refs import ObjectRef
+from tenancy.refs import ObjectRef, parse_securable_id
 from tenancy.selectors.server import get_server
 
 
@@ -63,7 +63,7 @@ def _visible_audit_records(rows: QuerySet[Any], actor: Actor) -> QuerySet[Any]:
         return rows
     projects = list(Project.objects.all())
     checks = [(Can.READ_AUDIT, ObjectRef(Securable.Type.PROJECT, each.pk)) for each in projects]
-    decided = check_permissions(actor, checks) if checks else []
+    decided = check_permissions(actor, checks)
     audited = Q(pk__in=[])
     for project, is_audited in zip(projects, decided, strict=True):
         if is_audited:
@@ -74,9 +74,9 @@ def _visible_audit_records(rows: QuerySet[Any], actor: Actor) -> QuerySet[Any]:
 def _allowed_securables(actor: Actor, rows: QuerySet[Any], column: str, *, of_grants: bool) -> list[str]:
     """Return the securables that rows are on, and that the actor may see or whose grants the actor may read."""
     ids = list(rows.order_by().values_list(column, flat=True).distinct())
-    refs = [ObjectRef(Securable.Type(kind), own_id) for kind, _, own_id in (each.partition(":") for each in ids)]
+    refs = [parse_securable_id(each) for each in ids]
     actions = [reads_grants(ref) if of_grants else SEEN_BY.get(ref.type, Can.GET_METADATA) for ref in refs]
-    decided = check_permissions(actor, list(zip(actions, refs, strict=True))) if refs else []
+    decided = check_permissions(actor, list(zip(actions, refs, strict=True)))
     return [each for each, is_seen in zip(ids, decided, strict=True) if is_seen]
 
 
@@ -95,5 +95,5 @@ def _visible_securables(rows: QuerySet[Any], actor: Actor) -> QuerySet[Any]:
 def _visible_memberships(rows: QuerySet[Any], actor: Actor) -> QuerySet[Any]:
     ids = list(rows.order_by().values_list("role_id", flat=True).distinct())
     checks = [(Can.READ_ROLE_ASSIGNMENTS, ObjectRef(Securable.Type.ROLE, each)) for each in ids]
-    decided = check_permissions(actor, checks) if checks else []
+    decided = check_permissions(actor, checks)
     return rows.filter(role_id__in=[each for each, is_seen in zip(ids, decided, strict=True) if is_seen])

@@ -19,7 +19,7 @@ from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.permissions import check_permissions, recheck_before_write, record_overrides
 from tenancy.authz.privileges import ADMINISTRATORS, grant_action
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.refs import ObjectRef, parse_securable_id
 
 _PRIVILEGES: Final = sorted({each for names in ADMINISTRATORS.values() for each in names})
 
@@ -116,8 +116,7 @@ def administering_privileges(
 ) -> list[tuple[str, ObjectRef]]:
     """Return the privileges, with their objects, with which a user or the members of roles are administrators; also
     those through other roles."""
-    found = ((privilege, own_id.partition(":")) for own_id, privilege in _administering(user_id, role_ids))
-    return [(privilege, ObjectRef(Securable.Type(on_type), object_id)) for privilege, (on_type, _, object_id) in found]
+    return [(privilege, parse_securable_id(own_id)) for own_id, privilege in _administering(user_id, role_ids)]
 
 
 def lock_roles(

@@ -32,7 +32,7 @@ from tenancy.authz.privileges import ASSIGNEE, PASS_GRANTS, grant_action, is_pri
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.models.grant import GrantQuerySet
 from tenancy.models.role import RoleMemberQuerySet
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.refs import ObjectRef, project_in, securable_id
 from tenancy.selectors.roles import require_visible_roles
 from tenancy.services.administrators import (
     administrated_by,
@@ -180,7 +180,7 @@ def _apply(actor: Actor, ref: ObjectRef, difference: Difference, missing: Catalo
         role_id = _role_id(on)
         if role_id is not None:
             nested = [each.grantee.role_id for each in difference.writes if each.grantee.role_id is not None]
-            require_visible_roles(actor, _project_id(on), nested, missing=_role_not_in_project)
+            require_visible_roles(actor, project_in(on.path) or "", nested, missing=_role_not_in_project)
             require_permission_to_appoint(actor, role_id)
         with keeping_administrators([on.pk] if role_id is None else administrated_by(role_ids=[role_id])):
             applied = _write(on, difference)
@@ -312,7 +312,7 @@ def _lock_users(difference: Difference) -> None:
 
 def _require_grantees_in_project(on: Securable, writes: Sequence[GrantSpec], projects: Mapping[UUID, str]) -> None:
     role_ids = {each.grantee.role_id for each in writes if each.grantee.role_id is not None}
-    wanted = None if on.type == Securable.Type.SERVER else _project_id(on)
+    wanted = project_in(on.path)
     foreign = role_ids - {pk for pk, project_id in projects.items() if wanted in {None, project_id}}
     if foreign:
         raise _role_not_in_project(min(foreign))
@@ -320,10 +320,6 @@ def _require_grantees_in_project(on: Securable, writes: Sequence[GrantSpec], pro
 
 def _role_not_in_project(role_id: UUID) -> GrantRoleNotInProject:
     return GrantRoleNotInProject(f"Role does not exist in the project of the object: {role_id}", field="principal")
-
-
-def _project_id(on: Securable) -> str:
-    return next(part.partition(":")[2] for part in on.path.split("/") if part.startswith("project:"))
 
 
 def _role_id(on: Securable) -> UUID | None:

@@ -21,6 +21,7 @@ from tenancy.authz.openfga.tuples import ASSIGNEE, FOREVER, TupleKey, desired_tu
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.privileges import privilege_names
 from tenancy.models import Grant, Role, RoleMember, Securable, User
+from tenancy.refs import parse_securable_id, project_in
 from tenancy.services.role_nesting import lock_memberships, require_nestable
 
 _LINKS: Final = frozenset({UP, MANAGED_ACCESS})
@@ -157,15 +158,15 @@ class _Existing:
         enqueue_grant(key.object, key.relation, user_id=user_id, role_id=role_id)
 
     def _project_of(self, key: TupleKey) -> str | None:
-        return _project_in(self.objects[key.object].path)
+        return project_in(self.objects[key.object].path)
 
     def _record(self, key: TupleKey, user_id: str | None, role_id: UUID | None, expires_at: datetime | None) -> None:
-        kind, _, object_id = key.object.partition(":")
+        ref = parse_securable_id(key.object)
         record(
             Event.GRANT_CREATED,
             actor=INTERNAL,
-            subject=object_id,
-            object_type=kind,
+            subject=ref.id,
+            object_type=ref.type.value,
             project=self._project_of(key),
             privilege=key.relation,
             user=user_id,
@@ -173,10 +174,6 @@ class _Existing:
             until=None if expires_at is None else expires_at.isoformat(),
             taken_over_from="openfga",
         )
-
-
-def _project_in(path: str) -> str | None:
-    return next((part.partition(":")[2] for part in path.split("/") if part.startswith("project:")), None)
 
 
 def _end(each: StoredTuple) -> datetime | None:
