@@ -1,9 +1,9 @@
-"""Make `.venv/` and install requirement files into it; a second call with nothing changed costs nothing.
+"""Create `.venv/` and install requirement files into it; a call without changes does nothing.
 
     python3 scripts/environment.py requirements.txt requirements-dev.txt
 
-Only the standard library is used, and the head of this file parses on any Python 3, so that a machine that lacks
-something gets one line that names the cure instead of a traceback.
+Uses only the standard library, and its beginning parses on every Python 3, so that a machine without the prerequisites
+gets a one-line error with a solution instead of a traceback.
 """
 
 import sys
@@ -11,7 +11,7 @@ import sys
 if sys.version_info < (3, 11):  # noqa: UP036 - this line is for the interpreters that are too old
     sys.exit(
         "Icekeeper needs Python 3.11 or newer, but %s is %d.%d. "  # noqa: UP031
-        "Name a newer one: make PYTHON=python3.12 (Debian, Ubuntu: apt install python3)"
+        "Choose a newer one: `make PYTHON=python3.12` (Debian, Ubuntu: apt install python3)"
         % ((sys.executable,) + sys.version_info[:2])  # noqa: RUF005
     )
 
@@ -32,13 +32,13 @@ VERSION = "{}.{}".format(*sys.version_info[:2])
 
 
 def digest(requirements: Path) -> str:
-    """What an installation depends on: the file's own lines and the pins of everything below them."""
+    """Return a digest of a requirement file and of all pins."""
     content = requirements.read_bytes() + (CONSTRAINTS.read_bytes() if CONSTRAINTS.exists() else b"")
     return hashlib.sha256(content).hexdigest()
 
 
 def is_usable() -> bool:
-    """Whether `.venv/` runs, and with the version of Python that is asked for now."""
+    """Return whether `.venv/` works and has the current version of Python."""
     command = [PYTHON, "-c", "import sys; print('{}.{}'.format(*sys.version_info[:2]))"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -48,7 +48,7 @@ def is_usable() -> bool:
 
 
 def read_record() -> dict[str, str]:
-    """Digests by file name of what was installed."""
+    """Return the digests of the installed requirement files by file name."""
     try:
         record: dict[str, str] = json.loads(RECORD.read_text())
     except (OSError, ValueError):
@@ -56,24 +56,24 @@ def read_record() -> dict[str, str]:
     return record
 
 
-def make_environment() -> None:
-    """An empty environment in place of whatever is there."""
+def create_environment() -> None:
+    """Replace `.venv/` by an empty environment."""
     if importlib.util.find_spec("ensurepip") is None:
         sys.exit(
-            f"{sys.executable} cannot make virtual environments: its module ensurepip is missing. "
+            f"{sys.executable} cannot create virtual environments: its module ensurepip is missing. "
             f"Debian, Ubuntu: apt install python3-venv (or python{VERSION}-venv)"
         )
-    print(f"Making .venv with Python {VERSION} ({sys.executable})", flush=True)
+    print(f"Creating .venv with Python {VERSION} ({sys.executable})", flush=True)
     shutil.rmtree(HOME, ignore_errors=True)
-    made = subprocess.run([sys.executable, "-m", "venv", HOME], capture_output=True, text=True, check=False)
-    if made.returncode:
+    created = subprocess.run([sys.executable, "-m", "venv", HOME], capture_output=True, text=True, check=False)
+    if created.returncode:
         shutil.rmtree(HOME, ignore_errors=True)
-        said = (made.stdout + made.stderr).strip().splitlines() or ["nothing"]
-        sys.exit(f"{sys.executable} -m venv failed, it said: {said[-1]} (Debian, Ubuntu: apt install python3-venv)")
+        output = (created.stdout + created.stderr).strip().splitlines() or ["no output"]
+        sys.exit(f"{sys.executable} -m venv failed: {output[-1]} (Debian, Ubuntu: apt install python3-venv)")
 
 
 def install(requirements: list[Path]) -> None:
-    """One pip call for all files, so that their pins are resolved together; what it says in full goes to `LOG`."""
+    """Install all files with one call of pip, so that their pins are resolved together; `LOG` gets its output."""
     names = ", ".join(file.name for file in requirements)
     print(f"Installing {names} into .venv (a few minutes the first time)", flush=True)
     command = [PYTHON, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
@@ -89,7 +89,7 @@ def install(requirements: list[Path]) -> None:
         reason = (errors or done.stderr.strip().splitlines() or ["pip gave no reason"])[0].removeprefix("ERROR: ")
         sys.exit(
             f"pip could not install {names}: {reason}. "
-            f"Is the package index reachable (a proxy: HTTPS_PROXY, a mirror: PIP_INDEX_URL)? All that pip said: {LOG}"
+            f"Is the package index reachable (a proxy: HTTPS_PROXY, a mirror: PIP_INDEX_URL)? Full log of pip: {LOG}"
         )
 
 
@@ -98,15 +98,15 @@ def main(names: list[str]) -> None:
     missing = [file.name for file in requirements if not file.exists()]
     if missing or not names:
         sys.exit(
-            f"environment.py takes requirement files of this folder; not found: {', '.join(missing) or 'none given'}"
+            f"environment.py needs requirement files of this folder; not found: {', '.join(missing) or 'none given'}"
         )
     if not is_usable():
-        make_environment()
+        create_environment()
     record = read_record()
     stale = [file for file in requirements if record.get(file.name) != digest(file)]
     if not stale:
         return
-    # Files installed earlier are named again: pip then keeps their pins while it resolves the new ones.
+    # Files of earlier installations are passed again, so that pip keeps their pins.
     known = [ROOT / name for name in record if (ROOT / name).exists() and name not in names]
     install(requirements + known)
     record |= {file.name: digest(file) for file in requirements + known}

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
+import mmap
+import os
 import resource
 import signal
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
@@ -22,9 +27,7 @@ from icekeeper.conf.groups import ServerSettings
 from icekeeper.conf.settings import Settings
 from icekeeper.kernel.node_leases import share_leases
 from icekeeper.server.child_process import ChildProcess
-from icekeeper.server.load_board import LoadBoard
 from icekeeper.server.metrics import MetricsExporter
-from icekeeper.server.ports import CannotListen, listen, listening_on
 from icekeeper.server.transfer_limits import Limits
 from icekeeper.server.worker import STOP_SIGNALS, RequestWorker
 
@@ -45,6 +48,69 @@ WhenBound = Callable[[int | None], None]
 """Takes the port of the metrics; None without metrics."""
 
 logger = logging.getLogger("icekeeper.server")
+
+
+_EMPTY_SLOT = 2**32 - 1
+_SLOT_BYTES = 4
+
+
+class CannotListen(Exception):
+    """A port cannot be bound; the message has the address, the reason and the settings."""
+
+
+@contextmanager
+def listening_on(address: str, port: int, *, setting: str) -> Iterator[None]:
+    """Raise `CannotListen` for an OSError in the block; `setting` is the variable of the port."""
+    try:
+        yield
+    except OSError as error:
+        reason = "it is in use" if error.errno == errno.EADDRINUSE else os.strerror(error.errno or 0)
+        raise CannotListen(
+            f"cannot listen on {address}:{port}: {reason}. "
+            f"Free it, or choose another with {setting} and LAKEKEEPER__BIND_IP"
+        ) from error
+
+
+def listen(address: str, port: int, *, setting: str, backlog: int) -> socket.socket:
+    """Return a listening socket. Raises `CannotListen`."""
+    is_v6 = ":" in address
+    with listening_on(address, port, setting=setting):
+        return socket.create_server(
+            (address, port),
+            family=socket.AF_INET6 if is_v6 else socket.AF_INET,
+            backlog=backlog,
+            dualstack_ipv6=is_v6 and socket.has_dualstack_ipv6(),
+        )
+
+
+class LoadBoard:
+    """The number of connections of each worker, in memory that all workers share.
+
+    The kernel wakes every worker for a new connection, and the one that is already running usually accepts it; with a
+    few long-lived clients one process would do all the work. So a worker with more connections lets the others accept
+    first. A slot is written by its worker and, after the worker's exit, by the arbiter.
+    """
+
+    def __init__(self, workers: int) -> None:
+        # Two slots a worker: while workers are replaced, old and new ones run at the same time.
+        self._counts = memoryview(mmap.mmap(-1, _SLOT_BYTES * 2 * workers)).cast("I")
+        for slot in range(len(self._counts)):
+            self._counts[slot] = _EMPTY_SLOT
+
+    def claim(self) -> int:
+        """Return a free slot for a new worker; without one, the last slot, which is then shared."""
+        slot = next((slot for slot, count in enumerate(self._counts) if count == _EMPTY_SLOT), len(self._counts) - 1)
+        self._counts[slot] = 0
+        return slot
+
+    def release(self, slot: int) -> None:
+        self._counts[slot] = _EMPTY_SLOT
+
+    def write(self, slot: int, connections: int) -> None:
+        self._counts[slot] = connections
+
+    def another_has_fewer(self, connections: int) -> bool:
+        return min(self._counts) < connections
 
 
 class JsonLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
@@ -238,17 +304,17 @@ def _end_process(_arbiter: Any, worker: Any) -> None:
 
 
 def _metrics(conf: Settings) -> MetricsExporter | None:
-    """None where they are turned off, or where nobody chose their port and somebody else has the usual one."""
+    """Return the metrics; None if they are disabled, or if their default port is in use."""
     if not conf.metrics.port:
         return None
     try:
         listening = listen(
             conf.bind_ip, conf.metrics.port, setting="LAKEKEEPER__METRICS__PORT", backlog=METRICS_BACKLOG
         )
-    except CannotListen as refusal:
+    except CannotListen as error:
         if "port" in conf.metrics.model_fields_set:
             raise
-        logger.warning("there are no metrics: %s, or set it to off", refusal)
+        logger.warning("there are no metrics: %s, or set it to off", error)
         return None
     return MetricsExporter(listening)
 

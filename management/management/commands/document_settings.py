@@ -45,7 +45,7 @@ variables are logged as a warning when the server starts.
 
 ## Settings
 
-| Variable | Takes | Default | Effect |
+| Variable | Value | Default | Description |
 |---|---|---|---|
 """
 

@@ -18,8 +18,7 @@ from icekeeper.server.database_checks import (
     check_databases,
     describe_database,
 )
-from icekeeper.server.ports import CannotListen
-from icekeeper.server.run import run_server
+from icekeeper.server.run import CannotListen, run_server
 from storage.io.local import unwritable_storage
 from tenancy import maintenance
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
