@@ -1,4 +1,4 @@
-"""`make test` and `make test-all`: pytest runs beside each other, one exit status, and which real parts were found.
+"""`make test` and `make test-all`: concurrent runs of pytest, one exit status, and the parts that were found.
 
 Each run selects its tests by `--run` (`tests/conftest.py`). All runs start at once, as each waits for databases,
 servers and Spark much of the time; their output is printed one run after another. Other arguments go to pytest.

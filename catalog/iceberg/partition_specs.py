@@ -76,7 +76,7 @@ def parse_partition_spec(document: dict[str, Any], where: str) -> list[Partition
 def check_readable(fields: list[PartitionField], schema: Schema) -> None:
     """What Java asks of every stored spec when it reads a file: types that fit and names that do not clash.
 
-    A source column may be gone (a later schema dropped it).
+    A source column may not exist (a later schema dropped it).
     """
     for field in fields:
         column = schema.columns.get(field.source_id)
@@ -94,7 +94,7 @@ def check_readable(fields: list[PartitionField], schema: Schema) -> None:
 def check_default(fields: list[PartitionField], schema: Schema) -> None:
     """Whether a spec can partition new data of that schema (Java: `PartitionSpec.checkCompatibility`).
 
-    A void field (a dropped one in version 1) may point at a column that is gone.
+    A void field (a dropped one in version 1) may refer to a dropped column.
     """
     for field in fields:
         column = schema.columns.get(field.source_id)

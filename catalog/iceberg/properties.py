@@ -90,7 +90,7 @@ def on_set_properties(draft: Draft, update: dict[str, Any]) -> None:
 
 
 def on_remove_properties(draft: WorkingCopy, update: dict[str, Any]) -> None:
-    """remove-properties; a key that is not there is no error. `removed` is the name that clients before 1.0 used."""
+    """remove-properties; a missing key is no error. `removed` is the name that clients before 1.0 used."""
     name = "removed" if "removals" not in update and "removed" in update else "removals"
     for key in read_string_list(update, name, ""):
         if key in (draft.metadata.get("properties") or {}):

@@ -29,7 +29,7 @@ def requires_create(requirements: list[Any]) -> bool:
     if ASSERT_CREATE not in kinds:
         return False
     if others:
-        raise BadRequest(f"Invalid create requirements: {', '.join(others)} beside {ASSERT_CREATE}")
+        raise BadRequest(f"Invalid create requirements: {', '.join(others)} together with {ASSERT_CREATE}")
     return True
 
 

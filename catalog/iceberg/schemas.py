@@ -176,7 +176,7 @@ def _canonical_type(document: Any) -> Any:
 def check_spelling(document: Any, where: str) -> None:
     """Refuse types of a schema that `parse_schema` has accepted in spellings that only some clients read.
 
-    All of them read `decimal(9,2)` beside the canonical `decimal(9, 2)`, and several write it so.
+    All of them read `decimal(9,2)` as well as the canonical `decimal(9, 2)`, and several write it.
     """
     match document:
         case str():

@@ -154,7 +154,7 @@ def finish(draft: Draft, *, base_metadata_location: str | None, table_uuid: str 
 
 
 def _initial_version(base: TableMetadata | None, updates: list[Any]) -> int:
-    """A table is created in the version it will have, so that its schema is judged by that one."""
+    """A table is created in its final version, so that its schema is validated for that version."""
     if base is not None:
         return int(base["format-version"])
     for index, update in enumerate(updates):

@@ -61,9 +61,9 @@ def read_table_metadata(document: Any) -> TableMetadata:
     without that would break at a later commit. Types, transforms and sort fields must have their canonical spelling,
     and snapshots from version 2 on a `manifest-list`: clients other than Java's open no other table.
 
-    Version 1 files of old, with only `schema` and `partition-spec`, get `schemas`, `partition-specs`, `sort-orders` and
-    so on, and keep what they had. `main` is added to `refs` where only `current-snapshot-id` stands. Commits go on top
-    of this result, not of the document.
+    Old files of version 1, with only `schema` and `partition-spec`, get `schemas`, `partition-specs`, `sort-orders` and
+    so on, and keep their own members. `main` is added to `refs` if only `current-snapshot-id` is set. Commits are
+    applied to this result, not to the document.
 
     Raises `BadRequest` naming the field.
     """

@@ -23,7 +23,7 @@ CLIENT_TIMEOUT_SECONDS: Final = 5.0
 """From the connection to the end of the response."""
 MAX_HEAD_BYTES: Final = 8192
 MAX_DRAINED_READS: Final = 8
-"""Reads of up to `MAX_HEAD_BYTES` that are discarded when a client goes on sending."""
+"""Reads of up to `MAX_HEAD_BYTES` that are discarded when a client continues to send."""
 _REQUEST_LINE: Final = 3
 """Words."""
 

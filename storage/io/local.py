@@ -121,19 +121,19 @@ class LocalStore(ObjectStore):
             return True
 
     @timed("sweep")
-    def delete_below(self, location: str, keep_going: Callable[[], object]) -> None:
+    def delete_below(self, location: str, checkpoint: Callable[[], object]) -> None:
         *folders, name = self._names(location)
         with suppress(ObjectNotFound), self._translate_errors(location), self._folder(folders) as parent:
-            is_gone = False
-            while not is_gone:  # another process may still write there
-                keep_going()
+            is_removed = False
+            while not is_removed:  # another process may still write there
+                checkpoint()
                 folder = os.open(name, OPEN_FOLDER, dir_fd=parent)
                 try:
-                    empty_folder(folder, keep_going)
+                    empty_folder(folder, checkpoint)
                 finally:
                     os.close(folder)
-                keep_going()
-                is_gone = remove_folder(name, parent=parent)
+                checkpoint()
+                is_removed = remove_folder(name, parent=parent)
             os.fsync(parent)
 
     def create_folder(self, location: str) -> bool:
@@ -197,34 +197,34 @@ class LocalStore(ObjectStore):
 
 
 def contains_files(
-    folder: int, ignore: Callable[[str], bool], keep_going: Callable[[], object], *, depth: int = 0
+    folder: int, ignore: Callable[[str], bool], checkpoint: Callable[[], object], *, depth: int = 0
 ) -> bool:
     """Return whether an open folder contains anything but folders, and files whose names `ignore` accepts.
 
-    True for folders nested beyond `MAX_DEPTH`. `keep_going` is called before each entry; what it raises ends the
+    True for folders nested beyond `MAX_DEPTH`. `checkpoint` is called before each entry; what it raises ends the
     search.
     """
     if depth > MAX_DEPTH:
         return True
     with os.scandir(folder) as entries:
         for entry in entries:
-            keep_going()
+            checkpoint()
             if entry.is_dir(follow_symlinks=False):
                 with _opened(entry.name, folder) as deeper:
-                    if deeper is not None and contains_files(deeper, ignore, keep_going, depth=depth + 1):
+                    if deeper is not None and contains_files(deeper, ignore, checkpoint, depth=depth + 1):
                         return True
             elif not (entry.is_file(follow_symlinks=False) and ignore(entry.name)):
                 return True
     return False
 
 
-def empty_folder(folder: int, keep_going: Callable[[], object]) -> None:
+def empty_folder(folder: int, checkpoint: Callable[[], object]) -> None:
     """Delete everything in an open folder; links are deleted, not followed. May be repeated.
 
-    `keep_going` is called before each entry; what it raises ends the deletion. Memory and open descriptors are bounded.
+    `checkpoint` is called before each entry; what it raises ends the deletion. Memory and open descriptors are bounded.
     Raises `OSError` (EBUSY) when another process keeps writing there.
     """
-    _empty(folder, folder, keep_going, depth=0)
+    _empty(folder, folder, checkpoint, depth=0)
 
 
 def remove_folder(name: str, *, parent: int) -> bool:
@@ -240,16 +240,16 @@ def remove_folder(name: str, *, parent: int) -> bool:
     return True
 
 
-def _empty(folder: int, top: int, keep_going: Callable[[], object], *, depth: int) -> None:
+def _empty(folder: int, top: int, checkpoint: Callable[[], object], *, depth: int) -> None:
     """Repeat until a pass finds nothing: a deletion may hide entries from the pass that is running."""
     for _ in range(MAX_PASSES):
         is_empty = True
         with os.scandir(folder) as entries:
             for entry in entries:
                 is_empty = False
-                keep_going()
+                checkpoint()
                 if entry.is_dir(follow_symlinks=False):
-                    _remove_inner(entry.name, folder, top, keep_going, depth=depth)
+                    _remove_inner(entry.name, folder, top, checkpoint, depth=depth)
                 else:
                     with suppress(FileNotFoundError, IsADirectoryError):
                         os.unlink(entry.name, dir_fd=folder)
@@ -258,7 +258,7 @@ def _empty(folder: int, top: int, keep_going: Callable[[], object], *, depth: in
     raise OSError(errno.EBUSY, "Another process keeps writing there")
 
 
-def _remove_inner(name: str, folder: int, top: int, keep_going: Callable[[], object], *, depth: int) -> None:
+def _remove_inner(name: str, folder: int, top: int, checkpoint: Callable[[], object], *, depth: int) -> None:
     if depth == MAX_DEPTH:
         # A folder that is nested too deep is moved to the top, where a later pass finds it.
         with suppress(FileNotFoundError):
@@ -267,8 +267,8 @@ def _remove_inner(name: str, folder: int, top: int, keep_going: Callable[[], obj
     with _opened(name, folder) as deeper:
         if deeper is None:
             return
-        _empty(deeper, top, keep_going, depth=depth + 1)
-    keep_going()
+        _empty(deeper, top, checkpoint, depth=depth + 1)
+    checkpoint()
     with suppress(NotADirectoryError):
         remove_folder(name, parent=folder)
 

@@ -122,8 +122,8 @@ class RemoteStore(ObjectStore):
             next(self.bucket.list_names("", page=1), None)
 
     @timed("sweep")
-    def delete_below(self, location: str, keep_going: Callable[[], object]) -> None:
-        sweep(self.bucket, f"{self._name(location)}/", keep_going)
+    def delete_below(self, location: str, checkpoint: Callable[[], object]) -> None:
+        sweep(self.bucket, f"{self._name(location)}/", checkpoint)
 
     def create_folder(self, location: str) -> bool:
         """Nothing to do: object stores have no folders."""
@@ -193,37 +193,37 @@ MAX_PASSES: Final = 10
 """Limit of passes over a folder that is being deleted while clients keep writing to it."""
 MAX_FOLDERS: Final = 10_000
 """Limit of directories that one pass collects."""
-FOLDERS_AT_ONCE: Final = 50
-"""Directories that are removed between two calls of `keep_going`."""
+FOLDER_BATCH: Final = 50
+"""Directories that are removed between two calls of `checkpoint`."""
 
 
-def sweep(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> None:
+def sweep(bucket: Bucket, prefix: str, checkpoint: Callable[[], object]) -> None:
     """Delete all objects with the prefix, and the directory itself, in bounded memory.
 
-    `keep_going` is called before each page and each deletion; what it raises ends the deletion, after the calls that
+    `checkpoint` is called before each page and each deletion; what it raises ends the deletion, after the calls that
     are running. Raises as the bucket does.
     """
     passes = 0
     while passes < MAX_PASSES:
-        deleted, folders = _delete_listed(bucket, prefix, keep_going)
+        deleted, folders = _delete_listed(bucket, prefix, checkpoint)
         if not deleted and not folders:
             if bucket.is_folder(own := prefix.removesuffix("/")):
                 bucket.remove_folders([own])
             return
         removed = 0
-        for together in _pieces(folders, FOLDERS_AT_ONCE):
-            keep_going()
+        for together in _pieces(folders, FOLDER_BATCH):
+            checkpoint()
             removed += bucket.remove_folders(together)
         passes += bool(deleted) or not removed  # nested directories need several passes
     raise StoreUnavailable("The object store failed: a client keeps writing there")
 
 
-def _delete_listed(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> tuple[int, list[str]]:
+def _delete_listed(bucket: Bucket, prefix: str, checkpoint: Callable[[], object]) -> tuple[int, list[str]]:
     """Delete the objects that one listing returns. Return the number of calls, and the directories, inner ones first.
 
     At most `MAX_FOLDERS` directories are collected.
     """
-    keep_going()
+    checkpoint()
     bucket.prepare()
     under_way: deque[Future[None]] = deque()
     calls = 0
@@ -232,14 +232,14 @@ def _delete_listed(bucket: Bucket, prefix: str, keep_going: Callable[[], object]
         for listed in bucket.list_names(prefix):
             folders += listed.folders[: MAX_FOLDERS - len(folders)]
             for together in _pieces(listed.names, bucket.delete_batch_size):
-                keep_going()
+                checkpoint()
                 if len(under_way) >= bucket.max_parallel_deletes:
                     under_way.popleft().result()
                 under_way.append(pool.submit(bucket.delete_names, together))
                 calls += 1
-            keep_going()
+            checkpoint()
         for call in under_way:
-            keep_going()
+            checkpoint()
             call.result()
     return calls, sorted(folders, key=lambda folder: -folder.count("/"))
 

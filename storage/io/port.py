@@ -78,10 +78,10 @@ class ObjectStore(ABC):
         """
 
     @abstractmethod
-    def delete_below(self, location: str, keep_going: Callable[[], object]) -> None:
+    def delete_below(self, location: str, checkpoint: Callable[[], object]) -> None:
         """Delete all objects below the location, and nothing else. May be repeated.
 
-        `keep_going` is called before each step; what it raises ends the deletion. Raises `InvalidLocation` when the
+        `checkpoint` is called before each step; what it raises ends the deletion. Raises `InvalidLocation` when the
         location is not a folder, `StoreUnavailable` when another process keeps writing there.
         """
 

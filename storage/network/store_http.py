@@ -31,7 +31,7 @@ def ca_bundle() -> bool | str:
 
 
 def azure_client_options() -> dict[str, Any]:
-    """Return the options of a client of Azure's SDK. The client owns connections: close it, or keep it for ever.
+    """Return the options of a client of Azure's SDK. The client owns connections: close it, or keep it permanently.
 
     It does not follow redirects. It does not retry either: the SDK would wait as long as a Retry-After header says.
     """

@@ -106,7 +106,7 @@ class AdlsProfile(Profile):
 
 
 class DefaultEndpoint(StorageDocument):
-    """The address that is the same for everybody."""
+    """Return the public address, which is the same for all clients."""
 
     type: Literal["default"]
 

@@ -59,7 +59,7 @@ def read_stored_profile(document: dict[str, Any]) -> Profile:
 
 
 def read_declared_profile(document: dict[str, Any], credential_type: str | None) -> Profile:
-    """The profile as it would be stored beside a credential of that type, which is not looked at; none is needed.
+    """Return the profile as it would be stored with a credential of that type; no credential is needed.
 
     Raises `BadRequest`, also for unknown members, which requests may have, or `InvalidMember`.
     """

@@ -15,7 +15,7 @@ from storage.secrets.port import SecretMissing
 from storage.secrets.stores import read_secret
 
 MAX_CACHED_CREDENTIALS: Final = 1024
-"""Credentials in memory. None can be out of date: a secret is never changed, and one that is gone is not asked for."""
+"""Credentials in memory. None can be outdated: a secret is never changed, and a deleted one is not requested."""
 
 
 class CredentialChanged(Busy):

@@ -25,7 +25,7 @@ class SecretUnreadable(CatalogError):
 
 
 class SecretMissing(SecretUnreadable):
-    """It is not there, or not any more."""
+    """The secret does not exist, or was deleted."""
 
 
 class SecretStore(ABC):

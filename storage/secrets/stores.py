@@ -43,7 +43,7 @@ def secret_stores() -> list[SecretStore]:
 def database_secrets() -> DatabaseSecrets:
     """The database, with `LAKEKEEPER__PG_ENCRYPTION_KEY`; on PostgreSQL nothing is kept without that.
 
-    Beside SQLite the signing key can stand in for it: both lie in the data folder, with the database. What was kept so
+    With SQLite the signing key can replace it: both are in the data folder, with the database. What was kept so
     can still be read when a key is chosen later.
     """
     own = settings.ICEKEEPER

@@ -119,7 +119,7 @@ class VaultSession:
         Asked again when Vault fails for the moment, as often as `retries` says, else the settings, and once when it
         has taken the token away.
 
-        Raises hvac's `InvalidPath` for what is not there, `SecretStoreUnavailable` (503), and
+        Raises hvac's `InvalidPath` for a missing secret, `SecretStoreUnavailable` (503), and
         `SecretStoreNotConfigured` (412) when Vault refuses.
         """
         return self._retry(lambda: self._asked(lambda client: _require_no_redirect(ask(client))), retries)
@@ -169,7 +169,7 @@ class VaultSession:
         raise AssertionError("the last attempt returns or raises")
 
     def _signed_in(self) -> _SignIn:
-        """With a token that is good; one thread at a time signs in, and one renews while the others go on."""
+        """Use a valid token; one thread at a time signs in, and one renews it while the others continue."""
         current = self._current
         if current is None or _is_over(current.ends_at):
             with self._signing_in:

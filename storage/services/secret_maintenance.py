@@ -44,7 +44,7 @@ def rotate_encryption_key(*, actor: Actor, progress: Callable[[Rotation], None],
     """Encrypt with the first key whatever another one has encrypted.
 
     Each batch is a transaction, and a row is written only if it is still as it was read: this may be stopped at any
-    time and run beside servers and beside itself. `progress` is called after each batch. Raises
+    time and run concurrently with servers and with itself. `progress` is called after each batch. Raises
     `SecretStoreNotConfigured`.
     """
     keys, so_far = database_secrets().keys(), Rotation()
@@ -113,10 +113,10 @@ class SecretMoveProgress:
 
 
 def move_secrets(*, actor: Actor, progress: Callable[[SecretMoveProgress], None]) -> SecretMoveProgress:
-    """Bring the secrets of warehouses from the other store to the one that new secrets go to, under the same ids.
+    """Move the secrets of warehouses from the other store to the selected one, under the same ids.
 
-    Each is written, read again, and only then deleted where it was: this may be stopped at any time, run beside servers
-    that know both stores, and beside itself. Raises what the stores raise when one of them cannot be used at all.
+    Each is written, read again, and only then deleted from the other store, so this can be stopped at any time, and can
+    run concurrently with itself and with servers that know both stores. Raises the errors of an unusable store.
     """
     chosen, *others = secret_stores()
     so_far = SecretMoveProgress()

@@ -106,7 +106,7 @@ def activate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
 
 
 def deactivate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
-    """To every catalog request that begins later it is not there; tasks that were queued are still done."""
+    """Hide the warehouse from every catalog request that begins later; queued tasks are still done."""
     with changing_warehouse(actor=actor, action=Can.DEACTIVATE, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, status=Warehouse.Status.INACTIVE)
     return warehouse

@@ -59,7 +59,7 @@ def may_sign_bulk_deletes(enforcement: Enforcement | None) -> bool:
 
 
 def is_authorization_off() -> bool:
-    """Whether everybody may do everything in the catalog.
+    """Return whether every user may do everything in the catalog.
 
     A signature may still open more, where the store does not enforce it: every bucket of the warehouse's own keys.
     """

@@ -268,31 +268,31 @@ class _Probe:
         self._use(vended_store, self.table)
 
     def require_denied_outside(self, vended_store: RemoteStore) -> None:
-        """What lies beside the table can neither be written, read, listed nor deleted with its credentials.
+        """Files next to the table can neither be written, read, listed nor deleted with its credentials.
 
         Only a denial proves it: raises any other error of the store, `ScopeNotEnforced` when it succeeds.
         """
-        beside = f"{self.folder}/metadata/not-for-clients"
-        self._put(self.store, beside)
+        sibling = f"{self.folder}/metadata/not-for-clients"
+        self._put(self.store, sibling)
         attempts: dict[str, Callable[[], object]] = {
             "write access to parent location": lambda: self._put(vended_store, f"{self.folder}/metadata/forbidden"),
             "write access to a location whose name begins alike": lambda: self._put(vended_store, f"{self.table}2/x"),
-            "read access to parent location": lambda: vended_store.get(beside, limit=len(CONTENT)),
+            "read access to parent location": lambda: vended_store.get(sibling, limit=len(CONTENT)),
             "listing of parent location": lambda: vended_store.is_empty(self.folder, ignore=lambda _: False),
             "listing of the whole bucket": vended_store.list_root,
-            "deletion in parent location": lambda: vended_store.delete(beside),
+            "deletion in parent location": lambda: vended_store.delete(sibling),
         }
         _require_denied("Downscoped credentials", attempts)
-        self.store.require_exists(beside)
+        self.store.require_exists(sibling)
 
     def require_no_key_escape(self, profile: S3Profile, keys: Keys) -> None:
         """Keys with parent segments and the like lead nowhere, either. Raises as `require_denied_outside`."""
         start = len(f"s3://{profile.bucket}/")
-        table, beside = self.table[start:], f"{self.folder}/metadata/not-for-clients"
+        table, sibling = self.table[start:], f"{self.folder}/metadata/not-for-clients"
         _require_no_escape(
             "deletion in",
             delete_outside(
-                profile, keys, table=table, name="metadata/not-for-clients", exists=lambda: self._exists(beside)
+                profile, keys, table=table, name="metadata/not-for-clients", exists=lambda: self._exists(sibling)
             ),
         )
         _require_no_escape(

@@ -108,7 +108,7 @@ def probe_enforcement(
 ) -> Enforcement:
     """What the store enforces of signatures by `keys`.
 
-    `victim` is an object that holds `content`, `key` one that is not there and that the probe writes and deletes;
+    `victim` is an object that holds `content`, `key` a missing one that the probe writes and deletes;
     `exists` returns whether an object exists. Raises `StoreRefused` when unchanged requests are rejected,
     `StoreUnavailable`.
     """

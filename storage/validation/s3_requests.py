@@ -1,4 +1,4 @@
-"""Single requests to S3, each as its sender chooses to spell or to change it, for validation to judge the responses."""
+"""Single requests to S3, each with the spelling and the changes that a probe needs; validation checks the responses."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class WorkerStopped(Exception):
 
 
 class Worker:
-    """Loops until `stop`. With `parent`, the id of the process that started it, it also stops when that one is gone.
+    """Loops until `stop`. With `parent`, the id of the process that started it, it also stops when that one has ended.
 
     In maintenance mode it waits.
     """
@@ -73,7 +73,7 @@ class Worker:
             try:
                 if time.monotonic() >= next_periodic_jobs:
                     next_periodic_jobs = time.monotonic() + PERIODIC_JOBS_SECONDS
-                    run_periodic_jobs(self._keep_going)
+                    run_periodic_jobs(self._checkpoint)
                 pause = 0.0 if self.work() else self.poll_interval + random.uniform(0, JITTER_SECONDS)  # noqa: S311
             except WorkerStopped:
                 continue
@@ -88,7 +88,7 @@ class Worker:
     def run_once(self) -> None:
         """Do what is due now, then stop."""
         with suppress(WorkerStopped):
-            run_periodic_jobs(self._keep_going)
+            run_periodic_jobs(self._checkpoint)
             while not self._should_pause() and self.work():
                 close_old_connections()
 
@@ -106,12 +106,12 @@ class Worker:
             "attempt": lease.attempt,
         }
 
-        def keep_going() -> None:
-            self._keep_going()
+        def checkpoint() -> None:
+            self._checkpoint()
             lease.extend()
 
         try:
-            WORK[lease.queue](lease, keep_going)
+            WORK[lease.queue](lease, checkpoint)
         except WorkerStopped:
             lease.release()
             raise
@@ -130,7 +130,7 @@ class Worker:
         pause = lease.fail(message)
         logger.warning("task failed: %s", message, extra=about | {"next_try_in_s": round(pause, 1)})
 
-    def _keep_going(self) -> None:
+    def _checkpoint(self) -> None:
         if self._should_pause():
             raise WorkerStopped
 
@@ -163,13 +163,13 @@ def run_worker(*, parent: int | None = None, once: bool = False) -> None:
         end_watching()
 
 
-def run_periodic_jobs(keep_going: Callable[[], object]) -> None:
+def run_periodic_jobs(checkpoint: Callable[[], object]) -> None:
     """Call each service of `settings.PERIODIC_TASKS`, which deletes in batches what is too old.
 
-    An error of one does not stop the others; `keep_going` is called before each.
+    An error of one does not stop the others; `checkpoint` is called before each.
     """
     for name in settings.PERIODIC_TASKS:
-        keep_going()
+        checkpoint()
         try:
             import_string(name)(actor=INTERNAL)
         except Exception:

@@ -35,7 +35,7 @@ from tenancy.authz.privileges import ASSIGNEE
 from tenancy.models import Grant, Project, RoleMember, Securable
 from tenancy.refs import ObjectRef, securable_id
 
-BRANCHES_AT_ONCE: Final = 50
+BRANCH_BATCH: Final = 50
 """Subtrees that one statement walks."""
 
 _BRANCHES: Final = frozenset({Securable.Type.WAREHOUSE.value, Securable.Type.NAMESPACE.value})
@@ -134,7 +134,7 @@ class PrincipalReview:
             if branches and path.startswith(branches[-1]):
                 continue
             if _last(path).partition(":")[0] in _BRANCHES:
-                if len(branches) == BRANCHES_AT_ONCE:
+                if len(branches) == BRANCH_BATCH:
                     end = path
                     break
                 branches.append(path)

@@ -278,9 +278,9 @@ def test_a_purge_that_outlasts_the_request_is_given_back(
     """One slow step may take longer than the whole request had."""
     monkeypatch.setattr(availability, "RESERVED_SECONDS", 0.0)
 
-    def slow(_: Any, __: str, keep_going: Callable[[], object]) -> None:
+    def slow(_: Any, __: str, checkpoint: Callable[[], object]) -> None:
         time.sleep(1.2)
-        keep_going()
+        checkpoint()
 
     monkeypatch.setattr(LocalStore, "delete_below", slow)
     monkeypatch.setattr(application, "_time_limit", 1.0)

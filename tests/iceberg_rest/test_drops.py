@@ -406,7 +406,7 @@ def test_a_worker_that_slept_too_long_deletes_nothing_of_a_new_table(
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     lease, done = leased(), 0
 
-    def keep_going() -> None:
+    def checkpoint() -> None:
         nonlocal done
         done += 1
         if done == steps:
@@ -416,7 +416,7 @@ def test_a_worker_that_slept_too_long_deletes_nothing_of_a_new_table(
         lease.extend()
 
     with pytest.raises(LeaseLost):
-        purge(lease, keep_going)
+        purge(lease, checkpoint)
     assert done == steps
     assert not Task.objects.exists()
     assert catalog.get(T).status == 200

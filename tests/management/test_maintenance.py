@@ -215,9 +215,9 @@ def test_a_task_at_hand_is_given_back_and_finished_afterwards(
     folder = drop_with_purge(catalog, make_table())
     delete_below = LocalStore.delete_below
 
-    def begin(store: LocalStore, location: str, keep_going: Callable[[], object]) -> None:
+    def begin(store: LocalStore, location: str, checkpoint: Callable[[], object]) -> None:
         maintenance.switch.is_on = True
-        delete_below(store, location, keep_going)
+        delete_below(store, location, checkpoint)
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalStore, "delete_below", begin)

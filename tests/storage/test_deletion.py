@@ -165,13 +165,13 @@ def after(steps: int, act: Callable[[], None]) -> Callable[[], None]:
     """Does `act` once, before that step."""
     done = 0
 
-    def keep_going() -> None:
+    def checkpoint() -> None:
         nonlocal done
         done += 1
         if done == steps:
             act()
 
-    return keep_going
+    return checkpoint
 
 
 def test_it_ends_where_it_is_told_to_and_goes_on_later(store: LocalStore, root: Path) -> None:

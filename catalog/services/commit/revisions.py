@@ -107,8 +107,8 @@ def revise(
     """
     location, new_claims = current.location, list[str]()
     folder = metadata_folder(metadata)
-    is_same_place = metadata["location"] == base["location"] and folder == metadata_folder(base)
-    if not is_same_place or not folder.startswith(f"{base['location']}/"):
+    is_same_location = metadata["location"] == base["location"] and folder == metadata_folder(base)
+    if not is_same_location or not folder.startswith(f"{base['location']}/"):
         location, new_claims = _new_locations(actor, target, current, base, metadata)
     metadata_location = next_metadata_location(metadata, current.metadata_location, new_id())
     document = serialize_metadata(metadata)
