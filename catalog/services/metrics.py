@@ -71,11 +71,7 @@ class _Received:
 
 
 def report_metrics(*, actor: Actor, warehouse_id: UUID, table: Identifier, document: dict[str, Any]) -> None:
-<<<<<<< HEAD
     """Store an engine's report about a scan of the table or a commit to it, which needs the permission to see it.
-=======
-    """Record an engine's report about a scan of the table or a commit to it. The caller must be able to read the table.
->>>>>>> e0625ae5 (Names and sentences of deletions, workers and validation in plain words; more words for the check)
 
     Raises `NoSuchTable`, or `BadRequest` with the invalid field.
     """

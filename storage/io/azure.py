@@ -212,11 +212,7 @@ class AzureContainer(Bucket):
                 raise
 
     def _remove(self, folder: str) -> bool:
-<<<<<<< HEAD
         """Return whether it was removed; False when it is not empty."""
-=======
-        """Return whether the folder was removed; False if it is not empty."""
->>>>>>> e0625ae5 (Names and sentences of deletions, workers and validation in plain words; more words for the check)
         try:
             self._delete(folder)
         except HttpResponseError as error:

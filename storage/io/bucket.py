@@ -26,11 +26,7 @@ UNRESOLVABLE_PROXY: Final = "http://redirected.invalid"
 
 @dataclass(frozen=True, slots=True)
 class ListedPage:
-<<<<<<< HEAD
     """A page of object names. `folders` are directories, which some stores have; without a trailing slash."""
-=======
-    """A page of names; those of `folders`, which some stores have in addition to objects, end without a slash."""
->>>>>>> e0625ae5 (Names and sentences of deletions, workers and validation in plain words; more words for the check)
 
     names: Sequence[str]
     folders: Sequence[str] = ()
@@ -72,20 +68,10 @@ class Bucket(ABC):
 
     @abstractmethod
     def delete_names(self, names: Sequence[str]) -> None:
-<<<<<<< HEAD
         """Delete objects, if they exist. An error does not stop the others. Raises as `list_names`."""
 
     def delete_name(self, name: str) -> None:
         """Delete one object, if it exists. Raises as `list_names`."""
-=======
-        """Delete these objects; missing ones are no error.
-
-        When some cannot be deleted, the others are all the same, and then it raises as `list_names`.
-        """
-
-    def delete_name(self, name: str) -> None:
-        """Delete one object; a missing one is no error. Raises what `list_names` raises."""
->>>>>>> e0625ae5 (Names and sentences of deletions, workers and validation in plain words; more words for the check)
         self.delete_names([name])
 
     def is_folder(self, name: str) -> bool:
@@ -93,11 +79,7 @@ class Bucket(ABC):
         return False
 
     def remove_folders(self, folders: Sequence[str]) -> int:
-<<<<<<< HEAD
         """Remove those of these directories that are empty, in this order; return how many no longer exist."""
-=======
-        """Remove the empty ones of these folders, in this order; return how many were removed."""
->>>>>>> e0625ae5 (Names and sentences of deletions, workers and validation in plain words; more words for the check)
         return 0
 
 

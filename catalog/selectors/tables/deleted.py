@@ -28,11 +28,7 @@ from tenancy.refs import ObjectRef
 
 @dataclass(frozen=True, slots=True)
 class DeletedTabular:
-<<<<<<< HEAD
     """`uuid` is the id that clients see. After `expires_at` it may be deleted permanently at any time."""
-=======
-    """`uuid` is the id that clients see. After `expires_at` the row may be deleted at any time."""
->>>>>>> e0625ae5 (Names and sentences of deletions, workers and validation in plain words; more words for the check)
 
     id: UUID
     kind: str

@@ -116,20 +116,12 @@ def _queued_purges(actor: Actor, target: Target, location: str) -> list[UUID]:
 
 
 def _purge_now(lease: Lease, budget: _TimeBudget) -> None:
-<<<<<<< HEAD
     def extend_lease() -> None:
-=======
-    def checkpoint() -> None:
->>>>>>> e0625ae5 (Names and sentences of deletions, workers and validation in plain words; more words for the check)
         budget.require_time()
         lease.extend()
 
     try:
-<<<<<<< HEAD
         purge(lease, extend_lease)
-=======
-        purge(lease, checkpoint)
->>>>>>> e0625ae5 (Names and sentences of deletions, workers and validation in plain words; more words for the check)
     except LeaseLost:
         raise budget.exhausted() from None
     except (StoreUnavailable, StoreRefused) as error:

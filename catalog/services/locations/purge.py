@@ -19,19 +19,11 @@ from tasks.queue.leases import Lease
 logger = logging.getLogger("icekeeper.tasks")
 
 
-<<<<<<< HEAD
 def purge(lease: Lease, extend_lease: Callable[[], object]) -> None:
     """Delete every file below the locations that the task claims, then finish the task and release its claims.
 
     An interrupted purge can be resumed. Locations that are occupied by a tabular, or are outside of the task's
     warehouse, are released without a deletion. `extend_lease` is called before each step and must extend the lease; an
-=======
-def purge(lease: Lease, checkpoint: Callable[[], object]) -> None:
-    """Delete every file below the locations that the task claims, then finish the task and release its claims.
-
-    An interrupted purge can be resumed. Locations that are occupied by a tabular, or are outside of the task's
-    warehouse, are released without a deletion. `checkpoint` is called before each step and must extend the lease; an
->>>>>>> e0625ae5 (Names and sentences of deletions, workers and validation in plain words; more words for the check)
     error that it raises interrupts the purge. Raises `StoreUnavailable`, `StoreRefused`, and `LeaseLost` when another
     worker has the task.
     """
@@ -40,11 +32,7 @@ def purge(lease: Lease, checkpoint: Callable[[], object]) -> None:
         store = store_for(warehouse.storage)
         for location in locations:
             try:
-<<<<<<< HEAD
                 store.delete_below(location, extend_lease)
-=======
-                store.delete_below(location, checkpoint)
->>>>>>> e0625ae5 (Names and sentences of deletions, workers and validation in plain words; more words for the check)
             except InvalidLocation as error:
                 _log_skipped(lease, location, error.message)
             else:
