@@ -144,5 +144,5 @@ def test_an_embedded_database_that_is_read_only(bare: BareServer) -> None:
         bare.home.chmod(0o700)
     assert done.returncode == 1
     assert "icekeeper.sqlite3 cannot be written to by this user" in done.stderr
-    assert "Set ICEKEEPER__DATA_DIR to a folder that can" in done.stderr
+    assert "Set ICEKEEPER__DATA_DIR to a writable folder" in done.stderr
     assert "Icekeeper is serving" not in done.stdout
