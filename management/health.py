@@ -27,7 +27,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from icekeeper.kernel.clock import now, now_ms
-from icekeeper.kernel.db.statement_deadline import restore_statement_limits
+from icekeeper.kernel.db.connections import restore_statement_limits
 from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.request.deadline import deadline
 from tenancy import maintenance

@@ -24,7 +24,7 @@ from django.urls import get_resolver
 
 from icekeeper.http.handlers import ApiHandler, PageHandler
 from icekeeper.http.request_body import limit_body
-from icekeeper.kernel.db import statement_deadline
+from icekeeper.kernel.db.connections import install_statement_limits
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, NotFound
 from icekeeper.kernel.http.raw_path import raw_path
 from icekeeper.kernel.request.context import begin_request, choose_request_id
@@ -72,7 +72,7 @@ class Application:
     """
 
     def __init__(self) -> None:
-        statement_deadline.install()
+        install_statement_limits()
         # The handlers release connections before the response is sent, so that slow clients do not occupy them.
         request_started.disconnect(close_old_connections)
         request_finished.disconnect(close_old_connections)

@@ -11,7 +11,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from catalog.models import Namespace, Tabular
-from icekeeper.kernel.db import statement_deadline
+from icekeeper.kernel.db.connections import install_statement_limits
 from storage.io.local import LocalStore
 from tests.catalog_fixtures import SCHEMA
 from tests.faults.lost_database_fixtures import lost
@@ -105,7 +105,7 @@ def test_a_commit_that_gets_no_connection_was_certainly_not_done(
             held.append(pool.getconn())
         monkeypatch.setattr(pool, "timeout", 0.1)
 
-    statement_deadline.install()
+    install_statement_limits()
     monkeypatch.setattr(LocalStore, "put_new", put_and_hold_all)
     update = {"action": "set-properties", "updates": {"a": "b"}}
     if change == "move":

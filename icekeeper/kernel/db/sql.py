@@ -21,8 +21,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from icekeeper.kernel.db.connections import has_default_limit, limit_statement
 from icekeeper.kernel.db.postgres_session import PooledConnection, ReusableCursor
-from icekeeper.kernel.db.statement_deadline import has_default_limit, limit_statement
 from icekeeper.kernel.request import permission_recheck
 
 Row = tuple[Any, ...]

@@ -78,7 +78,7 @@ class RequestContext:
     rechecks: dict[Recheck, list[Any]] | None = None
     """Permissions that the request relies on; None outside requests. See `kernel.request.permission_recheck`."""
     limited_connections: Sequence[BaseDatabaseWrapper] = ()
-    """Database connections with a lowered statement timeout. See `kernel.db.statement_deadline`."""
+    """Database connections with a lowered statement timeout. See `kernel.db.connections`."""
     audit_rows: list[Any] | None = None
     """Unsaved audit records; None when nothing was recorded, empty when it is counted elsewhere."""
     statements: int = 0

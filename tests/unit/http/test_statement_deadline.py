@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection, transaction
 
-from icekeeper.kernel.db import statement_deadline
-from icekeeper.kernel.db.statement_deadline import limit_statement, restore_statement_limits
+from icekeeper.kernel.db.connections import install_statement_limits, limit_statement, restore_statement_limits
 from icekeeper.kernel.errors.types import RequestTimeout
 from icekeeper.kernel.request.deadline import begin_write, deadline
 from tests.unit.step_fixtures import count_steps
@@ -19,7 +18,7 @@ pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True),
 
 @pytest.fixture(autouse=True)
 def installed() -> Iterator[None]:
-    statement_deadline.install()
+    install_statement_limits()
     connection.close()
     yield
     restore_statement_limits()

@@ -10,9 +10,8 @@ import psycopg
 import pytest
 from django.db import OperationalError, ProgrammingError, connection, transaction
 
-from icekeeper.kernel.db import statement_deadline
+from icekeeper.kernel.db.connections import install_statement_limits, restore_statement_limits
 from icekeeper.kernel.db.sql import execute, fetch_all, fetch_one
-from icekeeper.kernel.db.statement_deadline import restore_statement_limits
 from icekeeper.kernel.errors.types import RequestTimeout
 from icekeeper.kernel.request.deadline import deadline
 from tenancy.models import Project
@@ -27,7 +26,7 @@ on_postgres = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def known_limits() -> Iterator[None]:
-    statement_deadline.install()
+    install_statement_limits()
     connection.close()
     connection.ensure_connection()
     connection.close()

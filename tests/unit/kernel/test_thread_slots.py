@@ -7,7 +7,7 @@ import time
 import pytest
 from django.db import connection, connections, transaction
 
-from icekeeper.kernel.db import statement_deadline
+from icekeeper.kernel.db.connections import install_statement_limits
 from icekeeper.kernel.request.deadline import deadline
 from icekeeper.kernel.request.thread_slots import release_thread_slot
 from tenancy.models import Project
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True),
 
 
 def test_a_pooled_connection_is_given_back_with_its_usual_limit() -> None:
-    statement_deadline.install()
+    install_statement_limits()
     connection.close()
     with deadline(time.monotonic() + 2):
         assert not Project.objects.filter(name="nobody").exists()
