@@ -21,13 +21,8 @@ from tenancy.services.administrators import administrated_among
 
 logger = logging.getLogger("icekeeper.authz")
 
-
 ALLOW_ALL: Final = "allowall"
-
-
 OPENFGA: Final = "openfga"
-
-
 NOT_SERVED: Final = ""
 """The server has not served yet: no client relies on unrestricted access."""
 
@@ -81,7 +76,7 @@ def require_chosen_backend() -> None:
         require_reconciliation()
         logger.warning(
             "OpenFGA has not received earlier changes of permissions; until manage.py openfga_reconcile has run, it "
-            "allows only what the own rows allow as well"
+            "allows only what the grants in the database also allow"
         )
     if chosen == OPENFGA:
         _require_http_interface()
@@ -94,9 +89,11 @@ def _require_authorizer(chosen: str) -> None:
     try:
         backend: object = authorizer()
     except ImportError as error:
-        raise AuthorizationNotChosen(f"LAKEKEEPER__AUTHZ_BACKEND={chosen} names no class: {error}") from error
+        raise AuthorizationNotChosen(f"LAKEKEEPER__AUTHZ_BACKEND={chosen} cannot be imported: {error}") from error
     if not isinstance(backend, Authorizer):
-        raise AuthorizationNotChosen(f"LAKEKEEPER__AUTHZ_BACKEND={chosen} is no tenancy.authz.port.Authorizer")
+        raise AuthorizationNotChosen(
+            f"LAKEKEEPER__AUTHZ_BACKEND={chosen} is not a subclass of tenancy.authz.port.Authorizer"
+        )
 
 
 def _require_http_interface() -> None:

@@ -145,9 +145,9 @@ def test_nobody_to_grant_anything_is_warned_of(choose: Any, caplog: pytest.LogCa
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("nowhere.to.be.Found", "names no class"),
-        ("tenancy.actor.Nobody", "names no class"),
-        ("tenancy.actor.Actor", "is no tenancy.authz.port.Authorizer"),
+        ("nowhere.to.be.Found", "cannot be imported"),
+        ("tenancy.actor.Nobody", "cannot be imported"),
+        ("tenancy.actor.Actor", "is not a subclass of tenancy.authz.port.Authorizer"),
     ],
 )
 def test_a_class_that_is_none_stops_the_server(choose: Any, path: str, said: str) -> None:
