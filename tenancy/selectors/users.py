@@ -1,4 +1,4 @@
-"""Authorized reads of users. Users may do every action on themselves; actions on others need permissions on the server."""
+"""Authorized reads of users. All actions on oneself are allowed; actions on others need permissions on the server."""
 
 from __future__ import annotations
 
