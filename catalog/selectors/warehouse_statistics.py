@@ -15,7 +15,7 @@ from django.db.models import Count, QuerySet
 from catalog.models import Tabular, WarehouseStatistic
 from catalog.selectors.warehouses import require_on_warehouse
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.sql import fetch_all
+from icekeeper.kernel.db.sql import batches, fetch_all
 from icekeeper.kernel.errors.types import InvalidPageToken
 from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor
@@ -115,9 +115,8 @@ def _count_seen(actor: Actor, warehouse_id: UUID) -> Counter[str]:
     for kind, parents in partial.items():
         shown = authorizer().all_visible_of(actor, parents=parents, child_type=Securable.Type(kind))
         ids = [UUID(int=each) for each in shown]
-        for first in range(0, len(ids), BATCH_SIZE):
-            params = [warehouse_id, kind, ids[first : first + BATCH_SIZE]]
-            ((count,),) = fetch_all(settings.READ_DATABASE, _COUNT_LIVING, params)
+        for batch in batches(ids, BATCH_SIZE):
+            ((count,),) = fetch_all(settings.READ_DATABASE, _COUNT_LIVING, [warehouse_id, kind, batch])
             seen[kind] += count
     return seen
 

@@ -13,7 +13,7 @@ from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.access.signable import Signable, find_by_id, find_by_location, find_by_name, find_namespace
-from catalog.services.locations.claims import others_at
+from catalog.services.locations.claims import find_other_claims
 from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from storage.errors import no_such_warehouse
@@ -58,7 +58,7 @@ def sign_by_id(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, given: Req
     signer, request = _read(actor, storage, given)
     if found is None or not signer.is_within(request, found.locations):
         found = _find_by_location(storage, signer, request)
-    return _signed_for(actor, found, signer, request, given, missing=_no_table_there())
+    return _signed_for(actor, found, signer, request, given, missing=_no_table_at_location())
 
 
 def sign_by_location(*, actor: Actor, warehouse_id: UUID, given: RequestToSign) -> Signed:
@@ -66,7 +66,7 @@ def sign_by_location(*, actor: Actor, warehouse_id: UUID, given: RequestToSign) 
     storage, _ = find_namespace(warehouse_id=warehouse_id)
     signer, request = _read(actor, storage, given)
     found = _find_by_location(storage, signer, request)
-    return _signed_for(actor, found, signer, request, given, missing=_no_table_there())
+    return _signed_for(actor, found, signer, request, given, missing=_no_table_at_location())
 
 
 def sign_by_name(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, given: RequestToSign) -> Signed:
@@ -88,12 +88,12 @@ def sign_staged(*, actor: Actor, warehouse_id: UUID, ticket: StagingTicket, give
     signer, request = _read(actor, storage, given)
     found = _find_by_location(storage, signer, request)
     location = normalize(ticket.location, base=signer.base)
-    others = others_at(actor=actor, warehouse_id=warehouse_id, base=signer.base, location=location)
+    others = find_other_claims(actor=actor, warehouse_id=warehouse_id, base=signer.base, location=location)
     if found is not None or others or not ticket.is_for(actor, warehouse_id):
-        return _signed_for(actor, found, signer, request, given, missing=_no_table_there())
+        return _signed_for(actor, found, signer, request, given, missing=_no_table_at_location())
     if namespace_id is None:
-        raise _no_table_there()
-    require_permission(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id, missing=_no_table_there())
+        raise _no_table_at_location()
+    require_permission(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id, missing=_no_table_at_location())
     signed = _signed(signer, request, given, (location,))
     _audit(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id)
     return signed
@@ -147,5 +147,5 @@ def _audit(actor: Actor, action: Can, securable: Securable.Type, object_id: UUID
     record_read(actor=actor, event=event, action=action, object_type=securable.value, object_id=object_id)
 
 
-def _no_table_there() -> NoSuchTableLocation:
+def _no_table_at_location() -> NoSuchTableLocation:
     return NoSuchTableLocation("There is no table at the location of the request, or none whose requests are signed")

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from catalog.models import IdempotencyRecord, Snapshot, Tabular, TabularMetadata
-from icekeeper.kernel.db.sql import fetch_one
+from icekeeper.kernel.db.sql import batches, fetch_one
 from icekeeper.kernel.json.strict import write_json
 
 _POINTER = """
@@ -139,9 +139,8 @@ def _move_step_by_step(move: PointerUpdate, record: StoredResponse | None) -> bo
             return False
         TabularMetadata.objects.filter(pk=move.tabular_id).update(document=move.document)
         if move.removed_snapshot_ids:
-            ids = list(move.removed_snapshot_ids)
-            for first in range(0, len(ids), 500):  # SQLite takes a bounded number of parameters
-                Snapshot.objects.filter(tabular_id=move.tabular_id, snapshot_id__in=ids[first : first + 500]).delete()
+            for batch in batches(move.removed_snapshot_ids, 500):
+                Snapshot.objects.filter(tabular_id=move.tabular_id, snapshot_id__in=batch).delete()
         Snapshot.objects.bulk_create(
             [Snapshot(tabular_id=move.tabular_id, **snapshot_row(s)) for s in move.added_snapshots], batch_size=500
         )

@@ -14,7 +14,7 @@ from catalog.errors import LocationNotEmpty, location_taken
 from catalog.iceberg.metadata_files import is_first_metadata_file
 from catalog.selectors.tables.targets import Target
 from catalog.services.idempotency import IdempotencyKey
-from catalog.services.locations.claims import others_at
+from catalog.services.locations.claims import find_other_claims
 from catalog.services.locations.purge import purge
 from icekeeper.kernel.errors.types import Busy
 from icekeeper.kernel.request import deadline
@@ -45,7 +45,7 @@ def require_empty_location(actor: Actor, target: Target, location: str, idempote
     if allows_non_empty_locations(target.storage.profile):
         return
     compared = location_inside(location, base=target.warehouse_location)
-    if not store_for(target.storage).is_empty(compared, ignore=partial(_is_of, idempotency_key)):
+    if not store_for(target.storage).is_empty(compared, ignore=partial(_is_own_metadata_file, idempotency_key)):
         raise LocationNotEmpty(f"Unexpected files in location {compared}: a new table needs an empty one")
 
 
@@ -68,7 +68,7 @@ def run_pending_purges(actor: Actor, target: Target, location: str) -> None:
                 _purge_now(lease, budget)
 
 
-def _is_of(idempotency_key: IdempotencyKey | None, name: str) -> bool:
+def _is_own_metadata_file(idempotency_key: IdempotencyKey | None, name: str) -> bool:
     return idempotency_key is not None and is_first_metadata_file(name, idempotency_key.mark)
 
 
@@ -108,7 +108,7 @@ def _queued_purges(actor: Actor, target: Target, location: str) -> list[UUID]:
     """Find the tasks with claims at or below the location. Raises `LocationAlreadyTaken` for any other claim."""
     found: list[UUID] = []
     base = target.warehouse_location
-    for claim in others_at(actor=actor, warehouse_id=target.warehouse_id, base=base, location=location):
+    for claim in find_other_claims(actor=actor, warehouse_id=target.warehouse_id, base=base, location=location):
         if claim.task_id is None or not f"{claim.location}/".startswith(f"{location}/"):
             raise location_taken(location)
         found.append(claim.task_id)

@@ -87,7 +87,7 @@ def folder_outside(metadata: dict[str, Any], *, base: str) -> str | None:
     return None if f"{folder}/".startswith(f"{location}/") else folder
 
 
-def spelled_location(target: Target, location: object, tabular_uuid: UUID) -> str:
+def new_tabular_location(target: Target, location: object, tabular_uuid: UUID) -> str:
     """Return the location of a new tabular: the client's choice in its own spelling, or a folder of the namespace.
 
     The client's choice need not be in the namespace's folder. Raises `InvalidLocation` for a location outside of the
@@ -126,7 +126,7 @@ def is_in_own_folder(target: Target, location: str) -> bool:
     """
     base = target.warehouse_location
     compared = location_inside(location, base=base)
-    params = [*_at_or_above(target.warehouse_id, base, compared), *_below(target.warehouse_id, compared)]
+    params = [*_at_or_above_params(target.warehouse_id, base, compared), *_below_params(target.warehouse_id, compared)]
     folders = {folder for (folder,) in fetch_all("default", _NAMESPACES, params)}
     own = target.namespace_location or base
     nearest = max((base, *(each for each in folders if compared.startswith(f"{each}/"))), key=len)
@@ -135,20 +135,20 @@ def is_in_own_folder(target: Target, location: str) -> bool:
 
 def require_outside_tabulars(*, warehouse: Warehouse, location: str) -> None:
     """Under the lock of `warehouse`: raises `LocationAlreadyTaken` when `location` is at or below a claimed one."""
-    at_or_above = _at_or_above(warehouse.pk, warehouse.location, location)
+    at_or_above = _at_or_above_params(warehouse.pk, warehouse.location, location)
     if fetch_one("default", _AT_OR_ABOVE, [*at_or_above, now(), *at_or_above]) is not None:
         raise location_taken(location)
 
 
 def require_free_location(*, warehouse: Warehouse, location: str, owner: UUID) -> None:
     """Under the lock of `warehouse`: raises `LocationAlreadyTaken` for claims of others at, above or below."""
-    if _others(warehouse.pk, warehouse.location, location, owner, None):
+    if _find_others(warehouse.pk, warehouse.location, location, owner, None):
         raise location_taken(location)
 
 
 def take_location(*, actor: Actor, warehouse: Warehouse, location: str, owner: UUID) -> None:
     """As `require_free_location`, but deletes the claim of a table that `actor` staged at exactly the location."""
-    others = _others(warehouse.pk, warehouse.location, location, owner, actor)
+    others = _find_others(warehouse.pk, warehouse.location, location, owner, actor)
     if not all(others):
         raise location_taken(location)
     if others:
@@ -162,7 +162,7 @@ def require_unreserved(target: Target, locations: Sequence[str], *, owner: UUID,
     could delete the file and finish, which leaves the location free.
     """
     for location in locations:
-        if not all(_others(target.warehouse_id, target.warehouse_location, location, owner, actor)):
+        if not all(_find_others(target.warehouse_id, target.warehouse_location, location, owner, actor)):
             raise location_taken(location)
 
 
@@ -171,7 +171,7 @@ def is_occupied(*, warehouse: Warehouse, location: str) -> bool:
     return any(claim_owner.task_id is None for claim_owner in _find_owners(warehouse.pk, warehouse.location, location))
 
 
-def others_at(*, actor: Actor, warehouse_id: UUID, base: str, location: str) -> list[ClaimOwner]:
+def find_other_claims(*, actor: Actor, warehouse_id: UUID, base: str, location: str) -> list[ClaimOwner]:
     """Find the claims at, above or below a location, except that of a table which `actor` staged at exactly this one.
 
     The result is reliable only under the lock of the warehouse. `base` is the warehouse's location.
@@ -186,30 +186,31 @@ def claim(*, warehouse: Warehouse, owner: UUID, locations: Sequence[str]) -> Non
         LocationClaim.objects.get_or_create(warehouse_id=warehouse.pk, tabular_id=owner, location=location)
 
 
-def _others(warehouse_id: UUID, base: str, location: str, owner: UUID, actor: Actor | None) -> list[bool]:
+def _find_others(warehouse_id: UUID, base: str, location: str, owner: UUID, actor: Actor | None) -> list[bool]:
     """Return for up to two claims of others than `owner` whether it is that of a table that `actor` staged there."""
-    params = [actor and actor.name, location, *_around(warehouse_id, base, location), owner]
+    params = [actor and actor.name, location, *_overlap_params(warehouse_id, base, location), owner]
     return [bool(is_own) for (is_own,) in fetch_all("default", _OTHERS, params)]
 
 
 def _find_owners(warehouse_id: UUID, base: str, location: str) -> list[ClaimOwner]:
-    rows = fetch_all("default", _OWNERS, _around(warehouse_id, base, location))
+    rows = fetch_all("default", _OWNERS, _overlap_params(warehouse_id, base, location))
     return [
         ClaimOwner(where, tabular_id and as_uuid(tabular_id), task_id and as_uuid(task_id), staged_by)
         for where, tabular_id, task_id, staged_by in rows
     ]
 
 
-def _around(warehouse_id: UUID, base: str, location: str) -> list[Any]:
+def _overlap_params(warehouse_id: UUID, base: str, location: str) -> list[Any]:
     """The parameters of `_OWNERS`."""
-    at_or_above, below, moment = _at_or_above(warehouse_id, base, location), _below(warehouse_id, location), now()
+    at_or_above = _at_or_above_params(warehouse_id, base, location)
+    below, moment = _below_params(warehouse_id, location), now()
     return [*at_or_above, moment, *below, moment, *at_or_above, *below]
 
 
-def _at_or_above(warehouse_id: UUID, base: str, location: str) -> list[Any]:
+def _at_or_above_params(warehouse_id: UUID, base: str, location: str) -> list[Any]:
     return [warehouse_id, [location, *parents(location, base=base)]]
 
 
-def _below(warehouse_id: UUID, location: str) -> list[Any]:
+def _below_params(warehouse_id: UUID, location: str) -> list[Any]:
     """The parameters of the range below a location: "0" is the character after the slash."""
     return [warehouse_id, f"{location}/", f"{location}0"]

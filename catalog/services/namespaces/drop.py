@@ -22,6 +22,7 @@ from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.namespaces.create import require_not_reserved
 from catalog.services.tables.drop import BATCH_SIZE, cancel_expirations, retire
+from icekeeper.kernel.db.sql import batches
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import NamespaceNotEmpty
 from icekeeper.kernel.request import permission_recheck
@@ -132,13 +133,12 @@ def _lock_tabulars(namespaces: list[Namespace]) -> list[Tabular]:
     one out until it is locked."""
     namespace_ids = [namespace.pk for namespace in namespaces]
     ids: list[UUID] = []
-    for first in range(0, len(namespace_ids), BATCH_SIZE):
-        batch = namespace_ids[first : first + BATCH_SIZE]
+    for batch in batches(namespace_ids, BATCH_SIZE):
         ids += Tabular.objects.filter(namespace_id__in=batch).values_list("id", flat=True)
     ids.sort()
     found: list[Tabular] = []
-    for first in range(0, len(ids), BATCH_SIZE):
-        found += Tabular.objects.select_for_update().filter(pk__in=ids[first : first + BATCH_SIZE]).order_by("id")
+    for batch in batches(ids, BATCH_SIZE):
+        found += Tabular.objects.select_for_update().filter(pk__in=batch).order_by("id")
     inside = set(namespace_ids)
     return [tabular for tabular in found if tabular.namespace_id in inside]
 
@@ -168,8 +168,7 @@ def _delete_namespaces(namespaces: list[Namespace]) -> EndedGrants:
     ended = EndedGrants()
     for depth in sorted({len(namespace.levels) for namespace in namespaces}, reverse=True):
         ids = [namespace.pk for namespace in namespaces if len(namespace.levels) == depth]
-        for first in range(0, len(ids), BATCH_SIZE):
-            batch = ids[first : first + BATCH_SIZE]
+        for batch in batches(ids, BATCH_SIZE):
             ended.merge(remove_securables(ObjectRef(Securable.Type.NAMESPACE, each) for each in batch))
             Namespace.objects.filter(pk__in=batch).delete()
     return ended

@@ -15,7 +15,7 @@ from catalog.selectors.tables.load import Loaded, StagedTable
 from catalog.selectors.tables.targets import Target, find_target
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.availability import require_empty_location
-from catalog.services.locations.claims import is_foreseeable, spelled_location
+from catalog.services.locations.claims import is_foreseeable, new_tabular_location
 from catalog.services.tables.insert import create_tabular
 from catalog.services.tables.staging import require_own_folder, reserve_staged_location
 from icekeeper.kernel.clock import now_ms
@@ -63,7 +63,7 @@ def create_table(
         schema=schema,
         partition_spec=partition_spec,
         write_order=write_order,
-        location=spelled_location(target, location, table_uuid),
+        location=new_tabular_location(target, location, table_uuid),
         properties=properties,
         table_uuid=str(table_uuid),
         format_version=_format_version(target, requested_format_version(properties)),

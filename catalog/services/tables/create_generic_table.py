@@ -1,6 +1,6 @@
 """Creation of generic tables: names, locations and descriptions of tables in formats that the catalog does not read.
 
-They are never updated. There are no commits: writers of the data coordinate themselves.
+They are never updated and have no commits: writers of the data coordinate among themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from catalog.selectors.tables.generic_tables import LoadedGenericTable
 from catalog.selectors.tables.targets import Target, find_target
 from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations.availability import run_pending_purges
-from catalog.services.locations.claims import is_foreseeable, spelled_location
+from catalog.services.locations.claims import is_foreseeable, new_tabular_location
 from catalog.services.namespaces.properties import read_properties
 from catalog.services.tables.insert import insert_row, lock_name, translate_integrity_errors
 from icekeeper.kernel.db.write_transaction import write_transaction
@@ -30,7 +30,7 @@ from tenancy.actor import Actor
 
 KIND = Tabular.Kind.GENERIC_TABLE
 MAX_JSON_BYTES = 1_048_576
-"""Of each part of a description, written as JSON."""
+"""Maximum size of each part of a description as JSON."""
 
 _FORMAT = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
@@ -79,7 +79,7 @@ def create_generic_table(
     if target.current is not None:
         raise already_exists(target.current.kind, KIND, identifier)
     table_id = new_id()
-    wanted = spelled_location(target, base_location, table_id)
+    wanted = new_tabular_location(target, base_location, table_id)
     if base_location is None and is_foreseeable(wanted, table_id):
         run_pending_purges(actor, target, wanted)
     with translate_integrity_errors(KIND, identifier), write_transaction():
@@ -150,7 +150,7 @@ def _properties(properties: object) -> dict[str, str]:
 
 
 def _json_text(value: Any, what: str) -> str | None:
-    """`value` written as JSON; None when there is none."""
+    """Return `value` as JSON text, None for none."""
     if value is None:
         return None
     text = write_json(value)

@@ -1,4 +1,4 @@
-"""Creates and updates views, and protects the properties that name their owners."""
+"""Creation and replacement of views, and protection of the properties that name their owners."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from catalog.services.commit.queue import attempts, reserve_commit_slots
 from catalog.services.commit.revisions import revise, write_revisions
 from catalog.services.idempotency import IdempotencyKey, store_unchanged_response
 from catalog.services.locations.availability import run_pending_purges
-from catalog.services.locations.claims import is_foreseeable, spelled_location
+from catalog.services.locations.claims import is_foreseeable, new_tabular_location
 from catalog.services.tables.insert import create_tabular
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors.types import Forbidden
@@ -53,7 +53,7 @@ def create_view(
     Raises `ProtectedPropertyModification` (403) before any other error, `NoSuchNamespace`, `AlreadyExists`,
     `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`.
     """
-    require_may_name_owners(actor, properties if isinstance(properties, dict) else ())
+    require_may_set_owner(actor, properties if isinstance(properties, dict) else ())
     identifier = Identifier(levels, require_name(name, "view name"))
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
     namespace_id = target.namespace_to_create_in(actor, VIEW)
@@ -63,7 +63,7 @@ def create_view(
     metadata = create_view_metadata(
         schema=schema,
         view_version=view_version,
-        location=spelled_location(target, location, view_uuid),
+        location=new_tabular_location(target, location, view_uuid),
         properties=properties,
         view_uuid=str(view_uuid),
     )
@@ -84,13 +84,13 @@ def replace_view(
     updates: list[Any],
     idempotency_key: IdempotencyKey | None = None,
 ) -> Loaded:
-    """Apply `updates` if the newest metadata fulfils all `requirements`. Without a net change nothing is written.
+    """Apply `updates` if the newest metadata meets all `requirements`. Updates without an effect write nothing.
 
     Raises `ProtectedPropertyModification` (403) before any other error, `NoSuchView`, `CommitFailed` (409, nothing was
     committed), `BadRequest`, `DefinerViewModification` (403), and `CommitStateUnknown` (500) when the connection to the
     database was lost during the commit.
     """
-    require_may_name_owners(actor, names_in(updates))
+    require_may_set_owner(actor, updated_property_names(updates))
     with reserve_commit_slots([(warehouse_id, view.path_key, view.name_key)]):
         for _ in attempts(view):
             target, before = find_target_of_commit(warehouse_id=warehouse_id, identifier=view)
@@ -102,14 +102,14 @@ def replace_view(
                 unchanged = Loaded(current.id, current.metadata_location, before)
                 store_unchanged_response(idempotency_key, unchanged)
                 return unchanged
-            require_may_change(actor, current.id, base, change.metadata)
+            require_may_replace(actor, current.id, base, change.metadata)
             revision = revise(actor, target, current, base, change.metadata)
             if write_revisions(target, [revision], idempotency_key=idempotency_key, result=revision.result):
                 return revision.result
     raise AssertionError("attempts() ends with an error")
 
 
-WHAT_IT_DOES: Final = ("schemas", "versions", "current-version-id")
+DEFINING_MEMBERS: Final = ("schemas", "versions", "current-version-id")
 """The members of a view's metadata that define what it reads."""
 
 
@@ -125,7 +125,7 @@ class DefinerViewModification(Forbidden):
     wire_type = "DefinerViewModification"
 
 
-def require_may_name_owners(actor: Actor, names: Iterable[object]) -> None:
+def require_may_set_owner(actor: Actor, names: Iterable[object]) -> None:
     """Raises `ProtectedPropertyModification` when one of `names`, properties of a view, is an owner property in any
     case, unless `actor` is the engine with exactly that owner property."""
     if actor.is_internal or not (protected := {name.casefold() for name in owner_properties()}):
@@ -138,7 +138,7 @@ def require_may_name_owners(actor: Actor, names: Iterable[object]) -> None:
             )
 
 
-def names_in(updates: Iterable[Any]) -> Iterator[object]:
+def updated_property_names(updates: Iterable[Any]) -> Iterator[object]:
     """Iterate the property names in the updates of a view; skip what is invalid, as updates are validated later."""
     for update in updates:
         if not isinstance(update, dict):
@@ -148,11 +148,11 @@ def names_in(updates: Iterable[Any]) -> Iterator[object]:
             yield from named if isinstance(named, dict | list) else ()
 
 
-def require_may_change(actor: Actor, view_id: UUID, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+def require_may_replace(actor: Actor, view_id: UUID, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     """Raises `ProtectedPropertyModification`, or `DefinerViewModification` when `after` reads something else than
     `before`, a view with an owner. Denials are audited."""
     try:
-        _require_may_change(actor, before, after)
+        _require_may_replace(actor, before, after)
     except Forbidden as error:
         record_denial(
             actor=actor,
@@ -165,10 +165,10 @@ def require_may_change(actor: Actor, view_id: UUID, before: Mapping[str, Any], a
         raise
 
 
-def _require_may_change(actor: Actor, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+def _require_may_replace(actor: Actor, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     was, is_now = before["properties"], after["properties"]
-    require_may_name_owners(actor, [name for name in {*was, *is_now} if was.get(name) != is_now.get(name)])
-    if actor.is_internal or all(before[member] == after[member] for member in WHAT_IT_DOES):
+    require_may_set_owner(actor, [name for name in {*was, *is_now} if was.get(name) != is_now.get(name)])
+    if actor.is_internal or all(before[member] == after[member] for member in DEFINING_MEMBERS):
         return
     foreign = [name for name in sorted(owner_properties() - owner_properties_of(actor)) if name in was]
     if foreign:

@@ -17,7 +17,7 @@ from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations.claims import lock_warehouse
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_rows
-from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.sql import batches, lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import new_id
 from storage.errors import no_such_warehouse
@@ -130,8 +130,7 @@ def cancel_expirations(warehouse_id: UUID, ids: Sequence[UUID]) -> bool:
     Returns False when one is being deleted permanently: then the caller must give up. A worker that starts a task after
     the check does not find it when it finishes, and rolls back.
     """
-    for first in range(0, len(ids), BATCH_SIZE):
-        batch = ids[first : first + BATCH_SIZE]
+    for batch in batches(ids, BATCH_SIZE):
         if has_running_tasks(Task.Queue.SOFT_DELETION, warehouse_id, batch):
             return False
         cancel_tasks(Task.Queue.SOFT_DELETION, warehouse_id, batch)
@@ -146,8 +145,7 @@ def retire(rows: Sequence[Tabular], *, purge: bool) -> EndedGrants:
     `catalog.services.locations.purge`. A constant number of statements for each `BATCH_SIZE` rows.
     """
     ended = EndedGrants()
-    for first in range(0, len(rows), BATCH_SIZE):
-        batch = rows[first : first + BATCH_SIZE]
+    for batch in batches(rows, BATCH_SIZE):
         if purge:
             _queue_purges(batch)
         delete_rows(Tabular, [row.pk for row in batch])

@@ -20,7 +20,7 @@ from catalog.selectors.tables.targets import CurrentTabular, Target, find_target
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import NO_OWNER, require_unreserved, require_valid_locations
 from catalog.services.tables.create import require_format_version
-from catalog.services.tables.create_view import require_may_name_owners
+from catalog.services.tables.create_view import require_may_set_owner
 from catalog.services.tables.insert import NewTabular, insert_tabular
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors.types import InvalidLocation
@@ -69,7 +69,7 @@ def register_tabular(
         missing = no_such_tabular(kind, identifier)
         require_permission(actor, Can.GRANT_MANAGE_GRANTS, Securable.Type(kind.value), replaced.id, missing=missing)
     if kind == Tabular.Kind.VIEW:
-        require_may_name_owners(actor, metadata["properties"])
+        require_may_set_owner(actor, metadata["properties"])
     new = NewTabular(
         actor,
         target,
@@ -131,7 +131,7 @@ def is_same_table_lineage(
         return True
     claims = LocationClaim.objects.of_tabulars([replaced.id]).values_list("location", flat=True)
     locations = [location, *claims]
-    for named in _files_named(metadata, metadata_location):
+    for named in _referenced_files(metadata, metadata_location):
         with suppress(InvalidLocation):  # files outside of the warehouse do not belong to it
             file = location_inside(named, base=base)
             if any(_overlap(file, each) for each in locations):
@@ -139,7 +139,7 @@ def is_same_table_lineage(
     return False
 
 
-def _files_named(metadata: dict[str, Any], metadata_location: str) -> Iterator[object]:
+def _referenced_files(metadata: dict[str, Any], metadata_location: str) -> Iterator[object]:
     yield from (metadata_location, metadata["location"], metadata_folder(metadata))
     for snapshot in metadata.get("snapshots") or ():
         yield snapshot.get("manifest-list")

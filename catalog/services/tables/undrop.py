@@ -13,6 +13,7 @@ from catalog.models import Tabular
 from catalog.selectors.warehouses import require_on_warehouse
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.tables.drop import BATCH_SIZE, cancel_expirations
+from icekeeper.kernel.db.sql import batches
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import AlreadyExists, BadRequest
 from icekeeper.kernel.request import permission_recheck
@@ -27,7 +28,7 @@ from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 
 MAX_TARGETS = 1_000
-"""Of one call."""
+"""Targets of one call."""
 
 Named = tuple[Tabular.Kind, UUID]
 """A tabular by its kind and the id that clients see."""
@@ -59,9 +60,8 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
             _require_free_names(dropped)
             if not cancel_expirations(warehouse_id, [row.pk for row in dropped]):
                 raise TabularHasRunningExpiration("A dropped table is being deleted permanently; try again")
-            for first in range(0, len(dropped), BATCH_SIZE):
-                ids = [row.pk for row in dropped[first : first + BATCH_SIZE]]
-                Tabular.objects.filter(pk__in=ids).update(deleted_at=None)
+            for batch in batches(dropped, BATCH_SIZE):
+                Tabular.objects.filter(pk__in=[row.pk for row in batch]).update(deleted_at=None)
             if dropped:
                 record(
                     Event.WAREHOUSE_TABULARS_UNDROPPED, actor=actor, subject=warehouse_id, project=warehouse.project_id,
@@ -74,9 +74,9 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
 def _lock(ids: Sequence[UUID]) -> list[Tabular]:
     """Lock the rows that still exist, in the order of their ids."""
     found: list[Tabular] = []
-    for first in range(0, len(ids), BATCH_SIZE):
-        batch = Tabular.objects.select_for_update(of=("self",)).select_related("namespace")
-        found += batch.defer("namespace__properties").filter(pk__in=ids[first : first + BATCH_SIZE]).order_by("id")
+    rows = Tabular.objects.select_for_update(of=("self",)).select_related("namespace").defer("namespace__properties")
+    for batch in batches(ids, BATCH_SIZE):
+        found += rows.filter(pk__in=batch).order_by("id")
     return found
 
 
@@ -88,14 +88,14 @@ def _require_all_found(wanted: Sequence[Named], found: Sequence[Tabular]) -> Non
 
 
 def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> list[UUID]:
-    """Return the own ids of the targets, in order. Raises for the first that is missing or not `actor`'s to restore.
+    """Return the ids of the targets, sorted. Raises for the first that is missing or that `actor` may not restore.
 
     Both are checked in the order of the targets, so that a hidden target gets the error of a missing one.
     """
     own_ids: dict[tuple[str, UUID], UUID] = {}
     uuids = sorted({uuid for _, uuid in wanted})
-    for first in range(0, len(uuids), BATCH_SIZE):
-        named = Tabular.objects.in_warehouse(warehouse_id).filter(uuid__in=uuids[first : first + BATCH_SIZE])
+    for batch in batches(uuids, BATCH_SIZE):
+        named = Tabular.objects.in_warehouse(warehouse_id).filter(uuid__in=batch)
         own_ids |= {(kind, uuid): own_id for kind, uuid, own_id in named.values_list("kind", "uuid", "pk")}
     refs: dict[Named, ObjectRef] = {
         (kind, uuid): ObjectRef(Securable.Type(kind.value), own_ids[kind.value, uuid])
@@ -121,8 +121,7 @@ def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> 
 def _require_free_names(dropped: Sequence[Tabular]) -> None:
     """Raises `AlreadyExists` when a name is taken, or wanted by two of the dropped."""
     wanted: set[tuple[UUID, str]] = set()
-    for first in range(0, len(dropped), BATCH_SIZE):
-        batch = dropped[first : first + BATCH_SIZE]
+    for batch in batches(dropped, BATCH_SIZE):
         live = Tabular.objects.live().filter(
             namespace_id__in={row.namespace_id for row in batch}, name_key__in={row.name_key for row in batch}
         )

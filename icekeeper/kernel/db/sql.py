@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
@@ -91,6 +91,12 @@ def lock_row(
     if locked is not None:
         permission_recheck.recheck()
     return locked
+
+
+def batches(items: Sequence[R], size: int) -> Iterator[Sequence[R]]:
+    """Yield the items in slices of at most `size`, as a statement takes a limited number of parameters."""
+    for first in range(0, len(items), size):
+        yield items[first : first + size]
 
 
 def as_uuid(value: Any) -> UUID:
