@@ -1,4 +1,4 @@
-"""What people try who want more than they were given. Each is refused, and changes nothing."""
+"""Attacks on permissions: privilege escalation, hijacked names, reused names. Each is denied, and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Commits to tables: validate against the newest metadata, write new files, compare-and-set the pointers."""
+"""Commits to tables: validate against the newest metadata, write new files, compare-and-set the pointers.
+
+`revisions` writes the metadata files, `pointer` the rows.
+"""
 
 from __future__ import annotations
 
