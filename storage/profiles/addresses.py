@@ -1,4 +1,4 @@
-"""The servers that this one connects to for a warehouse, as its profile and its credential say."""
+"""The endpoints that the server connects to for a warehouse, and which check each must pass."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ DEFAULT_TOKEN_URI: Final = "https://oauth2.googleapis.com/token"  # noqa: S105 -
 _KEY: Final = "storage-credential.key"
 
 Check = Callable[[str, str], None]
-"""Of an address, and the member that a complaint names."""
+"""A check of an address; the second argument is the member that the error names."""
 
 
 def require_valid_addresses(profile: Profile, credential: Credential | None) -> None:
-    """To be called before a profile is kept, and outside of transactions: names are looked up, for a bounded time.
+    """Check all endpoints before a profile is stored. Resolves names, so it must not be called in a transaction.
 
     Raises `EndpointNotPermitted` (400), `InvalidMember`.
     """
@@ -38,68 +38,68 @@ def require_valid_addresses(profile: Profile, credential: Credential | None) -> 
 
 
 def require_permitted_addresses(profile: Profile, credential: Credential | None) -> None:
-    """To be called before a store is opened, as what is kept may lead elsewhere by now, and settings change.
+    """Check all endpoints before a store is opened: names may resolve differently by now, and settings may change.
 
-    Raises `EndpointNotPermitted` (400), `InvalidMember`, `StoreUnavailable` (503) when a name leads nowhere.
+    Raises `EndpointNotPermitted` (400), `InvalidMember`, `StoreUnavailable` (503) when a name cannot be resolved.
     """
     for check, address, member in _checks(profile, credential, require_permitted_address):
         check(address, member)
 
 
 def sts_address(profile: S3Profile) -> str | None:
-    """Where roles are assumed, as the profile says; None: at AWS."""
+    """Return the STS endpoint of a profile; None: that of AWS."""
     if profile.sts_endpoint is not None:
         return profile.sts_endpoint
     return profile.endpoint if profile.flavor == "s3-compat" else None
 
 
 def _checks(profile: Profile, credential: Credential | None, given: Check) -> Iterator[tuple[Check, str, str]]:
-    """Each address with what must hold for it: `given` for those that the profile or the credential chooses."""
+    """Return each endpoint with its check and member: `given` for those that the profile or credential chooses."""
     match profile:
         case S3Profile() | StackitProfile():
-            yield from _of_s3(profile.as_s3(), given)
+            yield from _s3_checks(profile.as_s3(), given)
         case AdlsProfile():
             own = given if profile.host != DEFAULT_HOST else require_allowed_address
             yield own, f"https://{profile.account_name}.{profile.host}/", "host"
-            yield from _of_authority(profile.authority_host, given)
+            yield from _authority_checks(profile.authority_host, given)
         case OneLakeProfile():
             host = urlsplit(profile.location).hostname
             yield require_allowed_address, f"https://{host}/", "endpoint-mode"
-            yield from _of_authority(profile.authority_host, given)
+            yield from _authority_checks(profile.authority_host, given)
         case GcsProfile():
-            yield from _of_google(credential, given)
+            yield from _google_checks(credential, given)
 
 
-def _of_s3(profile: S3Profile, given: Check) -> Iterator[tuple[Check, str, str]]:
+def _s3_checks(profile: S3Profile, given: Check) -> Iterator[tuple[Check, str, str]]:
     if profile.endpoint is None:
-        yield require_allowed_address, _aws("s3", profile), "endpoint"
+        yield require_allowed_address, _aws_endpoint("s3", profile), "endpoint"
     else:
         yield given, profile.endpoint, "endpoint"
         parts = urlsplit(profile.endpoint)
-        if re.search("[a-z]", (parts.hostname or "").rpartition(".")[2]):  # no IP address: the bucket may go before it
+        if re.search("[a-z]", (parts.hostname or "").rpartition(".")[2]):  # not an IP address
             yield require_safe_target, f"{parts.scheme}://{profile.bucket}.{parts.netloc}/", "bucket"
     if profile.sts_enabled or profile.assume_role_arn is not None:
         sts = sts_address(profile)
         if sts is None:
-            yield require_allowed_address, _aws("sts", profile), "sts-endpoint"
+            yield require_allowed_address, _aws_endpoint("sts", profile), "sts-endpoint"
         elif sts != profile.endpoint:
             yield given, sts, "sts-endpoint"
     elif profile.sts_endpoint is not None:
         yield given, profile.sts_endpoint, "sts-endpoint"
 
 
-def _aws(service: str, profile: S3Profile) -> str:
+def _aws_endpoint(service: str, profile: S3Profile) -> str:
     if not re.fullmatch("[A-Za-z0-9-]{1,63}", profile.region):
         raise InvalidMember("region", "must be letters, digits and hyphens at AWS, whose addresses contain it")
     return aws_address(service, profile.region)
 
 
-def _of_authority(address: str | None, given: Check) -> Iterator[tuple[Check, str, str]]:
+def _authority_checks(address: str | None, given: Check) -> Iterator[tuple[Check, str, str]]:
     if address is not None:
         yield (given if address != DEFAULT_AUTHORITY_HOST else require_allowed_address), address, "authority-host"
 
 
-def _of_google(credential: Credential | None, given: Check) -> Iterator[tuple[Check, str, str]]:
+def _google_checks(credential: Credential | None, given: Check) -> Iterator[tuple[Check, str, str]]:
     universe = DEFAULT_UNIVERSE
     if isinstance(credential, GcsServiceAccount):
         key = credential.key

@@ -21,7 +21,7 @@ _OF_AZURE = re.compile(
     r"dfs\.core\.(windows\.net|chinacloudapi\.cn|usgovcloudapi\.net|microsoft\.scloud|eaglex\.ic\.gov)"
     r"|z[0-9]{1,3}\.dfs\.storage\.azure\.net"
 )
-"""The one name of each service: with `blob` for `dfs` it would be the same one, at Fabric a lakehouse of `onelake`."""
+"""The `dfs` endpoint of each cloud: `blob` names the same service, and Fabric hosts belong to `onelake` profiles."""
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
 
 _is_filesystem = pattern_check(
@@ -35,7 +35,7 @@ _is_region = pattern_check(r"[a-z][a-z0-9]*", "must be as westus: lower-case let
 def _host(text: str | None) -> str:
     host = trim(text or "").lower() or DEFAULT_HOST
     if not _HOST.fullmatch(host):
-        raise ValueError("must be the name of a host")
+        raise ValueError("must be a host name")
     return host
 
 
@@ -55,7 +55,7 @@ def _directory(text: str | None) -> str | None:
     if text is not None and folder is None:
         raise ValueError("must not be empty")
     if folder is not None and "%" in folder:
-        raise ValueError("must not hold %, which OneLake would decode")
+        raise ValueError("must not contain %, which OneLake would decode")
     return folder
 
 
@@ -81,11 +81,11 @@ class AdlsProfile(Profile):
     key_prefix: KeyPrefix = Field(None, description="Folder in the container; default: the container itself")
     host: Annotated[str, Field(max_length=253), AfterValidator(_host)] = Field(
         DEFAULT_HOST,
-        description=f"Of the service, without the account; null: {DEFAULT_HOST}",
+        description=f"Host of the service, without the account; null: {DEFAULT_HOST}",
         json_schema_extra={"nullable": True},
     )
-    authority_host: Address = Field(DEFAULT_AUTHORITY_HOST, description="Where tokens of Entra ID come from")
-    sas_enabled: bool = Field(default=True, description="Whether clients get temporary credentials")
+    authority_host: Address = Field(DEFAULT_AUTHORITY_HOST, description="Authority that issues tokens of Entra ID")
+    sas_enabled: bool = Field(default=True, description="Whether clients get vended credentials")
     sas_token_validity_seconds: Annotated[Seconds, Field(ge=1)] = Field(3600, json_schema_extra={"nullable": True})
     allow_alternative_protocols: bool = Field(
         default=False, description="Whether new locations may begin with wasbs://"
@@ -97,29 +97,30 @@ class AdlsProfile(Profile):
         return base + (f"/{self.key_prefix}" if self.key_prefix else "")
 
     def for_credential(self, credential: Credential | None) -> Self:
-        """With the server's own identity the host has its usual name: by another one it would not be noticed that there
-        are files of another warehouse."""
+        """With the server's own identity, the host must be Azure's standard name, by which overlaps are detected."""
         super().for_credential(credential)
         if isinstance(credential, AzureSystemIdentity) and not _OF_AZURE.fullmatch(self.host):
-            raise InvalidMember("host", f"with azure-system-identity it must be as Azure's own {DEFAULT_HOST}")
+            raise InvalidMember(
+                "host", f"with azure-system-identity it must be a host of Azure, such as {DEFAULT_HOST}"
+            )
         return self
 
 
 class DefaultEndpoint(StorageDocument):
-    """Return the public address, which is the same for all clients."""
+    """The global endpoint."""
 
     type: Literal["default"]
 
 
 class RegionalEndpoint(StorageDocument):
-    """The address in one region."""
+    """The endpoint of one region."""
 
     type: Literal["regional"]
     region: Annotated[str, Field(max_length=64), AfterValidator(_region)]
 
 
 class WorkspaceEndpoint(StorageDocument):
-    """The workspace's own address, for a private link to it."""
+    """The endpoint of the workspace, for a private link."""
 
     type: Literal["workspace-private-link"]
 
@@ -146,13 +147,13 @@ class OneLakeProfile(Profile):
     lakehouse_id: Uuid
     top_level_folder: Literal["Files", "Tables"] = "Files"
     directory_rel_path: Annotated[str | None, Field(max_length=4 * MAX_PREFIX_BYTES), AfterValidator(_directory)] = (
-        Field(None, description="Folder below the top-level one; default: that one itself")
+        Field(None, description="Folder below the top-level folder; default: the top-level folder itself")
     )
     endpoint_mode: EndpointMode = DefaultEndpoint.model_construct(type="default")
-    authority_host: Address = Field(DEFAULT_AUTHORITY_HOST, description="Where tokens of Entra ID come from")
-    sas_enabled: bool = Field(default=True, description="Whether clients get temporary credentials")
+    authority_host: Address = Field(DEFAULT_AUTHORITY_HOST, description="Authority that issues tokens of Entra ID")
+    sas_enabled: bool = Field(default=True, description="Whether clients get vended credentials")
     sas_token_validity_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(3600, json_schema_extra={"nullable": True})
-    storage_layout: DefaultLayout | None = Field(None, description="OneLake has the default one only")
+    storage_layout: DefaultLayout | None = Field(None, description="OneLake supports only the default")
 
     @property
     def location(self) -> str:

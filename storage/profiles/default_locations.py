@@ -1,6 +1,6 @@
 """Default locations of new namespaces and tables, by the `storage-layout` of their warehouse.
 
-A layout applies to new objects: existing ones keep their location. All locations are in compared form.
+A layout applies to new objects; existing ones keep their location. All locations are normalized.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from icekeeper.kernel.errors.types import InvalidLocation
 from storage.profiles.location import normalize
 
 MAX_SEGMENT_BYTES: Final = 255
-"""Bytes of one folder's name: what local file systems, MinIO and Azure take."""
+"""Limit of a folder's name in local file systems, MinIO and Azure."""
 
 MAX_KEY_BYTES: Final = 950
-"""Bytes of a folder's path in a store: the keys of S3 and GCS have 1,024, and the table's metadata files need 74."""
+"""Limit of a folder's path: keys of S3 and GCS have at most 1,024 bytes, and names of metadata files need 74."""
 
 
 def namespace_location(profile: dict[str, Any], *, base: str, parent: str | None, name: str, namespace_id: UUID) -> str:
-    """Of a new namespace in a warehouse at `base`: below that of its `parent`, or else just `base`, with all others.
+    """Return the location of a new namespace: below that of its `parent`, or `base` if the layout has no namespaces.
 
     Raises `InvalidLocation` for a name from which the layout builds no valid location.
     """
@@ -31,7 +31,7 @@ def namespace_location(profile: dict[str, Any], *, base: str, parent: str | None
 
 
 def tabular_location(profile: dict[str, Any], *, base: str, folder: str, name: str, tabular_id: object) -> str:
-    """Of a new table, view or generic table in the `folder` of its namespace.
+    """Return the location of a new table, view or generic table in the `folder` of its namespace.
 
     Raises `InvalidLocation` for a name from which the layout builds no valid location.
     """
@@ -40,7 +40,7 @@ def tabular_location(profile: dict[str, Any], *, base: str, folder: str, name: s
 
 
 def _below(folder: str, template: str, name: str, id_: object, *, base: str) -> str:
-    """The id is inserted first and the name is percent-encoded, so a name contains no placeholder and no slash."""
+    """Fill in the template: the id first, then the percent-encoded name, which has no placeholder or slash."""
     segment = template.replace("{uuid}", str(id_)).replace("{name}", quote(name, safe=""))
     location = f"{folder}/{segment}"
     try:

@@ -49,7 +49,7 @@ class GcsProfile(Profile):
     key_prefix: Annotated[str | None, Field(max_length=4 * MAX_PREFIX_BYTES), AfterValidator(_prefix)] = Field(
         None, description="Folder in the bucket; default: the bucket itself"
     )
-    sts_enabled: bool = Field(default=True, description="Whether clients get temporary credentials")
+    sts_enabled: bool = Field(default=True, description="Whether clients get vended credentials")
 
     @property
     def location(self) -> str:

@@ -1,4 +1,4 @@
-"""Every kind of storage profile, by its type."""
+"""All types of storage profiles, and how they are parsed."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ KINDS: Final[tuple[type[Profile], ...]] = (
 )
 TYPES: Final = {literal_value(kind, "type"): kind for kind in KINDS}
 ALIASES: Final = {"azdls": "adls"}
-"""Other names that requests may have for a type."""
+"""Alternative names of types."""
 CREDENTIAL_TYPES: Final = {
     name: literal_value(kind.credentials[0], "type") for name, kind in TYPES.items() if kind.credentials
 }
-"""The `type` of the credentials that go with a profile, by the profile's."""
+"""The `type` of credentials by the type of their profile."""
 
 
 def read_profile(
     document: dict[str, Any], credential: Credential | None, *, before: dict[str, Any] | None = None
 ) -> Profile:
-    """Read the profile of a request together with `credential`, as the replacement of `before` if that is given.
+    """Parse and validate the profile of a request with its credential; `before` is the stored profile of an update.
 
-    `as_json` and `location` of it go into the warehouse's row; `before` is what was stored there. Raises `BadRequest`
-    naming the member at fault, `InvalidMember`, `MissingCredential`, `InvalidLocation`; and when it replaces another
-    `IncompatibleProfiles` when that is of another type, `UpdateError` when the files would have to move.
+    Raises `BadRequest` with the invalid member, `InvalidMember`, `MissingCredential`, `InvalidLocation`; for an update
+    also `IncompatibleProfiles` for another type, and `UpdateError` when the files would have to move.
     """
     profile = parse_profile(document)
     if before is not None:
@@ -47,21 +46,21 @@ def read_profile(
             raise IncompatibleProfiles(message, field="storage-profile.type")
         profile = profile.as_replacement_of(read_stored_profile(before))
     profile = profile.for_credential(credential)
-    normalize(profile.location, base=profile.location)  # the rules for what lies below hold for the base, too
+    normalize(profile.location, base=profile.location)  # the base must be a valid location as well
     if before is None:
         require_unambiguous(profile.location)
     return profile
 
 
 def read_stored_profile(document: dict[str, Any]) -> Profile:
-    """The profile of a warehouse, as `as_json` gave it."""
+    """Parse the stored profile of a warehouse."""
     return read_document(TYPES[document["type"]], document, "storage-profile")
 
 
 def read_declared_profile(document: dict[str, Any], credential_type: str | None) -> Profile:
-    """Return the profile as it would be stored with a credential of that type; no credential is needed.
+    """Parse a profile of the bootstrap file, with the values that a credential of this type implies.
 
-    Raises `BadRequest`, also for unknown members, which requests may have, or `InvalidMember`.
+    Raises `InvalidMember`, and `BadRequest`, also for unknown members.
     """
     profile = parse_profile(document)
     unknown = unknown_members(type(profile), document)
@@ -72,7 +71,7 @@ def read_declared_profile(document: dict[str, Any], credential_type: str | None)
 
 
 def parse_profile(document: dict[str, Any]) -> Profile:
-    """The profile as far as it does not depend on others. Raises `BadRequest`, `InvalidMember`."""
+    """Parse a profile without its credential. Raises `BadRequest`, `InvalidMember`."""
     kind = document.get("type")
     if isinstance(kind, str) and kind in ALIASES:
         kind = ALIASES[kind]

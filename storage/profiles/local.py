@@ -1,6 +1,6 @@
-"""The `local` storage profile: a folder of this machine. Meant for laptops and tests; Lakekeeper does not have it.
+"""The `local` storage profile: a folder of the server's machine, for laptops and tests; Lakekeeper does not have it.
 
-`{"type": "local", "path": "/srv/warehouses/demo"}`: the folder must lie in `ICEKEEPER__LOCAL_STORAGE_ROOT`.
+`{"type": "local", "path": "/srv/warehouses/demo"}`: the folder must be in `ICEKEEPER__LOCAL_STORAGE_ROOT`.
 `verify-metadata-on-load` (default true), `allow-non-empty-locations` (default false): see `storage.profiles.profile`.
 """
 
@@ -18,15 +18,15 @@ from storage.profiles.profile import Profile
 
 _FILE = re.compile(r"file:(?://)?(/.*)", re.DOTALL)
 MAX_LOCATION_BYTES = 2000
-"""Of its UTF-8 form; an index entry of the database must hold a location."""
+"""Limit of its UTF-8 form: a location must fit into an index entry of the database."""
 
 
 def normalize_location(location: str) -> str:
-    """The compared form of a `file:` location: `file:///a/b`, no trailing slash.
+    """Normalize a `file:` location: `file:///a/b`, no trailing slash.
 
     `file:/a/b` and `file:///a/b/` are the same folder. Raises `InvalidLocation` for other schemes, hosts, dot
     segments, empty segments, characters that clients decode differently (`%`, `?`, `#`, backslash, controls), and
-    halves of surrogate pairs.
+    surrogates.
     """
     matched = _FILE.fullmatch(location)
     if matched is None:
@@ -38,19 +38,19 @@ def normalize_location(location: str) -> str:
     if not segments or any(segment in {"", ".", ".."} for segment in segments):
         raise InvalidLocation(f"Location {location!r} has empty or dot segments")
     if re.search(r"[%?#\\\x00-\x1f\x7f\ud800-\udfff]", path):
-        raise InvalidLocation(f"Location {location!r} holds a character that is not allowed there")
+        raise InvalidLocation(f"Location {location!r} contains a character that is not allowed")
     return f"file://{path}"
 
 
 def local_path(location: str) -> Path:
-    """The path of a normalised `file://` location."""
+    """Return the path of a normalized `file://` location."""
     return Path(location.removeprefix("file://"))
 
 
 def _below_root(path: str) -> str:
-    """The folder with the links above it resolved that the operator may have put into the path of the root.
+    """Return the folder with symbolic links in the path of the root resolved.
 
-    Raises `BadRequest` when local warehouses are off, `InvalidLocation` when the folder does not lie below the root.
+    Raises `BadRequest` when local warehouses are off, `InvalidLocation` when the folder is not below the root.
     """
     root = settings.ICEKEEPER.local_storage_root
     if root is None:
@@ -85,7 +85,7 @@ class LocalProfile(Profile):
         description="Respond 404 when the metadata file of a table is missing, instead of with its content",
     )
     allow_non_empty_locations: bool = Field(
-        default=False, description="Let a new table be put at a location that holds files already"
+        default=False, description="Allow new tables at locations that already contain files"
     )
 
     @property

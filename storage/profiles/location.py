@@ -16,24 +16,26 @@ from storage.profiles.local import MAX_LOCATION_BYTES, normalize_location
 from storage.profiles.s3_address import all_aws_hosts, has_wildcard, store_key
 
 SCHEME_ALIASES: Final = {"s3": ("s3", "s3a", "s3n"), "abfss": ("abfss", "wasbs"), "gs": ("gs",)}
-"""By the scheme of a warehouse: those that name the same objects. New locations need leave for all but the first."""
+"""Equivalent schemes by that of the warehouse. New locations may use an alternative only if the warehouse allows it."""
 
 _ADDRESS = re.compile(r"([a-z0-9]+)://([^/]+)(/.*)?", re.DOTALL)
 
 
 def location_inside(location: object, *, base: str) -> str:
-    """The compared form of a location that a client chose; raises `InvalidLocation` unless it lies below `base`."""
+    """Normalize a location that a client chose. Raises `InvalidLocation` unless it is below `base`."""
     if not isinstance(location, str):
         raise InvalidLocation("The location must be a string")
     normalized = normalize(location, base=base)
     if not normalized.startswith(base + "/"):
-        raise InvalidLocation(f"Location {location!r} does not lie in the warehouse, {base}")
+        raise InvalidLocation(f"Location {location!r} is not in the warehouse, {base}")
     return normalized
 
 
 def new_location_inside(location: object, *, base: str, storage_profile: dict[str, Any]) -> str:
-    """As `location_inside`, for something new: other spellings of the scheme must be allowed by the warehouse, and what
-    some store or client takes for another location is refused. What is there already is read without that."""
+    """As `location_inside`, for a new object, with stricter rules than for existing ones.
+
+    Alternative schemes must be allowed by the warehouse, and no store or client may interpret it as another location.
+    """
     inside = location_inside(location, base=base)
     require_unambiguous(inside, base=base)
     _require_vendable(inside, storage_profile)
@@ -47,34 +49,34 @@ def new_location_inside(location: object, *, base: str, storage_profile: dict[st
 
 
 def _require_vendable(location: str, storage_profile: dict[str, Any]) -> None:
-    """Raises `InvalidLocation` where credentials for the location would be for others, too, so that none are vended."""
+    """Raise `InvalidLocation` if no credentials could be vended for it: a policy would match other locations."""
     if not storage_profile.get("sts-enabled") or not location.startswith("s3:") or not has_wildcard(location):
         return
     if not all_aws_hosts(storage_profile.get("endpoint"), storage_profile.get("sts-endpoint")):
         raise InvalidLocation(
-            f"Location {location!r} holds *, ? or ${{, to which this warehouse's store cannot limit credentials"
+            f"Location {location!r} contains *, ? or ${{, to which this warehouse's store cannot limit credentials"
         )
 
 
 def require_unambiguous(location: str, *, base: str = "") -> None:
-    """Raises `InvalidLocation` where some store or client takes what is below `base` for another location.
+    """Raise `InvalidLocation` if a store or client might interpret the part below `base` as another location.
 
-    SeaweedFS and Azure have backslashes for slashes; Azure drops dots at the end of a segment.
+    SeaweedFS and Azure treat backslashes as slashes; Azure drops dots at the end of a segment.
     """
     below = location.removeprefix(base)
     if "\\" in below:
-        raise InvalidLocation(f"Location {location!r} holds a backslash")
+        raise InvalidLocation(f"Location {location!r} contains a backslash")
     if location.startswith("abfss:") and any(unquote(each).rstrip().endswith(".") for each in below.split("/")):
         raise InvalidLocation(f"Location {location!r} has a segment that ends in a dot, which Azure drops")
 
 
 def normalize(location: str, *, base: str) -> str:
-    """The compared form of a location of the same kind of store as `base`. Raises `InvalidLocation`."""
+    """Normalize a location in the store of `base`. Raises `InvalidLocation`."""
     return normalize_location(location) if base.startswith("file:") else _normalize(location, base)
 
 
 def parents(location: str, *, base: str) -> Iterator[str]:
-    """Every location between `base` (left out) and `location` (left out), outermost first."""
+    """Return the locations between `base` and `location`, both excluded, outermost first."""
     at = len(base) + 1
     while (at := location.find("/", at)) != -1:
         yield location[:at]
@@ -82,7 +84,7 @@ def parents(location: str, *, base: str) -> Iterator[str]:
 
 
 def _normalize(location: str, base: str) -> str:
-    """The compared form of a location in an object store: the base's scheme, no trailing slash, else byte by byte."""
+    """Normalize a location in an object store: the scheme of the base, no trailing slash, otherwise unchanged."""
     scheme = base.partition(":")[0]
     matched = _ADDRESS.fullmatch(location)
     if matched is None or matched[1] not in SCHEME_ALIASES[scheme]:
@@ -90,10 +92,10 @@ def _normalize(location: str, base: str) -> str:
     if len(location.encode(errors="replace")) > MAX_LOCATION_BYTES:
         raise InvalidLocation(f"Location is longer than {MAX_LOCATION_BYTES} bytes")
     if any(unicodedata.category(character) in {"Cc", "Cf", "Cs"} for character in location):
-        raise InvalidLocation(f"Location {location!r} holds a control character")
+        raise InvalidLocation(f"Location {location!r} contains a control character")
     authority, path = matched[2], (matched[3] or "").removesuffix("/")
     if re.search(r"[?#]|://", path):
-        raise InvalidLocation(f"Location {location!r} holds a character that is not allowed there")
+        raise InvalidLocation(f"Location {location!r} contains a character that is not allowed")
     segments = path.split("/")[1:]
     if any(segment in {"", ".", ".."} for segment in segments):
         raise InvalidLocation(f"Location {location!r} has empty or dot segments")
@@ -106,13 +108,13 @@ def _require_unchanged_by_azure(location: str, authority: str, segments: list[st
     if any(unquote(segment).strip() in {"", "/", ".", ".."} for segment in segments):
         raise InvalidLocation(f"Location {location!r} has segments that Azure decodes to nothing, dots or a slash")
     if authority.endswith(f".{ONELAKE_HOST}") and "%" in "".join(segments):
-        raise InvalidLocation(f"Location {location!r} holds a %, which OneLake would decode")
+        raise InvalidLocation(f"Location {location!r} contains %, which OneLake would decode")
 
 
 def build_location_key(profile: dict[str, Any], location: str) -> str:
-    """Return the store as a digest and the folder in it, `<32 hex digits>/a/b/`, for a stored profile and its location.
+    """Return a digest of the store and the folder in it, `<32 hex digits>/a/b/`, for a stored profile and its location.
 
-    Keys are stored: another form of them needs a migration.
+    Keys are stored: a change of their form needs a migration.
     """
     digest = blake2b(repr(_store(profile)).encode(), digest_size=16).hexdigest()
     return f"{digest}{_folder(location)}/"
@@ -139,7 +141,7 @@ def _store(profile: dict[str, Any]) -> tuple[object, ...]:
             return "s3", profile["bucket"], store_key(profile["endpoint"], profile["bucket"])
         case "adls":
             return "adls", profile["filesystem"], profile["account-name"], profile["host"] or DEFAULT_HOST
-        case "onelake":  # one lakehouse goes by the names of several hosts
+        case "onelake":  # one lakehouse has several host names
             return "onelake", profile["workspace-id"]
         case "gcs":
             return "gcs", profile["bucket"]
@@ -147,6 +149,6 @@ def _store(profile: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _folder(location: str) -> str:
-    """The path in the store, empty for all of it; begins with a slash otherwise."""
+    """Return the path in the store, with a leading slash; empty for the whole store."""
     _, slash, path = location.partition("://")[2].partition("/")
     return f"{slash}{path}"

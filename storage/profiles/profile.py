@@ -21,16 +21,16 @@ _PLACEHOLDERS = ("{uuid}", "{name}")
 def _template(text: str) -> str:
     """One path segment with at least one of the placeholders `{uuid}` and `{name}`."""
     if not any(placeholder in text for placeholder in _PLACEHOLDERS):
-        raise ValueError("must hold {uuid} or {name}")
+        raise ValueError("must contain {uuid} or {name}")
     literal = text.replace("{uuid}", "").replace("{name}", "")
     if not re.fullmatch(r"[A-Za-z0-9_.~=+@ -]*", literal):
-        raise ValueError("may hold letters, digits, -_.~=+@ and spaces around {uuid} and {name}")
+        raise ValueError("may contain letters, digits, -_.~=+@ and spaces around {uuid} and {name}")
     return text
 
 
 def _with_uuid(text: str) -> str:
     if "{uuid}" not in text:
-        raise ValueError("must hold {uuid}: without namespaces in the path only that keeps tables apart")
+        raise ValueError("must contain {uuid}: without namespaces in the path, only the id is unique")
     return text
 
 
@@ -38,17 +38,17 @@ Template = Annotated[str, Field(max_length=MAX_TEMPLATE_LENGTH), AfterValidator(
 
 
 class DefaultLayout(StorageDocument):
-    """A folder for each table, right below the base of the warehouse, named by its UUID."""
+    """A folder for each table, directly in the warehouse, named by its UUID."""
 
     type: Literal["default"]
 
 
 class TabularOnlyLayout(StorageDocument):
-    """A folder for each table, right below the base of the warehouse."""
+    """A folder for each table, directly in the warehouse."""
 
     type: Literal["tabular-only"]
     tabular: Annotated[Template, AfterValidator(_with_uuid)] = Field(
-        description="Name of a table's folder; {uuid} must be in it, {name} may"
+        description="Name of a table's folder; must contain {uuid}, may contain {name}"
     )
 
 
@@ -56,8 +56,8 @@ class FullHierarchyLayout(StorageDocument):
     """A folder for each level of a namespace, and one for the table in it."""
 
     type: Literal["full-hierarchy"]
-    namespace: Template = Field(description="Name of the folder of one level; {uuid} or {name} must be in it")
-    tabular: Template = Field(description="Name of a table's folder; {uuid} or {name} must be in it")
+    namespace: Template = Field(description="Name of the folder of one level; must contain {uuid} or {name}")
+    tabular: Template = Field(description="Name of a table's folder; must contain {uuid} or {name}")
 
 
 StorageLayout = Annotated[DefaultLayout | TabularOnlyLayout | FullHierarchyLayout, Field(discriminator="type")]
@@ -157,11 +157,11 @@ class Profile(StorageDocument):
 
 
 ALLOW_NON_EMPTY = "allow-non-empty-locations"
-"""Whether a new table may be put at a location that holds files already. Off unless the profile says otherwise: the
-files may belong to others, and would be deleted with the table when it is purged."""
+"""Whether a new table may be created at a location that contains files. Off by default: the files may belong to others,
+and a purge of the table would delete them."""
 
 DEFAULT_LIFETIME_SECONDS = 3600
-"""Of a credential whose store knows no other, or for which the profile says none."""
+"""Lifetime of credentials for which neither the store nor the profile has another."""
 
 
 def allows_non_empty_locations(profile: dict[str, Any]) -> bool:
@@ -169,17 +169,17 @@ def allows_non_empty_locations(profile: dict[str, Any]) -> bool:
 
 
 def vends_credentials(profile: dict[str, Any]) -> bool:
-    """Whether clients may get temporary credentials for the files of tables."""
+    """Return whether clients may get vended credentials."""
     return bool(profile.get("sts-enabled") or profile.get("sas-enabled"))
 
 
 def signs_requests(profile: dict[str, Any]) -> bool:
-    """Whether this server signs requests of clients to the store."""
+    """Return whether clients may use remote signing."""
     return bool(profile.get("remote-signing-enabled"))
 
 
 def max_credential_lifetime(profile: dict[str, Any]) -> timedelta:
-    """How long after it was handed out a credential for the files of a table may be good; nothing where none are."""
+    """Return the longest lifetime of vended credentials; zero without vending."""
     if not vends_credentials(profile):
         return timedelta(0)
     lives = [profile.get(name) or 0 for name in ("sts-token-validity-seconds", "sas-token-validity-seconds")]

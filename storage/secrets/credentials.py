@@ -1,4 +1,4 @@
-"""The credentials that warehouses name by their secrets."""
+"""Read the credential of a warehouse from the secret store, through a cache."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from storage.secrets.port import SecretMissing
 from storage.secrets.stores import read_secret
 
 MAX_CACHED_CREDENTIALS: Final = 1024
-"""Credentials in memory. None can be outdated: a secret is never changed, and a deleted one is not requested."""
+"""Cached credentials; they cannot be stale, as secrets are never updated."""
 
 
 class CredentialChanged(Busy):
-    """The row of the warehouse that the caller read names a secret that is deleted meanwhile."""
+    """The secret was deleted after the caller read the row of the warehouse."""
 
 
 @cached(LRUCache(MAX_CACHED_CREDENTIALS), lock=Lock())
-def _kept(secret_id: UUID) -> Credential:
+def _read_credential(secret_id: UUID) -> Credential:
     return read_credential(read_secret(secret_id))
 
 
 def stored_credential(secret_id: UUID | None) -> Credential | None:
-    """None for a warehouse without one. Raises as `read_secret`, and `CredentialChanged` (503)."""
+    """Return the credential; None without a secret. Raises as `read_secret`, and `CredentialChanged` (503)."""
     if secret_id is None:
         return None
     try:
-        return _kept(secret_id)
+        return _read_credential(secret_id)
     except SecretMissing:
         if Warehouse.objects.using("default").with_secret(secret_id).exists():
-            raise  # it is lost
-        raise CredentialChanged("The credential of the warehouse was changed just now: try again") from None
+            raise  # the secret is lost
+        raise CredentialChanged("The credential of the warehouse was just changed: try again") from None

@@ -16,21 +16,20 @@ from storage.models import Secret, Warehouse
 from storage.secrets.port import SecretMissing, SecretStore, SecretStoreNotConfigured, SecretUnreadable
 
 _SALT: Final = b"icekeeper: credentials of warehouses, 1"
-"""Constant, as every server must come to the same key from the same text."""
+"""Constant, so that all servers derive the same key from the same text."""
 
 _COST: Final = 2**14
-"""Of scrypt (RFC 7914): some 50 ms and 16 MiB, once a process, against guessing short texts."""
+"""Cost of scrypt (RFC 7914): 50 ms and 16 MiB, once a process, against guessing of short texts."""
 
 
 class WrongKey(Exception):
-    """What was encrypted cannot be read with any of the keys, or was changed."""
+    """None of the keys can decrypt the secret, or it was modified."""
 
 
 class KeyRing:
-    """Encrypts with the key that the first of `texts` stands for, and reads what was encrypted with any of them.
+    """Encrypts with the key derived from the first of `texts`, decrypts with those of all; at least one is required.
 
-    At least one text is needed. `first_id` names the first key, `ids` all of them: digests that identify keys, and
-    nothing of the texts.
+    `first_id` and `ids` identify the keys by digests, which do not reveal the texts.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -55,7 +54,7 @@ class KeyRing:
 
 @lru_cache(maxsize=32)
 def _key_of(text: str) -> bytes:
-    """The key that the text of a setting stands for, in the form of Fernet."""
+    """Derive a Fernet key from the text of a setting."""
     return base64.urlsafe_b64encode(hashlib.scrypt(text.encode(), salt=_SALT, n=_COST, r=8, p=1, dklen=32))
 
 
@@ -64,10 +63,7 @@ def _id_of(key: bytes) -> str:
 
 
 class DatabaseSecrets(SecretStore):
-    """Encrypts with the key that the first of `texts` stands for, and reads what was encrypted with any of them.
-
-    Without any it can only delete.
-    """
+    """Encrypts and decrypts with a `KeyRing` of `texts`; without any it can only delete."""
 
     shares_transactions: ClassVar = True
 
@@ -81,17 +77,17 @@ class DatabaseSecrets(SecretStore):
         """Raises as `require_ready`."""
         if not self._texts:
             raise SecretStoreNotConfigured(
-                "This server keeps no credentials: set LAKEKEEPER__PG_ENCRYPTION_KEY to a long random text, "
+                "This server cannot store credentials: set LAKEKEEPER__PG_ENCRYPTION_KEY to a long random text, "
                 "the same on every server"
             )
         return KeyRing(self._texts)
 
     def require_readable(self) -> None:
-        """One secret for each key that was ever used, not all of them."""
+        """Check one secret for each key that was ever used."""
         kept = Secret.objects.filter(pk__in=Warehouse.objects.with_credential().values("secret_id"))
         for key_id in kept.order_by().values_list("key_id", flat=True).distinct():
             row = kept.filter(key_id=key_id).order_by("-pk").first()
-            if row is not None:  # it may just have been replaced
+            if row is not None:  # it may have been replaced meanwhile
                 self._require_readable(row)
 
     def _require_readable(self, row: Secret) -> None:
@@ -116,7 +112,7 @@ class DatabaseSecrets(SecretStore):
     def get(self, secret_id: UUID) -> dict[str, Any]:
         row = Secret.objects.filter(pk=secret_id).first()
         if row is None:
-            raise SecretMissing(f"There is no secret {secret_id}")
+            raise SecretMissing(f"Secret {secret_id} does not exist")
         try:
             plain = self.keys().decrypt(bytes(row.ciphertext))
         except WrongKey:

@@ -1,4 +1,4 @@
-"""Where the credentials of warehouses are kept: apart from the warehouses, known by an id."""
+"""Interface of secret stores, which keep the credentials of warehouses by an id."""
 
 from __future__ import annotations
 
@@ -18,53 +18,52 @@ class SecretStoreNotConfigured(CatalogError):
 
 
 class SecretUnreadable(CatalogError):
-    """What is stored cannot be read."""
+    """A stored secret cannot be read."""
 
     status: ClassVar = 500
     wire_type: ClassVar = "SecretUnreadable"
 
 
 class SecretMissing(SecretUnreadable):
-    """The secret does not exist, or was deleted."""
+    """The secret does not exist."""
 
 
 class SecretStore(ABC):
-    """A secret is never changed: a new one gets a new id, and the old one is deleted.
+    """Stores secrets, which are never updated: a new secret has a new id, and the old one is deleted.
 
-    `shares_transactions` says whether what is put and deleted becomes true with the caller's transaction of the
-    database. Else both happen at once and elsewhere, and no transaction may be open meanwhile:
-    `storage.secrets.stores` sees to both.
+    `shares_transactions`: writes are part of the caller's database transaction. Otherwise they take effect at once, and
+    no transaction may be open meanwhile. `storage.secrets.stores` handles both cases.
     """
 
     shares_transactions: ClassVar[bool]
 
     @abstractmethod
     def require_ready(self) -> None:
-        """To be called before a transaction in which something is put, as it may take its time.
+        """Check the configuration before a transaction that stores a secret; may be slow.
 
         Raises `SecretStoreNotConfigured` (412).
         """
 
     @abstractmethod
     def require_readable(self) -> None:
-        """Before a process begins: that the settings fit what is stored. Cheap, so a few secrets are tried at most.
+        """Check at startup that the settings fit the stored secrets, with a small sample of them.
 
-        Raises `SecretStoreNotConfigured` or `SecretUnreadable` naming the setting and the cure. A store that cannot be
-        asked now is no reason: it logs that.
+        Raises `SecretStoreNotConfigured` or `SecretUnreadable` with the setting and how to fix it. A store that is
+        unavailable only logs a warning.
         """
 
     @abstractmethod
     def put(self, secret_id: UUID, document: dict[str, Any]) -> None:
-        """Keep a JSON document under an id that nothing else has. Raises as `require_ready`."""
+        """Store a JSON document with a new id. Raises as `require_ready`."""
 
     @abstractmethod
     def get(self, secret_id: UUID) -> dict[str, Any]:
-        """The document. Raises `SecretMissing`, `SecretUnreadable`, and as `require_ready`."""
+        """Return the document. Raises `SecretMissing`, `SecretUnreadable`, and as `require_ready`."""
 
     @abstractmethod
     def delete(self, secret_id: UUID) -> None:
-        """Delete it; no error if it does not exist."""
+        """Delete a secret, if it exists."""
 
     @abstractmethod
     def ids(self) -> Iterator[UUID]:
-        """Of all that it keeps, also those that no warehouse names."""
+        """Return the ids of all secrets, including orphaned ones."""

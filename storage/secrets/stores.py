@@ -27,24 +27,24 @@ from storage.secrets.vault_session import SecretStoreUnavailable
 
 
 def secret_store() -> SecretStore:
-    """The one that new secrets go to (`LAKEKEEPER__SECRET_BACKEND`)."""
+    """Return the store of new secrets (`LAKEKEEPER__SECRET_BACKEND`)."""
     return secret_stores()[0]
 
 
 def secret_stores() -> list[SecretStore]:
-    """That one first, then the other if secrets may still lie there: `manage.py move_secrets` brings them over."""
+    """Return that store, then the other if it may still have secrets, which `manage.py move_secrets` moves."""
     own = settings.ICEKEEPER
     if own.kv2.url is None:
         return [database_secrets()]
     stores: list[SecretStore] = [database_secrets(), vault_secrets()]
-    return stores[::-1] if own.secret_backend == "kv2" else stores  # noqa: S105 - the name of one
+    return stores[::-1] if own.secret_backend == "kv2" else stores  # noqa: S105 - the name of a store
 
 
 def database_secrets() -> DatabaseSecrets:
-    """The database, with `LAKEKEEPER__PG_ENCRYPTION_KEY`; on PostgreSQL nothing is kept without that.
+    """Return the store in the database, with `LAKEKEEPER__PG_ENCRYPTION_KEY`, which PostgreSQL requires.
 
-    With SQLite the signing key can replace it: both are in the data folder, with the database. What was kept so
-    can still be read when a key is chosen later.
+    With SQLite, the signing key is the default: it is in the data folder, as the database is. Secrets that it encrypted
+    can still be read when an encryption key is set later.
     """
     own = settings.ICEKEEPER
     chosen = [key for key in (own.pg_encryption_key, *own.pg_encryption_old_keys) if key is not None]
@@ -56,21 +56,21 @@ logger = logging.getLogger("icekeeper.secrets")
 
 
 class NewSecret:
-    """A secret that a row of a transaction is to name by its `id`."""
+    """A secret to which a row will refer by its `id`."""
 
     def __init__(self, store: SecretStore, document: dict[str, Any]) -> None:
         self.id = new_id()
-        self._store, self._document = store, document
+        self._secret_store, self._document = store, document
 
-    def keep(self) -> None:
-        """To be called in that transaction."""
-        if self._store.shares_transactions:
-            self._store.put(self.id, self._document)
+    def store(self) -> None:
+        """Store the secret, in the transaction that inserts or updates the row."""
+        if self._secret_store.shares_transactions:
+            self._secret_store.put(self.id, self._document)
 
 
 @contextmanager
 def new_secret(document: dict[str, Any]) -> Iterator[NewSecret]:
-    """To be entered before the transaction, and left after it; one that fails leaves no secret.
+    """Create a secret around the transaction that refers to it; deleted if the transaction fails.
 
     Raises as `SecretStore.put`.
     """
@@ -84,23 +84,23 @@ def new_secret(document: dict[str, Any]) -> Iterator[NewSecret]:
         store.put(secret.id, document)
         yield secret
     except CommitStateUnknown:
-        raise  # a warehouse may name it
+        raise  # a warehouse may refer to it
     except Exception:
-        _delete_elsewhere(store, secret.id)
+        _delete_from(store, secret.id)
         raise
 
 
 def delete_secret(secret_id: UUID) -> None:
-    """To be called in the transaction in which a warehouse ceases to name it."""
+    """Delete a secret, in the transaction that removes the last reference to it."""
     for store in secret_stores():
         if store.shares_transactions:
             store.delete(secret_id)
         else:
-            transaction.on_commit(partial(_delete_elsewhere, store, secret_id), robust=True)
+            transaction.on_commit(partial(_delete_from, store, secret_id), robust=True)
 
 
 def read_secret(secret_id: UUID) -> dict[str, Any]:
-    """From the store where it is: it may not have been moved to the chosen one yet. Raises as `SecretStore.get`."""
+    """Read a secret from the store of new secrets, or else from the other one. Raises as `SecretStore.get`."""
     chosen, *others = secret_stores()
     try:
         return chosen.get(secret_id)
@@ -111,23 +111,21 @@ def read_secret(secret_id: UUID) -> dict[str, Any]:
         raise
 
 
-def _delete_elsewhere(store: SecretStore, secret_id: UUID) -> None:
+def _delete_from(store: SecretStore, secret_id: UUID) -> None:
     try:
         store.delete(secret_id)
     except CatalogError as error:
-        logger.warning(
-            "secret %s is not needed, and may be left because it could not be deleted: %s", secret_id, error.message
-        )
+        logger.warning("secret %s is orphaned, as it could not be deleted: %s", secret_id, error.message)
 
 
 SAMPLE_SIZE: Final = 3
-"""Secrets that are looked for: one may be lost, but hardly the newest ones together."""
+"""Newest secrets that the startup check looks for: one may be lost, but hardly all of them."""
 
 
 def require_readable_secrets() -> None:
-    """Asked before a server or worker begins (`STARTUP_CHECKS`); cheap, as few secrets are tried.
+    """Startup check (`STARTUP_CHECKS`) of a few secrets.
 
-    Raises `SecretStoreNotConfigured` or `SecretUnreadable` naming the setting and the cure.
+    Raises `SecretStoreNotConfigured` or `SecretUnreadable` with the setting and how to fix it.
     """
     chosen, *others = secret_stores()
     chosen.require_readable()
@@ -144,7 +142,7 @@ def require_readable_secrets() -> None:
 
 
 def _has(store: SecretStore, secret_id: UUID) -> bool:
-    """Also when the secret store cannot be reached now."""
+    """Return whether a store has a secret; true if the store is unavailable."""
     try:
         with suppress(SecretStoreUnavailable):
             store.get(secret_id)

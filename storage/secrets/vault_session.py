@@ -1,4 +1,4 @@
-"""The session with Vault: one token a process, renewed before it expires, replaced when it was revoked."""
+"""Session with Vault: one token a process, renewed before it expires, replaced if it was revoked."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ R = TypeVar("R")
 logger = logging.getLogger("icekeeper.secrets")
 
 RENEW_FRACTION: Final = 2 / 3
-"""Of a token's life."""
+"""Part of a token's lifetime after which it is renewed."""
 
-FIRST_PAUSE, MAX_PAUSE = 0.1, 2.0
+MIN_BACKOFF, MAX_BACKOFF = 0.1, 2.0
 MAX_TOKEN_BYTES: Final = 65_536
 
 _TRANSIENT: Final = (
@@ -37,12 +37,12 @@ _TRANSIENT: Final = (
     vault_errors.VaultDown,
     vault_errors.VaultNotInitialized,
     vault_errors.BadGateway,
-    vault_errors.UnexpectedError,  # any status that hvac has no name for, such as 504
+    vault_errors.UnexpectedError,  # any status without an exception of its own, such as 504
 )
 
 
 class SecretStoreUnavailable(CatalogError):
-    """Vault cannot be reached, is sealed or fails; the caller may try again."""
+    """Vault cannot be reached, is sealed or fails; the caller may retry."""
 
     status: ClassVar = 503
     wire_type: ClassVar = "SecretStoreUnavailable"
@@ -51,14 +51,14 @@ class SecretStoreUnavailable(CatalogError):
 
 @dataclass(frozen=True, slots=True)
 class VaultAccess:
-    """Where Vault is and how this server signs in: the settings of `icekeeper.conf.vault`, which were checked."""
+    """Address of Vault and sign-in of this server, from the validated settings of `icekeeper.conf.vault`."""
 
     url: str
     method: str
     auth_mount: str
     user: str
     password: str = field(repr=False)
-    """For `userpass` name and password, for `approle` role id and secret id; `kubernetes` has a role only."""
+    """`userpass`: name and password; `approle`: role id and secret id; `kubernetes`: role only."""
     token: str = field(repr=False)
     token_file: Path | None
     namespace: str | None
@@ -96,7 +96,7 @@ def _text(secret: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _SignIn:
-    """`ends_at` is None for a token that does not end; both on the monotonic clock."""
+    """A client with a token. Times are of the monotonic clock; None for a token that does not expire."""
 
     client: Any = field(repr=False)
     renew_at: float | None
@@ -106,46 +106,44 @@ class _SignIn:
 
 
 class VaultSession:
-    """To be used by the threads of one process."""
+    """A thread-safe session; not to be used after a fork."""
 
     def __init__(self, access: VaultAccess) -> None:
         self._access = access
         self._current: _SignIn | None = None
         self._signing_in, self._renewing = Lock(), Lock()
 
-    def call(self, ask: Callable[[Any], R], *, retries: int | None = None) -> R:
-        """What `ask` returns, given a client of hvac that is signed in.
+    def call(self, action: Callable[[Any], R], *, retries: int | None = None) -> R:
+        """Call `action` with a signed-in client of hvac, and return its result.
 
-        Asked again when Vault fails for the moment, as often as `retries` says, else the settings, and once when it
-        has taken the token away.
-
-        Raises hvac's `InvalidPath` for a missing secret, `SecretStoreUnavailable` (503), and
-        `SecretStoreNotConfigured` (412) when Vault refuses.
+        Retries transient failures `retries` times (default: the setting), and signs in again once if the token was
+        revoked. Raises hvac's `InvalidPath` for a path that does not exist, `SecretStoreUnavailable` (503), and
+        `SecretStoreNotConfigured` (412) when Vault denies the request.
         """
-        return self._retry(lambda: self._asked(lambda client: _require_no_redirect(ask(client))), retries)
+        return self._retry(lambda: self._call_signed_in(lambda client: _require_no_redirect(action(client))), retries)
 
     def sign_in(self) -> None:
         """Raises as `call`."""
         self._retry(self._signed_in, None)
 
-    def _asked(self, ask: Callable[[Any], R]) -> R:
+    def _call_signed_in(self, action: Callable[[Any], R]) -> R:
         used = self._signed_in()
         try:
-            return ask(used.client)
+            return action(used.client)
         except vault_errors.Forbidden:
             if self._is_alive(used):
                 raise SecretStoreNotConfigured(
-                    "Vault does not let this server do that: its policy must allow create, read, update, delete and "
+                    "Vault denied the request: the policy of this server must allow create, read, update, delete and "
                     "list below the folder of its secrets (docs/secrets.md)"
                 ) from None
         self._discard(used)
         try:
-            return ask(self._signed_in().client)
+            return action(self._signed_in().client)
         except vault_errors.Forbidden:
-            raise SecretStoreNotConfigured("Vault refuses this server right after it has signed in") from None
+            raise SecretStoreNotConfigured("Vault denied the request of this server right after it signed in") from None
 
     def _retry(self, action: Callable[[], R], retries: int | None) -> R:
-        pause = FIRST_PAUSE
+        backoff = MIN_BACKOFF
         for left in range(self._access.retries if retries is None else retries, -1, -1):
             try:
                 return action()
@@ -154,7 +152,7 @@ class VaultSession:
                     "The certificate of Vault is not trusted (ICEKEEPER__VAULT__CA_BUNDLE)"
                 ) from None
             except _TRANSIENT as error:
-                if not left or not _can_wait(pause):
+                if not left or not _can_wait(backoff):
                     raise SecretStoreUnavailable(
                         f"Vault does not respond as expected: {type(error).__name__}"
                     ) from None
@@ -164,12 +162,12 @@ class VaultSession:
                 raise SecretStoreNotConfigured(
                     f"Vault cannot be used as it is configured (LAKEKEEPER__KV2__*): {type(error).__name__}"
                 ) from None
-            time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - not a secret
-            pause = min(2 * pause, MAX_PAUSE)
+            time.sleep(backoff * random.uniform(0.5, 1))  # noqa: S311 - not a secret
+            backoff = min(2 * backoff, MAX_BACKOFF)
         raise AssertionError("the last attempt returns or raises")
 
     def _signed_in(self) -> _SignIn:
-        """Use a valid token; one thread at a time signs in, and one renews it while the others continue."""
+        """Return a client with a valid token. One thread at a time signs in; one renews while the others continue."""
         current = self._current
         if current is None or _is_over(current.ends_at):
             with self._signing_in:
@@ -188,12 +186,12 @@ class VaultSession:
             if current.is_renewable:
                 auth = current.client.auth.token.renew_self()["auth"]
                 renewed = _sign_in(current.client, auth["client_token"], auth["lease_duration"], is_renewable=True)
-                if renewed.lifetime >= current.lifetime / 2:  # else Vault lets it end soon
+                if renewed.lifetime >= current.lifetime / 2:  # else it reaches its maximum lifetime soon
                     return renewed
         except vault_errors.VaultError:
-            logger.info("Vault does not renew the token of this server, which signs in again")
+            logger.info("Vault did not renew the token, so the server signs in again")
         except requests.RequestException:
-            return current  # good for a while
+            return current  # still valid for a while
         return self._new_sign_in()
 
     def _discard(self, used: _SignIn) -> None:
@@ -232,11 +230,11 @@ class VaultSession:
             vault_errors.Unauthorized,
         ):
             raise SecretStoreNotConfigured(
-                f"Vault refuses the sign-in of this server with {access.method} at auth/{access.auth_mount}: "
+                f"Vault rejected the sign-in of this server with {access.method} at auth/{access.auth_mount}: "
                 "check LAKEKEEPER__KV2__* and ICEKEEPER__VAULT__*"
             ) from None
         except (KeyError, TypeError):
-            raise SecretStoreNotConfigured("The server at LAKEKEEPER__KV2__URL is no Vault") from None
+            raise SecretStoreNotConfigured("The server at LAKEKEEPER__KV2__URL is not Vault") from None
         return _sign_in(client, auth["client_token"], auth["lease_duration"], is_renewable=auth["renewable"])
 
     def _new_client(self) -> Any:
@@ -270,9 +268,9 @@ def _is_over(at: float | None) -> bool:
     return at is not None and time.monotonic() >= at
 
 
-def _can_wait(pause: float) -> bool:
+def _can_wait(backoff: float) -> bool:
     left = deadline.remaining()
-    return left is None or left > pause
+    return left is None or left > backoff
 
 
 def _read_token(path: Path | None) -> str:
@@ -284,5 +282,5 @@ def _read_token(path: Path | None) -> str:
             f"The token for Vault cannot be read from {path}: {type(error).__name__}"
         ) from None
     if not (token and token.isascii() and token.isprintable()):
-        raise SecretStoreNotConfigured(f"{path} holds no token for Vault")
+        raise SecretStoreNotConfigured(f"{path} contains no token for Vault")
     return token

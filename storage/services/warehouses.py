@@ -228,7 +228,7 @@ def store_credential(warehouse: Warehouse, credential: Credential | None, secret
     former = warehouse.secret_id
     warehouse.credential_type = warehouse.secret_id = None
     if credential is not None and secret is not None:
-        secret.keep()
+        secret.store()
         warehouse.credential_type, warehouse.secret_id = credential.credential_type, secret.id
     if former is not None:
         delete_secret(former)

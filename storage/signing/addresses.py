@@ -1,8 +1,8 @@
-"""At which addresses a bucket is asked for, and where its name stands in each.
+"""Addresses of a bucket, and the URL style of each: path or virtual-hosted.
 
-A signature covers the host and the path, but not how the store divides them into bucket and key. So the style follows
-from the profile and never from the looks of a URI alone: read as one key by us and as another by the store, a request
-would reach an unchecked object.
+A signature covers host and path, but not how the store splits them into bucket and key. So the style follows from the
+profile and never from a URI alone: a URI that we parse as one key and the store as another would give access to an
+unchecked object.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from storage.profiles.s3 import S3Profile
 from storage.profiles.s3_address import is_s3_host
 
 Style = Literal["path", "virtual_host"]
-"""Whether the bucket is the first segment of the path, or the first labels of the host."""
+"""The bucket is the first segment of the path, or the first labels of the host."""
 
 Authority = tuple[str, int]
 """A host in lower case, IPv6 in brackets, and the port."""
@@ -25,7 +25,7 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 def bucket_addresses(profile: S3Profile) -> dict[Authority, Style]:
-    """Every address of the profile's bucket, all others belong to other buckets."""
+    """Return all addresses of the profile's bucket."""
     found: dict[Authority, Style] = {}
     for host, port in _endpoints(profile):
         for style in _styles(profile, host):
@@ -54,18 +54,18 @@ def _hosts_of_aws(region: str) -> Iterator[str]:
 
 
 def _styles(profile: S3Profile, host: str) -> list[Style]:
-    """Which styles the store understands at this host, for all that the profile says of it."""
+    """Return the URL styles that the store may accept at this host, according to the profile."""
     if profile.remote_signing_url_style != "auto":
         return [profile.remote_signing_url_style]
     if is_s3_host(host):
         return ["path", "virtual_host"]
     if host.startswith(f"{profile.bucket}."):
-        return ["virtual_host"]  # where the bucket's own address was given for the store's, a path is the whole key
+        return ["virtual_host"]  # `endpoint` is the address of the bucket, so the path is the key
     if profile.path_style_access or _is_number(host) or "." in profile.bucket:
         return ["path"]
     if profile.path_style_access is None and "." not in host:
         return ["path"]
-    return ["path", "virtual_host"]  # what the catalog itself asks for goes to the bucket's host, so the store knows it
+    return ["path", "virtual_host"]  # the catalog itself uses virtual-hosted URLs, so the store accepts them
 
 
 def _is_number(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""The body of DeleteObjects: every key in it, read so that no other reader can find another one."""
+"""Strict parser of the body of DeleteObjects: no other parser can find other keys in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storage.signing.errors import DeleteWithoutBody, InvalidDeleteBody
 from storage.signing.uri import require_plain_key
 
 MAX_KEYS: Final = 1000
-"""S3's own bound."""
+"""The limit of S3."""
 
 MAX_BODY_CHARACTERS: Final = 4 * 1024 * 1024
 
@@ -22,10 +22,9 @@ _CONDITIONS: Final = frozenset({"ETag", "LastModifiedTime", "Size"})
 
 
 def parse_delete_body(body: str | None) -> tuple[str, ...]:
-    """Raises `DeleteWithoutBody`, `InvalidDeleteBody`, `InvalidObjectKey`.
+    """Return the keys to delete. Raises `DeleteWithoutBody`, `InvalidDeleteBody`, `InvalidObjectKey`.
 
-    Versions cannot be named: permission to delete files of a table does not include their older versions, as with
-    vended credentials.
+    Versions of objects cannot be deleted, as with vended credentials.
     """
     if not body:
         raise DeleteWithoutBody("body: required where objects are deleted")
@@ -57,7 +56,7 @@ def _keys_of(child: Element) -> list[str]:
         _text(child)
         return []
     if _name(child) != "Object":
-        raise InvalidDeleteBody("body: holds elements that DeleteObjects does not have")
+        raise InvalidDeleteBody("body: contains elements that DeleteObjects does not have")
     found = [_text(member) for member in child if _name(member) == "Key"]
     others = {_name(member) for member in child} - {"Key"}
     if "VersionId" in others:
@@ -74,7 +73,7 @@ def _text(element: Element) -> str:
 
 
 def _name(element: Element) -> str:
-    """Without its namespace, which some stores look at and some do not."""
+    """Return the name of an element without its namespace, which stores treat differently."""
     if element.attrib:
-        raise InvalidDeleteBody("body: holds attributes")
+        raise InvalidDeleteBody("body: contains attributes")
     return str(element.tag).rpartition("}")[2]

@@ -21,18 +21,18 @@ from tenancy.authz.port import AllowAll
 
 
 class Enforcement(StrEnum):
-    """Kept with a warehouse. What a store does not enforce, the sender of a signed request may change."""
+    """Recorded with a warehouse. The sender of a signed request can change what the store does not enforce."""
 
     NONE = "none"
-    """Headers or query parameters may be added. MinIO: `x-amz-copy-source` copies from any bucket of the key."""
+    """Headers or query parameters can be added. MinIO: `x-amz-copy-source` copies from any bucket of the key."""
     REQUESTS = "requests"
     """Method, path, query and headers are enforced, the body of DeleteObjects is not. SeaweedFS."""
     REQUESTS_AND_BODIES = "requests-and-bodies"
-    """The body of DeleteObjects is enforced, too, by the hash in the signature."""
+    """The body of DeleteObjects is enforced as well, by the hash in the signature."""
 
 
 def signs_with_warehouse_keys(profile: Profile) -> bool:
-    """Whether requests of clients are signed with the warehouse's own keys at a store other than AWS."""
+    """Return whether requests are signed with the warehouse's own keys, at a store other than AWS."""
     if not isinstance(profile, S3Profile | StackitProfile):
         return False
     document = profile.as_json()
@@ -40,12 +40,12 @@ def signs_with_warehouse_keys(profile: Profile) -> bool:
 
 
 def is_aws(profile: S3Profile) -> bool:
-    """Return whether only AWS can respond at the profile's endpoint: it enforces all of a signature."""
+    """Return whether the endpoint is AWS, which enforces the whole signature."""
     return profile.endpoint is None or is_aws_host(urlsplit(profile.endpoint).hostname or "")
 
 
 def may_sign_writes(enforcement: Enforcement | None) -> bool:
-    """Whether writes of single objects are signed with the warehouse's own keys; None: the store was never probed."""
+    """Return whether writes of single objects are signed with the warehouse's own keys; None: never probed."""
     return (
         is_authorization_off()
         or enforcement in {Enforcement.REQUESTS, Enforcement.REQUESTS_AND_BODIES}
@@ -54,14 +54,14 @@ def may_sign_writes(enforcement: Enforcement | None) -> bool:
 
 
 def may_sign_bulk_deletes(enforcement: Enforcement | None) -> bool:
-    """As `may_sign_writes`, of DeleteObjects."""
+    """As `may_sign_writes`, for DeleteObjects."""
     return is_authorization_off() or enforcement is Enforcement.REQUESTS_AND_BODIES
 
 
 def is_authorization_off() -> bool:
-    """Return whether every user may do everything in the catalog.
+    """Return whether the catalog has no authorization, so that all callers may do everything in it.
 
-    A signature may still open more, where the store does not enforce it: every bucket of the warehouse's own keys.
+    Where the store does not enforce signatures, a signature still gives access to more: all buckets of the key.
     """
     return bool(settings.ICEKEEPER.effective_authz_backend == AllowAll.name)
 
@@ -70,7 +70,7 @@ logger = logging.getLogger("icekeeper.storage")
 
 
 def warn_of_unsigned_writes() -> None:
-    """Called before the server begins (`STARTUP_CHECKS`): log how many warehouses cannot have writes signed.
+    """Startup check (`STARTUP_CHECKS`): log how many warehouses use remote signing but cannot have writes signed.
 
     They were created without authorization, or their stores were never probed. At most one statement.
     """

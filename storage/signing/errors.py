@@ -1,4 +1,4 @@
-"""Errors for requests to a store that are not signed. The wire types are Lakekeeper's, as far as it has one."""
+"""Errors of remote signing. Wire types are as in Lakekeeper, where it has one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class RemoteSigningDisabled(Forbidden):
 
 
 class MethodNotSignable(CatalogError):
-    """Of the request to be signed, not of the one that asks for it."""
+    """The method of the request to sign is not allowed."""
 
     status, wire_type, is_final = 405, "MethodNotAllowed", True
 
@@ -28,13 +28,13 @@ class UriNoHost(BadRequest):
 
 
 class UriNotS3(BadRequest):
-    """It names no object of the warehouse's bucket, at an address where that bucket is."""
+    """The URI is not an address of an object in the warehouse's bucket."""
 
     wire_type = "UriNotS3"
 
 
 class UriNotBucket(BadRequest):
-    """What is done with the bucket was asked of an object."""
+    """An operation on buckets was requested for an object."""
 
     wire_type = "UriNotBucket"
 
@@ -44,7 +44,7 @@ class UndecodableUri(BadRequest):
 
 
 class InvalidObjectKey(BadRequest):
-    """A key that a proxy or the store could read as another one."""
+    """A proxy or the store could interpret the key as another one."""
 
     wire_type = "InvalidObjectKey"
 
@@ -90,6 +90,6 @@ class RegionMismatch(BadRequest):
 
 
 class RequestUriMismatch(BadRequest):
-    """It is about other files than those of the table that it is signed for."""
+    """The request is about files outside of the table."""
 
     wire_type = "RequestUriMismatch"

@@ -1,4 +1,4 @@
-"""Headers of requests that are to be signed: which are rejected, which are signed, what effect they have."""
+"""Headers of requests to sign: which are rejected, which are signed, what effect they have."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Final
 
 from storage.profiles.s3 import S3Profile
 from storage.signing.errors import InvalidCopySource, UndecodableUri, UnsupportedHeader, UriNotS3
-from storage.signing.uri import Uri, decoded, read_authority, require_plain_key
+from storage.signing.uri import Uri, percent_decode, read_authority, require_plain_key
 
 MAX_HEADERS: Final = 64
 MAX_HEADERS_BYTES: Final = 32_768
-"""Characters of all names and values together; S3 takes 8 KB."""
+"""Limit of all names and values together; S3 accepts 8 KB."""
 
 COPY_SOURCE: Final = "x-amz-copy-source"
 PAYLOAD_HASH: Final = "x-amz-content-sha256"
 CHUNKED_PAYLOAD: Final = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
-"""A body in chunks with a checksum behind it, as newer SDKs of AWS send it; no more of it is signed than of others."""
+"""A chunked body with a checksum trailer, as newer AWS SDKs send it; the body itself is not signed."""
 
 SIGNATURE_HEADERS: Final = frozenset({"authorization", "x-amz-date", PAYLOAD_HASH, "x-amz-security-token"})
-"""What a signature consists of: none of it is taken from the client."""
+"""Headers of the signature itself, which are not taken from the client."""
 
 _OF_HTTP: Final = frozenset(
     {
@@ -40,7 +40,7 @@ _OF_S3: Final = frozenset(
 )  # fmt: skip
 _BEGINNINGS: Final = ("x-amz-meta-", "x-amz-checksum-", "x-amz-copy-source-if-", "x-amz-if-match-")
 _ORDERS: Final = ("x-amz-meta-snowball", "x-amz-meta-minio-", "x-amz-meta-x-minio-")
-"""Names of metadata that MinIO takes for orders: to unpack an archive, into whatever folder another one names."""
+"""Metadata that MinIO interprets as instructions: to unpack an archive into any folder."""
 
 _ENCRYPTION: Final = "x-amz-server-side-encryption"
 
@@ -51,16 +51,16 @@ _UNSIGNED: Final = frozenset(
         "proxy-authenticate", "proxy-authorization", "user-agent", "x-amzn-trace-id",
     }
 )  # fmt: skip
-"""What clients and proxies change between the signature and the store; the first line is the same as Lakekeeper's."""
+"""Headers that clients and proxies may change after signing; the first line is the same as in Lakekeeper."""
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,256}")
-"""Without the underscore: some servers and proxies take it for a hyphen."""
+"""No underscore: some servers and proxies replace it with a hyphen."""
 
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 
 
 def read_headers(given: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """The headers by their names in lower case, without those of a signature and those without a value.
+    """Return the headers by lower-case name, without those of a signature and those without a value.
 
     Raises `UnsupportedHeader`.
     """
@@ -72,11 +72,11 @@ def read_headers(given: Mapping[str, Sequence[str]]) -> dict[str, str]:
         name = spelled.lower()
         size += len(name) + sum(map(len, values)) + len(values)
         if _NAME.fullmatch(spelled) is None or size > MAX_HEADERS_BYTES:
-            raise UnsupportedHeader("headers: a name is none that HTTP knows, or together they are too long")
+            raise UnsupportedHeader("headers: a name is not valid in HTTP, or all together are too long")
         if name in found:
             raise UnsupportedHeader(f"headers: {name} was given twice")
         if not all(_VALUE.fullmatch(value) for value in values):
-            raise UnsupportedHeader(f"headers.{name}: holds a control character")
+            raise UnsupportedHeader(f"headers.{name}: contains a control character")
         if values:
             found[name] = ",".join(" ".join(value.split()) for value in values)
     payload = found.get(PAYLOAD_HASH, "")
@@ -112,22 +112,22 @@ def require_host(headers: Mapping[str, str], uri: Uri) -> None:
 
 
 def copy_source_key(headers: Mapping[str, str], *, bucket: str) -> str | None:
-    """The key of the object that the request copies from, None when it copies nothing.
+    """Return the key of the source object of a copy; None if the request is not a copy.
 
     Raises `InvalidCopySource` unless it is the newest version of an object in `bucket`.
     """
     if COPY_SOURCE not in headers:
         if any(name.startswith(COPY_SOURCE) for name in headers):
-            raise InvalidCopySource(f"headers.{COPY_SOURCE}: missing, where others say how to copy")
+            raise InvalidCopySource(f"headers.{COPY_SOURCE}: required with other headers of a copy")
         return None
     source = headers[COPY_SOURCE].removeprefix("/")
     named, slash, raw = source.partition("/")
     if named != bucket or not slash:
         raise InvalidCopySource(f"headers.{COPY_SOURCE}: must name an object of the warehouse's bucket")
-    if re.search(r"[?#+,\\ ]", raw):  # versions; and what stores decode in two ways
+    if re.search(r"[?#+,\\ ]", raw):  # versions, and characters that stores decode differently
         raise InvalidCopySource(f"headers.{COPY_SOURCE}: must be a percent-encoded key and no version")
     try:
-        key = decoded(raw)
+        key = percent_decode(raw)
     except UndecodableUri:
         raise InvalidCopySource(f"headers.{COPY_SOURCE}: percent-encoded bytes are not UTF-8") from None
     require_plain_key(key, f"headers.{COPY_SOURCE}")
@@ -135,5 +135,5 @@ def copy_source_key(headers: Mapping[str, str], *, bucket: str) -> str | None:
 
 
 def signed_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Those of `read_headers` that a signature covers, besides its own."""
+    """Return the headers of `read_headers` that are signed."""
     return {name: value for name, value in headers.items() if name not in _UNSIGNED and name not in SIGNATURE_HEADERS}

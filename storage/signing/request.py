@@ -1,7 +1,7 @@
-"""A request to S3 that a client wants signed: what it would do, and to which objects.
+"""Parse an S3 request that a client wants signed: its operation, and the objects that it reads or changes.
 
-Only what Iceberg's clients do with their tables can be signed. Each method has its list of query parameters: what is
-on none of them (`?acl`, `?versionId`, `?restore`, ...) is rejected, whatever its meaning.
+Only the operations that Iceberg's clients need can be signed. Each method has a list of allowed query parameters; all
+others (`?acl`, `?versionId`, `?restore`, ...) are rejected.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Operation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RequestToSign:
-    """As a client sent it (RemoteSignRequest of the specification); nothing of it is checked but the JSON types."""
+    """RemoteSignRequest of the specification; only its JSON types are validated."""
 
     region: str
     method: str
@@ -57,8 +57,7 @@ class RequestToSign:
 
 @dataclass(frozen=True, slots=True)
 class SignableRequest:
-    """How a store will read the request. `keys` is each object that it reads, writes or deletes; of LIST, what the
-    keys must begin with.
+    """A parsed request. `keys` are the objects that it reads, writes or deletes, or the prefix of a list.
 
     `path` is decoded and begins with a slash; `headers` are those of `read_headers`.
     """
@@ -74,36 +73,37 @@ class SignableRequest:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether the signature serves for every read of the same URI: Java's clients keep it by method, region and
-        URI alone, and send it with other headers than it was signed for."""
+        """Return whether the signature is valid for all reads of the same URI.
+
+        Java's clients cache it by method, region and URI, and reuse it with other headers.
+        """
         return self.operation.is_reading and not any(name.startswith("if-") for name in self.headers)
 
     def is_within(self, folders: Sequence[str]) -> bool:
-        """Whether all of it is about what lies below `folders`, keys without a slash at the end; a copy stays in one of
-        them."""
+        """Return whether all keys are below `folders` (without trailing slash); a copy must stay within one of them."""
         if self.operation is Operation.WRITE:
             return self.folder_of(folders) is not None
         below = tuple(f"{folder}/" for folder in folders)
         return bool(below) and all(key.startswith(below) for key in self.keys)
 
     def folder_of(self, folders: Sequence[str]) -> str | None:
-        """The one of `folders` that all of it lies below."""
+        """Return the folder that contains all keys."""
         return next((each for each in folders if all(key.startswith(f"{each}/") for key in self.keys)), None)
 
 
 _UPLOAD: Final = {"uploadId": re.compile(r"[!-~]{1,2048}")}
 _PART: Final = {"partNumber": re.compile(r"[1-9][0-9]{0,4}")}
 _EITHER_METHOD: Final = {"x-id": re.compile(r"[A-Za-z0-9]{0,64}")}
-"""The SDKs' own name of the operation, which S3 passes over."""
+"""The operation's name, which SDKs add and S3 ignores."""
 
-_OBJECT_FORMS: Final = {
+_OBJECT_QUERIES: Final = {
     "GET": ({}, _PART),
     "HEAD": ({}, _PART),
     "PUT": ({}, {**_PART, **_UPLOAD}),
     "POST": ({"uploads": re.compile("")}, _UPLOAD),
     "DELETE": ({}, _UPLOAD),
 }
-"""Per method, each set of query parameters that an object can be asked with, and what their values look like."""
+"""By method: the allowed sets of query parameters of an object, with patterns of their values."""
 
 _LIST_PARAMETERS: Final = {
     "list-type": re.compile("2"),
@@ -120,27 +120,27 @@ _DELETE_FORM: Final = {"delete": re.compile("")}
 
 
 def read_request(given: RequestToSign, profile: S3Profile, addresses: Mapping[Authority, Style]) -> SignableRequest:
-    """What `given` would do in the bucket of `profile`, which is asked for at `addresses`.
+    """Parse a request to the bucket of `profile`, whose addresses are `addresses`.
 
-    Raises the members of `storage.signing.errors` that are about the request (400, 405).
+    Raises the errors of `storage.signing.errors` (400, 405).
     """
     uri = read_uri(given.uri)
-    if given.method not in _OBJECT_FORMS:
+    if given.method not in _OBJECT_QUERIES:
         raise MethodNotSignable(f"method: requests with {given.method[:20]} are not signed")
     style = addresses.get(uri.authority)
-    segments = _below_bucket(uri, style, profile.bucket)
+    segments = _key_segments(uri, style, profile.bucket)
     headers = read_headers(given.headers)
     require_host(headers, uri)
     require_allowed(headers, profile)
     host = headers.get("host", uri.host)
     base = f"/{profile.bucket}" if style == "path" else ""
     if segments in {(), ("",)}:
-        operation, keys = _of_bucket(given, uri)
+        operation, keys = _bucket_operation(given, uri)
         path = base + "/" * len(segments) or "/"
         body = given.body if operation is Operation.BULK_DELETE else None
         _require_no_copy(headers)
         return SignableRequest(operation, given.method, host, path, uri.parameters, headers, keys, body)
-    operation = _of_object(given.method, uri)
+    operation = _object_operation(given.method, uri)
     key = key_of(segments)
     keys = (key,)
     if given.method == "PUT":
@@ -151,10 +151,10 @@ def read_request(given: RequestToSign, profile: S3Profile, addresses: Mapping[Au
     return SignableRequest(operation, given.method, host, f"{base}/{key}", uri.parameters, headers, keys)
 
 
-def _below_bucket(uri: Uri, style: Style | None, bucket: str) -> tuple[str, ...]:
-    """The raw segments of the key, none or one empty one for the bucket itself. Raises `UriNotS3`.
+def _key_segments(uri: Uri, style: Style | None, bucket: str) -> tuple[str, ...]:
+    """Return the raw segments of the key; none or one empty segment for the bucket itself. Raises `UriNotS3`.
 
-    Which of host, port and bucket is wrong is not said: that would reveal where the warehouse is.
+    The error does not say which of host, port and bucket is wrong: that would reveal the location of the warehouse.
     """
     if style == "virtual_host":
         return uri.segments
@@ -163,8 +163,8 @@ def _below_bucket(uri: Uri, style: Style | None, bucket: str) -> tuple[str, ...]
     return uri.segments[1:]
 
 
-def _of_bucket(given: RequestToSign, uri: Uri) -> tuple[Operation, tuple[str, ...]]:
-    """What is done with the bucket itself, and the keys of the objects that it is about."""
+def _bucket_operation(given: RequestToSign, uri: Uri) -> tuple[Operation, tuple[str, ...]]:
+    """Return the operation on the bucket, and the keys of its objects."""
     names = {name for name, _ in uri.parameters}
     if given.method == "GET" and "list-type" in names:
         return Operation.LIST, (_listed_prefix(uri.parameters),)
@@ -174,11 +174,11 @@ def _of_bucket(given: RequestToSign, uri: Uri) -> tuple[Operation, tuple[str, ..
     raise UriNotS3("uri: names no object, and of buckets only ListObjectsV2 and DeleteObjects are signed")
 
 
-def _of_object(method: str, uri: Uri) -> Operation:
+def _object_operation(method: str, uri: Uri) -> Operation:
     names = {name for name, _ in uri.parameters} - _EITHER_METHOD.keys()
     if method == "POST" and "delete" in names:
-        raise UriNotBucket("uri: DeleteObjects is asked of the bucket")
-    form = next((form for form in _OBJECT_FORMS[method] if names == form.keys()), None)
+        raise UriNotBucket("uri: DeleteObjects is an operation on the bucket")
+    form = next((form for form in _OBJECT_QUERIES[method] if names == form.keys()), None)
     if form is None:
         raise UnsupportedQueryParameter(f"uri: {method} of an object is not signed with these query parameters")
     _require_form(uri.parameters, form)
@@ -188,7 +188,7 @@ def _of_object(method: str, uri: Uri) -> Operation:
 
 
 def _require_form(parameters: Parameters, form: Mapping[str, re.Pattern[str]]) -> None:
-    """Raises `UnsupportedQueryParameter` unless each of the form's is there once, with a fitting value, and no more."""
+    """Raise `UnsupportedQueryParameter` unless the query has each parameter of the form once, and no others."""
     expected = {**form, **_EITHER_METHOD}
     names = [name for name, _ in parameters]
     if len(set(names)) != len(names) or not form.keys() <= set(names) <= expected.keys():
@@ -199,13 +199,13 @@ def _require_form(parameters: Parameters, form: Mapping[str, re.Pattern[str]]) -
 
 
 def _listed_prefix(parameters: Parameters) -> str:
-    """What the listed keys begin with. Raises `BadRequest` of four types."""
+    """Return the prefix of a list. Raises `BadRequest` of four types."""
     found: dict[str, str] = {}
     for name, value in parameters:
         pattern = _LIST_PARAMETERS.get(name)
         if pattern is None or pattern.fullmatch(value) is None or has_control(value):
             if name == "prefix":
-                raise InvalidListPrefix("uri: the prefix holds a control character")
+                raise InvalidListPrefix("uri: the prefix contains a control character")
             raise UnsupportedListParameter(f"uri: lists are not signed with the query parameter {name[:100]} as given")
         if name in found:
             raise RepeatedListParameter(f"uri: the query parameter {name} was given twice")

@@ -1,4 +1,4 @@
-"""The signer of a warehouse: reads requests to its bucket, and signs those that its callers found right."""
+"""Signer of a warehouse: parses requests to its bucket, and signs those that its caller has authorized."""
 
 from __future__ import annotations
 
@@ -45,14 +45,13 @@ _NEVER_PROBED: Final = (
 
 
 class Signer:
-    """Raises `UnsupportedStorageType` (400) and `RemoteSigningDisabled` (403) when it is created.
+    """Signs S3 requests. Raises `UnsupportedStorageType` (400), `RemoteSigningDisabled` (403) when it is created.
 
-    Its signatures protect as far as the store enforces them, and only AWS is known to enforce all of one. MinIO and
-    SeaweedFS do not compare the body of DeleteObjects with the hash that was signed; and MinIO takes headers that were
-    not, so that the client with a signature for PUT can add `x-amz-copy-source`, or unpack an archive into the bucket.
-    Both reach all that the signing key may do. So at stores that are not AWS everything is signed with temporary keys
-    that open the table's folder alone. Where the warehouse has no such keys, reads are signed, and other requests as
-    far as the store was found to enforce signatures, or no authorization is configured (`storage.signing.enforcement`).
+    Only AWS is known to enforce all of a signature. MinIO and SeaweedFS do not compare the body of DeleteObjects with
+    the signed hash. MinIO accepts unsigned headers: the sender of a signed PUT can add `x-amz-copy-source`, or unpack
+    an archive into the bucket. Both give access to everything that the signing key can access. So at other stores,
+    requests are signed with temporary keys of the table's folder. Without such keys, reads are signed; other requests
+    only if the store enforces signatures, or no authorization is configured (`storage.signing.enforcement`).
     """
 
     def __init__(self, storage: WarehouseStorage) -> None:
@@ -66,28 +65,28 @@ class Signer:
         self._addresses = bucket_addresses(self._profile)
         self._bucket = f"s3://{self._profile.bucket}/"
         self.base = self._profile.location
-        """The location of the warehouse."""
+        """Location of the warehouse."""
         self._is_aws = is_aws(self._profile)
         found = storage.enforced_signatures
         self._enforcement = None if found is None else Enforcement(found)
-        self._own = RefreshingValue(self._own_keys, timeout_error=StoreUnavailable)
+        self._catalog_keys = RefreshingValue(self._get_catalog_keys, timeout_error=StoreUnavailable)
 
     def read(self, given: RequestToSign) -> SignableRequest:
-        """What `given` would do. Raises as `read_request`."""
+        """Parse a request. Raises as `read_request`."""
         return read_request(given, self._profile, self._addresses)
 
     def location_of(self, key: str) -> str:
         return f"{self._bucket}{key}"
 
     def is_within(self, request: SignableRequest, locations: Sequence[str]) -> bool:
-        """Whether all that `request` is about lies below `locations`, which are in compared form."""
+        """Return whether all objects of the request are below `locations`, which are normalized."""
         return request.is_within(self._folders(locations))
 
     def sign(self, request: SignableRequest, given: RequestToSign, *, locations: Sequence[str]) -> dict[str, list[str]]:
-        """The headers to send `given` with: its own, and those of the signature.
+        """Return the headers of the signed request: its own, and those of the signature.
 
-        `request` is the result of `read`. Raises `RegionMismatch`, `RequestUriMismatch` unless it lies in `locations`,
-        `RemoteSigningDisabled` when the keys open too much, and as `catalog_keys` and `vend` when there are none.
+        `request` is the result of `read`. Raises `RegionMismatch`, `RequestUriMismatch` unless it is within
+        `locations`, `RemoteSigningDisabled` if the store does not enforce signatures, and as `catalog_keys` and `vend`.
         """
         if given.region != self._profile.region:
             raise RegionMismatch("region: not that of the warehouse's bucket")
@@ -108,15 +107,15 @@ class Signer:
 
     def _keys(self, request: SignableRequest, locations: Sequence[str]) -> Keys:
         if self._is_aws:
-            return self._own.current()
-        vended = self._narrowed(request, locations)
+            return self._catalog_keys.current()
+        vended = self._vend(request, locations)
         if vended is not None:
             return keys_from_vended(vended)
         self._require_enforced(request.operation)
-        return self._own.current()
+        return self._catalog_keys.current()
 
-    def _narrowed(self, request: SignableRequest, locations: Sequence[str]) -> Vended | None:
-        """None where the warehouse has no temporary keys."""
+    def _vend(self, request: SignableRequest, locations: Sequence[str]) -> Vended | None:
+        """Return temporary keys of one folder; None if the profile has no vending."""
         if not vends_credentials(self._storage.profile):
             return None
         folder = request.folder_of(self._folders(locations))
@@ -126,7 +125,7 @@ class Signer:
         return vend(self._storage, location=self.location_of(folder), rights=rights)
 
     def _require_enforced(self, operation: Operation) -> None:
-        """Raises `RemoteSigningDisabled` where the sender could change the signed request into another one."""
+        """Raise `RemoteSigningDisabled` if the sender could change the signed request into another one."""
         if operation.is_reading:
             return
         if operation is Operation.BULK_DELETE:
@@ -138,7 +137,7 @@ class Signer:
         elif not may_sign_writes(self._enforcement):
             raise RemoteSigningDisabled(_NEVER_PROBED if self._enforcement is None else _NOT_ENFORCED)
 
-    def _own_keys(self) -> Keys:
+    def _get_catalog_keys(self) -> Keys:
         credential = stored_credential(self._storage.secret_id)
         return catalog_keys(self._profile, credential)
 
@@ -154,5 +153,5 @@ def _payload(request: SignableRequest) -> str:
 
 @cached(LRUCache(MAX_CACHED_SIGNERS), key=lambda storage: storage.key, lock=Lock())
 def get_signer(storage: WarehouseStorage) -> Signer:
-    """One for each version of a warehouse, so none can be out of date. Raises as `Signer`."""
+    """Return the cached signer of a version of a warehouse. Raises as `Signer`."""
     return Signer(storage)

@@ -1,7 +1,7 @@
 """AWS Signature Version 4 for S3: https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html.
 
-Written out instead of taken from botocore, which needs eight times as long: it derives the signing key each time
-and builds a request of its own. The tests compare it with botocore.
+Our own, as botocore takes eight times as long: it derives the signing key each time and builds a request object. Tests
+compare it with botocore.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def signature_headers(
     keys: Keys,
     at: datetime,
 ) -> dict[str, str]:
-    """Return the headers that sign the given request.
+    """Return the headers of the signature.
 
-    `path` and `query` are encoded as signatures have them, `headers` are all that are signed, `host` among them, by
-    their names in lower case; `payload` is the hash of the body or a constant instead; `at` is in UTC.
+    `path` and `query` are canonical, `headers` all signed headers including `host`, by lower-case name; `payload` is
+    the hash of the body, or a constant instead; `at` is in UTC.
     """
     moment = at.strftime("%Y%m%dT%H%M%SZ")
     date = moment[:8]
@@ -54,7 +54,7 @@ def signature_headers(
 
 @lru_cache(maxsize=1024)
 def _signing_key(keys: Keys, date: str, region: str) -> bytes:
-    """Good for a day."""
+    """Return the signing key of a day."""
     key = f"AWS4{keys.secret_access_key}".encode()
     for part in (date, region, "s3", "aws4_request"):
         key = hmac.digest(key, part.encode(), "sha256")

@@ -1,4 +1,4 @@
-"""URIs as a store reads them: split once, decoded once, written again in the canonical form for signatures."""
+"""URIs as a store parses them: split once, decoded once, encoded in the canonical form of signatures."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from storage.signing.errors import (
 
 MAX_URI_LENGTH: Final = 8192
 MAX_KEY_BYTES: Final = 1024
-"""Bytes of an object's key, which is S3's own bound."""
+"""Limit of an object's key at S3."""
 
 MAX_PARAMETERS: Final = 16
 
 Parameters = tuple[tuple[str, str], ...]
-"""Of a query: names and values in their order, decoded."""
+"""Decoded query parameters in their order."""
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(#.*)?", re.DOTALL)
 _AUTHORITY = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
@@ -35,7 +35,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True, slots=True)
 class Uri:
-    """`usual_port` is its scheme's; `segments` are raw, those behind each slash of the path."""
+    """A parsed URI. `usual_port` is that of its scheme; `segments` are the raw segments of the path."""
 
     authority: Authority
     usual_port: int
@@ -44,13 +44,16 @@ class Uri:
 
     @property
     def host(self) -> str:
-        """The Host header as clients send it."""
+        """Return the Host header as clients send it."""
         name, port = self.authority
         return name if port == self.usual_port else f"{name}:{port}"
 
 
 def read_uri(text: str) -> Uri:
-    """Raises `UriSchemeNotSupported`, `UriNoHost`, `UriNotS3`, `UndecodableUri`, `UnsupportedQueryParameter`."""
+    """Parse a URI.
+
+    Raises `UriSchemeNotSupported`, `UriNoHost`, `UriNotS3`, `UndecodableUri`, `UnsupportedQueryParameter`.
+    """
     if len(text) > MAX_URI_LENGTH:
         raise UriNotS3(f"uri: longer than {MAX_URI_LENGTH} characters")
     matched = _URI.fullmatch(text)
@@ -63,13 +66,13 @@ def read_uri(text: str) -> Uri:
         raise UriNotS3("uri: must not have a fragment")
     usual_port = DEFAULT_PORTS[scheme.lower()]
     if _PATH.fullmatch(path) is None:
-        raise UndecodableUri("uri: the path holds characters that must be percent-encoded")
+        raise UndecodableUri("uri: the path contains characters that must be percent-encoded")
     at = read_authority(authority, usual_port)
     return Uri(at, usual_port, tuple(path.split("/")[1:]), _parameters(query))
 
 
 def read_authority(text: str, usual_port: int) -> Authority:
-    """Of `host` or `host:port`. Raises `UriNotS3`, also for a user's name before the host."""
+    """Parse `host` or `host:port`. Raises `UriNotS3`, also for user information."""
     matched = _AUTHORITY.fullmatch(text)
     if matched is None:
         raise UriNotS3("uri: the host must be a name or an address with or without a port, and nothing else")
@@ -77,11 +80,11 @@ def read_authority(text: str, usual_port: int) -> Authority:
 
 
 def _parameters(query: str | None) -> Parameters:
-    """In their order, decoded as forms are: a plus is a space."""
+    """Decode as form data: a plus is a space."""
     if not query:
         return ()
-    if _QUERY.fullmatch(query) is None or ";" in query:  # some stores took a semicolon for an ampersand
-        raise UndecodableUri("uri: the query holds characters that must be percent-encoded")
+    if _QUERY.fullmatch(query) is None or ";" in query:  # some stores treat a semicolon as an ampersand
+        raise UndecodableUri("uri: the query contains characters that must be percent-encoded")
     pairs = query.split("&")
     if len(pairs) > MAX_PARAMETERS:
         raise UnsupportedQueryParameter(f"uri: more than {MAX_PARAMETERS} query parameters")
@@ -90,11 +93,11 @@ def _parameters(query: str | None) -> Parameters:
 
 
 def _form_text(raw: str) -> str:
-    return decoded(raw.replace("+", " "))
+    return percent_decode(raw.replace("+", " "))
 
 
-def decoded(raw: str) -> str:
-    """Percent-decoded, once. Raises `UndecodableUri` when that is not UTF-8."""
+def percent_decode(raw: str) -> str:
+    """Decode percent-encoding once. Raises `UndecodableUri` if the result is not UTF-8."""
     try:
         return unquote_to_bytes(raw).decode()
     except UnicodeDecodeError:
@@ -102,8 +105,8 @@ def decoded(raw: str) -> str:
 
 
 def key_of(segments: tuple[str, ...]) -> str:
-    """The object's key in raw segments of a path. Raises as `require_plain_key`, and `UndecodableUri`."""
-    parts = [decoded(segment) for segment in segments]
+    """Return the key of raw path segments. Raises as `require_plain_key`, and `UndecodableUri`."""
+    parts = [percent_decode(segment) for segment in segments]
     if any("/" in part for part in parts):
         raise InvalidObjectKey("uri: an encoded slash in the path is not signed")
     key = "/".join(parts)
@@ -112,16 +115,16 @@ def key_of(segments: tuple[str, ...]) -> str:
 
 
 def require_plain_key(key: str, where: str) -> None:
-    """Raises `InvalidObjectKey` for a key that some store takes for another one.
+    """Raise `InvalidObjectKey` for a key that a store might interpret as another one.
 
-    Dots and empty segments are cleaned away, control characters end texts, SeaweedFS has backslashes for slashes.
+    Some stores remove dot and empty segments or cut at control characters; SeaweedFS treats backslashes as slashes.
     """
     if len(key.encode()) > MAX_KEY_BYTES:
         raise InvalidObjectKey(f"{where}: the key is longer than {MAX_KEY_BYTES} bytes")
     if any(segment in {"", ".", ".."} for segment in key.split("/")):
         raise InvalidObjectKey(f"{where}: the key has empty or dot segments")
     if "\\" in key or has_control(key):
-        raise InvalidObjectKey(f"{where}: the key holds a backslash or a control character")
+        raise InvalidObjectKey(f"{where}: the key contains a backslash or a control character")
 
 
 def has_control(text: str) -> bool:
@@ -129,11 +132,11 @@ def has_control(text: str) -> bool:
 
 
 def canonical_path(path: str) -> str:
-    """Of a decoded path, as signatures have it: all but unreserved characters and slashes encoded, once."""
+    """Return a decoded path in canonical encoding: all but unreserved characters and slashes are encoded."""
     return quote(path, safe="/-_.~")
 
 
 def canonical_query(parameters: Parameters) -> str:
-    """Encoded and sorted, as signatures have it."""
+    """Return the query in canonical form: encoded and sorted."""
     written = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in parameters)
     return "&".join(f"{name}={value}" for name, value in written)

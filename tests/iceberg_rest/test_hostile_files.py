@@ -173,7 +173,7 @@ def test_a_file_of_another_warehouse(
     theirs = storage_root / "wh2" / "t" / "metadata" / "00000-t.metadata.json"
     theirs.parent.mkdir(parents=True)
     theirs.write_bytes(metadata)
-    assert register(theirs).refused(400, "InvalidLocation", "does not lie in the warehouse")
+    assert register(theirs).refused(400, "InvalidLocation", "is not in the warehouse")
     assert nothing_changed()
 
 
@@ -181,5 +181,5 @@ def test_a_good_file_whose_table_lies_in_another_warehouse(
     metadata: bytes, laid: Path, storage_root: Path, register: Register, nothing_changed: Any
 ) -> None:
     laid.write_bytes(metadata.replace(f"{storage_root}/wh/".encode(), f"{storage_root}/wh2/".encode()))
-    assert register().refused(400, "InvalidLocation", "does not lie in the warehouse")
+    assert register().refused(400, "InvalidLocation", "is not in the warehouse")
     assert nothing_changed()

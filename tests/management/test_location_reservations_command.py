@@ -233,7 +233,7 @@ def test_of_nothing(alice: CallerClient, warehouse: Warehouse, storage_root: Pat
         assert text.endswith("is not reserved: nothing was released")
         assert text.isprintable()
     assert refused("wh", "--release", f"{warehouse.location}/t") == (f"{place} is not reserved: nothing was released")
-    assert "does not lie in the warehouse" in refused("wh", "--release", foreign)
+    assert "is not in the warehouse" in refused("wh", "--release", foreign)
     assert everything() == before
     assert rows(event="staged-location.released") == []
 

@@ -336,10 +336,10 @@ def test_a_real_server(server: CatalogServer, fake_vault: FakeVault) -> None:
     fake_vault.failing = [400]
     refused = command(server, "serve")
     assert refused.returncode == 1
-    assert "Vault refuses the sign-in of this server with userpass at auth/userpass" in refused.stderr
+    assert "Vault rejected the sign-in of this server with userpass at auth/userpass" in refused.stderr
     with fake_vault.relay.refusing():
         server.start()
-        assert "Vault cannot be asked now" in server.log_path.read_text()
+        assert "Vault is unavailable" in server.log_path.read_text()
     import requests
 
     body = {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": NEW_KEY}

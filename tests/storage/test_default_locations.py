@@ -94,8 +94,8 @@ NO_FOLDER = [
     (S3, "ü" * 43, "longer than 255 bytes"),
     (ADLS, " ", "Azure"),
     (ADLS, "/", "Azure"),
-    (LOCAL, "my table", "not allowed there"),
-    (LOCAL, "a/b", "not allowed there"),
+    (LOCAL, "my table", "not allowed"),
+    (LOCAL, "a/b", "not allowed"),
     (LOCAL, "..", "dot segments"),
 ]
 

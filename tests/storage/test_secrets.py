@@ -42,7 +42,7 @@ def test_a_secret_is_kept_encrypted_and_forgotten(with_key: None) -> None:
     store.delete(one)
     store.delete(one)
     assert [row.pk for row in Secret.objects.all()] == [other]
-    with pytest.raises(SecretUnreadable, match="no secret"):
+    with pytest.raises(SecretUnreadable, match="does not exist"):
         store.get(one)
 
 
