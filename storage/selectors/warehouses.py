@@ -1,3 +1,5 @@
+"""Warehouses that an actor may see."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -14,11 +16,11 @@ from tenancy.models import Project, Securable
 from tenancy.refs import ObjectRef
 
 BATCH_SIZE: Final = 500
-"""Of how many warehouses at least it is asked in one question, when the first page of them is not all seen."""
+"""Minimum batch size of permission checks after the first page of warehouses."""
 
 
 def get_warehouse_for(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
-    """The warehouse, active or not. Raises `NoSuchWarehouse`."""
+    """Return a warehouse, active or not. Raises `NoSuchWarehouse`."""
     warehouse = Warehouse.objects.filter(pk=warehouse_id).first()
     missing = no_such_warehouse(warehouse_id)
     if warehouse is None:
@@ -28,7 +30,7 @@ def get_warehouse_for(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
 
 
 def get_warehouse_named_for(*, actor: Actor, project: Project, name: str) -> Warehouse:
-    """The warehouse of a project by its name, active or not. Raises `NoSuchWarehouse`."""
+    """Return a warehouse of a project by its name, active or not. Raises `NoSuchWarehouse`."""
     warehouse = Warehouse.objects.in_project(project).named(name).first()
     missing = no_such_warehouse(name[:200])
     if warehouse is None:
@@ -40,9 +42,9 @@ def get_warehouse_named_for(*, actor: Actor, project: Project, name: str) -> War
 def list_warehouses_for(
     *, actor: Actor, project: Project, statuses: Sequence[str], page: Page
 ) -> tuple[list[Warehouse], str | None]:
-    """Those of a project that `actor` may see, in order of creation, and the token of the next page (None: no more).
+    """Return a page of the warehouses of a project that `actor` may see, in order of creation, and the next page token.
 
-    A page is filled up for those that are left out: only the last one is short.
+    Hidden warehouses do not shorten a page: only the last page is short.
     """
     require_permission(actor, Can.LIST_WAREHOUSES, Securable.Type.PROJECT, project.pk)
     warehouses = Warehouse.objects.in_project(project).order_by("id")
@@ -50,14 +52,14 @@ def list_warehouses_for(
         warehouses = warehouses.filter(status__in=statuses)
     after, seen = page.after_id(), list[tuple[object, Warehouse]]()
     wanted = page.sql_limit
-    at_once = wanted
+    batch_size = wanted
     while True:
-        found = list(warehouses.filter(pk__gt=after)[:at_once])
+        found = list(warehouses.filter(pk__gt=after)[:batch_size])
         shown = are_allowed(
             actor, Can.INCLUDE_IN_LIST, [ObjectRef(Securable.Type.WAREHOUSE, each.pk) for each in found]
         )
         seen += [(each.pk, each) for each, is_shown in zip(found, shown, strict=True) if is_shown]
-        if len(found) < at_once or len(seen) >= wanted:
+        if len(found) < batch_size or len(seen) >= wanted:
             return build_page(seen, page)
         after = found[-1].pk
-        at_once = max(BATCH_SIZE, page.sql_limit)
+        batch_size = max(BATCH_SIZE, page.sql_limit)

@@ -23,29 +23,28 @@ from tenancy.audit.log import Event, record
 from tenancy.selectors.server import get_server
 
 BATCH = 200
-"""Rows of one transaction: the locks are short, and little work is repeated after a kill."""
+"""Rows of one transaction: short locks, and little repeated work after a kill."""
 
 
 @dataclass(slots=True)
 class Rotation:
-    """`done` counts the secrets that were encrypted again; `unreadable` are those that no key of this server reads."""
+    """Number of secrets that were encrypted again, and the secrets that no key of this server can decrypt."""
 
     done: int = 0
     unreadable: list[UUID] = field(default_factory=list)
 
 
 def count_secrets_by_key() -> dict[str | None, int]:
-    """How many secrets each key has encrypted; None: not noted, in an earlier version."""
+    """Return the number of secrets by key; None: not recorded by an earlier version."""
     rows = Secret.objects.order_by("key_id").values_list("key_id").annotate(Count("pk"))
     return dict(rows)
 
 
 def rotate_encryption_key(*, actor: Actor, progress: Callable[[Rotation], None], batch: int = BATCH) -> Rotation:
-    """Encrypt with the first key whatever another one has encrypted.
+    """Encrypt all secrets of other keys with the first key.
 
-    Each batch is a transaction, and a row is written only if it is still as it was read: this may be stopped at any
-    time and run concurrently with servers and with itself. `progress` is called after each batch. Raises
-    `SecretStoreNotConfigured`.
+    Each batch is a transaction, and rows are updated only if unchanged: this may be interrupted at any time, and run
+    concurrently with servers and with itself. `progress` is called after each batch. Raises `SecretStoreNotConfigured`.
     """
     keys, so_far = database_secrets().keys(), Rotation()
     for key_id in sorted(count_secrets_by_key(), key=str):
@@ -60,21 +59,21 @@ def rotate_encryption_key(*, actor: Actor, progress: Callable[[Rotation], None],
 
 
 def find_unreadable_secrets() -> list[UUID]:
-    """Those that no key of this server reads, after trying all of them. Raises `SecretStoreNotConfigured`."""
+    """Return the secrets that no key of this server can decrypt. Raises `SecretStoreNotConfigured`."""
     keys = database_secrets().keys()
     rows = Secret.objects.order_by("pk").values_list("pk", "ciphertext")
     return [secret_id for secret_id, ciphertext in rows.iterator(BATCH) if _plain(keys, ciphertext) is None]
 
 
 def warehouses_with_secrets(secret_ids: list[UUID]) -> list[tuple[UUID, str]]:
-    """Ids and names of the warehouses that have these secrets, in order."""
+    """Return ids and names of the warehouses of these secrets, in order."""
     return list(Warehouse.objects.filter(secret_id__in=secret_ids).order_by("pk").values_list("pk", "name"))
 
 
 def _rotate_from(
     key_id: str | None, keys: KeyRing, so_far: Rotation, progress: Callable[[Rotation], None], batch: int
 ) -> None:
-    """Those that this key has encrypted, in the order of their ids."""
+    """Rotate the secrets of one key, in the order of their ids."""
     old = Secret.objects.encrypted_with(key_id)
     after: UUID | None = None
     while True:
@@ -101,22 +100,22 @@ def _plain(keys: KeyRing, ciphertext: bytes | memoryview) -> bytes | None:
 
 
 GRACE_PERIOD: Final = timedelta(hours=1)
-"""A secret that no warehouse names may be of one that is just being saved."""
+"""A younger secret without a warehouse may belong to one that is being saved."""
 
 
 @dataclass(slots=True)
 class SecretMoveProgress:
-    """`moved` counts; `failed` are warehouses with the reason."""
+    """Number of moved secrets, and warehouses whose secret could not be moved, with the reason."""
 
     moved: int = 0
     failed: list[tuple[UUID, str]] = field(default_factory=list)
 
 
 def move_secrets(*, actor: Actor, progress: Callable[[SecretMoveProgress], None]) -> SecretMoveProgress:
-    """Move the secrets of warehouses from the other store to the selected one, under the same ids.
+    """Move the secrets of warehouses from the other store to the store of new secrets, with the same ids.
 
-    Each is written, read again, and only then deleted from the other store, so this can be stopped at any time, and can
-    run concurrently with itself and with servers that know both stores. Raises the errors of an unusable store.
+    Each is written, verified, and then deleted from the other store: this may be interrupted at any time, and run
+    concurrently with servers that know both stores and with itself. Raises the errors of the stores.
     """
     chosen, *others = secret_stores()
     so_far = SecretMoveProgress()
@@ -144,17 +143,17 @@ def _move(secret_id: UUID, former: SecretStore, chosen: SecretStore) -> None:
     try:
         document = former.get(secret_id)
     except SecretMissing:
-        return  # replaced, or moved by another process
+        return  # replaced, or moved concurrently
     try:
-        kept = chosen.get(secret_id)  # by a move that did not end
+        kept = chosen.get(secret_id)  # of an interrupted move
     except SecretMissing:
-        with suppress(IntegrityError):  # another process moves it, too
+        with suppress(IntegrityError):  # moved concurrently
             chosen.put(secret_id, document)
         kept = chosen.get(secret_id)
     if kept != document:
         raise SecretUnreadable(f"Secret {secret_id} differs between the two stores")
     if _owner(secret_id) is None:
-        chosen.delete(secret_id)  # who replaced it has looked here before it came
+        chosen.delete(secret_id)  # it was replaced before it was moved here
     former.delete(secret_id)
 
 
@@ -163,7 +162,7 @@ def _owner(secret_id: UUID) -> UUID | None:
 
 
 def find_orphans(store: SecretStore) -> Iterator[UUID]:
-    """Secrets that no warehouse names: what a crash left between the store and the database."""
+    """Return secrets without a warehouse, which a crash can leave."""
     before = now() - GRACE_PERIOD
     for secret_id in list(store.ids()):
         if _created_at(secret_id) < before and _owner(secret_id) is None:
@@ -171,7 +170,7 @@ def find_orphans(store: SecretStore) -> Iterator[UUID]:
 
 
 def delete_orphans(*, store: SecretStore) -> int:
-    """How many were deleted."""
+    """Delete orphaned secrets; return their number."""
     count = 0
     for secret_id in find_orphans(store):
         store.delete(secret_id)
@@ -180,7 +179,7 @@ def delete_orphans(*, store: SecretStore) -> int:
 
 
 def find_unreadable() -> Iterator[tuple[UUID, str, str]]:
-    """Warehouses whose credential cannot be read, wherever it is: id, name, reason."""
+    """Return id, name and reason of warehouses whose credential cannot be read from any store."""
     having = Warehouse.objects.with_credential().order_by("pk").values_list("pk", "name", "secret_id")
     for warehouse_id, name, secret_id in having:
         try:
@@ -191,7 +190,7 @@ def find_unreadable() -> Iterator[tuple[UUID, str, str]]:
 
 
 def _created_at(secret_id: UUID) -> datetime:
-    """Of a UUIDv7 (RFC 9562 §5.7); ids of another kind count as old."""
+    """Return the time in a UUIDv7 (RFC 9562 §5.7); other ids count as old."""
     if secret_id.version != 7:  # noqa: PLR2004
         return datetime.min.replace(tzinfo=UTC)
     return datetime.fromtimestamp((secret_id.int >> 80) / 1000, UTC)

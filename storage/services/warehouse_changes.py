@@ -1,4 +1,4 @@
-"""Changes to warehouses that need to look at nothing but the warehouse."""
+"""Updates of a warehouse's row: name, status, delete profile, format versions, protection, management."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def changing_warehouse(*, actor: Actor, action: Can, warehouse_id: UUID, deletes
 
 
 def lock_changeable(*, actor: Actor, warehouse_id: UUID, deletes: bool = False) -> Warehouse:
-    """The row of a warehouse that `get_warehouse_to_change` has found, locked for the caller's transaction.
+    """Lock the row of a warehouse that `get_warehouse_to_change` has returned.
 
-    Raises `NoSuchWarehouse`, `WarehouseManaged` (403), and as `get_warehouse_to_change` if rights have changed since.
+    Raises `NoSuchWarehouse`, `WarehouseManaged` (403), and as `get_warehouse_to_change` if permissions have changed.
     """
     warehouse = _lock(warehouse_id, deletes=deletes)
     require_not_managed(actor, warehouse)
@@ -58,9 +58,9 @@ def lock_changeable(*, actor: Actor, warehouse_id: UUID, deletes: bool = False) 
 
 
 def get_warehouse_to_change(*, actor: Actor, action: Can, warehouse_id: UUID) -> Warehouse:
-    """Authorize a change before anything is locked, so that no request waits for an unauthorized one.
+    """Return a warehouse if the actor may change it, before it is locked: others must not wait for denied requests.
 
-    The change itself looks again. Raises `NoSuchWarehouse`, `Forbidden`.
+    Permissions are rechecked under the lock. Raises `NoSuchWarehouse`, `Forbidden`.
     """
     warehouse = Warehouse.objects.filter(pk=warehouse_id).first()
     missing = no_such_warehouse(warehouse_id)
@@ -71,13 +71,13 @@ def get_warehouse_to_change(*, actor: Actor, action: Can, warehouse_id: UUID) ->
 
 
 def require_not_managed(actor: Actor, warehouse: Warehouse) -> None:
-    """Raises `WarehouseManaged` (403) unless `actor` may change a warehouse that instance admins manage."""
+    """Raise `WarehouseManaged` (403) if only instance admins may change the warehouse."""
     if warehouse.managed_by == Warehouse.ManagedBy.INSTANCE_ADMIN and not is_instance_admin(actor):
         raise WarehouseManaged(f"Warehouse {warehouse.name} is changed by instance admins only")
 
 
 def save_change(actor: Actor, warehouse: Warehouse, *fields: str, details: dict[str, Any]) -> None:
-    """Under the lock of the row: save `fields`, which were changed; `details` is what the audit log records."""
+    """Under the lock of the row, save changed `fields`; the audit log records `details`."""
     warehouse.version += 1
     warehouse.save(update_fields=[*fields, "version", "updated_at"])
     record(
@@ -87,7 +87,10 @@ def save_change(actor: Actor, warehouse: Warehouse, *fields: str, details: dict[
 
 
 def rename_warehouse(*, actor: Actor, warehouse_id: UUID, new_name: str) -> Warehouse:
-    """Clients that address it by name lose it. Raises `WarehouseExists` (409), `WarehouseNotActive` (404)."""
+    """Rename a warehouse; clients that use the former name no longer find it.
+
+    Raises `WarehouseExists` (409), `WarehouseNotActive` (404).
+    """
     checked = validate_warehouse_name(new_name)
     try:
         with changing_warehouse(actor=actor, action=Can.RENAME, warehouse_id=warehouse_id) as warehouse:
@@ -106,14 +109,14 @@ def activate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
 
 
 def deactivate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
-    """Hide the warehouse from every catalog request that begins later; queued tasks are still done."""
+    """Hide a warehouse from catalog requests; queued tasks are still executed."""
     with changing_warehouse(actor=actor, action=Can.DEACTIVATE, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, status=Warehouse.Status.INACTIVE)
     return warehouse
 
 
 def set_delete_profile(*, actor: Actor, warehouse_id: UUID, delete_profile: dict[str, Any]) -> Warehouse:
-    """It holds for drops that begin later."""
+    """Set the delete profile of later drops."""
     checked = validate_delete_profile(delete_profile)
     with changing_warehouse(actor=actor, action=Can.MODIFY_SOFT_DELETION, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, delete_profile=checked)
@@ -123,7 +126,7 @@ def set_delete_profile(*, actor: Actor, warehouse_id: UUID, delete_profile: dict
 def set_format_version_policy(
     *, actor: Actor, warehouse_id: UUID, allowed: list[int], default: int | None
 ) -> Warehouse:
-    """It applies to tables that are created or upgraded later. No default: 2 if allowed, else the highest."""
+    """Set the format versions of tables that are created or upgraded later. Default: 2 if allowed, else the highest."""
     versions, checked_default = validate_format_policy(allowed, default)
     with changing_warehouse(actor=actor, action=Can.SET_FORMAT_VERSION_POLICY, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, allowed_format_versions=versions, default_format_version=checked_default)
@@ -137,7 +140,7 @@ def set_warehouse_protection(*, actor: Actor, warehouse_id: UUID, is_protected: 
 
 
 def set_managed_by(*, actor: Actor, warehouse_id: UUID, managed_by: str) -> Warehouse:
-    """Raises `InstanceAdminRequired` (403), which no right of the authorizer can replace."""
+    """Set who manages the warehouse. Raises `InstanceAdminRequired` (403), whatever the grants."""
     require_instance_admin(actor)
     with write_transaction():
         warehouse = _lock(warehouse_id)
@@ -153,7 +156,7 @@ def _lock(warehouse_id: UUID, *, deletes: bool = False) -> Warehouse:
 
 
 def _set(actor: Actor, warehouse: Warehouse, **changes: Any) -> None:
-    """Under the lock of the row; what changes nothing counts for nothing."""
+    """Under the lock of the row, save what differs; without a difference nothing is written."""
     changed = [field for field, value in changes.items() if getattr(warehouse, field) != value]
     if changed:
         for field in changed:

@@ -1,4 +1,4 @@
-"""Changes of where clients and server get at the files of a warehouse. The files themselves never move."""
+"""Update or validate the storage profile and credential of a warehouse; its files never move."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from tenancy.authz.actions import Can
 
 
 class StorageChange:
-    """New storage for a warehouse that is there; what of it can be looked at before anything is written.
+    """An update of a warehouse's storage, with checks before anything is written.
 
-    Without `storage_profile` the profile stays as it is. Raises `NoSuchWarehouse`, `Forbidden` at once.
+    Without `storage_profile` the profile is unchanged. The constructor raises `NoSuchWarehouse`, `Forbidden`.
     """
 
     def __init__(
@@ -55,20 +55,20 @@ class StorageChange:
         """Run the checks that need only the database."""
         run.check(CheckName.SPEC_MUTABLE, lambda: require_not_managed(self._actor, self.seen))
         run.check(CheckName.PROFILE_WELL_FORMED, self._read)
-        run.check(CheckName.PROFILE_COMPATIBLE, self._follow, needs=(CheckName.PROFILE_WELL_FORMED,))
+        run.check(CheckName.PROFILE_COMPATIBLE, self._read_update, needs=(CheckName.PROFILE_WELL_FORMED,))
         run.check(CheckName.LOCATION_EXCLUSIVE, self._require_location, needs=(CheckName.PROFILE_COMPATIBLE,))
 
     def run_store_checks(self, run: CheckRun) -> None:
-        """A profile that stays as it is passes whatever the store enforces: the signer goes by what is kept."""
+        """Check the store. An unchanged profile passes whatever the store enforces, as that is recorded."""
         self.enforcement = run_store_checks(run, self.profile, self.credential)
         if self.profile != read_stored_profile(self.seen.storage_profile):
             require_enforcement(run, self.enforcement)
 
     def profile_for(self, warehouse: Warehouse) -> Profile:
-        """Of the warehouse as it is under the lock. Raises `Conflict` when another change came first."""
+        """Return the new profile under the lock. Raises `Conflict` after a concurrent change."""
         profile = self._profile_after(warehouse)
         if profile != self.profile or warehouse.storage_profile != self.seen.storage_profile:
-            raise Conflict("The warehouse was changed meanwhile; try again")
+            raise Conflict("The warehouse was changed by another request; try again")
         return profile
 
     def _read(self) -> None:
@@ -76,10 +76,10 @@ class StorageChange:
         self.credential = parse_new_credential(credential)
         before = self.seen.storage_profile
         proposed = before if document is None else document
-        if parse_profile(proposed).type == before["type"]:  # else what matters is that it is another one: see `_follow`
+        if parse_profile(proposed).type == before["type"]:  # else `_read_update` fails
             require_valid_addresses(read_profile(proposed, self.credential), self.credential)
 
-    def _follow(self) -> None:
+    def _read_update(self) -> None:
         self.profile = self._profile_after(self.seen)
 
     def _require_location(self) -> None:
@@ -98,11 +98,11 @@ def update_storage(
     storage_profile: dict[str, Any],
     storage_credential: dict[str, Any] | None,
 ) -> Warehouse:
-    """Replace the storage profile and the credential; without a credential the warehouse has none from now on.
+    """Replace the storage profile and the credential; without a credential the former one is deleted.
 
-    A profile without `storage-layout` keeps the one that is there. Raises `IncompatibleProfiles` (400) for another
-    type, `UpdateError` (400) when the files would have to move, `Conflict` (409) when another request changed it
-    meanwhile, and what `create_warehouse` raises of both.
+    A profile without `storage-layout` keeps the current layout. Raises `IncompatibleProfiles` (400) for another type,
+    `UpdateError` (400) if files would have to move, `Conflict` (409) after a concurrent change, and as
+    `create_warehouse`.
     """
     return _change(actor, warehouse_id, storage_profile, storage_credential)
 
@@ -110,7 +110,7 @@ def update_storage(
 def update_storage_credential(
     *, actor: Actor, warehouse_id: UUID, storage_credential: dict[str, Any] | None
 ) -> Warehouse:
-    """Replace the credential; None: the warehouse has none from now on. Raises as `update_storage`."""
+    """Replace the credential; None deletes it. Raises as `update_storage`."""
     return _change(actor, warehouse_id, None, storage_credential)
 
 
@@ -135,17 +135,17 @@ def _change(
 
 
 def _require_free_location(warehouse: Warehouse, profile: Profile, credential: Credential | None) -> None:
-    """Call `require_free_location` if the change gives access to other files: a new location or the system identity.
+    """Call `require_free_location` if the update gives access to other files: a new location or the system identity.
 
-    A warehouse that keeps its location may always get a new key.
+    A new key for the same location is always allowed.
     """
     moves = build_location_key(profile.as_json(), profile.location) != warehouse.location_key
-    takes_on = (
+    gains_identity = (
         credential is not None
         and credential.uses_system_identity
         and warehouse.credential_type not in SYSTEM_IDENTITY_TYPES
     )
-    if moves or takes_on:
+    if moves or gains_identity:
         require_free_location(profile, credential, project_id=warehouse.project_id, owner=warehouse.pk)
 
 
@@ -170,7 +170,7 @@ def validate_storage(
 
 
 def validate_access(*, actor: Actor, warehouse_id: UUID) -> list[ValidationCheck]:
-    """Whether the storage of a warehouse still does what it must, as the warehouse is; nothing is changed."""
+    """Validate access to the store with the current profile and credential of a warehouse."""
     warehouse = get_warehouse_to_change(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
     return access_checks(warehouse, run_store_checks)
 
@@ -178,7 +178,7 @@ def validate_access(*, actor: Actor, warehouse_id: UUID) -> list[ValidationCheck
 def access_checks(
     warehouse: Warehouse, run_checks: Callable[[CheckRun, Profile | None, Credential | None], Enforcement | None]
 ) -> list[ValidationCheck]:
-    """As `validate_access`, for a given warehouse; `run_checks` runs the checks that need the store."""
+    """As `validate_access`, without authorization; `run_checks` runs the checks of the store."""
     report = ReportRun()
     credential = stored_credential(warehouse.secret_id)
     profile = report.check(CheckName.PROFILE_WELL_FORMED, lambda: read_profile(warehouse.storage_profile, credential))
@@ -191,7 +191,7 @@ def access_checks(
 def _save(
     actor: Actor, warehouse: Warehouse, profile: Profile, change: StorageChange, secret: NewSecret | None
 ) -> None:
-    """Without a new result, as with validation switched off, that of an unchanged profile is kept."""
+    """Save the update. If the store was not probed, an unchanged profile keeps its recorded enforcement."""
     store_credential(warehouse, change.credential, secret)
     former, new = warehouse.storage_profile, profile.as_json()
     members = sorted(each for each in {*former, *new} if former.get(each) != new.get(each))

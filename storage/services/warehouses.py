@@ -1,4 +1,4 @@
-"""Creation of warehouses, and validation of requests for one."""
+"""Create a warehouse, or validate a request to create one."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from tenancy.services.creator_grants import grant_creator
 
 
 class WarehouseDraft:
-    """A row that is filled by the checks of an run, and the profile and credential that it is about.
+    """A warehouse that is being created: checks fill its row, profile and credential.
 
-    Arguments are as of `storage.services.warehouses.create_warehouse`. Raises `Forbidden` and `BadRequest` (for the
-    delete profile) at once.
+    Arguments are those of `create_warehouse`. The constructor raises `Forbidden`, and `BadRequest` for the delete
+    profile.
     """
 
     def __init__(
@@ -119,21 +119,21 @@ class WarehouseDraft:
             require_instance_admin(self._actor)
 
 
-def validate_new_warehouse(**asked: Any) -> list[ValidationCheck]:
-    """Validate a request as `create_warehouse` would get it, without creating a warehouse."""
-    draft, report = WarehouseDraft(**asked), ReportRun()
+def validate_new_warehouse(**arguments: Any) -> list[ValidationCheck]:
+    """Validate a request to create a warehouse; arguments are those of `create_warehouse`."""
+    draft, report = WarehouseDraft(**arguments), ReportRun()
     draft.run_checks(report)
-    with _no_lasting_base(draft):
+    with _temporary_base_folder(draft):
         draft.run_store_checks(report)
     return report.checks()
 
 
 class _RemoveFolder(Exception):
-    """Ends the time for which a folder is there."""
+    """Raised to have `create_base_folder` remove the folder."""
 
 
 @contextmanager
-def _no_lasting_base(draft: WarehouseDraft) -> Iterator[None]:
+def _temporary_base_folder(draft: WarehouseDraft) -> Iterator[None]:
     if draft.profile is None:
         yield
         return
@@ -156,12 +156,12 @@ def create_warehouse(
 ) -> Warehouse:
     """Create a warehouse in `project` after its store has passed validation (`storage.validation`).
 
-    Its folder, if it is local, is there on return. Its creator owns it.
+    The actor becomes its owner. The folder of a local warehouse is created.
 
-    Raises `WarehouseExists` (409) for a taken name, `WarehouseOverlap` (400) when its location is in,
-    around or equal to another warehouse's, `BadRequest` for a wrong name, profile, credential, delete profile or
-    format policy, `SecretStoreNotConfigured` (412), `InstanceAdminRequired` (403) for a managed
-    one, and `StorageValidationFailed`.
+    Raises `WarehouseExists` (409) for a taken name, `WarehouseOverlap` (400) for a location that overlaps another
+    warehouse, `BadRequest` for an invalid name, profile, credential, delete profile or format policy,
+    `SecretStoreNotConfigured` (412), `InstanceAdminRequired` (403) for a managed warehouse, and
+    `StorageValidationFailed`.
     """
     draft = WarehouseDraft(
         actor=actor,
@@ -191,7 +191,7 @@ def create_warehouse(
 
 
 def _insert(actor: Actor, draft: WarehouseDraft, secret: NewSecret | None) -> None:
-    """One writer at a time, whatever its project. What was looked at before is looked at again."""
+    """Insert the row, under a lock on locations; checks are repeated under the lock."""
     warehouse = draft.warehouse
     lock_locations()
     if lock_row(Project, "id = %s", [warehouse.project_id]) is None:
@@ -210,7 +210,7 @@ def _insert(actor: Actor, draft: WarehouseDraft, secret: NewSecret | None) -> No
 
 
 def parse_new_credential(document: dict[str, Any] | None) -> Credential | None:
-    """A credential that is to be stored, which can be. Raises as `read_credential`, `SecretStoreNotConfigured`."""
+    """Parse a credential that will be stored. Raises as `read_credential`, and `SecretStoreNotConfigured`."""
     if document is None:
         return None
     credential = read_credential(document)
@@ -219,12 +219,12 @@ def parse_new_credential(document: dict[str, Any] | None) -> Credential | None:
 
 
 def storing_credential(credential: Credential | None) -> AbstractContextManager[NewSecret | None]:
-    """Around the transaction that saves a warehouse with it, see `new_secret`."""
+    """Create the secret of a credential around the transaction that saves the warehouse, see `new_secret`."""
     return nullcontext() if credential is None else new_secret(credential.reveal())
 
 
 def store_credential(warehouse: Warehouse, credential: Credential | None, secret: NewSecret | None) -> None:
-    """In the transaction that saves the warehouse: set the secret that holds `credential`, delete the former one."""
+    """In the transaction that saves the warehouse, set its secret and delete the former one."""
     former = warehouse.secret_id
     warehouse.credential_type = warehouse.secret_id = None
     if credential is not None and secret is not None:

@@ -1,7 +1,7 @@
 """Validation of a store: the catalog and its clients can use it, and clients are denied everything else.
 
-All probes use a folder of their own below the base of the warehouse, which is removed afterwards. Responses of the
-store are not trusted: a validation ends within 30 seconds and deletes only the objects that it wrote, by name.
+Probes use a folder of their own in the warehouse, which is deleted afterwards. Responses of the store are not trusted:
+a validation ends within 30 seconds and deletes only the objects that it wrote, by name.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ T = TypeVar("T")
 
 CONTENT: Final = b"written to validate this storage; may be deleted\n"
 STEPS_SECONDS: Final = 25.0
-"""Deadline for all steps but the cleanup, when the request leaves them that much."""
+"""Time limit of all steps except the cleanup, unless the deadline of the request is earlier."""
 CLEANUP_SECONDS: Final = 5.0
-"""Deadline for the cleanup, also when nothing is left of the request's time."""
-NO_TIME_LEFT: Final = "Not attempted: an earlier check took all of the time that a validation has."
+"""Time limit of the cleanup, also after the deadline of the request."""
+NO_TIME_LEFT: Final = "Not attempted: the time limit of the validation was reached."
 NO_VENDING: Final = "Credential vending is not enabled for this storage profile."
 NO_OWN_SIGNATURES: Final = "The catalog signs no requests with this warehouse's own keys."
 ENFORCEMENT_FINDINGS: Final = {
@@ -63,51 +63,51 @@ NOT_ENFORCED: Final = (
     "set ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS on the server if every writer may write everything; or "
     "set remote-signing-enabled to false"
 )
-NOT_ASKED: Final = "Storage validation is off (LAKEKEEPER__SKIP_STORAGE_VALIDATION)."
+VALIDATION_DISABLED: Final = "Storage validation is off (LAKEKEEPER__SKIP_STORAGE_VALIDATION)."
 
 
 class ScopeNotEnforced(StoreRefused):
-    """Credentials for one table open more than that table."""
+    """Credentials for one table give access to other objects."""
 
     status, wire_type = 412, "ShortTermCredentialError"
 
 
 class SignaturesNotEnforced(StoreRefused):
-    """The sender of a request that was signed with the warehouse's keys may change it."""
+    """The store lets the sender change a request that was signed with the warehouse's keys."""
 
     wire_type = "RemoteSigningNotEnforced"
 
 
 class FindingNotRecorded(StoreRefused):
-    """The store enforces more or less of a signature than the signer goes by."""
+    """The store enforces more or less of a signature than is recorded with the warehouse."""
 
     wire_type = "RemoteSigningFindingNotRecorded"
 
 
 def run_store_checks(run: CheckRun, profile: Profile | None, credential: Credential | None) -> Enforcement | None:
-    """Run the checks that need the store, one after the other: about 60 requests, none where validation is off.
+    """Run the checks of the store: about 60 requests, or none if validation is disabled.
 
-    Returns what the store enforces of signatures by the warehouse's keys, None when it was not probed. `profile` is
-    None when it could not be read. The folder of a local warehouse must be there.
+    Returns what the store enforces of signatures by the warehouse's keys, None if it was not probed. `profile` is None
+    if it is invalid. The folder of a local warehouse must exist.
     """
     if profile is None or settings.ICEKEEPER.skip_storage_validation:
         for name in STORE_CHECKS:
-            run.skip(name, NOT_ATTEMPTED if profile is None else NOT_ASKED)
+            run.skip(name, NOT_ATTEMPTED if profile is None else VALIDATION_DISABLED)
         return None
     return run_access_checks(run, profile, credential)
 
 
 def run_access_checks(run: CheckRun, profile: Profile | None, credential: Credential | None) -> Enforcement | None:
-    """As `run_store_checks`, also where validation is off."""
+    """As `run_store_checks`, even if validation is disabled."""
     if profile is None:
         for name in STORE_CHECKS:
             run.skip(name, NOT_ATTEMPTED)
         return None
     steps = _Steps(run)
-    with _seconds(STEPS_SECONDS):
+    with _time_limit(STEPS_SECONDS):
         store = steps.check(
             CheckName.STORAGE_CLIENT_INITIALIZED,
-            lambda: _ready(profile, credential),
+            lambda: _open_ready_store(profile, credential),
             needs=(CheckName.PROFILE_WELL_FORMED,),
         )
         if store is None:
@@ -123,41 +123,41 @@ def run_access_checks(run: CheckRun, profile: Profile | None, credential: Creden
 
 
 @contextmanager
-def _seconds(longest: float) -> Iterator[None]:
-    """The time for what is inside, no more than the request has left. Raises `RequestTimeout`."""
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Set a time limit for the block, within the deadline of the request. Raises `RequestTimeout`."""
     left = deadline.remaining()
-    with deadline.deadline(time.monotonic() + (longest if left is None else min(longest, left))):
+    with deadline.deadline(time.monotonic() + (seconds if left is None else min(seconds, left))):
         yield
 
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """The checks of `run` that ask the store; each ends at the deadline.
+    """Runs the checks of the store; each ends at the deadline.
 
-    A check that begins after the deadline fails if no other has failed before, and is skipped otherwise.
+    After the deadline, a check fails if no other has failed before, and is skipped otherwise.
     """
 
     run: CheckRun
 
-    def check(self, name: CheckName, look: Callable[[], T], *, needs: tuple[CheckName, ...] = ()) -> T | None:
+    def check(self, name: CheckName, action: Callable[[], T], *, needs: tuple[CheckName, ...] = ()) -> T | None:
         """As `CheckRun.check`."""
         if deadline.expired() and self.run.failed():
             self.run.skip(name, NO_TIME_LEFT)
             return None
-        return self.run.check(name, lambda: finish_in_time(look), needs=needs)
+        return self.run.check(name, lambda: finish_in_time(action), needs=needs)
 
     def skip(self, name: CheckName, reason: str) -> None:
         self.run.skip(name, reason)
 
 
 def require_enforcement(run: CheckRun, found: Enforcement | None) -> None:
-    """Fail the check of signatures where `found` keeps writes from being signed."""
+    """Fail the check of signatures if writes are not signed because of `found`."""
     if found is not None and not may_sign_writes(found):
         run.fail(CheckName.REMOTE_SIGNING, SignaturesNotEnforced(NOT_ENFORCED))
 
 
 def require_recorded_enforcement(run: CheckRun, found: Enforcement | None, kept: str | None) -> None:
-    """Fail the check of signatures where the signer would sign more or less by `found` than it does by `kept`."""
+    """Fail the check of signatures if `found` and what is recorded differ in what is signed."""
     if found is None:
         return
     recorded = None if kept is None else Enforcement(kept)
@@ -174,7 +174,7 @@ def require_recorded_enforcement(run: CheckRun, found: Enforcement | None, kept:
         )
 
 
-def _ready(profile: Profile, credential: Credential | None) -> ObjectStore:
+def _open_ready_store(profile: Profile, credential: Credential | None) -> ObjectStore:
     store = open_store(profile, credential)
     store.require_ready()
     return store
@@ -217,15 +217,15 @@ def _check_signing(
 
 
 def _check_vending(steps: _Steps, profile: Profile, credential: Credential | None, probe: _Probe | None) -> None:
-    def ask(rights: FileAccess) -> Vended:
+    def issue_for(rights: FileAccess) -> Vended:
         vended = issue(profile, credential, location=_require(probe).table, rights=rights)
         if vended is None:
-            raise StoreRefused("Nothing was issued")
+            raise StoreRefused("No credential was issued")
         return vended
 
     vended = steps.check(
         CheckName.VENDED_CREDENTIALS_ISSUED,
-        lambda: ask(FileAccess.READ_WRITE),
+        lambda: issue_for(FileAccess.READ_WRITE),
         needs=(CheckName.STORAGE_CLIENT_INITIALIZED,),
     )
 
@@ -236,7 +236,7 @@ def _check_vending(steps: _Steps, profile: Profile, credential: Credential | Non
         _require(probe).require_denied_outside(vended_store())
         if isinstance(profile, S3Profile | StackitProfile):
             _require(probe).require_no_key_escape(profile.as_s3(), keys_from_vended(_require(vended)))
-        _require(probe).require_read_only(open_vended_store(profile, ask(FileAccess.READ)))
+        _require(probe).require_read_only(open_vended_store(profile, issue_for(FileAccess.READ)))
 
     issued = (CheckName.VENDED_CREDENTIALS_ISSUED,)
     steps.check(
@@ -249,7 +249,7 @@ def _check_vending(steps: _Steps, profile: Profile, credential: Credential | Non
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """What is tried in `folder`, which the catalog reaches through `store`; `written` is what may be there by now."""
+    """Probes in `folder` of `store`, which has the catalog's credential; `written` are the objects that may exist."""
 
     store: ObjectStore
     folder: str
@@ -257,7 +257,7 @@ class _Probe:
 
     @property
     def table(self) -> str:
-        """The one that clients get credentials for."""
+        """The table that credentials are vended for."""
         return f"{self.folder}/vended-test"
 
     def read_and_write(self) -> None:
@@ -268,31 +268,31 @@ class _Probe:
         self._use(vended_store, self.table)
 
     def require_denied_outside(self, vended_store: RemoteStore) -> None:
-        """Files next to the table can neither be written, read, listed nor deleted with its credentials.
+        """Check that vended credentials cannot write, read, list or delete outside of the table.
 
-        Only a denial proves it: raises any other error of the store, `ScopeNotEnforced` when it succeeds.
+        Only a denial passes: raises any other error of the store, and `ScopeNotEnforced` for a success.
         """
-        sibling = f"{self.folder}/metadata/not-for-clients"
-        self._put(self.store, sibling)
+        outside = f"{self.folder}/metadata/not-for-clients"
+        self._put(self.store, outside)
         attempts: dict[str, Callable[[], object]] = {
             "write access to parent location": lambda: self._put(vended_store, f"{self.folder}/metadata/forbidden"),
-            "write access to a location whose name begins alike": lambda: self._put(vended_store, f"{self.table}2/x"),
-            "read access to parent location": lambda: vended_store.get(sibling, limit=len(CONTENT)),
+            "write access to a location with the same prefix": lambda: self._put(vended_store, f"{self.table}2/x"),
+            "read access to parent location": lambda: vended_store.get(outside, limit=len(CONTENT)),
             "listing of parent location": lambda: vended_store.is_empty(self.folder, ignore=lambda _: False),
             "listing of the whole bucket": vended_store.list_root,
-            "deletion in parent location": lambda: vended_store.delete(sibling),
+            "deletion in parent location": lambda: vended_store.delete(outside),
         }
         _require_denied("Downscoped credentials", attempts)
-        self.store.require_exists(sibling)
+        self.store.require_exists(outside)
 
     def require_no_key_escape(self, profile: S3Profile, keys: Keys) -> None:
-        """Keys with parent segments and the like lead nowhere, either. Raises as `require_denied_outside`."""
+        """Check object keys with parent segments as well. Raises as `require_denied_outside`."""
         start = len(f"s3://{profile.bucket}/")
-        table, sibling = self.table[start:], f"{self.folder}/metadata/not-for-clients"
+        table, outside = self.table[start:], f"{self.folder}/metadata/not-for-clients"
         _require_no_escape(
             "deletion in",
             delete_outside(
-                profile, keys, table=table, name="metadata/not-for-clients", exists=lambda: self._exists(sibling)
+                profile, keys, table=table, name="metadata/not-for-clients", exists=lambda: self._exists(outside)
             ),
         )
         _require_no_escape(
@@ -301,7 +301,7 @@ class _Probe:
         )
         forbidden = f"{self.folder}/metadata/forbidden-by-dots"
         self.written.append(forbidden)
-        way = write_outside(
+        escape = write_outside(
             profile,
             keys,
             table=table,
@@ -309,11 +309,11 @@ class _Probe:
             content=CONTENT,
             exists=lambda: self._exists(forbidden),
         )
-        _require_no_escape("write access to", way)
+        _require_no_escape("write access to", escape)
         self.written.remove(forbidden)
 
     def probe_signatures(self, profile: S3Profile, keys: Keys) -> Enforcement:
-        """What the store enforces of signatures by the catalog's own `keys`. Raises as `probe_enforcement`."""
+        """Return what the store enforces of signatures by `keys`. Raises as `probe_enforcement`."""
         base = f"s3://{profile.bucket}/"
         victim, own = f"{self.folder}/metadata/unchanged", f"{self.folder}/metadata/signed"
         self._put(self.store, victim)
@@ -328,11 +328,11 @@ class _Probe:
         )
 
     def require_read_only(self, vended_store: RemoteStore) -> None:
-        """Credentials for who may only read change nothing in the table itself. Raises as `require_denied_outside`."""
+        """Check that read-only credentials cannot write or delete in the table. Raises as `require_denied_outside`."""
         inside = f"{self.table}/metadata/not-for-readers"
         self._put(self.store, inside)
         if vended_store.get(inside, limit=len(CONTENT)) != CONTENT:
-            raise StoreRefused("The object holds something else than was written")
+            raise StoreRefused("The content of the object differs from what was written")
         attempts: dict[str, Callable[[], object]] = {
             "write access": lambda: self._put(vended_store, f"{self.table}/metadata/forbidden"),
             "deletion": lambda: vended_store.delete(inside),
@@ -341,11 +341,11 @@ class _Probe:
         self.store.require_exists(inside)
 
     def clean_up(self) -> None:
-        """Delete what was written; folders, where the store has them, go once nothing is in them."""
+        """Delete the objects that were written, then empty directories."""
         if self.written:
             self.store.delete_many(self.written)
         if not self.store.is_empty(self.folder, ignore=lambda _: False):
-            raise StoreRefused(f"What was written to {self.folder} is still there")
+            raise StoreRefused(f"Objects in {self.folder} still exist after they were deleted")
         self.store.delete_below(self.folder, deadline.remaining)
 
     def _exists(self, location: str) -> bool:
@@ -367,31 +367,31 @@ class _Probe:
         location = f"{folder}/metadata/test"
         self._put(store, location)
         if store.get(location, limit=len(CONTENT)) != CONTENT:
-            raise StoreRefused("The object holds something else than was written")
+            raise StoreRefused("The content of the object differs from what was written")
         if store.is_empty(folder, ignore=lambda _: False):
             raise StoreRefused("The object is not listed")
         store.delete(location)
         if not store.is_empty(folder, ignore=lambda _: False):  # AWS responds 403 instead of 404 for missing objects
-            raise StoreRefused("The object is still there after it was deleted")
+            raise StoreRefused("The object still exists after it was deleted")
 
 
-def _require_denied(whose: str, attempts: dict[str, Callable[[], object]]) -> None:
+def _require_denied(credentials: str, attempts: dict[str, Callable[[], object]]) -> None:
     for what, attempt in attempts.items():
         try:
             attempt()
         except StoreAccessDenied:
             continue
-        raise ScopeNotEnforced(f"{whose} allow {what}.")
+        raise ScopeNotEnforced(f"{credentials} allow {what}.")
 
 
-def _require_no_escape(what: str, way: str | None) -> None:
-    """Raises `ScopeNotEnforced` when keys with `way` in them lead out of the folder."""
-    if way is not None:
-        raise ScopeNotEnforced(f"Downscoped credentials allow {what} parent location, by keys with '{way}'.")
+def _require_no_escape(what: str, segments: str | None) -> None:
+    """Raise `ScopeNotEnforced` if keys that contain `segments` give access outside of the folder."""
+    if segments is not None:
+        raise ScopeNotEnforced(f"Downscoped credentials allow {what} parent location, by keys with '{segments}'.")
 
 
 def _require(found: T | None) -> T:
-    """What an earlier check found, without which this one would have been skipped."""
+    """Return the result of an earlier check, without which this one would have been skipped."""
     if found is None:
         raise RuntimeError("a check ran before its prerequisites")
     return found

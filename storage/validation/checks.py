@@ -28,7 +28,7 @@ NOT_APPLICABLE: Final = "Not concerned by this request."
 
 
 class CheckName(StrEnum):
-    """What a check is passed for."""
+    """The checks, in their order."""
 
     PROFILE_WELL_FORMED = "profile-well-formed"
     PROFILE_COMPATIBLE = "profile-compatible"
@@ -43,7 +43,7 @@ class CheckName(StrEnum):
     VENDED_CREDENTIALS_READ_WRITE = "vended-credentials-read-write"
     VENDED_CREDENTIALS_SCOPE_ENFORCED = "vended-credentials-scope-enforced"
     REMOTE_SIGNING = "remote-signing"
-    """Signed requests of the warehouse's own keys do only what was signed, or no authorization is configured."""
+    """The store enforces signatures of the warehouse's own keys, or no authorization is configured."""
     CLEANUP = "cleanup"
 
 
@@ -59,8 +59,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValidationCheck:
-    """`milliseconds` of one that ran, `error` of one that failed; `reason` says why one was skipped, or what a
-    passed one found."""
+    """The result of a check.
+
+    `milliseconds` if it ran, `error` if it failed; `reason` says why it was skipped, or what it found if it passed.
+    """
 
     name: CheckName
     status: Status
@@ -70,7 +72,7 @@ class ValidationCheck:
 
 
 class StorageValidationFailed(CatalogError):
-    """The first check of the store that failed, with the type and status of what it failed with."""
+    """A check of the store failed; status and wire type are those of its error."""
 
     def __init__(self, name: CheckName, error: CatalogError) -> None:
         super().__init__(f"Storage validation failed [{name}]: {error.message}")
@@ -84,40 +86,40 @@ class CheckRun(ABC):
     def __init__(self) -> None:
         self._results: dict[CheckName, ValidationCheck] = {}
 
-    def check(self, name: CheckName, look: Callable[[], T], *, needs: tuple[CheckName, ...] = ()) -> T | None:
-        """What `look` returns; None when it failed, or was skipped since one of `needs` was not passed."""
+    def check(self, name: CheckName, action: Callable[[], T], *, needs: tuple[CheckName, ...] = ()) -> T | None:
+        """Run `action` and return its result; None if it failed, or was skipped because one of `needs` did not pass."""
         if not self._may_run(needs):
             self.skip(name, NOT_ATTEMPTED)
             return None
-        return self.check_always(name, look)
+        return self.check_always(name, action)
 
-    def check_always(self, name: CheckName, look: Callable[[], T]) -> T | None:
-        """As `check`, whatever happened before."""
+    def check_always(self, name: CheckName, action: Callable[[], T]) -> T | None:
+        """As `check`, whatever the results so far."""
         began = time.monotonic()
         try:
-            found = look()
+            result = action()
         except CatalogError as error:
             self._results[name] = ValidationCheck(name, Status.FAILED, _since(began), error=error)
             return None
         self._results[name] = ValidationCheck(name, Status.PASSED, _since(began))
-        return found
+        return result
 
     def skip(self, name: CheckName, reason: str) -> None:
         self._results[name] = ValidationCheck(name, Status.SKIPPED, reason=reason)
 
     def fail(self, name: CheckName, error: CatalogError) -> None:
-        """Fail a check for what it found."""
+        """Fail a check after it ran, because of what it found."""
         self._results[name] = replace(self._results[name], status=Status.FAILED, reason=None, error=error)
 
     def note(self, name: CheckName, finding: str) -> None:
-        """Add what a passed check found."""
+        """Add what a check that passed has found."""
         self._results[name] = replace(self._results[name], reason=finding)
 
     def has_passed(self, name: CheckName) -> bool:
         return name in self._results and self._results[name].status == Status.PASSED
 
     def failed(self) -> list[ValidationCheck]:
-        """Return them in the order in which they ran."""
+        """Return the failed checks in the order in which they ran."""
         return [check for check in self._results.values() if check.status == Status.FAILED]
 
     @abstractmethod
@@ -125,10 +127,10 @@ class CheckRun(ABC):
 
 
 class ReportRun(CheckRun):
-    """Looks at everything that can be looked at, whatever else failed."""
+    """Runs all checks whose prerequisites passed, for a report."""
 
     def checks(self) -> list[ValidationCheck]:
-        """All of them in their order, also those that were never come to."""
+        """Return all checks in order, including those that do not apply."""
         return [
             self._results.get(name, ValidationCheck(name, Status.SKIPPED, reason=NOT_APPLICABLE)) for name in CheckName
         ]
@@ -138,10 +140,10 @@ class ReportRun(CheckRun):
 
 
 class FailFastRun(CheckRun):
-    """Looks no further once something failed: for requests that do what they ask for, or nothing."""
+    """Runs no further checks after a failure, for requests that then fail as a whole."""
 
     def require_passed(self) -> None:
-        """Raises what the first check failed with: as it is, or as `StorageValidationFailed` if the store was asked."""
+        """Raise the error of the first failed check; `StorageValidationFailed` for checks of the store."""
         for check in self.failed():
             if check.error is not None:
                 raise StorageValidationFailed(check.name, check.error) if check.name in STORE_CHECKS else check.error
@@ -155,7 +157,7 @@ def _since(began: float) -> int:
 
 
 MAX_UNFINISHED: Final = 64
-"""Steps that run at the same time in a process, abandoned ones included."""
+"""Limit of steps that run at the same time in a process, including abandoned ones."""
 
 _unfinished = BoundedSemaphore(MAX_UNFINISHED)
 
@@ -165,11 +167,11 @@ class StepTimedOut(StoreUnavailable):
 
 
 def finish_in_time(step: Callable[[], T]) -> T:
-    """What `step` returns, if it does so before the deadline.
+    """Run `step` in a thread and return its result, if it finishes before the deadline.
 
-    It runs in a thread of its own: the libraries that ask stores cannot be interrupted, and each of their requests has
-    a timeout of its own. A step that is not waited for any more ends with the request to the store that it is at, as
-    it asks the same deadline before the next one. Raises what `step` raises, `StepTimedOut` (503), `Busy` (503).
+    In a thread, because the libraries of stores cannot be interrupted. An abandoned step ends after the request that it
+    is sending, as it checks the deadline before the next one. Raises the errors of `step`, `StepTimedOut` and `Busy`
+    (503).
     """
     try:
         left = deadline.remaining()

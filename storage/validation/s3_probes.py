@@ -22,21 +22,19 @@ from storage.signing.enforcement import Enforcement
 from storage.validation.s3_requests import SignedRequest, StoreFailed, StoreResponse, encoded_key, send, sign
 
 _PARENT_KEYS: Final = ("/../", "/./../", "//../", "/%2e%2e/", "/..\\", "/x\\..\\..\\", "/.. /")
-"""From the folder of a table to the folder around it, as some store may read a key. Each begins with the slash that
-ends the folder in a policy."""
+"""Segments of a key that a store may resolve to the parent folder. Each begins with the slash that ends the folder in a
+policy."""
 _PARENT_PATHS: Final = ("/../", "/%2e%2e/", "//../", "/..%2F", "/..%5C")
-"""The same in the path of a request, percent-encoded."""
+"""The same, percent-encoded, in the path of a request."""
 
 
 def delete_outside(profile: S3Profile, keys: Keys, *, table: str, name: str, exists: Callable[[], bool]) -> str | None:
-    """The spelling that deletes the object `name` of the folder around `table`, a key without a slash at its end.
+    """Try to delete the object `name` in the parent folder of `table`; return the segments that worked, or None.
 
-    `exists` returns whether the object still exists; the response of the store proves nothing, so a spelling at which
-    it fails (500, 502) does not end the others. Raises `StoreUnavailable` when it does not respond, or is too busy.
+    `exists` returns whether the object still exists; the response of the store proves nothing, so a server error (500,
+    502) does not stop the probe. Raises `StoreUnavailable` when the store does not respond, or is too busy.
     """
-    for (
-        up
-    ) in _PARENT_KEYS:  # each by itself: MinIO locks all names of a request, and waits for itself at the second alias
+    for up in _PARENT_KEYS:  # one a request: MinIO deadlocks on two aliases of a key
         _try(up, delete_objects(profile, keys, f"{table}{up}{name}"))
         if not exists():
             return up
@@ -48,7 +46,7 @@ def delete_outside(profile: S3Profile, keys: Keys, *, table: str, name: str, exi
 
 
 def read_outside(profile: S3Profile, keys: Keys, *, table: str, name: str, content: bytes) -> str | None:
-    """The spelling that reads the object, which holds `content`. Raises as `delete_outside`."""
+    """Try to read the object with `content`; return the segments that worked, or None. Raises as `delete_outside`."""
     for up in _PARENT_PATHS:
         response = _try(up, sign(profile, keys, "GET", _path(table, up, name)))
         if response is not None and content in response.body:
@@ -59,10 +57,9 @@ def read_outside(profile: S3Profile, keys: Keys, *, table: str, name: str, conte
 def write_outside(
     profile: S3Profile, keys: Keys, *, table: str, name: str, content: bytes, exists: Callable[[], bool]
 ) -> str | None:
-    """The spelling that writes an object there; `exists` returns whether it exists. Raises as `delete_outside`.
+    """Try to create the object; return the segments that worked, or None. Raises as `delete_outside`.
 
-    A store that takes the dots for plain characters may write an object of that very key below `table`, which is
-    deleted.
+    A store that does not resolve dot segments may create an object with exactly that key, which is deleted.
     """
     for up in _PARENT_PATHS:
         path = _path(table, up, name)
@@ -79,7 +76,7 @@ def _path(table: str, up: str, name: str) -> str:
 
 
 def _try(up: str, request: SignedRequest) -> StoreResponse | None:
-    """Return the response to a request with `up` in its key, None when the store failed at it."""
+    """Send a request with `up` in its key; None after a server error."""
     try:
         return send(request)
     except StoreFailed:
@@ -89,7 +86,7 @@ def _try(up: str, request: SignedRequest) -> StoreResponse | None:
 
 
 def delete_objects(profile: S3Profile, keys: Keys, *names: str) -> SignedRequest:
-    """A signed DeleteObjects."""
+    """Return a signed DeleteObjects request."""
     objects = "".join(f"<Object><Key>{escape(name)}</Key></Object>" for name in names)
     body = f'<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{objects}</Delete>'.encode()
     digest = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
@@ -97,20 +94,19 @@ def delete_objects(profile: S3Profile, keys: Keys, *names: str) -> SignedRequest
 
 
 _ADDED_PARAMETER: Final = "x-id=PutObject"
-"""Without meaning to stores, but part of what is signed."""
+"""Ignored by stores, but part of the signature."""
 _FOREIGN_COPIES: Final = ("x-oss-copy-source", "x-obs-copy-source", "x-goog-copy-source")
 _COPY_OF_COS: Final = "x-cos-copy-source"
-"""It names the source by the host of its bucket."""
+"""Its value begins with the host of the source bucket."""
 
 
 def probe_enforcement(
     profile: S3Profile, keys: Keys, *, key: str, victim: str, content: bytes, exists: Callable[[str], bool]
 ) -> Enforcement:
-    """What the store enforces of signatures by `keys`.
+    """Return what the store enforces of signatures by `keys`.
 
-    `victim` is an object that holds `content`, `key` a missing one that the probe writes and deletes;
-    `exists` returns whether an object exists. Raises `StoreRefused` when unchanged requests are rejected,
-    `StoreUnavailable`.
+    `victim` is an object with `content`; the probe creates and deletes `key`. `exists` returns whether an object
+    exists. Raises `StoreRefused` if unchanged requests are rejected, `StoreUnavailable`.
     """
     put = sign(profile, keys, "PUT", encoded_key(key), body=content, signs_body=False)
     if not send(put).is_success:
@@ -137,9 +133,9 @@ def probe_enforcement(
 def _copies_by_other_headers(
     profile: S3Profile, keys: Keys, put: SignedRequest, *, key: str, victim: str, content: bytes
 ) -> bool:
-    """Whether the store copies `victim` to `key` for a header of its own that was added to the signed, empty PUT.
+    """Return whether the store copies `victim` to `key` because of an unsigned header of its own in an empty PUT.
 
-    One request has the headers of all these stores: each knows its own. Only the content of the object proves it.
+    One request has the headers of all these stores. Only the content of the object proves the copy.
     """
     source = f"{profile.bucket}/{encoded_key(victim)}"
     host = urlsplit(put.url).netloc

@@ -1,4 +1,4 @@
-"""Single requests to S3, each with the spelling and the changes that a probe needs; validation checks the responses."""
+"""Signed S3 requests for probes, with full control over URL, headers and body."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _TOO_MANY, _FAILED, _NOT_IMPLEMENTED, _UNAVAILABLE = 429, 500, 501, 503
 
 
 class StoreFailed(StoreUnavailable):
-    """The store, or a proxy before it, responded that it failed at this request."""
+    """The store, or a proxy in front of it, responded with a server error."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignedRequest:
-    """`url` is sent as it is: nothing normalizes its path. `headers` include the signature."""
+    """A request; the path of `url` is not normalized, `headers` include the signature."""
 
     method: str
     url: str
@@ -62,7 +62,7 @@ def sign(
     body: bytes = b"",
     signs_body: bool = True,
 ) -> SignedRequest:
-    """A signed request for `path`, the percent-encoded key of an object; empty for the bucket itself."""
+    """Sign a request for `path`, the percent-encoded key of an object; empty for the bucket itself."""
     base = bucket_endpoint(profile) + (f"/{profile.bucket}" if uses_path_style(profile) else "")
     url = f"{base}/{path}" if path else base
     parts = urlsplit(url)
@@ -82,10 +82,10 @@ def sign(
 
 
 def send(request: SignedRequest) -> StoreResponse:
-    """Return the response of the store, also an error. Redirects are not followed.
+    """Send a request and return the response, also an error. Redirects are not followed.
 
     Raises `StoreUnavailable` when the store does not respond or is too busy (429, 503), `StoreFailed` when it fails,
-    `RequestTimeout` when no time is left.
+    `RequestTimeout` after the deadline.
     """
     limits, left = settings.ICEKEEPER.storage, deadline.remaining()
     seconds = limits.request_timeout if left is None else min(limits.request_timeout, left)
@@ -94,7 +94,7 @@ def send(request: SignedRequest) -> StoreResponse:
         prepared = _session().prepare_request(
             requests.Request(request.method, f"http://{host}/", headers=request.headers, data=request.body)
         )
-        prepared.url = request.url  # requests would take its dots out
+        prepared.url = request.url  # requests would normalize dot segments
         with release_thread_slot():
             response = _session().send(
                 prepared, timeout=(min(limits.connect_timeout, seconds), seconds), verify=ca_bundle()
@@ -112,7 +112,7 @@ def send(request: SignedRequest) -> StoreResponse:
 
 
 def encoded_key(key: str) -> str:
-    """`key` as it stands in a path: dots are left as they are."""
+    """Percent-encode a key for a path, without normalization of dots."""
     return quote(key, safe="/-_.~")
 
 

@@ -1,7 +1,7 @@
-"""Leases on tasks: a lease expires by itself, so that another worker continues the work of a dead one.
+"""Leases on tasks: a lease expires, so that another worker can continue the task of a dead one.
 
-The database's clock decides when a lease ends, so clocks of several machines need not agree. Every step of a holder
-compares `attempt`: a slow holder whose task was taken over by another worker changes nothing any more.
+The clock of the database decides when a lease expires, so clocks of machines need not agree. Every update compares
+`attempt`: a slow worker whose task was leased by another one changes nothing.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tasks.queue.models import Task
 
 LEASE_SECONDS = 120
 HEARTBEAT_SECONDS = 20.0
-"""How often a working holder extends its lease."""
+"""Interval in which a worker extends its lease."""
 
 MARGIN_SECONDS = 30.0
-"""A holder that could not extend its lease stops this long before it ends."""
+"""A worker that could not extend its lease stops this long before it expires."""
 
 MIN_BACKOFF_SECONDS = 5.0
 MAX_BACKOFF_SECONDS = 3600.0
 MAX_ERROR_LENGTH = 2000
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""A clock that continues while the machine sleeps, if the system has one."""
+"""A clock that also advances while the machine is suspended, if available."""
 
 _TAKE = """
 UPDATE tasks_task SET status = 'running', attempt = attempt + 1, leased_until = {lease_end}
@@ -53,7 +53,7 @@ _DIALECTS = {
         "skip_locked": "FOR UPDATE SKIP LOCKED",
     },
     "sqlite": {
-        # To the millisecond, so one up: what was written in this one is due.
+        # Milliseconds are rounded up: rows of the same millisecond are due.
         "now": "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+0.001 seconds')",
         "lease_end": f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+{LEASE_SECONDS} seconds')",
         "skip_locked": "",
@@ -64,12 +64,12 @@ _TAKE_DUE = {vendor: _TAKE.format(task=_DUE.format(**words), **words) for vendor
 
 
 class LeaseLost(Exception):
-    """Another worker has the task, or it was cancelled: this attempt must change nothing."""
+    """Another worker has the task, or it was cancelled: this attempt must not change anything."""
 
 
 @dataclass(slots=True)
 class Lease:
-    """The right to work on a task until the lease ends, with the task as it was when it was leased."""
+    """A lease, with the task as it was when it was leased."""
 
     task_id: UUID
     queue: str
@@ -80,9 +80,9 @@ class Lease:
     extended_at: float
 
     def extend(self) -> None:
-        """To be called before each step of long work: extends the lease when it is time to.
+        """Extend the lease if the heartbeat is due; to be called before each step of long work.
 
-        Raises `LeaseLost` when another worker has the task, or may have it because the lease was not extended in time.
+        Raises `LeaseLost` if another worker has the task, or may have it because the lease was not extended in time.
         """
         before = _clock()
         if before - self.extended_at < HEARTBEAT_SECONDS:
@@ -94,42 +94,39 @@ class Lease:
         self.extended_at = before
 
     def finish(self) -> None:
-        """The last step of the transaction that ends the work. Raises `LeaseLost`, which must roll it back."""
+        """Delete the task, as the last step of the transaction. Raises `LeaseLost`, which must roll it back."""
         deleted, _ = self._own().delete()
         if not deleted:
             raise LeaseLost(f"task {self.task_id} was taken over or cancelled")
 
     def release(self) -> None:
-        """Release the lease, so that another worker can continue at once."""
+        """Release the lease, so that another worker can take the task at once."""
         self._own().update(status=Task.Status.SCHEDULED, leased_until=None)
 
     def fail(self, error: str) -> float:
-        """Schedule the next attempt: after `MIN_BACKOFF_SECONDS`, doubled each time. Returns the seconds until then.
-
-        The pause is jittered and bounded.
-        """
-        pause = min(MIN_BACKOFF_SECONDS * 2.0 ** min(self.attempt - 1, 30), MAX_BACKOFF_SECONDS)
-        pause *= random.uniform(0.75, 1.0)  # noqa: S311
+        """Schedule the next attempt with exponential backoff and jitter; return the seconds until then."""
+        backoff = min(MIN_BACKOFF_SECONDS * 2.0 ** min(self.attempt - 1, 30), MAX_BACKOFF_SECONDS)
+        backoff *= random.uniform(0.75, 1.0)  # noqa: S311
         self._own().update(
             status=Task.Status.SCHEDULED,
             leased_until=None,
-            scheduled_for=Now() + timedelta(seconds=pause),
+            scheduled_for=Now() + timedelta(seconds=backoff),
             last_error=error[:MAX_ERROR_LENGTH].replace("\0", "\ufffd"),
         )
-        return pause
+        return backoff
 
     def _own(self) -> Any:
         return Task.objects.filter(pk=self.task_id, attempt=self.attempt, status=Task.Status.RUNNING)
 
 
 def lease_due_task(queues: Sequence[str]) -> Lease | None:
-    """Lease the task of `queues` that has been due for longest and is not leased; None when there is none."""
+    """Lease the task that has been due for longest in `queues`; None if no task is due."""
     statement = _TAKE_DUE[connection.vendor].format(queues=", ".join(["%s"] * len(queues)))
     return _lease(_clock(), fetch_one("default", statement, list(queues)))
 
 
 def lease_task(task_id: UUID) -> Lease | None:
-    """Lease this task, due or not; None when it is leased by another worker, or done."""
+    """Lease a task, due or not; None if another worker has it, or it is finished."""
     return _lease(_clock(), fetch_one("default", _TAKE_THIS[connection.vendor], [task_id]))
 
 
@@ -139,7 +136,7 @@ def has_running_tasks(queue: Task.Queue, warehouse_id: UUID, entity_ids: Sequenc
 
 
 def cancel_tasks(queue: Task.Queue, warehouse_id: UUID, entity_ids: Sequence[UUID]) -> None:
-    """Delete the tasks of these entities in `queue`: a worker that has one leased cannot finish it any more."""
+    """Delete the tasks of these entities in `queue`; a worker that has leased one cannot finish it."""
     Task.objects.of_entities(queue, warehouse_id, entity_ids).delete()
 
 
@@ -147,14 +144,14 @@ def has_tasks(warehouse_id: UUID) -> bool:
     return Task.objects.in_warehouse(warehouse_id).filter(queue__in=Task.Queue.values).exists()
 
 
-def _lease(asked_at: float, row: Row | None) -> Lease | None:
+def _lease(leased_after: float, row: Row | None) -> Lease | None:
     if row is None:
         return None
     task_id, queue, warehouse_id, entity_id, payload, attempt = row
     if connection.vendor == "sqlite":  # which keeps JSON as text
         payload = read_stored_json(payload.encode())
     content = payload if isinstance(payload, dict) else {}
-    return Lease(as_uuid(task_id), queue, as_uuid(warehouse_id), as_uuid(entity_id), content, attempt, asked_at)
+    return Lease(as_uuid(task_id), queue, as_uuid(warehouse_id), as_uuid(entity_id), content, attempt, leased_after)
 
 
 def _clock() -> float:

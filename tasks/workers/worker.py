@@ -25,7 +25,7 @@ from tenancy.actor import INTERNAL
 from tenancy.maintenance import is_read_only, start_watching
 
 Work = Callable[[Lease, Callable[[], object]], None]
-"""Called with the lease and with what must be called before each step of long work."""
+"""Executes a task. The second argument must be called before each step of long work."""
 
 WORK: dict[str, Work] = {
     Task.Queue.SOFT_DELETION.value: lambda lease, _: expire_tabular(actor=INTERNAL, lease=lease),
@@ -42,13 +42,13 @@ logger = logging.getLogger("icekeeper.tasks")
 
 
 class WorkerStopped(Exception):
-    """The process is to end, or to wait in maintenance mode: the task at hand is given back."""
+    """The process must stop, or pause in maintenance mode: the lease of the current task is released."""
 
 
 class Worker:
-    """Loops until `stop`. With `parent`, the id of the process that started it, it also stops when that one has ended.
+    """Executes tasks until `stop`; waits in maintenance mode.
 
-    In maintenance mode it waits.
+    With `parent`, the id of the process that started it, it also stops when that process has ended.
     """
 
     def __init__(self, *, poll_interval: float, parent: int | None = None) -> None:
@@ -57,14 +57,14 @@ class Worker:
         self._wake, self._waker = os.pipe()
 
     def stop(self, *_: Any) -> None:
-        """A signal handler, so it takes no lock: sets a flag and wakes the loop."""
+        """Stop the loop. A signal handler, so it must not lock anything."""
         if not self.is_stopping:
             self.is_stopping = True
             os.write(self._waker, b".")
 
     def run(self) -> None:
-        """Work until `stop` is called; errors do not end it."""
-        logger.info("the worker begins", extra={"pid": os.getpid()})
+        """Execute tasks until `stop` is called; errors do not end the loop."""
+        logger.info("worker started", extra={"pid": os.getpid()})
         next_periodic_jobs = 0.0
         while not self._should_stop():
             if is_read_only():
@@ -78,27 +78,27 @@ class Worker:
             except WorkerStopped:
                 continue
             except Exception:
-                logger.exception("the worker cannot work")
+                logger.exception("the worker failed")
                 pause = PAUSE_AFTER_ERROR
             close_old_connections()
             self._sleep(pause)
         connections.close_all()
-        logger.info("the worker ends", extra={"pid": os.getpid()})
+        logger.info("worker stopped", extra={"pid": os.getpid()})
 
     def run_once(self) -> None:
-        """Do what is due now, then stop."""
+        """Execute all due tasks and periodic jobs, then return."""
         with suppress(WorkerStopped):
             run_periodic_jobs(self._checkpoint)
             while not self._should_pause() and self.work():
                 close_old_connections()
 
     def work(self) -> bool:
-        """Do one task that is due; False when there is none. A task that fails is tried again later."""
+        """Execute a due task; False if there is none. A failed task is retried later."""
         lease = lease_due_task(list(WORK))
         if lease is None:
             return False
         began = time.monotonic()
-        about = {
+        fields = {
             "task": str(lease.task_id),
             "queue": lease.queue,
             "warehouse": str(lease.warehouse_id),
@@ -116,19 +116,19 @@ class Worker:
             lease.release()
             raise
         except LeaseLost as lost:
-            logger.warning("task lost: %s", lost, extra=about)
+            logger.warning("task lost: %s", lost, extra=fields)
         except CatalogError as error:
-            self._fail(lease, error.message, about)
+            self._fail(lease, error.message, fields)
         except Exception as error:
-            logger.exception("task failed unexpectedly", extra=about)
-            self._fail(lease, f"{type(error).__name__}: {error}", about)
+            logger.exception("task failed unexpectedly", extra=fields)
+            self._fail(lease, f"{type(error).__name__}: {error}", fields)
         else:
-            logger.info("task done", extra=about | {"duration_ms": round((time.monotonic() - began) * 1000, 3)})
+            logger.info("task done", extra=fields | {"duration_ms": round((time.monotonic() - began) * 1000, 3)})
         return True
 
-    def _fail(self, lease: Lease, message: str, about: dict[str, Any]) -> None:
+    def _fail(self, lease: Lease, message: str, fields: dict[str, Any]) -> None:
         pause = lease.fail(message)
-        logger.warning("task failed: %s", message, extra=about | {"next_try_in_s": round(pause, 1)})
+        logger.warning("task failed: %s", message, extra=fields | {"next_try_in_s": round(pause, 1)})
 
     def _checkpoint(self) -> None:
         if self._should_pause():
@@ -149,7 +149,7 @@ class Worker:
 
 
 def run_worker(*, parent: int | None = None, once: bool = False) -> None:
-    """Be a worker in this process until SIGTERM or SIGINT, which give the task at hand back; `once`: do what is due."""
+    """Run a worker until SIGTERM or SIGINT, which release the current task; `once`: only what is due."""
     worker = Worker(poll_interval=settings.ICEKEEPER.task_poll_interval, parent=parent)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, worker.stop)
@@ -163,8 +163,8 @@ def run_worker(*, parent: int | None = None, once: bool = False) -> None:
         end_watching()
 
 
-def run_periodic_jobs(checkpoint: Callable[[], object]) -> None:
-    """Call each service of `settings.PERIODIC_TASKS`, which deletes in batches what is too old.
+def run_periodic_jobs(keep_going: Callable[[], object]) -> None:
+    """Call each service of `settings.PERIODIC_TASKS`, which deletes expired rows in batches.
 
     An error of one does not stop the others; `checkpoint` is called before each.
     """

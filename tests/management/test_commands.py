@@ -57,7 +57,7 @@ def test_a_warehouse_is_made_once(root: Path) -> None:
     assert run(*command, "--if-not-exists") == "Warehouse wh already exists.\n"
     with pytest.raises(CommandError, match="already exists"):
         run(*command)
-    with pytest.raises(CommandError, match="must lie below"):
+    with pytest.raises(CommandError, match="must be below"):
         run("create_warehouse", "other", "--local-path", "/etc", "--if-not-exists")
     assert Warehouse.objects.count() == 1
 
@@ -167,7 +167,7 @@ def test_a_warehouse_from_a_profile(root: Path, tmp_path: Path) -> None:
         (["--profile", "/no/such"], "/no/such cannot be read"),
         (["--profile", "{}"], "storage-profile.type: must be one of"),
         (["--profile", '{"type": "s3"}'], "storage-profile.bucket: Field required"),
-        (["--local-path", "/etc"], "must lie below"),
+        (["--local-path", "/etc"], "must be below"),
         (["--local-path", "/x", "--profile", "{}"], "not allowed with argument"),
         ([], "one of the arguments --local-path --profile is required"),
         (["--local-path", "/x", "--delete-profile", "soft"], "must be hard or soft:SECONDS"),
@@ -279,7 +279,7 @@ def test_storage_that_does_not_work_is_told_and_nothing_is_left(
         "put_new": "lakekeeper-read-write               The local store failed: No space left on device",
         "get": "lakekeeper-read-write               The local store failed: Input/output error",
         "is_empty": "lakekeeper-read-write               The object is not listed",
-        "delete_below": "lakekeeper-read-write               The object is still there after it was deleted",
+        "delete_below": "lakekeeper-read-write               The object still exists after it was deleted",
     }
     assert expected[step] in out.getvalue()
     assert bool(files_below()) == (step == "delete_below")

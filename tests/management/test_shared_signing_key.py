@@ -122,7 +122,7 @@ def _assert_worked_once(servers: list[CatalogServer], token: str) -> None:
     assert len(done) == len(set(done)) == 3
     for each in servers:
         lines = each.log_lines("icekeeper.tasks")
-        assert [line["message"] for line in lines].count("the worker begins") == 1
+        assert [line["message"] for line in lines].count("worker started") == 1
         assert {line["level"] for line in lines} == {"INFO"}
 
 

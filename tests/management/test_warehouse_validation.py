@@ -11,7 +11,7 @@ from django.conf import settings
 
 from storage.models import Secret, Warehouse
 from storage.signing.enforcement import Enforcement
-from storage.validation.access import ENFORCEMENT_FINDINGS, NO_VENDING, NOT_ASKED
+from storage.validation.access import ENFORCEMENT_FINDINGS, NO_VENDING, VALIDATION_DISABLED
 from storage.validation.checks import NOT_APPLICABLE, NOT_ATTEMPTED, CheckName
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
@@ -178,7 +178,7 @@ def test_who_is_told_not_to_ask_does_not(minio: Minio, bucket: str, monkeypatch:
     use_settings(monkeypatch, skip_storage_validation=True)
     with minio.relay.refusing():
         found = outcomes(validate(asked(minio, bucket)))
-        assert {found[name] for name in STORE} == {NOT_ASKED}
+        assert {found[name] for name in STORE} == {VALIDATION_DISABLED}
         assert api.post("/warehouse", asked(minio, bucket)).status == 201
 
 

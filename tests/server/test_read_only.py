@@ -88,7 +88,7 @@ def test_a_server_that_can_write_nowhere(environment: dict[str, str], log: Path)
     assert samples == ["process_start_time_seconds", f'icekeeper_build_info{{version="{VERSION}"}}']
     assert "requests are not counted in the metrics" in log.read_text()
     assert manage(environment, "healthcheck", "-a").returncode == 0
-    assert '"the worker begins"' in log.read_text(), "it runs a worker without being asked to"
+    assert '"worker started"' in log.read_text(), "it runs a worker without being asked to"
     assert '"level":"ERROR"' not in log.read_text()
     assert "Traceback" not in log.read_text()
 

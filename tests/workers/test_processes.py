@@ -141,7 +141,7 @@ def test_a_worker_that_is_stopped_gives_its_task_back(home: Home, number: signal
 def test_an_idle_worker_stops_at_once(home: Home) -> None:
     home.log.unlink(missing_ok=True)
     with home.worker() as worker:
-        until(lambda: b"the worker begins" in home.log.read_bytes())
+        until(lambda: b"worker started" in home.log.read_bytes())
         worker.terminate()
         assert worker.wait(30) == 0
     assert b"Traceback" not in home.log.read_bytes()

@@ -39,7 +39,7 @@ def server(prepared: CatalogServer) -> Iterator[CatalogServer]:
 
 def begun(server: CatalogServer) -> list[int]:
     """The process ids of all workers so far."""
-    return [line["pid"] for line in server.log_lines("icekeeper.tasks") if line["message"] == "the worker begins"]
+    return [line["pid"] for line in server.log_lines("icekeeper.tasks") if line["message"] == "worker started"]
 
 
 def worker_of(server: CatalogServer, number: int = 1) -> psutil.Process:
@@ -91,7 +91,7 @@ def test_it_stops_with_the_server(server: CatalogServer, number: signal.Signals)
     os.kill(server.pid, number)
     until(lambda: is_gone(worker))
     assert server.wait() == 0
-    assert [line["message"] for line in server.log_lines("icekeeper.tasks")][-1] == "the worker ends"
+    assert [line["message"] for line in server.log_lines("icekeeper.tasks")][-1] == "worker stopped"
     assert not [line for line in server.log_lines("icekeeper.server") if "exited" in line["message"]]
 
 
