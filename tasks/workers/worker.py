@@ -46,9 +46,9 @@ class WorkerStopped(Exception):
 
 
 class Worker:
-    """Executes tasks until `stop`; waits in maintenance mode.
+    """Loops until `stop`. With `parent`, the id of the process that started it, it also stops when that one has ended.
 
-    With `parent`, the id of the process that started it, it also stops when that process has ended.
+    In maintenance mode it waits.
     """
 
     def __init__(self, *, poll_interval: float, parent: int | None = None) -> None:
@@ -163,7 +163,7 @@ def run_worker(*, parent: int | None = None, once: bool = False) -> None:
         end_watching()
 
 
-def run_periodic_jobs(keep_going: Callable[[], object]) -> None:
+def run_periodic_jobs(checkpoint: Callable[[], object]) -> None:
     """Call each service of `settings.PERIODIC_TASKS`, which deletes expired rows in batches.
 
     An error of one does not stop the others; `checkpoint` is called before each.
