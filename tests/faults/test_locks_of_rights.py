@@ -113,7 +113,7 @@ def _until_waiting(other: Future[Any]) -> None:
 def test_a_grant_to_a_role_and_the_end_of_its_project(meet: Meet, project: Project, team: Role) -> None:
     outcome = meet(
         grants,
-        "_require_grantees",
+        "_require_grantees_in_project",
         lambda: change(writes=[GrantSpec("select", Grantee(role_id=team.pk))]),
         lambda: delete_project(actor=INTERNAL, project_id="met"),
     )
