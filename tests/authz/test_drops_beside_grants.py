@@ -66,14 +66,14 @@ def outcome(act: Callable[..., Any], *args: Any) -> Any:
 def test_a_drop_waits_for_who_changes_the_grants(
     what: str, target: str, client: Any, lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root, has_lock, require_grantees = client("root"), threading.Event(), grants._require_grantees
+    root, has_lock, require_grantees = client("root"), threading.Event(), grants._require_grantees_in_project
 
     def hold(*args: Any) -> None:
         require_grantees(*args)
         has_lock.set()
         wait_until_somebody_waits()
 
-    monkeypatch.setattr(grants, "_require_grantees", hold)
+    monkeypatch.setattr(grants, "_require_grantees_in_project", hold)
     with ThreadPoolExecutor(2) as pool:
         changed = pool.submit(outcome, change, lake["closed.a"], what)
         assert has_lock.wait(30)

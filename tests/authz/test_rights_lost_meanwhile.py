@@ -200,7 +200,7 @@ def test_who_waits_for_a_revocation_does_nothing_any_more(
 
     right = [GrantSpec("security_admin", ada)]
     change(INTERNAL, Difference(writes=right))
-    has_lock, asked, require_grantees = threading.Event(), threading.Event(), grants._require_grantees
+    has_lock, asked, require_grantees = threading.Event(), threading.Event(), grants._require_grantees_in_project
 
     def hold(*args: Any) -> None:
         require_grantees(*args)
@@ -209,7 +209,7 @@ def test_who_waits_for_a_revocation_does_nothing_any_more(
             assert asked.wait(30)
             wait_until_somebody_waits()
 
-    monkeypatch.setattr(grants, "_require_grantees", hold)
+    monkeypatch.setattr(grants, "_require_grantees_in_project", hold)
     require_valid = grants._require_valid
 
     def ask(*args: Any) -> None:

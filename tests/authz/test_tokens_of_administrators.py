@@ -126,7 +126,7 @@ def test_an_account_that_is_being_appointed(
         give("assignee", ObjectRef(T.ROLE, high.pk), robot)
         to = {"to": high}
     is_locked, never, lock_user = threading.Event(), threading.Event(), service._lock_user
-    require_grantees = grants._require_grantees
+    require_grantees = grants._require_grantees_in_project
 
     def held(*args: object) -> None:
         require_grantees(*args)  # type: ignore[arg-type]
@@ -137,7 +137,7 @@ def test_an_account_that_is_being_appointed(
         assert is_locked.wait(30)
         lock_user(user_id)
 
-    monkeypatch.setattr(grants, "_require_grantees", held)
+    monkeypatch.setattr(grants, "_require_grantees_in_project", held)
     monkeypatch.setattr(service, "_lock_user", lock_later)
 
     def make() -> Exception | None:
