@@ -23,7 +23,7 @@ from tenancy.refs import ObjectRef
 from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tests.authz.conftest import person
-from tests.authz.test_rights_lost_meanwhile import wait_until_somebody_waits
+from tests.authz.test_rights_revoked_concurrently import wait_until_somebody_waits
 from tests.authz.tree_fixtures import give
 from tests.tree_invariants import check_trees
 

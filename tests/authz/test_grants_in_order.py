@@ -21,7 +21,7 @@ from tenancy.services.service_accounts import create_service_account, delete_ser
 from tenancy.services.users import delete_user
 from tests.authz.conftest import good
 from tests.authz.test_drops_beside_grants import outcome
-from tests.authz.test_rights_lost_meanwhile import wait_until_somebody_waits
+from tests.authz.test_rights_revoked_concurrently import wait_until_somebody_waits
 from tests.authz.tree_fixtures import role
 from tests.named_callers import CallerClient
 

@@ -1,6 +1,6 @@
 """What clients depend on in an OpenAPI document, as facts that two documents can be compared by.
 
-`peer_management_api.json` holds those of Lakekeeper 0.13. They were made of its document with
+`lakekeeper_management_api.json` holds those of Lakekeeper 0.13. They were made of its document with
 
     python -m tests.management.api_digest lakekeeper-management.yaml
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-PEER = Path(__file__).with_name("peer_management_api.json")
+PEER = Path(__file__).with_name("lakekeeper_management_api.json")
 METHODS = {"get", "put", "post", "delete", "patch"}
 
 Schema = dict[str, Any]

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import requests
 
-from tests.model.disturbances import Watch
+from tests.model.server_faults import Watch
 from tests.model.journal import Attempt, Fault, Outcome, Record
 
 PATIENCE_SECONDS = 150

@@ -15,7 +15,7 @@ from uuid import UUID
 import requests
 
 from tests.catalog_fixtures import chosen
-from tests.model.asking import ask
+from tests.model.quiet_requests import ask
 from tests.model.contents import Contents, Row, read_file
 from tests.model.journal import Fault, Journal, Outcome
 from tests.model.names import Levels

@@ -2,7 +2,7 @@
 
 Half of what a process does is on names of its own, where each answer must be what a sequential model says
 (`owner.py`); the other half is on names that all share, which is judged by what the files and journals tell
-(`crowd.py`, `history.py`). Every round ends with a quiet moment at which rows, files and answers must agree
+(`shared_names.py`, `history.py`). Every round ends with a quiet moment at which rows, files and answers must agree
 (`invariants.py`). `ICEKEEPER_TEST_SEED` draws the same requests again, `ICEKEEPER_TEST_SECONDS` sets how long.
 """
 
@@ -18,10 +18,10 @@ from urllib.parse import quote
 import pytest
 import requests
 
-from tests.model.asking import ask
+from tests.model.quiet_requests import ask
 from tests.model.bindings import check_bindings
 from tests.model.contents import Contents, read_contents
-from tests.model.disturbances import Disturber, Watch
+from tests.model.server_faults import Disturber, Watch
 from tests.model.history import History
 from tests.model.invariants import check_answers, check_contents
 from tests.model.journal import Fault, Journal, Outcome

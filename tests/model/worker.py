@@ -13,8 +13,8 @@ from queue import Empty
 from typing import Any
 
 from tests.model.caller import Caller
-from tests.model.crowd import Crowd
-from tests.model.disturbances import Watch
+from tests.model.shared_names import Crowd
+from tests.model.server_faults import Watch
 from tests.model.journal import Fault, Record
 from tests.model.own.operations import work_on_own
 from tests.model.own.owner import Owner

@@ -14,7 +14,7 @@ from storage.identity.google import google_credentials, google_transport
 from storage.identity.keys import CredentialNotIssued
 from storage.identity.s3 import base_keys
 from storage.models import Warehouse
-from tests.management.test_server_identity_places import KINDS
+from tests.management.test_server_identity_locations import KINDS
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.wsgi_client import ApiClient
 

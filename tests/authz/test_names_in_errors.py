@@ -16,7 +16,7 @@ from tenancy.refs import ObjectRef
 from tests.authz.conftest import good, person
 from tests.authz.object_path_fixtures import path_of
 from tests.authz.test_hiding import COMMIT
-from tests.authz.test_rights_lost_meanwhile import losing_everything
+from tests.authz.test_rights_revoked_concurrently import losing_everything
 from tests.authz.tree_fixtures import T, give
 from tests.named_callers import CallerClient
 from tests.wsgi_client import Answer

@@ -23,7 +23,7 @@ from tenancy.models import Grant
 from tenancy.refs import ObjectRef
 from tenancy.services.managed_access import set_managed_access
 from tests.authz.conftest import good, person
-from tests.authz.test_rights_lost_meanwhile import EARLIER, wait_until_somebody_waits
+from tests.authz.test_rights_revoked_concurrently import EARLIER, wait_until_somebody_waits
 from tests.authz.tree_fixtures import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
