@@ -21,7 +21,7 @@ from tenancy.services.bootstrap import bootstrap
 from tests.fingerprint import Fingerprint, take_fingerprint
 from tests.prepared import Key, Prepared, Recorded, clear_process_caches
 from tests.run_environment import RunEnvironment
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 SCHEMA = {
     "type": "struct",
@@ -118,16 +118,16 @@ def storage_root(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def bootstrapped(db: None, prepared: Prepared) -> None:
-    prepared.make_or_copy("bootstrapped", lambda: bootstrap(actor=INTERNAL, accept_terms_of_use=True))
+    prepared.create_or_copy("bootstrapped", lambda: bootstrap(actor=INTERNAL, accept_terms_of_use=True))
 
 
 @pytest.fixture
 def warehouse(bootstrapped: None, storage_root: Path, prepared: Prepared) -> Warehouse:
-    def make() -> None:
+    def create() -> None:
         profile = {"type": "local", "path": str(storage_root / "wh")}
         create_warehouse(actor=INTERNAL, project=get_project(None), name="wh", storage_profile=profile)
 
-    prepared.make_or_copy("warehouse", make)
+    prepared.create_or_copy("warehouse", create)
     return Warehouse.objects.get(name="wh")
 
 
@@ -179,16 +179,16 @@ def namespace(catalog: ApiClient) -> str:
 
 
 @pytest.fixture
-def make_table(catalog: ApiClient, namespace: str) -> Callable[..., dict[str, Any]]:
+def create_table(catalog: ApiClient, namespace: str) -> Callable[..., dict[str, Any]]:
     """Create a table in `ns` and return its LoadTableResult."""
 
-    def make(name: str = "t", **more: Any) -> dict[str, Any]:
-        answer: Answer = catalog.post(f"/namespaces/{namespace}/tables", {"name": name, "schema": SCHEMA, **more})
-        assert answer.status == 200, answer.body
-        result: dict[str, Any] = answer.json()
+    def create(name: str = "t", **more: Any) -> dict[str, Any]:
+        response: Response = catalog.post(f"/namespaces/{namespace}/tables", {"name": name, "schema": SCHEMA, **more})
+        assert response.status == 200, response.body
+        result: dict[str, Any] = response.json()
         return result
 
-    return make
+    return create
 
 
 def chosen(properties: dict[str, str]) -> dict[str, str]:
@@ -200,7 +200,7 @@ def chosen(properties: dict[str, str]) -> dict[str, str]:
 
 def snapshot(snapshot_id: int, *, parent: int | None = None, sequence_number: int = 1, at: int) -> dict[str, Any]:
     """A snapshot as a client commits it."""
-    made: dict[str, Any] = {
+    created: dict[str, Any] = {
         "snapshot-id": snapshot_id,
         "timestamp-ms": at,
         "sequence-number": sequence_number,
@@ -208,4 +208,4 @@ def snapshot(snapshot_id: int, *, parent: int | None = None, sequence_number: in
         "summary": {"operation": "append"},
         "schema-id": 0,
     }
-    return made if parent is None else made | {"parent-snapshot-id": parent}
+    return created if parent is None else created | {"parent-snapshot-id": parent}

@@ -9,7 +9,7 @@ from pathlib import Path
 from django.apps import apps
 from django.db import connection
 
-ROOMS = {"catalog", "storage", "tenancy", "tasks"}
+PROJECTS = {"catalog", "storage", "tenancy", "tasks"}
 NOT_COUNTED = {"catalog_idempotencyrecord", "tenancy_auditrecord", "tenancy_auditchain"}
 """What a refusal does write: its own outcome, for who sends it again under the same Idempotency-Key, and that it was
 refused."""
@@ -39,5 +39,5 @@ def take_fingerprint(storage_root: Path) -> Fingerprint:
 
 def _tables() -> list[str]:
     models = apps.get_models(include_auto_created=True)
-    ours = {model._meta.db_table for model in models if model.__module__.split(".")[0] in ROOMS}
+    ours = {model._meta.db_table for model in models if model.__module__.split(".")[0] in PROJECTS}
     return sorted(ours - NOT_COUNTED)

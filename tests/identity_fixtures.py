@@ -75,10 +75,10 @@ def own_tokens(guarded_catalog: CatalogServer, keycloak: Keycloak) -> OwnTokens:
     headers = {"Authorization": f"Bearer {keycloak.sign_in('alice')}"}
 
     def post(path: str, body: dict[str, str]) -> dict[str, str]:
-        answer = requests.post(guarded_catalog.base_url + path, json=body, headers=headers, timeout=30)
-        assert answer.status_code == 201, answer.text
-        made: dict[str, str] = answer.json()
-        return made
+        response = requests.post(guarded_catalog.base_url + path, json=body, headers=headers, timeout=30)
+        assert response.status_code == 201, response.text
+        created: dict[str, str] = response.json()
+        return created
 
     personal = post("/management/v1/token", {"name": "laptop"})["token"]
     account = post("/management/v1/service-account", {"name": "nightly"})["id"]

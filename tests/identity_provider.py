@@ -27,8 +27,8 @@ class IdentityProvider:
     """
 
     def __init__(self, *keys: PrivateKey) -> None:
-        made = keys or (ECKey.generate_key("P-256"),)
-        self.private_keys: dict[str, PrivateKey] = {f"key-{number}": key for number, key in enumerate(made)}
+        created = keys or (ECKey.generate_key("P-256"),)
+        self.private_keys: dict[str, PrivateKey] = {f"key-{number}": key for number, key in enumerate(created)}
         self.asked: Counter[str] = Counter()
         self.misbehave: dict[str, Misbehaviour] = {}
         self.published: dict[str, dict[str, Any]] = {DISCOVERY: {}, KEYS: {}}
@@ -149,8 +149,8 @@ def _drip(handler: BaseHTTPRequestHandler, provider: IdentityProvider) -> None:
         handler.wfile.flush()
 
 
-def answers(status: int, body: bytes = b"", **headers: str) -> Misbehaviour:
-    def answer(handler: BaseHTTPRequestHandler) -> None:
+def responses(status: int, body: bytes = b"", **headers: str) -> Misbehaviour:
+    def response(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(status)
         for name, value in headers.items():
             handler.send_header(name.replace("_", "-"), value)
@@ -158,7 +158,7 @@ def answers(status: int, body: bytes = b"", **headers: str) -> Misbehaviour:
         handler.end_headers()
         handler.wfile.write(body)
 
-    return answer
+    return response
 
 
 def sends_without_end(handler: BaseHTTPRequestHandler) -> None:
@@ -181,9 +181,9 @@ def _handler_of(provider: IdentityProvider) -> type[BaseHTTPRequestHandler]:
                 if self.path in provider.misbehave:
                     provider.misbehave[self.path](self)
                 elif (document := provider.documents().get(self.path)) is not None:
-                    answers(200, json.dumps(document).encode(), Content_Type="application/json")(self)
+                    responses(200, json.dumps(document).encode(), Content_Type="application/json")(self)
                 else:
-                    answers(404)(self)
+                    responses(404)(self)
             except OSError:
                 return  # they hung up on us
 

@@ -11,7 +11,7 @@ from tenancy.actor import Identity
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn import providers, requests, token_verification
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
-from tests.wsgi_client import Answer, ApiClient, call
+from tests.wsgi_client import ApiClient, Response, call
 
 
 class NamedCallers(Authenticator):
@@ -25,7 +25,7 @@ class NamedCallers(Authenticator):
         self.identities[token] = identity
         token_verification.verified_tokens.clear()
 
-    def person(self, name: str, *, roles: tuple[str, ...] = ()) -> str:
+    def user(self, name: str, *, roles: tuple[str, ...] = ()) -> str:
         """The id of a person whose token is their name."""
         identity = Identity(f"oidc~{name}", "oidc", "human", name.title(), f"{name}@example.com", roles)
         self.add(name, identity)
@@ -59,19 +59,19 @@ class CallerClient(ApiClient):
         super().__init__(base)
         self.token = token
 
-    def get(self, target: str = "", **headers: str) -> Answer:
+    def get(self, target: str = "", **headers: str) -> Response:
         return super().get(target, **self._with_token(headers))
 
-    def delete(self, target: str = "", **headers: str) -> Answer:
+    def delete(self, target: str = "", **headers: str) -> Response:
         return super().delete(target, **self._with_token(headers))
 
-    def post(self, target: str = "", body: object = None, *, raw: bytes | None = None, **headers: str) -> Answer:
+    def post(self, target: str = "", body: object = None, *, raw: bytes | None = None, **headers: str) -> Response:
         return super().post(target, body, raw=raw, **self._with_token(headers))
 
-    def put(self, target: str = "", body: object = None, *, raw: bytes | None = None, **headers: str) -> Answer:
+    def put(self, target: str = "", body: object = None, *, raw: bytes | None = None, **headers: str) -> Response:
         return super().put(target, body, raw=raw, **self._with_token(headers))
 
-    def head(self, target: str = "") -> Answer:
+    def head(self, target: str = "") -> Response:
         return call("HEAD", self.base + target, headers=self._with_token({}))
 
     def _with_token(self, headers: dict[str, str]) -> dict[str, str]:

@@ -25,7 +25,7 @@ _END: Final = "\x1e"
 @dataclass
 class Command:
     text: str
-    answer: list[str]
+    response: list[str]
 
 
 def blocks_of(section: str) -> list[tuple[str, str]]:
@@ -47,10 +47,10 @@ def commands_of(content: str) -> list[Command]:
     for line in content.splitlines():
         if line.startswith("$ "):
             found.append(Command(line.removeprefix("$ "), []))
-        elif line.startswith("  ") and not found[-1].answer:
+        elif line.startswith("  ") and not found[-1].response:
             found[-1].text += f"\n{line}"
         else:
-            found[-1].answer.append(line)
+            found[-1].response.append(line)
     return found
 
 
@@ -87,21 +87,21 @@ class Transcripts:
         while (line := stdout.readline().decode()) != f"{_END}\n":
             assert line, f"bash ended at {command}"
             lines.append(line.rstrip("\n"))
-        answer = "\n".join(line for line in lines if line)
+        response = "\n".join(line for line in lines if line)
         for of_page, ours in self._instead.items():
-            answer = answer.replace(ours, of_page)
-        return answer.splitlines()
+            response = response.replace(ours, of_page)
+        return response.splitlines()
 
     def value(self, name: str) -> str:
         """Of a variable of the shell."""
         return "".join(self.shell(f"echo ${name}"))
 
     def _run_python(self, content: str) -> None:
-        told: list[str] = []
+        reported: list[str] = []
         test = doctest.DocTestParser().get_doctest(self._with_ours(content), self.names, "page", None, None)
         runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS | doctest.REPORT_ONLY_FIRST_FAILURE)
-        runner.run(test, out=told.append, clear_globs=False)
-        assert not told, "".join(told)[:6000]
+        runner.run(test, out=reported.append, clear_globs=False)
+        assert not reported, "".join(reported)[:6000]
         self.names = test.globs
 
     def _with_ours(self, text: str) -> str:
@@ -127,7 +127,7 @@ def alike(commands: Sequence[Command]) -> list[Command]:
     def stand_in(found: re.Match[str]) -> str:
         return known.setdefault(found[0], f"<id {len(known)}>") if found["id"] else "<time>"
 
-    return [Command(each.text, [_CHANGING.sub(stand_in, line) for line in each.answer]) for each in commands]
+    return [Command(each.text, [_CHANGING.sub(stand_in, line) for line in each.response]) for each in commands]
 
 
 def rewritten(page: str, section: str, said: Sequence[Command]) -> str:
@@ -137,8 +137,8 @@ def rewritten(page: str, section: str, said: Sequence[Command]) -> str:
     def block(found: re.Match[str]) -> str:
         if found[1] != "console":
             return found[0]
-        told = [next(left) for _ in commands_of(found[2])]
-        lines = [line for each in told for line in (f"$ {each.text}", *each.answer)]
+        reported = [next(left) for _ in commands_of(found[2])]
+        lines = [line for each in reported for line in (f"$ {each.text}", *each.response)]
         return "```console\n" + "\n".join(lines) + "\n```"
 
     return page.replace(section, _BLOCK.sub(block, section))

@@ -39,10 +39,10 @@ class Table:
         names, key = (", ".join(f'"{name}"' for name in some) for some in (self.columns, self.key))
         rest = [name for name in self.columns if name not in self.key]
         change = ", ".join(f'"{name}" = excluded."{name}"' for name in rest)
-        places = f"({', '.join(['%s'] * len(self.columns))})"
+        locations = f"({', '.join(['%s'] * len(self.columns))})"
         with connection.cursor() as cursor:
             cursor.execute(
-                f'INSERT INTO "{self.name}" ({names}) VALUES {", ".join([places] * len(self.rows))} '  # noqa: S608
+                f'INSERT INTO "{self.name}" ({names}) VALUES {", ".join([locations] * len(self.rows))} '  # noqa: S608
                 f"ON CONFLICT ({key}) DO {f'UPDATE SET {change}' if rest else 'NOTHING'}",
                 [value for row in self.rows for value in row],
             )
@@ -74,7 +74,7 @@ class Prepared:
         shutil.rmtree(self.root, ignore_errors=True)
         self.root.mkdir()
 
-    def make_or_copy(self, name: str, make: Callable[[], object]) -> None:
+    def create_or_copy(self, name: str, create: Callable[[], object]) -> None:
         """Call `make`, or copy what it wrote when it was called in the same state before.
 
         Its rows may refer to rows of earlier calls in this test and to rows that every test has under the same ids. It
@@ -92,7 +92,7 @@ class Prepared:
                     path.write_bytes(content)
         else:
             rows_before, files_before = self._rows(), self._files()
-            make()
+            create()
             self._recorded[self._applied] = Recorded(
                 list(self._difference(rows_before)), self._files_beyond(files_before)
             )

@@ -22,7 +22,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz import port
 from tenancy.selectors.projects import get_project
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 REGION = "eu-1"
 HOST = "store.example:9000"
@@ -38,7 +38,7 @@ def s3_profile(**members: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def make_warehouse(profile: dict[str, Any], credential: dict[str, Any] | None, name: str = "wh") -> Warehouse:
+def new_warehouse(profile: dict[str, Any], credential: dict[str, Any] | None, name: str = "wh") -> Warehouse:
     return create_warehouse(
         actor=INTERNAL, project=get_project(None), name=name, storage_profile=profile, storage_credential=credential
     )
@@ -71,13 +71,13 @@ def add_tabular(
     of, _ = Namespace.objects.get_or_create(warehouse=warehouse, path=namespace, path_key=namespace)
     table_id = new_id()
     where = location or f"{warehouse.location}/{name}"
-    made = Tabular.objects.create(
+    created = Tabular.objects.create(
         id=table_id, uuid=table_id, warehouse=warehouse, namespace=of, kind=kind, name=name, name_key=name,
         location=where, metadata_location=f"{where}/metadata/0.json", deleted_at=now() if dropped else None,
     )  # fmt: skip
     for claim in claims:
-        LocationClaim.objects.create(warehouse=warehouse, tabular=made, location=claim)
-    return made
+        LocationClaim.objects.create(warehouse=warehouse, tabular=created, location=claim)
+    return created
 
 
 def to_sign(method: str, uri: str, *, region: str = REGION, **more: Any) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def by_id(warehouse: Warehouse, tabular_id: object) -> str:
     return f"/catalog/v1/signer/{warehouse.pk}/tabular-id/{tabular_id}/v1/aws/s3/sign"
 
 
-def by_place(warehouse: Warehouse) -> str:
+def by_location(warehouse: Warehouse) -> str:
     return f"/catalog/v1/{warehouse.pk}/v1/aws/s3/sign"
 
 
@@ -97,7 +97,7 @@ def by_name(warehouse: Warehouse, name: str = "t") -> str:
     return f"/catalog/v1/{warehouse.pk}/namespaces/ns/tables/{name}/sign"
 
 
-def ask(target: str, method: str, uri: str, **more: Any) -> Answer:
+def ask(target: str, method: str, uri: str, **more: Any) -> Response:
     return ApiClient(target).post("", to_sign(method, uri, **more))
 
 
@@ -121,17 +121,17 @@ class SigningClient:
 
     def sign(
         self, method: str, uri: str, *, headers: Mapping[str, str] | None = None, body: str | None = None
-    ) -> Answer:
+    ) -> Response:
         many = {name: [value] for name, value in (headers or {}).items()}
         asked = to_sign(method, uri, region=self.region, headers=many)
         return ApiClient("/catalog/v1").post(self.signer, asked if body is None else asked | {"body": body})
 
     def signed(self, method: str, uri: str, **more: Any) -> dict[str, str]:
         """The headers to send."""
-        answer = self.sign(method, uri, **more)
-        assert answer.status == 200, answer.body
-        assert answer.json()["uri"] == uri
-        return {name: ",".join(values) for name, values in answer.json()["headers"].items()}
+        response = self.sign(method, uri, **more)
+        assert response.status == 200, response.body
+        assert response.json()["uri"] == uri
+        return {name: ",".join(values) for name, values in response.json()["headers"].items()}
 
     def send(
         self, method: str, uri: str, data: bytes | None = None, *, headers: Mapping[str, str] | None = None

@@ -9,10 +9,10 @@ import pytest
 
 from catalog.models import Namespace, Tabular
 from tests.catalog_fixtures import SCHEMA
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 management = ApiClient("/management/v1")
-NOBODY = "0198e0f4-3f6e-7c31-8c7d-000000000000"
+NO_ONE = "0198e0f4-3f6e-7c31-8c7d-000000000000"
 ALL = ["warehouse", "namespace", "table", "view", "generic-table", "column"]
 NESTED: dict[str, Any] = {
     "type": "struct",
@@ -36,9 +36,9 @@ NESTED: dict[str, Any] = {
 
 
 @pytest.fixture
-def things(catalog: ApiClient, make_table: Callable[..., dict[str, Any]]) -> dict[str, str]:
+def things(catalog: ApiClient, create_table: Callable[..., dict[str, Any]]) -> dict[str, str]:
     """Where one of each kind is in the management API, below its warehouse; made in the namespace `ns`."""
-    table = make_table("t", schema=NESTED)["metadata"]["table-uuid"]
+    table = create_table("t", schema=NESTED)["metadata"]["table-uuid"]
     generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
     assert generic.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).status == 200
     version = {
@@ -50,27 +50,27 @@ def things(catalog: ApiClient, make_table: Callable[..., dict[str, Any]]) -> dic
         "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
     }
     view = {"name": "v", "schema": SCHEMA, "view-version": version, "properties": {}}
-    made = catalog.post("/namespaces/ns/views", view)
-    assert made.status == 200, made.body
+    created = catalog.post("/namespaces/ns/views", view)
+    assert created.status == 200, created.body
     return {
         "warehouse": "",
         "namespace": f"/namespace/{Namespace.objects.get().pk}",
         "table": f"/table/{table}",
-        "view": f"/view/{made.json()['metadata']['view-uuid']}",
+        "view": f"/view/{created.json()['metadata']['view-uuid']}",
         "generic-table": f"/generic-table/{Tabular.objects.get(name='g').uuid}",
         "column": f"/table/{table}/column/id",
     }
 
 
 def define(name: str = "pii", kind: str = "free-text", scope: list[str] = ALL, **more: Any) -> str:
-    answer = management.post("/tag-definition", {"name": name, "scope": scope, "value-kind": kind, **more})
-    assert answer.status == 201, answer.body
-    return str(answer.json()["id"])
+    response = management.post("/tag-definition", {"name": name, "scope": scope, "value-kind": kind, **more})
+    assert response.status == 201, response.body
+    return str(response.json()["id"])
 
 
-def good(answer: Answer) -> Any:
-    assert answer.status in {200, 204}, answer.body
-    return answer.json() if answer.body else None
+def good(response: Response) -> Any:
+    assert response.status in {200, 204}, response.body
+    return response.json() if response.body else None
 
 
 def put(api: ApiClient, target: str, value: str | None = "x", name: str = "pii") -> Any:

@@ -16,7 +16,7 @@ from tenancy.authn.providers import authenticators
 from tenancy.authn.token_verification import verified_tokens
 from tenancy.services.access_tokens import create_token
 from tenancy.services.users import create_local_user
-from tests.wsgi_client import Answer, call
+from tests.wsgi_client import Response, call
 
 
 class TokenClient:
@@ -25,16 +25,16 @@ class TokenClient:
     def __init__(self, token: str, base: str = "/management/v1") -> None:
         self.token, self.base = token, base
 
-    def get(self, target: str) -> Answer:
+    def get(self, target: str) -> Response:
         return self.send("GET", target)
 
-    def delete(self, target: str) -> Answer:
+    def delete(self, target: str) -> Response:
         return self.send("DELETE", target)
 
-    def post(self, target: str, body: Any = None) -> Answer:
+    def post(self, target: str, body: Any = None) -> Response:
         return self.send("POST", target, json.dumps(body).encode())
 
-    def send(self, method: str, target: str, body: bytes = b"") -> Answer:
+    def send(self, method: str, target: str, body: bytes = b"") -> Response:
         return call(method, self.base + target, body=body, headers={"authorization": f"Bearer {self.token}"})
 
 

@@ -24,8 +24,8 @@ def check_trees() -> None:
             above[f"namespace:{row.pk}"] = f"namespace:{parent.pk}"
     above |= {f"{row.kind}:{row.pk}": f"namespace:{row.namespace_id}" for row in Tabular.objects.all()}
     securables = {row.pk: row for row in Securable.objects.all()}
-    placed = {"namespace", *Tabular.Kind.values}
-    assert {pk: row.parent_id for pk, row in securables.items() if row.type in placed} == above
+    located = {"namespace", *Tabular.Kind.values}
+    assert {pk: row.parent_id for pk, row in securables.items() if row.type in located} == above
     for pk, row in securables.items():
         path = securables[row.parent_id].path if row.parent_id else ""
         assert row.path == f"{path}{pk}/"

@@ -13,7 +13,7 @@ from icekeeper.wsgi import application
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     status: int
     headers: dict[str, str]
     body: bytes
@@ -43,7 +43,7 @@ def call(
     body: bytes = b"",
     headers: dict[str, str] | None = None,
     content_type: str = "application/json",
-) -> Answer:
+) -> Response:
     """Send one request. `target` is sent as it is: percent-encode what must be."""
     path, _, query = target.partition("?")
     environ: dict[str, Any] = {
@@ -81,7 +81,7 @@ def call(
         if hasattr(result, "close"):
             result.close()
         end_request()  # as the server does between requests
-    return Answer(started["status"], started["headers"], content)
+    return Response(started["status"], started["headers"], content)
 
 
 class ApiClient:
@@ -90,19 +90,19 @@ class ApiClient:
     def __init__(self, base: str) -> None:
         self.base = base
 
-    def get(self, target: str = "", **headers: str) -> Answer:
+    def get(self, target: str = "", **headers: str) -> Response:
         return call("GET", self.base + target, headers=headers)
 
-    def head(self, target: str = "") -> Answer:
+    def head(self, target: str = "") -> Response:
         return call("HEAD", self.base + target)
 
-    def delete(self, target: str = "", **headers: str) -> Answer:
+    def delete(self, target: str = "", **headers: str) -> Response:
         return call("DELETE", self.base + target, headers=headers)
 
-    def post(self, target: str = "", body: Any = None, *, raw: bytes | None = None, **headers: str) -> Answer:
+    def post(self, target: str = "", body: Any = None, *, raw: bytes | None = None, **headers: str) -> Response:
         sent = json.dumps(body).encode() if raw is None else raw
         return call("POST", self.base + target, body=sent, headers=headers)
 
-    def put(self, target: str = "", body: Any = None, *, raw: bytes | None = None, **headers: str) -> Answer:
+    def put(self, target: str = "", body: Any = None, *, raw: bytes | None = None, **headers: str) -> Response:
         sent = json.dumps(body).encode() if raw is None else raw
         return call("PUT", self.base + target, body=sent, headers=headers)

@@ -14,14 +14,14 @@ from tenancy.authn.authenticator import Authenticator
 from tenancy.authn.providers import authenticators
 from tenancy.authn.token_verification import verified_tokens
 from tests.identity_provider import IdentityProvider, running
-from tests.wsgi_client import Answer, call
+from tests.wsgi_client import Response, call
 
 KINDS = ("openid_", "kubernetes", "enable_kubernetes", "authentication")
 """Settings of authentication begin so; those that a test does not name have their defaults."""
 INFO = "/management/v1/info"
 
 SwitchOn = Callable[..., tuple[Authenticator, ...]]
-Ask = Callable[..., Answer]
+Ask = Callable[..., Response]
 
 
 @pytest.fixture(scope="session")
@@ -55,15 +55,15 @@ def switch_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[SwitchOn]:
         names = wanted.model_fields_set | {name for name in type(wanted).model_fields if name.startswith(KINDS)}
         changed = {name: getattr(wanted, name) for name in names}
         monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=changed))
-        forget()
+        drop()
         return authenticators()
 
     yield switch
     monkeypatch.undo()
-    forget()
+    drop()
 
 
-def forget() -> None:
+def drop() -> None:
     authenticators.cache_clear()
     verified_tokens.clear()
     known_roles.clear()
@@ -83,7 +83,7 @@ def on(switch_on: SwitchOn, provider: IdentityProvider) -> tuple[Authenticator, 
 def ask(bootstrapped: None) -> Ask:
     """GET something that everybody may see who is known, with a token."""
 
-    def send(token: str | None = None, **headers: str) -> Answer:
+    def send(token: str | None = None, **headers: str) -> Response:
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         return call("GET", INFO, headers=headers)
@@ -91,9 +91,9 @@ def ask(bootstrapped: None) -> Ask:
     return send
 
 
-def refused(answer: Answer) -> bool:
+def refused(response: Response) -> bool:
     """The one refusal of a token: it tells nothing."""
-    assert answer.refused(401, "AuthenticationFailed")
-    assert answer.error["message"] == "The token was not accepted"
-    assert answer.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
+    assert response.refused(401, "AuthenticationFailed")
+    assert response.error["message"] == "The token was not accepted"
+    assert response.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
     return True

@@ -87,15 +87,15 @@ def test_a_role_that_the_caller_may_not_assume(
 ) -> None:
     names: set[str] = set()
 
-    class Nobody(Refusing):
+    class NoOne(Refusing):
         def decide(self, actor: Actor, questions: Sequence[port.Question]) -> list[bool]:
             names.add(actor.name)
             return super().decide(actor, questions)
 
-    nobody = Nobody()
-    monkeypatch.setattr(port, "authorizer", lambda: nobody)
+    no_one = NoOne()
+    monkeypatch.setattr(port, "authorizer", lambda: no_one)
     assert ask(provider.token(), x_assume_role=str(role.pk)).refused(403, "AssumeRoleForbidden")
-    assert nobody.asked_of == [(Can.ASSUME, f"role:{role.pk}")]
+    assert no_one.asked_of == [(Can.ASSUME, f"role:{role.pk}")]
     assert names == {"oidc~anna"}, "as themselves, not as the role"
 
 
@@ -129,13 +129,13 @@ def test_nothing_is_asked_of_the_database_without_the_header(on: Any, provider: 
     assert len(queries) == seen
 
 
-def test_a_role_that_was_deleted_is_forgotten(on: Any, provider: IdentityProvider, role: Role, ask: Ask) -> None:
+def test_a_deleted_role_is_removed_from_the_cache(on: Any, provider: IdentityProvider, role: Role, ask: Ask) -> None:
     assert ask(provider.token(), x_assume_role=str(role.pk)).status == 200
     assert ApiClient(f"/management/v1/role/{role.pk}").delete(Authorization=f"Bearer {provider.token()}").status == 204
     assert ask(provider.token(), x_assume_role=str(role.pk)).refused(400, "InvalidAssumeRoleId")
 
 
-def test_a_role_whose_project_was_deleted_is_forgotten(on: Any, provider: IdentityProvider, ask: Ask) -> None:
+def test_a_role_of_a_deleted_project_is_removed_from_the_cache(on: Any, provider: IdentityProvider, ask: Ask) -> None:
     project = create_project(actor=INTERNAL, name="short-lived")
     role = create_role(actor=INTERNAL, project=project, name="r")
     assert ask(provider.token(), x_assume_role=str(role.pk)).status == 200
@@ -143,7 +143,7 @@ def test_a_role_whose_project_was_deleted_is_forgotten(on: Any, provider: Identi
     assert ask(provider.token(), x_assume_role=str(role.pk)).refused(400, "InvalidAssumeRoleId")
 
 
-def test_a_role_that_is_deleted_while_it_makes_something(role: Role) -> None:
+def test_a_role_deleted_while_it_creates_something(role: Role) -> None:
     actor = Actor(user_id="oidc~anna", assumed_role=role.pk)
     project = role.project_id
     Role.objects.filter(pk=role.pk).delete()

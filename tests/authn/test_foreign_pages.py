@@ -12,7 +12,7 @@ from pydantic import AnyHttpUrl
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.token_fixtures import TokenClient
-from tests.wsgi_client import Answer, ApiClient, call
+from tests.wsgi_client import ApiClient, Response, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
 
@@ -22,7 +22,7 @@ FOREIGN = [
 ]  # fmt: skip
 
 
-def post(origin: str | None, number: int = 0, **headers: str) -> Answer:
+def post(origin: str | None, number: int = 0, **headers: str) -> Response:
     sent = headers if origin is None else headers | {"origin": origin}
     return ApiClient("/management/v1").post("/project", {"project-name": f"p{number}"}, **sent)
 
@@ -56,7 +56,7 @@ def test_pages_that_the_operator_names_do(monkeypatch: pytest.MonkeyPatch) -> No
     assert post("https://evil.example", 1).status == 201
 
 
-def test_reads_are_answered_for_the_browser_to_judge(catalog: ApiClient) -> None:
+def test_reads_get_cors_headers_for_the_browser_to_check(catalog: ApiClient) -> None:
     assert catalog.get("/namespaces", origin="http://evil.example").status == 200
 
 

@@ -24,15 +24,15 @@ from tenancy.authn.oidc import authenticators as jwks
 from tenancy.authn.provider_documents import MAX_OVERDUE_FETCHES, Fetcher
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
 from tenancy.authn.token_verification import identify, verified_tokens
-from tests.authn.conftest import Ask, SwitchOn, forget, refused
+from tests.authn.conftest import Ask, SwitchOn, drop, refused
 from tests.identity_provider import (
     DISCOVERY,
     KEYS,
     IdentityProvider,
     Misbehaviour,
-    answers,
     encoded,
     hangs,
+    responses,
     sends_without_end,
     trickles_body,
     trickles_head,
@@ -55,7 +55,7 @@ def ages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jwks, "KEYS_LIFETIME_SECONDS", 0.0)
 
 
-def anew(provider: IdentityProvider, **claims: Any) -> str:
+def again(provider: IdentityProvider, **claims: Any) -> str:
     """A token that nobody remembers."""
     verified_tokens.clear()
     return provider.token(**claims)
@@ -96,9 +96,9 @@ def test_keys_that_moved(eager: None, provider: IdentityProvider, on: On, ask: A
     assert ask(provider.token()).status == 200
     provider.rotate()
     moved = provider.documents()[KEYS]
-    provider.misbehave[KEYS] = answers(404)
+    provider.misbehave[KEYS] = responses(404)
     provider.published[DISCOVERY] = {"jwks_uri": f"{provider.address}/new-keys"}
-    provider.misbehave["/new-keys"] = answers(200, _json(moved))
+    provider.misbehave["/new-keys"] = responses(200, _json(moved))
     assert ask(provider.token()).status == 200
 
 
@@ -133,7 +133,7 @@ def test_an_issuer_that_changed_is_not_believed(
     assert ask(before).status == 200
     provider.published[DISCOVERY] = {"issuer": "https://moved.example", "jwks_uri": "http://169.254.169.254/keys"}
     assert refused(ask(provider.token(iss="https://moved.example")))
-    assert ask(anew(provider, sub="other")).status == 200  # with the keys that lie where they lay
+    assert ask(again(provider, sub="other")).status == 200  # with the keys that lie where they lay
 
 
 def test_a_flood_of_unknown_issuers_asks_the_provider_once(provider: IdentityProvider, on: On, ask: Ask) -> None:
@@ -152,7 +152,7 @@ def test_an_unknown_issuer_while_the_provider_is_away(
     assert ask(provider.token()).status == 200
 
 
-def test_withdrawn_keys_are_forgotten_when_keys_grow_old(
+def test_withdrawn_keys_are_removed_when_keys_expire(
     eager: None, ages: None, provider: IdentityProvider, on: On, ask: Ask
 ) -> None:
     before = provider.token()
@@ -169,9 +169,9 @@ def test_a_flood_of_unknown_keys_asks_the_provider_once(provider: IdentityProvid
     connect_providers()
     assert provider.asked[KEYS] == 1
     for number in range(100):
-        answer = ask(provider.sign({"kid": f"unknown-{number}"}, provider.claims()))
-        assert answer.refused(503, "IdentityProviderUnavailable")
-        assert answer.headers["Retry-After"] == "5"
+        response = ask(provider.sign({"kid": f"unknown-{number}"}, provider.claims()))
+        assert response.refused(503, "IdentityProviderUnavailable")
+        assert response.headers["Retry-After"] == "5"
     assert provider.asked[KEYS] == 1  # within the pause after the first look
     assert ask(provider.token()).status == 200
 
@@ -195,7 +195,7 @@ def test_many_at_once_share_one_look(provider: IdentityProvider, on: On) -> None
     def slowly(handler: Any) -> None:
         gate.wait(10)
         del provider.misbehave[KEYS]
-        answers(200, _json(provider.documents()[KEYS]))(handler)
+        responses(200, _json(provider.documents()[KEYS]))(handler)
 
     provider.misbehave[KEYS] = slowly
 
@@ -229,13 +229,13 @@ def test_known_keys_go_on_when_the_provider_is_away(
 ) -> None:
     assert ask(provider.token()).status == 200
     provider.is_down = True
-    assert ask(anew(provider)).status == 200
+    assert ask(again(provider)).status == 200
     said = [record.getMessage() for record in caplog.records]
     assert any("keys cannot be fetched; cached keys stay in use" in line for line in said)
     unknown = provider.sign({"kid": "new"}, provider.claims())
     assert ask(unknown).refused(503, "IdentityProviderUnavailable")  # nobody knows whether there is such a key
     provider.is_down = False
-    assert ask(anew(provider)).status == 200
+    assert ask(again(provider)).status == 200
     assert refused(ask(unknown))
 
 
@@ -243,21 +243,21 @@ def test_keys_go_on_when_only_the_discovery_document_is_away(
     eager: None, ages: None, provider: IdentityProvider, on: On, ask: Ask
 ) -> None:
     assert ask(provider.token()).status == 200
-    provider.misbehave[DISCOVERY] = answers(500)
+    provider.misbehave[DISCOVERY] = responses(500)
     provider.rotate()
-    assert ask(anew(provider)).status == 200
+    assert ask(again(provider)).status == 200
 
 
 LIES: dict[str, Any] = {
-    "an error": lambda _: answers(500),
-    "nothing": lambda _: answers(200),
-    "no JSON": lambda _: answers(200, b"<html>"),
-    "a list": lambda _: answers(200, b"[]"),
-    "keys that are none": lambda _: answers(200, b'{"keys":{}}'),
-    "too many keys": lambda _: answers(200, _json({"keys": [{}] * 101})),
-    "deep": lambda _: answers(200, b'{"keys":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
-    "not UTF-8": lambda _: answers(200, b'{"keys":["\xff"]}'),
-    "compressed": lambda _: answers(200, b"x", Content_Encoding="gzip"),
+    "an error": lambda _: responses(500),
+    "nothing": lambda _: responses(200),
+    "no JSON": lambda _: responses(200, b"<html>"),
+    "a list": lambda _: responses(200, b"[]"),
+    "keys that are none": lambda _: responses(200, b'{"keys":{}}'),
+    "too many keys": lambda _: responses(200, _json({"keys": [{}] * 101})),
+    "deep": lambda _: responses(200, b'{"keys":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
+    "not UTF-8": lambda _: responses(200, b'{"keys":["\xff"]}'),
+    "compressed": lambda _: responses(200, b"x", Content_Encoding="gzip"),
     "without end": lambda _: sends_without_end,
     "hanging": hangs,
     "trickling head": trickles_head,
@@ -283,7 +283,7 @@ def test_a_provider_that_misbehaves_later(
 ) -> None:
     assert ask(provider.token()).status == 200
     provider.misbehave[KEYS] = LIES[name](provider)
-    assert ask(anew(provider)).status == 200
+    assert ask(again(provider)).status == 200
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -291,7 +291,7 @@ def test_redirects_are_not_followed(
     status: int, provider: IdentityProvider, other_provider: IdentityProvider, on: On, ask: Ask
 ) -> None:
     other_provider.private_keys = provider.private_keys
-    provider.misbehave[KEYS] = answers(status, Location=other_provider.address + KEYS)
+    provider.misbehave[KEYS] = responses(status, Location=other_provider.address + KEYS)
     assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
     assert other_provider.asked.total() == 0
 
@@ -449,7 +449,7 @@ def test_a_private_key_that_was_published_is_not_taken(
 ) -> None:
     keys: list[RSAKey | ECKey | OKPKey] = [rsa_key, ECKey.generate_key("P-256"), OKPKey.generate_key("Ed25519")]
     for key in keys:
-        forget()
+        drop()
         provider.published[KEYS] = {"keys": [key.as_dict(private=True, kid="leaked")]}
         assert refused(ask(provider.sign({"kid": "leaked"}, provider.claims(), key=key)))
 
@@ -471,7 +471,7 @@ def test_the_start_fails_without_a_required_provider(provider: IdentityProvider,
         connect_providers()
 
 
-def test_the_start_waits_for_nobody_who_is_not_required(
+def test_the_start_waits_for_no_optional_service(
     eager: None,
     provider: IdentityProvider,
     other_provider: IdentityProvider,
@@ -564,7 +564,7 @@ def test_a_token_whose_signature_is_verified_does_not_wait_for_a_provider_that_i
         asked.set()
         gate.wait(20)
         del other_provider.misbehave[DISCOVERY]
-        answers(200, _json(other_provider.documents()[DISCOVERY]))(handler)
+        responses(200, _json(other_provider.documents()[DISCOVERY]))(handler)
 
     other_provider.misbehave[DISCOVERY] = slowly
     other_provider.private_keys = provider.private_keys
@@ -653,7 +653,7 @@ def test_the_address_may_be_that_of_the_document(provider: IdentityProvider, swi
     assert identify(provider.token()).user_id == "oidc~anna"
 
 
-def test_nobody_is_asked_for_what_is_no_token(provider: IdentityProvider, on: On, ask: Ask) -> None:
+def test_no_provider_is_called_for_an_invalid_token(provider: IdentityProvider, on: On, ask: Ask) -> None:
     for text in ("opaque", "a.b.c", "Bearer", "x" * 20_000):
         with pytest.raises(AuthenticationFailed):
             identify(text)

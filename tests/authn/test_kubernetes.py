@@ -78,7 +78,7 @@ class FakeKubernetesApi:
         }
         self._server = _Server(("127.0.0.1", 0), _handler_of(self))
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(self._make_certificate(home))
+        tls.load_cert_chain(self._create_certificate(home))
         self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -109,7 +109,7 @@ class FakeKubernetesApi:
         claims = usual | {"kubernetes.io": account} | changed
         return sign('{"alg":"ES256","kid":"cluster"}', {n: v for n, v in claims.items() if v is not None}, self.key)
 
-    def answer(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
+    def response(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
         if path == REVIEWS:
             review = json.loads(body)
             self.reviewed.append(review["spec"])
@@ -120,7 +120,7 @@ class FakeKubernetesApi:
             return 200, {"keys": [self.key.as_dict(private=False, kid="cluster", use="sig", alg="ES256")]}
         return 404, {}
 
-    def _make_certificate(self, home: Path) -> Path:
+    def _create_certificate(self, home: Path) -> Path:
         """Signed by itself, for 127.0.0.1; the key and it in one file."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
@@ -154,17 +154,17 @@ class FakeKubernetesApi:
 def _handler_of(api: FakeKubernetesApi) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self._answer(b"")
+            self._response(b"")
 
         def do_POST(self) -> None:
-            self._answer(self.rfile.read(int(self.headers["Content-Length"])))
+            self._response(self.rfile.read(int(self.headers["Content-Length"])))
 
-        def _answer(self, body: bytes) -> None:
+        def _response(self, body: bytes) -> None:
             api.shown.append(self.headers["Authorization"])
             if api.hangs:
                 api.stopping.wait()
                 return
-            status, document = api.answer(self.path, body)
+            status, document = api.response(self.path, body)
             text = json.dumps(document).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(text)))
@@ -242,7 +242,7 @@ def test_the_api_is_not_asked_in_vain(reviewing: Any, api: FakeKubernetesApi, as
 
 
 @pytest.mark.parametrize("status", [302, 401, 403, 404, 500])
-def test_an_api_that_does_not_answer_so(
+def test_an_api_that_responds_otherwise(
     status: int, reviewing: Any, api: FakeKubernetesApi, ask: Ask, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -297,11 +297,11 @@ def test_junk_is_not_shown_to_the_api_server(reviewing: Any, api: FakeKubernetes
     usual, api.status = api.status, {"authenticated": False}
     claims = {"iss": AUDIENCE, "aud": [AUDIENCE], "sub": "x", "exp": int(time.time()) + 600}
     for number in range(MAX_REJECTED + 10):
-        answer = ask(sign(f'{{"alg":"ES256","kid":"unknown-{number}"}}', claims, others))
+        response = ask(sign(f'{{"alg":"ES256","kid":"unknown-{number}"}}', claims, others))
         if number < MAX_REJECTED:
-            assert refused(answer)
+            assert refused(response)
         else:
-            assert answer.refused(503, "IdentityProviderUnavailable")
+            assert response.refused(503, "IdentityProviderUnavailable")
     assert len(api.reviewed) == MAX_REJECTED
     api.status = usual
     assert ask(good).status == 200  # holds up nobody whom the cluster has signed for

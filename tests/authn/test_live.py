@@ -17,7 +17,7 @@ from tenancy.authn.own_tokens.access_tokens import AccessTokenAuthenticator
 from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, running
 from tests.parts.server import ROOT, CatalogServer
 from tests.run_environment import RunEnvironment
-from tests.server.raw_client_fixtures import RawAnswer, RawClient
+from tests.server.raw_client_fixtures import RawClient, RawResponse
 
 INFO = "/management/v1/info"
 
@@ -37,15 +37,15 @@ def server(
         yield catalog
 
 
-def get(server: CatalogServer, *headers: str, target: str = INFO) -> RawAnswer:
+def get(server: CatalogServer, *headers: str, target: str = INFO) -> RawResponse:
     with RawClient(server.port) as client:
         return client.get(target, *headers)
 
 
 def test_with_and_without_a_token(server: CatalogServer, provider: IdentityProvider) -> None:
-    answer = get(server)
-    assert (answer.status, answer.error_type) == (401, "MissingAuthorizationHeader")
-    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    response = get(server)
+    assert (response.status, response.error_type) == (401, "MissingAuthorizationHeader")
+    assert response.headers["WWW-Authenticate"] == "Bearer"
     assert get(server, f"Authorization: Bearer {provider.token()}").status == 200
     assert get(server, f"authorization: bearer {provider.token()}").status == 200
     health = get(server, "x-icekeeper-extensions: true", target="/health")
@@ -69,18 +69,18 @@ def test_two_authorization_headers(server: CatalogServer, provider: IdentityProv
         (header, "Authorization: Basic YTpi"),
         (header, "authorization: x"),
     ):
-        answer = get(server, *headers)
-        assert (answer.status, answer.error_type) == (401, "AuthenticationFailed")
-    answer = get(server, "Authorization: Basic YTpi", header)
-    assert (answer.status, answer.error_type) == (401, "MissingAuthorizationHeader")
+        response = get(server, *headers)
+        assert (response.status, response.error_type) == (401, "AuthenticationFailed")
+    response = get(server, "Authorization: Basic YTpi", header)
+    assert (response.status, response.error_type) == (401, "MissingAuthorizationHeader")
 
 
 def test_odd_headers(server: CatalogServer, provider: IdentityProvider) -> None:
     token = provider.token()
     for text in (f"Bearer {token}\u00e4", "Bearer \u00fc", "Bearer " + "\u00ff" * 5000, f"Bearer {token} x"):
-        answer = get(server, f"Authorization: {text}")
-        assert (answer.status, answer.error_type) == (401, "AuthenticationFailed")
-        assert answer.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
+        response = get(server, f"Authorization: {text}")
+        assert (response.status, response.error_type) == (401, "AuthenticationFailed")
+        assert response.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
     assert get(server, "Authorization: Bearer").status == 401
 
 

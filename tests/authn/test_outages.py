@@ -12,7 +12,7 @@ from icekeeper.server.thread_pool import MAX_EXTRA_THREADS
 from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, hangs, running
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
-from tests.server.raw_client_fixtures import RawAnswer, RawClient
+from tests.server.raw_client_fixtures import RawClient, RawResponse
 
 INFO = "/management/v1/info"
 THREADS = 4
@@ -41,12 +41,12 @@ def server(
         yield catalog
 
 
-def get(server: CatalogServer, token: str | None = None, target: str = INFO) -> tuple[RawAnswer, float]:
+def get(server: CatalogServer, token: str | None = None, target: str = INFO) -> tuple[RawResponse, float]:
     """The answer and how many seconds it took."""
     began = time.monotonic()
     with RawClient(server.port) as client:
-        answer = client.get(target, *([] if token is None else [f"Authorization: Bearer {token}"]))
-    return answer, time.monotonic() - began
+        response = client.get(target, *([] if token is None else [f"Authorization: Bearer {token}"]))
+    return response, time.monotonic() - began
 
 
 def unknown(provider: IdentityProvider, name: object, **claims: str) -> str:
@@ -70,7 +70,7 @@ def request(token: str) -> bytes:
     return f"GET {INFO} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
 
 
-def test_a_hanging_provider_and_a_flood_of_unknown_keys_stop_nobody_else(
+def test_a_hanging_provider_and_a_flood_of_unknown_keys_stop_no_other_user(
     server: CatalogServer, provider: IdentityProvider
 ) -> None:
     anna = provider.token()
@@ -90,8 +90,8 @@ def test_a_hanging_provider_and_a_flood_of_unknown_keys_stop_nobody_else(
             assert (known.status, health.status) == (200, 200)
             assert max(known_took, health_took) < 2
             time.sleep(0.2)
-        answers = [client.answer() for client in flood]
-    said = {(answer.status, answer.error_type, answer.headers.get("Retry-After")) for answer in answers}
+        responses = [client.response() for client in flood]
+    said = {(response.status, response.error_type, response.headers.get("Retry-After")) for response in responses}
     assert said == {(503, "IdentityProviderUnavailable", "5"), (401, "AuthenticationFailed", None)}
     assert "Traceback" not in server.log_path.read_text()
     lines = [*server.log_lines("icekeeper.authn"), *server.log_lines("icekeeper.errors")]

@@ -51,10 +51,10 @@ def test_a_blocked_user_who_was_deleted_does_not_come_back(provider: IdentityPro
 @pytest.mark.parametrize(
     "path", ["/management/v1/info", "/catalog/v1/config", "/lakekeeper/v1/x/namespaces/y/generic-tables"]
 )
-def test_nobody_without_a_token(path: str, bootstrapped: None) -> None:
-    answer = call("GET", path)
-    assert answer.refused(401, "MissingAuthorizationHeader")
-    assert answer.headers["WWW-Authenticate"] == "Bearer"
+def test_no_access_without_a_token(path: str, bootstrapped: None) -> None:
+    response = call("GET", path)
+    assert response.refused(401, "MissingAuthorizationHeader")
+    assert response.headers["WWW-Authenticate"] == "Bearer"
     for header in ("", "Bearer", "Bearer ", "Basic YTpi", "Token x", "Bearer\tx"):
         assert call("GET", path, headers={"Authorization": header}).refused(401, "MissingAuthorizationHeader")
 
@@ -184,7 +184,7 @@ def test_subjects_that_are(provider: IdentityProvider) -> None:
 # --- forged -------------------------------------------------------------------------------------------------------
 
 
-def test_signed_by_somebody_else(provider: IdentityProvider, ask: Ask) -> None:
+def test_signed_by_another_issuer(provider: IdentityProvider, ask: Ask) -> None:
     assert refused(ask(provider.sign({}, provider.claims(), key=ECKey.generate_key("P-256"))))
 
 
@@ -352,11 +352,11 @@ def test_members_that_appear_twice(provider: IdentityProvider, ask: Ask) -> None
 
 
 def test_long_tokens(provider: IdentityProvider, ask: Ask) -> None:
-    room = MAX_TOKEN_LENGTH - len(provider.token(x=""))
-    longest = provider.token(x="x" * (room * 3 // 4 - 3))
+    project = MAX_TOKEN_LENGTH - len(provider.token(x=""))
+    longest = provider.token(x="x" * (project * 3 // 4 - 3))
     assert MAX_TOKEN_LENGTH - 10 < len(longest) <= MAX_TOKEN_LENGTH
     assert ask(longest).status == 200
-    assert refused(ask(provider.token(x="x" * room)))
+    assert refused(ask(provider.token(x="x" * project)))
     assert refused(ask("x" * 1_000_000))
 
 
@@ -403,7 +403,7 @@ def test_without_an_audience_a_token_may_be_for_anybody(
 # --- what is remembered, what is said -----------------------------------------------------------------------------
 
 
-def test_a_verified_token_is_remembered_no_longer_than_it_holds(
+def test_a_verified_token_is_cached_no_longer_than_it_is_valid(
     provider: IdentityProvider, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time()
@@ -415,7 +415,7 @@ def test_a_verified_token_is_remembered_no_longer_than_it_holds(
     assert refused(ask(token))
 
 
-def test_a_changed_token_is_not_the_remembered_one(provider: IdentityProvider, ask: Ask) -> None:
+def test_a_changed_token_does_not_match_the_cached_one(provider: IdentityProvider, ask: Ask) -> None:
     token = provider.token()
     assert ask(token).status == 200
     assert refused(ask(token[:-1] + ("A" if token[-1] != "A" else "Q")))

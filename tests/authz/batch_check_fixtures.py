@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from catalog.models import Tabular
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 CHECK = "/management/v1/action/batch-check"
 WITH_ERRORS = {"x-icekeeper-extensions": "true"}
 Check = dict[str, Any]
-Ask = Callable[..., Answer]
+Ask = Callable[..., Response]
 """`(name, *checks, **more)`: the answer to somebody's checks; `more` are members of the document."""
 
 
@@ -27,10 +27,10 @@ def of(identity: Any, check: Check) -> Check:
     return {"identity": identity, **check}
 
 
-def told(answer: Answer) -> list[Any]:
+def reported(response: Response) -> list[Any]:
     """The verdicts, the type in the place of one that is an error."""
-    assert answer.status == 200, answer.body
-    results = answer.json()["results"]
+    assert response.status == 200, response.body
+    results = response.json()["results"]
     for result in results:
         assert set(result) - {"error"} == {"id", "allowed"}
         if "error" in result:

@@ -21,13 +21,13 @@ from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tests.authz.batch_check_fixtures import WITH_ERRORS, Ask
 from tests.authz.permission_fixtures import Things
-from tests.authz.tree_fixtures import T, give, make_tree, role
+from tests.authz.tree_fixtures import T, create_tree, give, role
 from tests.authz.view_owner_fixtures import Lake, engine, trust
 from tests.catalog_fixtures import SCHEMA
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient, NamedCallers
 from tests.prepared import Prepared
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def builtin(monkeypatch: pytest.MonkeyPatch, storage_root: object) -> Iterator[B
     port.authorizer.cache_clear()
 
 
-def person(name: str, *roles: str) -> Actor:
+def user(name: str, *roles: str) -> Actor:
     """Somebody as their token says who they are."""
     identity = Identity(f"oidc~{name}", "oidc", "human", name.title(), f"{name}@example.com", roles)
     return Actor(user_id=identity.user_id, identity=identity)
@@ -49,8 +49,8 @@ def person(name: str, *roles: str) -> Actor:
 
 @pytest.fixture
 def tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
-    """What `tests.authz.tree_fixtures.make_tree` makes."""
-    return make_tree(warehouse)
+    """What `tests.authz.tree_fixtures.create_tree` makes."""
+    return create_tree(warehouse)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def client(callers: NamedCallers, warehouse: Warehouse) -> Callable[[str], Calle
     """What the person of that name calls the catalog with, below the warehouse's address."""
 
     def of(name: str) -> CallerClient:
-        callers.person(name)
+        callers.user(name)
         return CallerClient(f"/catalog/v1/{warehouse.pk}", name)
 
     return of
@@ -67,16 +67,16 @@ def client(callers: NamedCallers, warehouse: Warehouse) -> Callable[[str], Calle
 @pytest.fixture
 def root(client: Callable[[str], CallerClient], builtin: BuiltinAuthorizer, prepared: Prepared) -> CallerClient:
     """Who may do everything in the default project, and so makes what the others are judged by."""
-    made = client("root")
+    created = client("root")
     project = ObjectRef(Securable.Type.PROJECT, get_project(None).pk)
-    prepared.make_or_copy("root", lambda: give("project_admin", project, person("root")))
-    return made
+    prepared.create_or_copy("root", lambda: give("project_admin", project, user("root")))
+    return created
 
 
 @pytest.fixture
 def lake(root: CallerClient, prepared: Prepared) -> dict[str, ObjectRef]:
     """The namespaces `open`, `closed` and `closed.deep`, each with tables `a` and `b`, a view and a generic table."""
-    prepared.make_or_copy("lake", lambda: create_lake(root))
+    prepared.create_or_copy("lake", lambda: create_lake(root))
     found: dict[str, ObjectRef] = {
         ".".join(each.levels): ObjectRef(Securable.Type.NAMESPACE, each.pk) for each in Namespace.objects.all()
     }
@@ -139,7 +139,7 @@ def manage(callers: NamedCallers) -> Callable[[str], CallerClient]:
     """What the person of that name calls the management API with."""
 
     def of(name: str) -> CallerClient:
-        callers.person(name)
+        callers.user(name)
         return CallerClient("/management/v1", name)
 
     return of
@@ -149,7 +149,7 @@ def manage(callers: NamedCallers) -> Callable[[str], CallerClient]:
 def ask(manage: Callable[[str], CallerClient]) -> Ask:
     """Asks batch checks."""
 
-    def ask(name: str, *checks: Any, **more: Any) -> Answer:
+    def ask(name: str, *checks: Any, **more: Any) -> Response:
         return manage(name).post("/action/batch-check", {"checks": list(checks), **more}, **WITH_ERRORS)
 
     return ask
@@ -158,7 +158,7 @@ def ask(manage: Callable[[str], CallerClient]) -> Ask:
 @pytest.fixture
 def chief(refs: dict[Securable.Type, ObjectRef], manage: Callable[[str], CallerClient]) -> CallerClient:
     """Who may do everything in every project."""
-    give("operator", refs[T.SERVER], person("chief"))
+    give("operator", refs[T.SERVER], user("chief"))
     return manage("chief")
 
 
@@ -170,9 +170,9 @@ def elsewhere(storage_root: Path, bootstrapped: None) -> Warehouse:
     return create_warehouse(actor=INTERNAL, project=project, name="far", storage_profile=profile)
 
 
-def good(answer: Answer) -> Answer:
-    assert answer.status in {200, 201, 204}, answer.body
-    return answer
+def good(response: Response) -> Response:
+    assert response.status in {200, 201, 204}, response.body
+    return response
 
 
 VIEW = {
@@ -190,7 +190,7 @@ VIEW = {
 
 
 @pytest.fixture
-def house(
+def the_lake(
     monkeypatch: pytest.MonkeyPatch, warehouse: Warehouse, callers: NamedCallers, lake: dict[str, ObjectRef]
 ) -> Lake:
     """`lake` with an engine that is trusted with views."""

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from tenancy.audit.collector import collector
 from tenancy.models import AuditRecord
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """What the caller can observe: the error, and whether the server wrote audit rows before the response."""
 
     status: int
@@ -19,14 +19,14 @@ class Told(NamedTuple):
     rows_written: int
 
 
-def told(act: Callable[[], Answer], name: str) -> Told:
+def reported(act: Callable[[], Response], name: str) -> Reported:
     """Return what `act` shows its caller, with X in the place of `name`.
 
     Earlier denials are forgotten first: the limits of the collector would hide the rows of this one.
     """
     collector.clear()
     before = AuditRecord.objects.count()
-    answer = act()
-    error = answer.error
+    response = act()
+    error = response.error
     rows = AuditRecord.objects.count() - before
-    return Told(answer.status, error["type"], error["message"].replace(name, "X"), rows)
+    return Reported(response.status, error["type"], error["message"].replace(name, "X"), rows)

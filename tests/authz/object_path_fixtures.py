@@ -5,7 +5,7 @@ from __future__ import annotations
 from catalog.models import Namespace, Tabular
 from tenancy.refs import ObjectRef
 from tests.authz.tree_fixtures import T
-from tests.management.warehouse_request_fixtures import NOBODY
+from tests.management.warehouse_request_fixtures import NO_ONE
 
 MISSING = {
     T.WAREHOUSE: "NoSuchWarehouseException",
@@ -16,7 +16,7 @@ MISSING = {
     T.ROLE: "RoleNotFoundInProject",
     T.TAG: "TagDefinitionIdNotFound",
 }
-HOSTILE = ["no", "..%2Fx", "%7B" + NOBODY + "%7D", NOBODY.replace("-", ""), "*", "%E2%80%AE", "a%20b", "x" * 300]
+HOSTILE = ["no", "..%2Fx", "%7B" + NO_ONE + "%7D", NO_ONE.replace("-", ""), "*", "%E2%80%AE", "a%20b", "x" * 300]
 
 
 def path_of(ref: ObjectRef) -> str:

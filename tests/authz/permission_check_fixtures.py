@@ -44,14 +44,14 @@ def by_id(things: Things, kind: Securable.Type, object_id: str | None = None) ->
 
 
 def by_name(things: Things, kind: Securable.Type, name: str = "") -> dict[str, Any]:
-    place: dict[str, Any] = {"warehouse-id": str(things.warehouse.pk), "namespace": ["closed", "deep"]}
+    location: dict[str, Any] = {"warehouse-id": str(things.warehouse.pk), "namespace": ["closed", "deep"]}
     if kind is T.NAMESPACE:
-        return place | ({"namespace": [name]} if name else {})
-    return place | {"table": name or NAMES[kind]}
+        return location | ({"namespace": [name]} if name else {})
+    return location | {"table": name or NAMES[kind]}
 
 
 def asked(
-    kind: Securable.Type, word: str, place: dict[str, Any], identity: dict[str, str] | None = None
+    kind: Securable.Type, word: str, location: dict[str, Any], identity: dict[str, str] | None = None
 ) -> dict[str, Any]:
     whose = {} if identity is None else {"identity": identity}
-    return {"operation": {kind.value: {"action": word, **place}}, **whose}
+    return {"operation": {kind.value: {"action": word, **location}}, **whose}

@@ -22,7 +22,7 @@ from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient, NamedCallers
 
 T = Securable.Type
-NOBODY = "0198e0f4-3f6e-7c31-8c7d-000000000000"
+NO_ONE = "0198e0f4-3f6e-7c31-8c7d-000000000000"
 MISSING = {
     T.WAREHOUSE: "NoSuchWarehouseException",
     T.NAMESPACE: "NoSuchNamespaceException",
@@ -75,7 +75,7 @@ class Things:
 
     def __init__(self, warehouse: Warehouse, lake: dict[str, ObjectRef], callers: NamedCallers) -> None:
         self.warehouse, self._callers = warehouse, callers
-        self.role = make_role("team")
+        self.role = new_role("team")
         tag = create_tag_definition(
             actor=INTERNAL, project=get_project(None), name="pii", scope=["table"], value_kind="marker"
         )
@@ -108,7 +108,7 @@ class Things:
 
     def client(self, name: str, *token_roles: str) -> CallerClient:
         """Somebody who is registered and has no rights."""
-        self._callers.person(name, roles=token_roles)
+        self._callers.user(name, roles=token_roles)
         User.objects.get_or_create(id=f"oidc~{name}", defaults={"name": name})
         return CallerClient("/management/v1/permissions", name)
 
@@ -122,7 +122,7 @@ class Things:
         return self.with_right("manager", MANAGES[kind])
 
 
-def make_role(name: str, project: Project | None = None) -> Role:
+def new_role(name: str, project: Project | None = None) -> Role:
     return create_role(
         actor=INTERNAL,
         project=project or get_project(None),

@@ -22,12 +22,12 @@ from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.object_reviews import ObjectReview, Principal
 from tenancy.selectors.principal_reviews import PrincipalReview
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give, role
 
 pytestmark = pytest.mark.django_db
 
-Told = dict[str, dict[str, list[Can]]]
+Reported = dict[str, dict[str, list[Can]]]
 """By securable and principal, `user:<id>` or `role:<id>`."""
 
 
@@ -35,25 +35,25 @@ def of_principal(who: Principal) -> str:
     return f"user:{who.user_id}" if who.role_id is None else f"role:{who.role_id}"
 
 
-def asked(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, ObjectRef]) -> Told:
+def asked(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, ObjectRef]) -> Reported:
     """What the port says, without those who may do nothing."""
     actors = {f"user:{each}": Actor(user_id=each, is_check_subject=True) for each in users}
     actors |= {f"role:{each}": Actor(assumed_role=each, is_check_subject=True) for each in roles}
-    found: Told = {}
+    found: Reported = {}
     for ref in tree.values():
         actions = [each for each in ACTIONS_ON[ref[0]] if (ref[0], each) not in ACTIONS_OF_ALL_USERS]
         # `assume` is in no list of actions: it is what the privilege `assignee` lets one do.
         for name, actor in actors.items():
-            answers = permissions.check_permissions(actor, [(each, ref) for each in actions])
-            allowed = [each for each, answer in zip(actions, answers, strict=True) if answer]
+            responses = permissions.check_permissions(actor, [(each, ref) for each in actions])
+            allowed = [each for each, response in zip(actions, responses, strict=True) if response]
             if allowed or (ref[0] is T.ROLE and permissions.is_allowed(actor, Can.ASSUME, *ref)):
                 found.setdefault(securable_id(*ref), {})[name] = allowed
     return found
 
 
-def reviewed(tree: dict[str, ObjectRef], *, size: int) -> Told:
+def reviewed(tree: dict[str, ObjectRef], *, size: int) -> Reported:
     """What reviews of the objects say, page by page."""
-    found: Told = {}
+    found: Reported = {}
     for ref in tree.values():
         review, after = ObjectReview(ref), ""
         while True:
@@ -72,11 +72,11 @@ def reviewed(tree: dict[str, ObjectRef], *, size: int) -> Told:
     return found
 
 
-def reached(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, ObjectRef], *, size: int) -> Told:
+def reached(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, ObjectRef], *, size: int) -> Reported:
     """What reviews of the principals say of the warehouse and what is in it."""
     askers = {f"user:{each}": Subject(each, None, "", ()) for each in users}
     askers |= {f"role:{each}": Subject(None, each, "", ()) for each in roles}
-    found: Told = {}
+    found: Reported = {}
     for name, asker in askers.items():
         review, after, seen = PrincipalReview(asker), "", list[str]()
         while True:
@@ -98,14 +98,14 @@ def agree(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, ObjectRef
     assert reviewed(tree, size=size) == expected
     below = {securable_id(*ref) for ref in tree.values() if ref[0] not in {T.SERVER, T.PROJECT, T.ROLE, T.TAG}}
     assert reached(users, roles, tree, size=size) == {
-        own_id: {name: actions for name, actions in told.items() if actions}
-        for own_id, told in expected.items()
+        own_id: {name: actions for name, actions in reported.items() if actions}
+        for own_id, reported in expected.items()
         if own_id in below
     }
 
 
-def own_id_of(made: Role) -> UUID:
-    return UUID(str(made.pk))
+def own_id_of(created: Role) -> UUID:
+    return UUID(str(created.pk))
 
 
 def test_each_privilege_on_each_object(tree: dict[str, ObjectRef], builtin: BuiltinAuthorizer) -> None:
@@ -115,7 +115,7 @@ def test_each_privilege_on_each_object(tree: dict[str, ObjectRef], builtin: Buil
         if name == "role":
             continue  # has no row of a role of its own
         for privilege in rights_model().privileges(ref[0].value):
-            who = person(f"{name}-{privilege}")
+            who = user(f"{name}-{privilege}")
             give(privilege, ref, who)
             users.append(str(who.user_id))
     del tree["role"]
@@ -129,14 +129,14 @@ def test_nested_roles_owners_ends_and_managed_access(tree: dict[str, ObjectRef],
     RoleMember.objects.create(role=outer, member_role=middle)
     RoleMember.objects.create(role=middle, member_role=inner)
     RoleMember.objects.create(role=inner, member_role=outer)  # a circle
-    give("assignee", ObjectRef(T.ROLE, inner.pk), person("ann"))
-    give("ownership", ObjectRef(T.ROLE, owned.pk), person("bob"))
-    give("select", tree["inner"], person("cy"), to=outer)
-    give("ownership", tree["table"], person("dan"))
-    give("ownership", tree["other"], person("eve"), to=owned)
-    give("modify", tree["project"], person("fay"))
-    give("manage_grants", tree["outer"], person("gus"))
-    give("describe", tree["view"], person("hal"))
+    give("assignee", ObjectRef(T.ROLE, inner.pk), user("ann"))
+    give("ownership", ObjectRef(T.ROLE, owned.pk), user("bob"))
+    give("select", tree["inner"], user("cy"), to=outer)
+    give("ownership", tree["table"], user("dan"))
+    give("ownership", tree["other"], user("eve"), to=owned)
+    give("modify", tree["project"], user("fay"))
+    give("manage_grants", tree["outer"], user("gus"))
+    give("describe", tree["view"], user("hal"))
     past = datetime.now(UTC) - timedelta(seconds=1)
     Grant.objects.filter(user_id="oidc~fay").update(expires_at=past)
     Securable.objects.filter(pk=securable_id(*tree["outer"])).update(managed_access=True)
@@ -144,8 +144,8 @@ def test_nested_roles_owners_ends_and_managed_access(tree: dict[str, ObjectRef],
     roles = [own_id_of(each) for each in (outer, middle, inner, owned)]
     for size in (1, 3, 100):
         agree(users, roles, tree, size=size)
-    told = reviewed(tree, size=100)
-    table = told[securable_id(*tree["table"])]
+    reported = reviewed(tree, size=100)
+    table = reported[securable_id(*tree["table"])]
     assert Can.READ_DATA in table["user:oidc~ann"]
     assert Can.READ_GRANTS not in table["user:oidc~dan"]  # managed access
     assert "user:oidc~fay" not in table
@@ -167,7 +167,7 @@ def test_random_rights(tree: dict[str, ObjectRef], builtin: BuiltinAuthorizer, s
     for _ in range(random.randint(5, 25)):
         ref = tree[random.choice(sorted(tree))]
         privilege = random.choice(rights_model().privileges(ref[0].value))
-        who, to = person(f"u{random.randrange(6)}"), random.choice([None, *roles])
+        who, to = user(f"u{random.randrange(6)}"), random.choice([None, *roles])
         if to is not None and ref == ObjectRef(T.ROLE, to.pk):
             continue
         try:

@@ -16,24 +16,24 @@ from tenancy.models import Role, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors import access_reviews
 from tenancy.selectors.access_reviews import ReviewNotFinished, read_all
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.authz.grant_change_fixtures import Refs
 from tests.authz.object_path_fixtures import path_of
 from tests.authz.tree_fixtures import T, give, role
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = pytest.mark.both_databases
 
 Manage = Callable[[str], CallerClient]
 
 
-def rows(answer: Answer) -> list[dict[str, str]]:
-    assert answer.status == 200, answer.body
-    assert answer.headers["Content-Type"] == "text/csv; charset=utf-8; header=present"
-    assert answer.headers["Content-Disposition"].startswith('attachment; filename="')
-    return list(csv.DictReader(io.StringIO(answer.body.decode(), newline="")))
+def rows(response: Response) -> list[dict[str, str]]:
+    assert response.status == 200, response.body
+    assert response.headers["Content-Type"] == "text/csv; charset=utf-8; header=present"
+    assert response.headers["Content-Disposition"].startswith('attachment; filename="')
+    return list(csv.DictReader(io.StringIO(response.body.decode(), newline="")))
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_hostile_names_in_a_file(refs: Refs, manage: Manage, builtin: object) ->
     team = role("=cmd|'/c calc'!A1")
     Role.objects.filter(pk=team.pk).update(name='=HYPERLINK("http://x","y")')
     User.objects.filter(pk="oidc~ann").update(name='@SUM(1)\r\n=2,"x"')
-    give("assignee", ObjectRef(T.ROLE, team.pk), person("ann"))
-    give("select", refs[T.TABLE], person("ann"), to=team)
-    give("select", refs[T.TABLE], person("bob"))
+    give("assignee", ObjectRef(T.ROLE, team.pk), user("ann"))
+    give("select", refs[T.TABLE], user("ann"), to=team)
+    give("select", refs[T.TABLE], user("bob"))
     User.objects.filter(pk="oidc~bob").update(name="-Böb \u202e")
     Tabular.objects.filter(pk=refs[T.TABLE][1]).update(name="+1,2\n3")
     found = rows(manage("root").get(f"{path_of(refs[T.TABLE])}/access-review", accept="text/csv"))
@@ -92,15 +92,15 @@ def test_hostile_names_in_a_file(refs: Refs, manage: Manage, builtin: object) ->
 def test_it_is_whole(refs: Refs, manage: Manage, builtin: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many parts it is read in, it tells what the pages tell."""
     for number in range(9):
-        give("select", refs[T.NAMESPACE], person(f"p{number}"))
-        give("modify", refs[T.TABLE], person(f"p{number}"))
+        give("select", refs[T.NAMESPACE], user(f"p{number}"))
+        give("modify", refs[T.TABLE], user(f"p{number}"))
     use_settings(monkeypatch, instance_admins=("oidc~ada",))
-    root, place = manage("root"), f"{path_of(refs[T.TABLE])}/access-review"
-    at_once = rows(root.get(f"{place}?format=csv"))
+    root, location = manage("root"), f"{path_of(refs[T.TABLE])}/access-review"
+    at_once = rows(root.get(f"{location}?format=csv"))
     monkeypatch.setattr(access_reviews, "CHUNK", 2)
-    assert rows(root.get(f"{place}?format=csv")) == at_once
+    assert rows(root.get(f"{location}?format=csv")) == at_once
     assert [each["basis"] for each in at_once].count("instance-admin") == 1
-    principals = {each["principal"]["id"]: each for each in root.get(place).json()["principals"]}
+    principals = {each["principal"]["id"]: each for each in root.get(location).json()["principals"]}
     assert {each["principal_id"] for each in at_once} == {*principals, "oidc~ada"}
     assert len(at_once) == 1 + sum(len(each["grants"]) for each in principals.values())
     mine = "principalUser=oidc~p1&format=csv"

@@ -8,7 +8,7 @@ from tenancy.authz.action_names import ACTIONS_ON, GRANT_ACTION_NAMES, LEGACY_AC
 from tenancy.authz.actions import Can
 from tenancy.authz.model import rights_model
 from tenancy.models import Securable
-from tests.management.api_digest import read_peer
+from tests.management.api_digest import read_lakekeeper
 
 T = Securable.Type
 PATHS = {
@@ -27,23 +27,23 @@ NOT_OF_THE_MODEL = {(T.ROLE, Can.READ_METADATA), *((T.USER, action) for action i
 
 
 def words_of(route: str, member: str) -> set[str]:
-    return set(read_peer()[route].answers["200"].members[member])
+    return set(read_lakekeeper()[route].responses["200"].members[member])
 
 
 @pytest.mark.parametrize("securable_type", PATHS)
-def test_the_newer_words_are_the_peers(securable_type: Securable.Type) -> None:
+def test_the_newer_actions_are_lakekeepers(securable_type: Securable.Type) -> None:
     route = f"GET /management/v1/{PATHS[securable_type]}/actions"
     assert {each.value for each in ACTIONS_ON[securable_type]} == words_of(route, "allowed-actions[].action")
     assert len(set(ACTIONS_ON[securable_type])) == len(ACTIONS_ON[securable_type])
 
 
 @pytest.mark.parametrize("securable_type", GRANT_ACTION_NAMES)
-def test_the_older_words_are_the_peers(securable_type: Securable.Type) -> None:
+def test_the_older_actions_are_lakekeepers(securable_type: Securable.Type) -> None:
     path = "namespace/{}" if securable_type is T.NAMESPACE else PATHS[securable_type]
     below = f"/management/v1/permissions/{path}"
     assert set(GRANT_ACTION_NAMES[securable_type]) == words_of(f"GET {below}/authorizer-actions", "allowed-actions")
     if securable_type is T.GENERIC_TABLE:  # which has no route of its own for them
-        asked = read_peer()["POST /management/v1/permissions/check"].request.members
+        asked = read_lakekeeper()["POST /management/v1/permissions/check"].request.members
         assert set(LEGACY_ACTION_NAMES[securable_type]) == set(asked["operation.generic-table.action"])
     else:
         assert set(LEGACY_ACTION_NAMES[securable_type]) == words_of(f"GET {below}/access", "allowed-actions")

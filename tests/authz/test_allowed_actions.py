@@ -15,31 +15,31 @@ from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.authz.object_path_fixtures import HOSTILE, MISSING, path_of
 from tests.authz.tree_fixtures import T, give, role
 from tests.fingerprint import Fingerprint
-from tests.management.warehouse_request_fixtures import NOBODY, use_settings
+from tests.management.warehouse_request_fixtures import NO_ONE, use_settings
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting, require_as_recorded
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 
 
 @pytest.fixture
-def ask(manage: Callable[[str], CallerClient]) -> Callable[..., Answer]:
-    def ask(name: str, target: str, **headers: str) -> Answer:
+def ask(manage: Callable[[str], CallerClient]) -> Callable[..., Response]:
+    def ask(name: str, target: str, **headers: str) -> Response:
         return manage(name).get(target, **headers)
 
     return ask
 
 
-def told(answer: Answer) -> list[str]:
-    assert answer.status == 200, answer.body
-    assert answer.json().keys() == {"allowed-actions"}
-    assert all(each.keys() == {"action"} for each in answer.json()["allowed-actions"])
-    return [each["action"] for each in answer.json()["allowed-actions"]]
+def reported(response: Response) -> list[str]:
+    assert response.status == 200, response.body
+    assert response.json().keys() == {"allowed-actions"}
+    assert all(each.keys() == {"action"} for each in response.json()["allowed-actions"])
+    return [each["action"] for each in response.json()["allowed-actions"]]
 
 
 NO_WAREHOUSE = "NoSuchWarehouseException"
@@ -72,14 +72,14 @@ NO_WAREHOUSE = "NoSuchWarehouseException"
         (T.TAG, "ownership", ["read", "update", "delete", "apply", "remove", "read_attachments", "read_grants"]),
     ],
 )  # fmt: skip
-def test_what_follows_from_a_privilege_is_told(
-    ask: Callable[..., Answer],
+def test_what_follows_from_a_privilege_is_shown(
+    ask: Callable[..., Response],
     refs: dict[Securable.Type, ObjectRef],
     kind: Securable.Type,
     privilege: str,
     expected: Any,
 ) -> None:
-    give(privilege, refs[kind], person("ann"))
+    give(privilege, refs[kind], user("ann"))
     target = f"{path_of(refs[kind])}/actions"
     own = ask("ann", target)
     if expected is None:  # it does not show the object
@@ -89,40 +89,40 @@ def test_what_follows_from_a_privilege_is_told(
     order = [each.value for each in ACTIONS_ON[kind]]
     if kind is T.PROJECT and privilege == "role_creator":
         expected = ["create_role"]
-    assert told(own) == sorted(expected, key=order.index)
-    assert told(ask("root", f"{target}?principalUser=oidc~ann")) == told(own) if kind is not T.SERVER else True
-    assert told(ask("ann", f"{target}?principalUser=oidc~ann")) == told(own)
+    assert reported(own) == sorted(expected, key=order.index)
+    assert reported(ask("root", f"{target}?principalUser=oidc~ann")) == reported(own) if kind is not T.SERVER else True
+    assert reported(ask("ann", f"{target}?principalUser=oidc~ann")) == reported(own)
 
 
-def test_who_may_do_everything_is_told_so_in_the_order_of_the_words(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef]
+def test_full_rights_are_shown_in_the_order_of_the_actions(
+    ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef]
 ) -> None:
-    give("operator", refs[T.SERVER], person("chief"))
+    give("operator", refs[T.SERVER], user("chief"))
     for kind, ref in refs.items():
-        assert told(ask("chief", f"{path_of(ref)}/actions")) == [each.value for each in ACTIONS_ON[kind]]
+        assert reported(ask("chief", f"{path_of(ref)}/actions")) == [each.value for each in ACTIONS_ON[kind]]
 
 
 @pytest.mark.parametrize("kind", MISSING)
 def test_what_is_hidden_is_missing(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef], kind: Securable.Type
+    ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef], kind: Securable.Type
 ) -> None:
     path = path_of(refs[kind])
     unseen = NO_WAREHOUSE if path.startswith("/warehouse/") else MISSING[kind]
     above, _, own_id = path.rpartition("/")
     hidden = ask("bob", f"{path}/actions")
-    missing = ask("bob", f"{above}/{NOBODY}/actions")
+    missing = ask("bob", f"{above}/{NO_ONE}/actions")
     assert hidden.refused(404, unseen)
     assert missing.refused(404, unseen)
-    assert hidden.error["message"].replace(own_id, NOBODY) == missing.error["message"]
+    assert hidden.error["message"].replace(own_id, NO_ONE) == missing.error["message"]
     assert ask("bob", f"{path}/actions?principalUser=oidc~ann").refused(404, unseen)
-    assert ask("root", f"{above}/{NOBODY}/actions").refused(404, MISSING[kind])
+    assert ask("root", f"{above}/{NO_ONE}/actions").refused(404, MISSING[kind])
 
 
 def test_the_server_and_projects_are_no_secret(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef]
+    ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef]
 ) -> None:
-    assert told(ask("bob", "/server/actions")) == []
-    assert told(ask("bob", "/project/actions")) == []
+    assert reported(ask("bob", "/server/actions")) == []
+    assert reported(ask("bob", "/project/actions")) == []
     assert ask("bob", "/server/actions?principalUser=oidc~ann").refused(403, "ServerActionForbidden")
     assert ask("bob", "/project/actions?principalUser=oidc~ann").refused(403, "ProjectActionForbidden")
     assert ask("bob", "/project/actions", **{"x-project-id": "none"}).refused(404, "ProjectNotFound")
@@ -130,37 +130,37 @@ def test_the_server_and_projects_are_no_secret(
 
 
 def test_to_ask_about_others_takes_the_right_to_read_grants(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef]
+    ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef]
 ) -> None:
-    give("select", refs[T.TABLE], person("ann"))
-    give("describe", refs[T.TABLE], person("bob"))
+    give("select", refs[T.TABLE], user("ann"))
+    give("describe", refs[T.TABLE], user("bob"))
     team = role("readers")
-    give("modify", refs[T.TABLE], person("ann"), to=team)
+    give("modify", refs[T.TABLE], user("ann"), to=team)
     target = f"{path_of(refs[T.TABLE])}/actions"
     assert ask("bob", f"{target}?principalUser=oidc~ann").refused(403, "TableActionForbidden")
     assert ask("bob", f"{target}?principalRole={team.pk}").refused(403, "TableActionForbidden")
-    assert "read_data" in told(ask("root", f"{target}?principalUser=oidc~ann"))
-    assert "drop" in told(ask("root", f"{target}?principalRole={team.pk}"))
+    assert "read_data" in reported(ask("root", f"{target}?principalUser=oidc~ann"))
+    assert "drop" in reported(ask("root", f"{target}?principalRole={team.pk}"))
     assert ask("root", f"{target}?principalUser=oidc~nobody").refused(404, "UserNotFound")
-    assert ask("root", f"{target}?principalRole={NOBODY}").refused(404, "RoleIdNotFound")
+    assert ask("root", f"{target}?principalRole={NO_ONE}").refused(404, "RoleIdNotFound")
 
 
 @pytest.mark.parametrize(
     ("query", "wire_type"),
     [
-        (f"principalUser=oidc~ann&principalRole={NOBODY}", "InvalidGetAccessQuery"),
+        (f"principalUser=oidc~ann&principalRole={NO_ONE}", "InvalidGetAccessQuery"),
         ("principalUser=oidc~ann&principalUser=oidc~bob", "InvalidGetAccessQuery"),
-        (f"principalRole={NOBODY}&principalRole={NOBODY}", "InvalidGetAccessQuery"),
+        (f"principalRole={NO_ONE}&principalRole={NO_ONE}", "InvalidGetAccessQuery"),
         ("principalUser=", "EmptyUserIdError"), ("principalUser=ann", "InvalidUserIdError"),
         ("principalUser=oidc~", "EmptyUserIdError"), ("principalUser=oidc~a%00b", "BadRequestException"),
         ("principalUser=oidc~a%E2%80%AEb", "InvalidUserIdError"),
         ("principalUser=oidc~" + "x" * 200, "UserIdTooLongError"), ("principalRole=", "BadRequestException"),
         ("principalRole=team", "BadRequestException"), ("principalRole=oidc~ann", "BadRequestException"),
-        ("principalRole=%7B" + NOBODY + "%7D", "BadRequestException"),
+        ("principalRole=%7B" + NO_ONE + "%7D", "BadRequestException"),
     ],
 )  # fmt: skip
 def test_a_principal_is_one_user_or_one_role(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef], everything: Callable[[], Fingerprint],
+    ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef], everything: Callable[[], Fingerprint],
     query: str, wire_type: str,
 ) -> None:  # fmt: skip
     ask("root", "/server/actions")
@@ -172,7 +172,9 @@ def test_a_principal_is_one_user_or_one_role(
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_is_no_id_is_missing(ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef], text: str) -> None:
+def test_what_is_no_id_is_missing(
+    ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef], text: str
+) -> None:
     warehouse = path_of(refs[T.WAREHOUSE])
     for kind, above in (
         (T.WAREHOUSE, "/warehouse"), (T.NAMESPACE, f"{warehouse}/namespace"), (T.TABLE, f"{warehouse}/table"),
@@ -180,11 +182,11 @@ def test_what_is_no_id_is_missing(ask: Callable[..., Answer], refs: dict[Securab
         (T.TAG, "/tag-definition"),
     ):  # fmt: skip
         assert ask("root", f"{above}/{text}/actions").refused(404, MISSING[kind])
-    assert ask("root", f"/warehouse/{text}/table/{NOBODY}/actions").refused(404, "NoSuchWarehouseException")
+    assert ask("root", f"/warehouse/{text}/table/{NO_ONE}/actions").refused(404, "NoSuchWarehouseException")
 
 
 def test_an_object_is_one_of_its_type_and_warehouse(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef], elsewhere: Warehouse
+    ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef], elsewhere: Warehouse
 ) -> None:
     table = path_of(refs[T.TABLE])
     own_id, there = table.rpartition("/")[2], refs[T.WAREHOUSE][1]
@@ -198,36 +200,36 @@ def test_an_object_is_one_of_its_type_and_warehouse(
         assert ask("root", f"{path}/actions").refused(404, wire_type)
     other = {"x-project-id": "other"}
     assert ask("root", f"{path_of(refs[T.ROLE])}/actions", **other).refused(404, "RoleNotFoundInProject")
-    assert told(ask("root", f"{path_of(refs[T.TAG])}/actions", **other))
+    assert reported(ask("root", f"{path_of(refs[T.TAG])}/actions", **other))
 
 
-def test_dropped_tables_and_inactive_warehouses_are_told_about(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef]
+def test_dropped_tables_and_inactive_warehouses_are_reported(
+    ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef]
 ) -> None:
-    give("modify", refs[T.TABLE], person("ann"))
+    give("modify", refs[T.TABLE], user("ann"))
     target = f"{path_of(refs[T.TABLE])}/actions"
     row = Tabular.objects.get(pk=refs[T.TABLE][1])
     Tabular.objects.filter(pk=row.pk).update(deleted_at=row.updated_at)
     Warehouse.objects.update(status="inactive")
-    assert "undrop" in told(ask("ann", target))
+    assert "undrop" in reported(ask("ann", target))
 
 
 # --- users -------------------------------------------------------------------------------------------------------
 
 
 def test_everybody_may_do_everything_with_themselves_and_read_others(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef]
+    ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef]
 ) -> None:
     everything = [each.value for each in ACTIONS_ON[T.USER]]
-    give("admin", refs[T.SERVER], person("admin"))
-    give("describe", refs[T.TABLE], person("ann"))
-    give("describe", refs[T.TABLE], person("bob"))
-    assert told(ask("ann", "/user/oidc~ann/actions")) == everything
-    assert told(ask("ann", "/user/oidc~bob/actions")) == ["read"]
-    assert told(ask("admin", "/user/oidc%7Ebob/actions")) == everything
-    assert told(ask("admin", "/user/oidc~bob/actions?principalUser=oidc~ann")) == ["read"]
-    assert told(ask("admin", "/user/oidc~ann/actions?principalUser=oidc~ann")) == everything
-    assert told(ask("admin", f"/user/oidc~ann/actions?principalRole={refs[T.ROLE][1]}")) == ["read"]
+    give("admin", refs[T.SERVER], user("admin"))
+    give("describe", refs[T.TABLE], user("ann"))
+    give("describe", refs[T.TABLE], user("bob"))
+    assert reported(ask("ann", "/user/oidc~ann/actions")) == everything
+    assert reported(ask("ann", "/user/oidc~bob/actions")) == ["read"]
+    assert reported(ask("admin", "/user/oidc%7Ebob/actions")) == everything
+    assert reported(ask("admin", "/user/oidc~bob/actions?principalUser=oidc~ann")) == ["read"]
+    assert reported(ask("admin", "/user/oidc~ann/actions?principalUser=oidc~ann")) == everything
+    assert reported(ask("admin", f"/user/oidc~ann/actions?principalRole={refs[T.ROLE][1]}")) == ["read"]
     assert ask("ann", "/user/oidc~bob/actions?principalUser=oidc~bob").refused(403, "ServerActionForbidden")
     assert ask("ann", "/user/oidc~nobody/actions").refused(404, "UserNotFound")
     assert ask("ann", "/user/nobody/actions").refused(400, "InvalidUserIdError")
@@ -237,33 +239,35 @@ def test_everybody_may_do_everything_with_themselves_and_read_others(
 
 
 def test_in_an_assumed_role_one_has_its_rights_alone(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef]
+    ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef]
 ) -> None:
     team = role("readers")
-    give("assignee", ObjectRef(T.ROLE, team.pk), person("ann"))
-    give("select", refs[T.TABLE], person("ann"), to=team)
-    give("modify", refs[T.TABLE], person("ann"))
+    give("assignee", ObjectRef(T.ROLE, team.pk), user("ann"))
+    give("select", refs[T.TABLE], user("ann"), to=team)
+    give("modify", refs[T.TABLE], user("ann"))
     target = f"{path_of(refs[T.TABLE])}/actions"
     assumed = {"x-assume-role": str(team.pk)}
-    assert "drop" in told(ask("ann", target))
-    assert told(ask("ann", target, **assumed)) == ["read_data", "get_metadata", "include_in_list", "get_tasks"]
-    assert told(ask("ann", f"{target}?principalRole={team.pk}", **assumed)) == told(ask("ann", target, **assumed))
+    assert "drop" in reported(ask("ann", target))
+    assert reported(ask("ann", target, **assumed)) == ["read_data", "get_metadata", "include_in_list", "get_tasks"]
+    assert reported(ask("ann", f"{target}?principalRole={team.pk}", **assumed)) == reported(
+        ask("ann", target, **assumed)
+    )
     assert ask("ann", f"{target}?principalUser=oidc~ann", **assumed).refused(403, "TableActionForbidden")
 
 
-def test_instance_admins_are_told_what_they_may_do_themselves(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef], monkeypatch: pytest.MonkeyPatch
+def test_instance_admins_see_their_own_actions(
+    ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_settings(monkeypatch, instance_admins=["oidc~super"])
-    give("describe", refs[T.PROJECT], person("super"))
+    give("describe", refs[T.PROJECT], user("super"))
     target = f"{path_of(refs[T.TABLE])}/actions"
     everything = [each.value for each in ACTIONS_ON[T.TABLE]]
-    assert told(ask("super", target)) == [each for each in everything if each not in {"read_data", "write_data"}]
-    assert "drop" not in told(ask("root", f"{target}?principalUser=oidc~super"))
+    assert reported(ask("super", target)) == [each for each in everything if each not in {"read_data", "write_data"}]
+    assert "drop" not in reported(ask("root", f"{target}?principalUser=oidc~super"))
 
 
-def test_one_question_to_the_authorizer_tells_all(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef], monkeypatch: pytest.MonkeyPatch
+def test_one_call_to_the_authorizer_decides_all(
+    ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Counting(port.AllowAll):
         calls = 0
@@ -278,12 +282,12 @@ def test_one_question_to_the_authorizer_tells_all(
         for kind, target in targets.items():
             Counting.calls = 0
             words = [each.value for each in ACTIONS_ON[kind] if each is not Can.MANAGE_TAGS]
-            assert told(ask("ann", target)) == words
+            assert reported(ask("ann", target)) == words
             assert Counting.calls == 1
 
 
 def test_what_it_costs(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef], builtin: BuiltinAuthorizer
+    ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef], builtin: BuiltinAuthorizer
 ) -> None:
     counted: dict[str, dict[str, int]] = {}
     targets = {kind.value: f"{path_of(ref)}/actions" for kind, ref in refs.items()} | {
@@ -292,6 +296,6 @@ def test_what_it_costs(
     for name, target in targets.items():
         builtin.clear_caches()
         with counting() as seen:
-            assert told(ask("root", target)) is not None
+            assert reported(ask("root", target)) is not None
         counted[f"actions.{name}"] = dict(seen)
     require_as_recorded("actions", counted)

@@ -14,12 +14,12 @@ from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
 from tests.authz.permission_fixtures import (
     FORBIDDEN,
     MISSING,
-    NOBODY,
+    NO_ONE,
     SHOWS,
     WEAKEST,
     Everything,
     Things,
-    make_role,
+    new_role,
     other_project,
     to_role,
     to_user,
@@ -36,48 +36,48 @@ LATER = "2999-01-01T00:00:00Z"
 
 
 def assigned(client: CallerClient, path: str, query: str = "") -> list[dict[str, Any]]:
-    answer = client.get(f"{path}/assignments{query}")
-    assert answer.status == 200, answer.body
-    found: list[dict[str, Any]] = answer.json()["assignments"]
+    response = client.get(f"{path}/assignments{query}")
+    assert response.status == 200, response.body
+    found: list[dict[str, Any]] = response.json()["assignments"]
     return found
 
 
 def write(client: CallerClient, path: str, *entries: dict[str, Any]) -> None:
-    answer = client.post(f"{path}/assignments", {"writes": list(entries)})
-    assert (answer.status, answer.body) == (204, b""), answer.body
+    response = client.post(f"{path}/assignments", {"writes": list(entries)})
+    assert (response.status, response.body) == (204, b""), response.body
 
 
 # --- what is granted is told -----------------------------------------------------------------------------------------
 
 
-def told_to_strangers(kind: Securable.Type) -> str:
+def reported_to_strangers(kind: Securable.Type) -> str:
     """Who may not see a warehouse is not told what is missing in it."""
     inside = {T.TABLE, T.VIEW, T.GENERIC_TABLE}  # namespaces are named without one here
     return "NoSuchWarehouseException" if kind in inside else MISSING[kind]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_privilege_is_granted_told_and_taken_away(things: Things, kind: Securable.Type) -> None:
+def test_every_privilege_is_granted_listed_and_revoked(things: Things, kind: Securable.Type) -> None:
     manager, path = things.manager(kind), things.path(kind)
     things.client("dana")
-    team = make_role("readers")
+    team = new_role("readers")
     before = assigned(manager, path)
     names = [each.name for each in privileges_on(kind)]
     entries = [entry for name in names for entry in (to_user(name, "dana"), to_role(name, team))]
     write(manager, path, *entries)
-    answer = manager.get(f"{path}/assignments")
-    told = answer.json()
-    assert sorted(map(repr, told["assignments"])) == sorted(map(repr, [*before, *entries]))
-    assert told.keys() == {"assignments"} | ({"project-id"} if kind is T.PROJECT else set())
+    response = manager.get(f"{path}/assignments")
+    reported = response.json()
+    assert sorted(map(repr, reported["assignments"])) == sorted(map(repr, [*before, *entries]))
+    assert reported.keys() == {"assignments"} | ({"project-id"} if kind is T.PROJECT else set())
     if kind is T.PROJECT:
-        assert told["project-id"] == things.refs[kind][1]
+        assert reported["project-id"] == things.refs[kind][1]
     for name in names:
         only = assigned(manager, path, f"?relations={name}")
         assert {each["type"] for each in only} == {name}
         assert [each for each in only if each not in before] == [to_user(name, "dana"), to_role(name, team)]
     two = assigned(manager, path, f"?relations={names[0]}&relations%5B%5D={names[-1]}")
     assert {each["type"] for each in two} == {names[0], names[-1]}
-    assert manager.post(f"{path}/assignments", {"deletes": told["assignments"][len(before) :]}).status == 204
+    assert manager.post(f"{path}/assignments", {"deletes": reported["assignments"][len(before) :]}).status == 204
     assert assigned(manager, path) == before
 
 
@@ -88,22 +88,22 @@ def test_a_project_is_named_by_header_or_in_the_path(things: Things) -> None:
     here, header = f"/project/{project.pk}/assignments", {"x-project-id": project.pk}
     assert operator.post(here, {"writes": [to_user("select", "dana")]}).status == 204
     expected = {"assignments": [to_user("select", "dana")], "project-id": "other"}
-    for answer in (operator.get(here), operator.get("/project/assignments", **header)):
-        assert (answer.status, answer.json()) == (200, expected)
+    for response in (operator.get(here), operator.get("/project/assignments", **header)):
+        assert (response.status, response.json()) == (200, expected)
     assert operator.get("/project/assignments").json()["project-id"] == things.refs[T.PROJECT][1]
     assert operator.post("/project/assignments", {"deletes": [to_user("select", "dana")]}, **header).status == 204
     assert operator.get("/project/no/assignments").refused(404, "ProjectNotFound")
     assert operator.get("/project/a%2Fb/assignments").refused(400, "MalformedProjectID")
 
 
-def test_what_follows_from_other_grants_is_not_told(things: Things) -> None:
+def test_what_follows_from_other_grants_is_not_listed(things: Things) -> None:
     manager = things.manager(T.TABLE)
     things.client("dana")
     write(manager, things.path(T.NAMESPACE), to_user("modify", "dana"))
     assert [each for each in assigned(manager, things.path(T.TABLE)) if each.get("user") == "oidc~dana"] == []
 
 
-def test_everything_is_told_at_once_unless_a_page_is_asked_for(things: Things) -> None:
+def test_everything_is_listed_at_once_unless_a_page_is_requested(things: Things) -> None:
     manager, path = things.manager(T.WAREHOUSE), things.path(T.WAREHOUSE)
     before = assigned(manager, path)
     for name in ("dana", "erik", "finn"):
@@ -131,7 +131,7 @@ def test_everything_is_told_at_once_unless_a_page_is_asked_for(things: Things) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_does_not_see_it_is_told_what_is_told_of_nothing(
+def test_users_without_sight_of_it_get_the_error_of_a_missing_object(
     things: Things, kind: Securable.Type, everything: Everything
 ) -> None:
     stranger = things.client("stranger")
@@ -149,11 +149,11 @@ def test_who_does_not_see_it_is_told_what_is_told_of_nothing(
         assert everything() == before
         return
     messages = []
-    for path, named in ((things.path(kind), things.public_id(kind)), (things.path(kind, NOBODY), NOBODY)):
-        answers = [stranger.get(f"{path}/assignments")]
-        answers += [stranger.post(f"{path}/assignments", body) for body in [*bodies, {}]]
-        assert all(each.refused(404, told_to_strangers(kind)) for each in answers)
-        messages.append([each.error["message"].replace(named, "ID") for each in answers])
+    for path, named in ((things.path(kind), things.public_id(kind)), (things.path(kind, NO_ONE), NO_ONE)):
+        responses = [stranger.get(f"{path}/assignments")]
+        responses += [stranger.post(f"{path}/assignments", body) for body in [*bodies, {}]]
+        assert all(each.refused(404, reported_to_strangers(kind)) for each in responses)
+        messages.append([each.error["message"].replace(named, "ID") for each in responses])
     assert messages[0] == messages[1]
     assert everything() == before
 
@@ -167,17 +167,17 @@ def test_who_sees_it_and_may_not_read_grants_is_refused(
     path = things.path(kind)
     assert viewer.get(f"{path}/assignments").refused(403, FORBIDDEN[kind])
     for part in ("writes", "deletes"):
-        answer = viewer.post(f"{path}/assignments", {part: [to_user(WEAKEST[kind], "viewer")]})
-        assert answer.refused(403, "GrantActionForbidden", WEAKEST[kind])
+        response = viewer.post(f"{path}/assignments", {part: [to_user(WEAKEST[kind], "viewer")]})
+        assert response.refused(403, "GrantActionForbidden", WEAKEST[kind])
     assert everything() == before
 
 
-def test_whoever_sees_a_role_may_read_who_is_in_it_and_not_change_it(things: Things, everything: Everything) -> None:
+def test_viewers_of_a_role_may_read_its_members_and_not_change_them(things: Things, everything: Everything) -> None:
     viewer, path = things.with_right("viewer", SHOWS[T.ROLE]), things.path(T.ROLE)
     before = everything()
     assert assigned(viewer, path) == []
-    answer = viewer.post(f"{path}/assignments", {"writes": [to_user("assignee", "viewer")]})
-    assert answer.refused(403, "GrantActionForbidden", "assignee")
+    response = viewer.post(f"{path}/assignments", {"writes": [to_user("assignee", "viewer")]})
+    assert response.refused(403, "GrantActionForbidden", "assignee")
     assert everything() == before
 
 
@@ -196,9 +196,9 @@ def test_each_privilege_that_is_named_must_be_one_to_grant(things: Things, every
     before = everything()
     both = [to_user("select", "dana"), to_user("modify", "dana")]
     for body in ({"writes": both}, {"writes": both[:1], "deletes": both[1:]}):
-        answer = passer.post(f"{path}/assignments", body)
-        assert answer.refused(403, "GrantActionForbidden", "modify")
-        assert "select" not in answer.error["message"]
+        response = passer.post(f"{path}/assignments", body)
+        assert response.refused(403, "GrantActionForbidden", "modify")
+        assert "select" not in response.error["message"]
     assert everything() == before
     write(passer, path, both[0])
 
@@ -209,14 +209,14 @@ def test_managed_access_ends_what_owners_may_grant(things: Things, everything: E
     write(owner, path, to_user("describe", "dana"))
     Securable.objects.filter(pk=f"warehouse:{things.warehouse.pk}").update(managed_access=True)
     before = everything()
-    answer = owner.post(f"{path}/assignments", {"deletes": [to_user("describe", "dana")]})
-    assert answer.refused(403, "GrantActionForbidden")
+    response = owner.post(f"{path}/assignments", {"deletes": [to_user("describe", "dana")]})
+    assert response.refused(403, "GrantActionForbidden")
     assert everything() == before
 
 
 def test_an_assumed_role_grants_as_the_role(things: Things) -> None:
     dana, path = things.client("dana"), things.path(T.TABLE)
-    team = make_role("stewards")
+    team = new_role("stewards")
     write(things.manager(T.TABLE), path, to_role("manage_grants", team))
     RoleMember.objects.create(role=team, user_id="oidc~dana")
     in_role = {"x-assume-role": str(team.pk)}
@@ -228,7 +228,7 @@ def test_an_assumed_role_grants_as_the_role(things: Things) -> None:
 # --- strict, and all or nothing --------------------------------------------------------------------------------------
 
 
-def test_what_is_there_is_not_granted_again_and_what_is_not_there_not_taken_away(
+def test_existing_grants_are_not_granted_again_and_missing_ones_not_revoked(
     things: Things, everything: Everything
 ) -> None:
     manager, path = things.manager(T.TABLE), things.path(T.TABLE)
@@ -254,7 +254,7 @@ def test_what_is_there_is_not_granted_again_and_what_is_not_there_not_taken_away
 
 def test_principals_must_be_there_and_roles_of_the_project(things: Things, everything: Everything) -> None:
     manager, path = things.manager(T.WAREHOUSE), things.path(T.WAREHOUSE)
-    foreign = make_role("foreign", other_project())
+    foreign = new_role("foreign", other_project())
     gone = things.client("gone").token
     User.objects.filter(pk=f"oidc~{gone}").update(deleted_at=datetime.now(UTC))
     things.client("dana")
@@ -263,7 +263,7 @@ def test_principals_must_be_there_and_roles_of_the_project(things: Things, every
     for entry, wire_type in (
         (to_user("select", "nobody"), "GrantUserNotFound"),
         (to_user("select", "gone"), "GrantUserNotFound"),
-        ({"type": "select", "role": NOBODY}, "GrantRoleNotInProject"),
+        ({"type": "select", "role": NO_ONE}, "GrantRoleNotInProject"),
         (to_role("select", foreign), "GrantRoleNotInProject"),
     ):
         assert manager.post(f"{path}/assignments", {"writes": [good, entry]}).refused(400, wire_type)
@@ -275,19 +275,19 @@ def test_principals_must_be_there_and_roles_of_the_project(things: Things, every
 
 def test_a_role_is_not_in_itself_and_not_in_a_circle(things: Things, everything: Everything) -> None:
     manager, path, team = things.manager(T.ROLE), things.path(T.ROLE), things.role
-    inner = make_role("inner")
+    inner = new_role("inner")
     write(manager, path, to_role("assignee", inner))
     assert list(RoleMember.objects.values_list("role_id", "member_role_id")) == [(team.pk, inner.pk)]
     before = everything()
     for name in ("assignee", "ownership"):
-        answer = manager.post(f"{path}/assignments", {"writes": [to_role(name, team)]})
-        assert answer.refused(400, "SelfAssignment")
-    answer = manager.post(f"/role/{inner.pk}/assignments", {"writes": [to_role("assignee", team)]})
-    assert answer.refused(409, "RoleMembershipCycle")
+        response = manager.post(f"{path}/assignments", {"writes": [to_role(name, team)]})
+        assert response.refused(400, "SelfAssignment")
+    response = manager.post(f"/role/{inner.pk}/assignments", {"writes": [to_role("assignee", team)]})
+    assert response.refused(409, "RoleMembershipCycle")
     assert everything() == before
 
 
-def test_somebody_stays_administrator(things: Things, everything: Everything) -> None:
+def test_one_administrator_always_remains(things: Things, everything: Everything) -> None:
     Grant.objects.filter(securable_id=f"server:{things.refs[T.SERVER][1]}").delete()
     operator = things.manager(T.SERVER)
     things.client("dana")
@@ -296,8 +296,8 @@ def test_somebody_stays_administrator(things: Things, everything: Everything) ->
     assert operator.post("/server/assignments", {"deletes": [own]}).refused(409, "LastAdministrator")
     assert everything() == before
     ending = to_user("operator", "dana", **{"expires-at": LATER})
-    answer = operator.post("/server/assignments", {"writes": [ending], "deletes": [own]})
-    assert answer.refused(409, "LastAdministrator")
+    response = operator.post("/server/assignments", {"writes": [ending], "deletes": [own]})
+    assert response.refused(409, "LastAdministrator")
     assert everything() == before
     assert operator.post("/server/assignments", {"writes": [to_user("admin", "dana")], "deletes": [own]}).status == 204
     assert operator.get("/server/assignments").refused(403, "ServerActionForbidden")
@@ -316,18 +316,18 @@ def test_a_grant_ends_when_it_was_said_to(things: Things, kind: Securable.Type, 
         (past.isoformat(), "GrantExpired"),
         *((each, "BadRequestException") for each in ("tomorrow", "", 17, None, "9999-12-31T23:59:59-14:00")),
     ):
-        answer = manager.post(f"{path}/assignments", {"writes": [to_user(name, "dana", **{"expires-at": text})]})
-        assert answer.refused(400, wire_type), text
+        response = manager.post(f"{path}/assignments", {"writes": [to_user(name, "dana", **{"expires-at": text})]})
+        assert response.refused(400, wire_type), text
         assert everything() == before
     write(manager, path, to_user(name, "dana", **{"expires-at": "2998-12-31T18:00:00-06:00"}))
-    (told,) = (each for each in assigned(manager, path) if each.get("user") == "oidc~dana")
-    assert told == to_user(name, "dana", **{"expires-at": told["expires-at"]})
-    assert datetime.fromisoformat(told["expires-at"]) == datetime.fromisoformat(LATER)
+    (reported,) = (each for each in assigned(manager, path) if each.get("user") == "oidc~dana")
+    assert reported == to_user(name, "dana", **{"expires-at": reported["expires-at"]})
+    assert datetime.fromisoformat(reported["expires-at"]) == datetime.fromisoformat(LATER)
     rows = Grant.objects if kind is T.TABLE else RoleMember.objects
     assert rows.filter(user_id="oidc~dana").update(expires_at=past) == 1
     assert [each for each in assigned(manager, path) if each.get("user") == "oidc~dana"] == []
-    answer = manager.post(f"{path}/assignments", {"deletes": [to_user(name, "dana")]})
-    assert answer.refused(404, "TupleNotFoundError")
+    response = manager.post(f"{path}/assignments", {"deletes": [to_user(name, "dana")]})
+    assert response.refused(404, "TupleNotFoundError")
     write(manager, path, to_user(name, "dana"))  # what has ended is not there
     assert rows.filter(user_id="oidc~dana").values_list("expires_at", flat=True).get() is None
     assert (
@@ -352,8 +352,8 @@ def test_ids_that_are_none_and_ids_of_other_things(
                "%E2%80%AE" + own_id, "' OR 1=1 --".replace(" ", "%20"), own_id + "%20", "a" * 3000]  # fmt: skip
     for named in [*others, *hostile]:
         path = things.path(kind, named)
-        for answer in (manager.get(f"{path}/assignments"), manager.post(f"{path}/assignments", write_body)):
-            assert answer.refused(404, told_to_strangers(kind)), named
+        for response in (manager.get(f"{path}/assignments"), manager.post(f"{path}/assignments", write_body)):
+            assert response.refused(404, reported_to_strangers(kind)), named
     assert manager.get(f"{things.path(kind, own_id + '%00')}/assignments").refused(400, "BadRequestException", "NUL")
     assert everything() == before
     assert things.manager(kind).get(f"{things.path(kind, own_id.upper())}/assignments").status == 200
@@ -362,7 +362,7 @@ def test_ids_that_are_none_and_ids_of_other_things(
 @pytest.mark.parametrize("kind", [T.TABLE, T.VIEW, T.GENERIC_TABLE])
 def test_a_table_is_found_in_its_own_warehouse_alone(things: Things, kind: Securable.Type) -> None:
     manager = things.manager(kind)
-    for elsewhere in (NOBODY, str(things.refs[T.NAMESPACE][1])):
+    for elsewhere in (NO_ONE, str(things.refs[T.NAMESPACE][1])):
         path = things.path(kind, warehouse_id=elsewhere)
         assert manager.get(f"{path}/assignments").refused(404, "NoSuchWarehouseException")
     assert manager.get(f"{things.path(kind, warehouse_id='wh')}/assignments").refused(404, "NoSuchWarehouseException")
@@ -381,7 +381,7 @@ ENTRY = {"type": "select", "user": "oidc~dana"}
         ({"writes": ["select"]}, "BadRequestException", "writes"),
         ({"writes": [{}]}, "BadRequestException", "type"),
         ({"writes": [{"type": "select"}]}, "BadRequestException", "writes[0]"),
-        ({"writes": [ENTRY | {"role": NOBODY}]}, "BadRequestException", "writes[0]"),
+        ({"writes": [ENTRY | {"role": NO_ONE}]}, "BadRequestException", "writes[0]"),
         ({"writes": [ENTRY | {"user": None}]}, "BadRequestException", "user"),
         ({"writes": [ENTRY | {"user": ""}]}, "BadRequestException", "user"),
         ({"writes": [ENTRY | {"user": 7}]}, "BadRequestException", "user"),
@@ -415,8 +415,8 @@ def test_what_cannot_be_a_change_changes_nothing(
 @pytest.mark.parametrize("given", ["create", "", "select,modify", "SELECT", "%00", "%E2%80%AE", "a" * 500])
 def test_relations_are_privileges_of_the_type(things: Things, given: str) -> None:
     manager = things.manager(T.TABLE)
-    answer = manager.get(f"{things.path(T.TABLE)}/assignments?relations={given}")
-    assert answer.refused(400, "BadRequestException")
+    response = manager.get(f"{things.path(T.TABLE)}/assignments?relations={given}")
+    assert response.refused(400, "BadRequestException")
 
 
 def test_a_hundred_changes_are_one_and_each_has_its_line_of_the_log(
@@ -435,7 +435,7 @@ def test_a_hundred_changes_are_one_and_each_has_its_line_of_the_log(
     assert {each["message"] for each in lines} == {"grant.created"}
 
 
-def test_refusals_are_in_the_audit_trail_with_their_true_reason(things: Things) -> None:
+def test_errors_are_in_the_audit_trail_with_their_true_reason(things: Things) -> None:
     path, about = things.path(T.TABLE), ("table", str(things.refs[T.TABLE][1]))
     stranger, viewer = things.client("stranger"), things.with_right("viewer", SHOWS[T.TABLE])
     body = {"writes": [to_user("modify", "viewer")]}
@@ -451,7 +451,7 @@ def test_refusals_are_in_the_audit_trail_with_their_true_reason(things: Things) 
 
 
 def test_grants_of_a_role_end_with_it(things: Things) -> None:
-    manager, path, team = things.manager(T.TABLE), things.path(T.TABLE), make_role("short-lived")
+    manager, path, team = things.manager(T.TABLE), things.path(T.TABLE), new_role("short-lived")
     before = assigned(manager, path)
     write(manager, path, to_role("select", team))
     Role.objects.get(pk=team.pk).delete()

@@ -12,16 +12,16 @@ from catalog.models import IdempotencyRecord
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import Grant
 from tenancy.refs import ObjectRef, securable_id
-from tests.authz.conftest import good, person
+from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import give
 from tests.catalog_fixtures import SCHEMA
 from tests.named_callers import CallerClient
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db]
 
 Client = Callable[[str], CallerClient]
-ALICE = person("alice")
+ALICE = user("alice")
 UPDATE = {"updates": {"k": "v"}}
 SET = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"k": "v"}}]}
 
@@ -33,7 +33,7 @@ def key() -> str:
 
 @pytest.mark.parametrize("seen", [None, "describe"])
 @pytest.mark.parametrize("name", ["closed", "nolose"])
-def test_a_refusal_for_want_of_rights_is_not_kept(
+def test_a_denial_is_not_kept(
     client: Client, lake: dict[str, ObjectRef], key: str, seen: str | None, name: str
 ) -> None:
     """Neither is that something is missing, or keys would tell it from what is hidden."""
@@ -69,19 +69,19 @@ def test_who_may_not_use_the_warehouse_writes_nothing_into_it(
     assert IdempotencyRecord.objects.get().status == 422
 
 
-def test_a_key_tells_nobody_that_there_is_a_warehouse(
+def test_a_key_does_not_reveal_that_a_warehouse_exists(
     client: Client, root: CallerClient, lake: dict[str, ObjectRef], key: str
 ) -> None:
     good(root.post("/namespaces/open/properties", UPDATE, **{"idempotency-key": key}))
-    answers = [
+    responses = [
         client("alice").post("/namespaces/open/properties", UPDATE, **{"idempotency-key": each})
         for each in (key, str(uuid4()))
     ]
-    assert answers[0].status == 404
-    assert answers[0].error | {"stack": []} == answers[1].error | {"stack": []}
+    assert responses[0].status == 404
+    assert responses[0].error | {"stack": []} == responses[1].error | {"stack": []}
 
 
-Act = Callable[[CallerClient, dict[str, str]], Answer]
+Act = Callable[[CallerClient, dict[str, str]], Response]
 ACTS: dict[str, tuple[Act, tuple[int, str]]] = {
     "updateProperties": (
         lambda c, sent: c.post("/namespaces/closed/properties", UPDATE, **sent),
@@ -125,31 +125,31 @@ ACTS: dict[str, tuple[Act, tuple[int, str]]] = {
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_what_was_done_is_told_to_who_may_still_do_it(
+def test_changes_are_shown_to_users_who_may_still_do_them(
     client: Client, lake: dict[str, ObjectRef], builtin: BuiltinAuthorizer, key: str, act: str
 ) -> None:
     alice, sent = client("alice"), {"idempotency-key": key}
-    does, refusal = ACTS[act]
+    does, error = ACTS[act]
     give("ownership", lake["closed"], ALICE)
     first = good(does(alice, sent))
     again = does(alice, sent)
     assert (again.status, again.body) == (first.status, first.body)
     Grant.objects.filter(securable_id=securable_id(*lake["closed"]), user_id=ALICE.user_id).update(privilege="describe")
     builtin.clear_caches()
-    assert does(alice, sent).refused(*refusal)
+    assert does(alice, sent).refused(*error)
     Grant.objects.filter(user_id=ALICE.user_id).update(privilege="ownership")
     builtin.clear_caches()
     assert (again.status, again.body) == (does(alice, sent).status, first.body)
 
 
 @pytest.mark.parametrize("act", ["unregister", "drop"])
-def test_what_is_gone_is_told_to_who_may_use_the_warehouse(
+def test_deleted_objects_are_reported_to_users_of_the_warehouse(
     client: Client, lake: dict[str, ObjectRef], builtin: BuiltinAuthorizer, key: str, act: str
 ) -> None:
     alice, sent = client("alice"), {"idempotency-key": key}
     give("modify", lake["closed"], ALICE)
 
-    def does() -> Answer:
+    def does() -> Response:
         table: Any = "/namespaces/closed/tables/a"
         return alice.delete(table, **sent) if act == "drop" else alice.post(f"{table}/unregister", {}, **sent)
 

@@ -9,11 +9,11 @@ import pytest
 from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.refs import ObjectRef
-from tests.authz.conftest import good, person
+from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db]
 
@@ -22,22 +22,22 @@ AT = "/namespaces/closed/generic-tables/g"
 MISSING, FORBIDDEN = (404, "NoSuchGenericTableException"), (403, "GenericTableActionForbidden")
 
 
-def rename(at: CallerClient, namespace: str, name: str) -> Answer:
+def rename(at: CallerClient, namespace: str, name: str) -> Response:
     source, destination = {"namespace": ["closed"], "name": "g"}, {"namespace": [namespace], "name": name}
     return at.post("/generic-tables/rename", {"source": source, "destination": destination})
 
 
-Act = Callable[[CallerClient, CallerClient, str], Answer]
+Act = Callable[[CallerClient, CallerClient, str], Response]
 ATTACKS: dict[str, Act] = {
-    "credentials": lambda at, manage, place: at.get(f"{AT}/credentials"),
-    "drop": lambda at, manage, place: at.delete(AT),
-    "drop and keep the files": lambda at, manage, place: at.delete(f"{AT}?purgeRequested=false"),
-    "drop by force": lambda at, manage, place: at.delete(f"{AT}?force=true"),
-    "rename": lambda at, manage, place: rename(at, "closed", "mine"),
-    "bring into one's own": lambda at, manage, place: rename(at, "open", "mine"),
-    "protect": lambda at, manage, place: manage.post(f"{place}/protection", {"protected": True}),
-    "grant": lambda at, manage, place: manage.post(
-        f"{place}/grants", {"writes": [{"privilege": "modify", "principal": {"user": "oidc~alice"}}]}
+    "credentials": lambda at, manage, location: at.get(f"{AT}/credentials"),
+    "drop": lambda at, manage, location: at.delete(AT),
+    "drop and keep the files": lambda at, manage, location: at.delete(f"{AT}?purgeRequested=false"),
+    "drop by force": lambda at, manage, location: at.delete(f"{AT}?force=true"),
+    "rename": lambda at, manage, location: rename(at, "closed", "mine"),
+    "bring into one's own": lambda at, manage, location: rename(at, "open", "mine"),
+    "protect": lambda at, manage, location: manage.post(f"{location}/protection", {"protected": True}),
+    "grant": lambda at, manage, location: manage.post(
+        f"{location}/grants", {"writes": [{"privilege": "modify", "principal": {"user": "oidc~alice"}}]}
     ),
 }
 
@@ -46,7 +46,7 @@ ATTACKS: dict[str, Act] = {
 def alice(client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse) -> CallerClient:
     """Who owns another namespace."""
     client("alice")
-    give("ownership", lake["open"], person("alice"))
+    give("ownership", lake["open"], user("alice"))
     return CallerClient(f"/lakekeeper/v1/{warehouse.pk}", "alice")
 
 
@@ -62,24 +62,24 @@ def test_who_was_not_given_it(
     given: str | None,
 ) -> None:
     if given is not None:
-        give(given, lake["closed.g"], person("alice"))
+        give(given, lake["closed.g"], user("alice"))
     before = everything()
-    place = f"/warehouse/{warehouse.pk}/generic-table/{Tabular.objects.get(pk=lake['closed.g'][1]).uuid}"
-    answer = ATTACKS[attack](alice, manage("alice"), place)
+    location = f"/warehouse/{warehouse.pk}/generic-table/{Tabular.objects.get(pk=lake['closed.g'][1]).uuid}"
+    response = ATTACKS[attack](alice, manage("alice"), location)
     if given is None:
-        assert answer.refused(*MISSING)
+        assert response.refused(*MISSING)
     elif attack == "grant":
-        assert answer.refused(403, "GrantActionForbidden")
+        assert response.refused(403, "GrantActionForbidden")
     else:
-        assert answer.refused(*FORBIDDEN)
+        assert response.refused(*FORBIDDEN)
     assert everything() == before
 
 
-def test_a_stranger_does_not_load_it_and_who_may_see_it_is_lent_nothing(
+def test_a_stranger_cannot_load_it_and_a_reader_of_metadata_gets_no_credentials(
     alice: CallerClient, lake: dict[str, ObjectRef]
 ) -> None:
     assert alice.get(AT).refused(*MISSING)
-    give("describe", lake["closed.g"], person("alice"))
+    give("describe", lake["closed.g"], user("alice"))
     loaded = good(alice.get(AT, **{"x-iceberg-access-delegation": "vended-credentials,remote-signing"})).json()
     assert loaded["table"]["name"] == "g"
     assert "storage-credentials" not in loaded
@@ -90,8 +90,8 @@ def test_it_is_not_written_over(
     alice: CallerClient, lake: dict[str, ObjectRef], everything: Callable[[], Fingerprint]
 ) -> None:
     """Neither by another one of its name, nor through the routes of tables, nor by one that is put into its folder."""
-    give("describe", lake["closed.g"], person("alice"))
-    give("create", lake["closed"], person("alice"))
+    give("describe", lake["closed.g"], user("alice"))
+    give("create", lake["closed"], user("alice"))
     location = Tabular.objects.get(pk=lake["closed.g"][1]).location
     catalog = CallerClient(alice.base.replace("/lakekeeper", "/catalog"), "alice")
     before = everything()

@@ -17,24 +17,24 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.permissions import is_allowed
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef, securable_id
-from tests.authz.conftest import good, person
-from tests.authz.hidden_object_fixtures import told
+from tests.authz.conftest import good, user
+from tests.authz.hidden_object_fixtures import reported
 from tests.authz.tree_fixtures import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient, NamedCallers
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Client = Callable[[str], CallerClient]
 Everything = Callable[[], Fingerprint]
-ALICE, BOB = person("alice"), person("bob")
+ALICE, BOB = user("alice"), user("bob")
 KINDS = {"tables": ("a", "TableActionForbidden"), "views": ("v", "ViewActionForbidden"),
          "generic-tables": ("g", "GenericTableActionForbidden")}  # fmt: skip
 
 
-def manage_access(builtin: BuiltinAuthorizer, *places: ObjectRef) -> None:
-    Securable.objects.filter(pk__in=[securable_id(*each) for each in places]).update(managed_access=True)
+def manage_access(builtin: BuiltinAuthorizer, *locations: ObjectRef) -> None:
+    Securable.objects.filter(pk__in=[securable_id(*each) for each in locations]).update(managed_access=True)
     builtin.clear_caches()
 
 
@@ -52,7 +52,7 @@ def test_nothing_is_renamed_out_of_managed_access(
     privilege: str,
 ) -> None:
     """There its owners could grant again: who moved it, or who it was moved for."""
-    alice, (name, refusal) = client("alice"), KINDS[kind]
+    alice, (name, error) = client("alice"), KINDS[kind]
     if kind == "generic-tables":
         alice = CallerClient(alice.base.replace("/catalog", "/lakekeeper"), "alice")
     moved = lake[f"closed.deep.{name}"]
@@ -64,7 +64,7 @@ def test_nothing_is_renamed_out_of_managed_access(
     source = {"namespace": ["closed", "deep"], "name": name}
     out = {"source": source, "destination": {"namespace": ["open"], "name": "mine"}}
     before = everything()
-    assert alice.post(f"/{kind}/rename", out).refused(403, refusal)
+    assert alice.post(f"/{kind}/rename", out).refused(403, error)
     assert everything() == before
     within = {"source": source, "destination": {"namespace": ["closed"], "name": "mine"}}
     good(alice.post(f"/{kind}/rename", within))
@@ -74,7 +74,7 @@ def test_nothing_is_renamed_out_of_managed_access(
     assert is_allowed(BOB, Can.GRANT_SELECT, *moved)
 
 
-def test_a_table_is_renamed_from_one_managed_place_to_another(
+def test_a_table_is_renamed_from_one_managed_namespace_to_another(
     client: Client, lake: dict[str, ObjectRef], builtin: BuiltinAuthorizer
 ) -> None:
     alice = client("alice")
@@ -94,9 +94,9 @@ def test_a_namespace_is_not_moved_out_of_managed_access_by_its_owner(
     everything: Everything,
 ) -> None:
     """To move takes `manage_grants`, which ownership is not there, whoever manages the place where it goes."""
-    callers.person("alice")
-    for place in ("closed.deep", "open"):
-        give("ownership", lake[place], ALICE)
+    callers.user("alice")
+    for location in ("closed.deep", "open"):
+        give("ownership", lake[location], ALICE)
     manage_access(builtin, lake["closed"])
     management = CallerClient(f"/management/v1/warehouse/{warehouse.pk}", "alice")
     move, there = f"/namespace/{lake['closed.deep'][1]}/move", {"destination": ["open", "deep"]}
@@ -116,7 +116,7 @@ def metadata_of(root: CallerClient, table: str) -> str:
     return location
 
 
-def test_nobody_comes_to_own_a_table_by_registering_it_over_itself(
+def test_no_user_becomes_owner_by_registering_a_table_over_itself(
     client: Client, root: CallerClient, lake: dict[str, ObjectRef], everything: Everything
 ) -> None:
     alice = client("alice")
@@ -147,21 +147,21 @@ def test_nor_by_registering_its_files_under_another_uuid(
     victim = good(root.get(table)).json()
     metadata = victim["metadata"]
     here = metadata["location"]
-    place = f"{here.rsplit('/', 1)[0]}/beside"
+    location = f"{here.rsplit('/', 1)[0]}/beside"
     own_uuid = metadata["table-uuid"]
-    metadata |= {"location": place, "table-uuid": str(new_id())}
+    metadata |= {"location": location, "table-uuid": str(new_id())}
     metadata |= {
         "location": {"location": f"{here}/inside"},
         "metadata-log": {"metadata-log": [{"timestamp-ms": 1, "metadata-file": victim["metadata-location"]}]},
         "manifest-list": {"snapshots": [snapshot(f"{here}/metadata/snap.avro")], "last-sequence-number": 1},
         "statistics": {"statistics": [statistics(f"{here}/metadata/some.stats")]},
         "uuid": {"table-uuid": own_uuid.upper()},
-        "nothing": {"snapshots": [snapshot(f"{place}/metadata/snap.avro")], "last-sequence-number": 1},
+        "nothing": {"snapshots": [snapshot(f"{location}/metadata/snap.avro")], "last-sequence-number": 1},
     }[named]
-    file = storage_root.parent / place.removeprefix("file://") / "metadata" / "own.metadata.json"
+    file = storage_root.parent / location.removeprefix("file://") / "metadata" / "own.metadata.json"
     file.parent.mkdir(parents=True)
     file.write_bytes(write_json(metadata))
-    body = {"name": "a", "metadata-location": f"{place}/metadata/own.metadata.json", "overwrite": True}
+    body = {"name": "a", "metadata-location": f"{location}/metadata/own.metadata.json", "overwrite": True}
     before = everything()
     if named == "nothing":
         good(alice.post("/namespaces/closed/register", body))
@@ -184,7 +184,7 @@ def statistics(path: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_registering_tells_nothing_of_the_files_of_a_hidden_table(
+def test_registering_reveals_nothing_of_the_files_of_a_hidden_table(
     client: Client, root: CallerClient, lake: dict[str, ObjectRef], everything: Everything
 ) -> None:
     alice = client("alice")
@@ -193,10 +193,10 @@ def test_registering_tells_nothing_of_the_files_of_a_hidden_table(
     folder = there.rpartition("/")[0]
     before = everything()
     for location in (there, f"{folder}/nowhere.metadata.json", folder):
-        answer = alice.post("/namespaces/open/register", {"name": "mine", "metadata-location": location})
-        told = f"Location is already taken by another table or view, or by one that is staged: {location}"
-        assert answer.refused(409, "LocationAlreadyTaken")
-        assert answer.error["message"] == told
+        response = alice.post("/namespaces/open/register", {"name": "mine", "metadata-location": location})
+        reported = f"Location is already taken by another table or view, or by one that is staged: {location}"
+        assert response.refused(409, "LocationAlreadyTaken")
+        assert response.error["message"] == reported
     assert everything() == before
 
 
@@ -205,13 +205,13 @@ def test_registering_tells_nothing_of_the_files_of_a_hidden_table(
 CREATE = {"requirements": [{"type": "assert-create"}], "updates": []}
 
 
-@pytest.mark.parametrize(("sees", "refusal"), [(None, (404, "NoSuchNamespaceException")),
+@pytest.mark.parametrize(("sees", "error"), [(None, (404, "NoSuchNamespaceException")),
                                                ("closed.b", (403, "NamespaceActionForbidden"))])  # fmt: skip
-def test_a_commit_that_asserts_a_new_table_tells_no_names(
+def test_a_commit_that_asserts_a_new_table_reveals_no_names(
     client: Client,
     lake: dict[str, ObjectRef],
     sees: str | None,
-    refusal: tuple[int, str],
+    error: tuple[int, str],
     everything: Everything,
 ) -> None:
     """Neither in a hidden namespace, nor in one of which the caller sees a part."""
@@ -220,15 +220,15 @@ def test_a_commit_that_asserts_a_new_table_tells_no_names(
     if sees is not None:
         give("describe", lake[sees], ALICE)
     before = everything()
-    all_told = {
-        told(lambda name=name: alice.post(f"/namespaces/closed/tables/{name}", CREATE), f"closed.{name}")[:3]
+    all_reported = {
+        reported(lambda name=name: alice.post(f"/namespaces/closed/tables/{name}", CREATE), f"closed.{name}")[:3]
         for name in ("nowhere", "a", "v", "g")
     }
-    assert [each[:2] for each in all_told] == [refusal]
+    assert [each[:2] for each in all_reported] == [error]
     assert everything() == before
 
 
-def test_who_sees_the_table_is_told_that_it_is_there(client: Client, lake: dict[str, ObjectRef]) -> None:
+def test_viewers_of_a_table_see_that_it_exists(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
     give("modify", lake["closed.a"], ALICE)
     assert alice.post("/namespaces/closed/tables/a", CREATE).refused(409, "CommitFailedException")
@@ -256,21 +256,21 @@ def test_who_may_only_change_a_table_moves_it_nowhere(
     path = "/namespaces/open/views/v" if is_view else "/namespaces/open/tables/a"
     own = good(bob.get(path)).json()["metadata"]["location"]
 
-    def go(update: dict[str, Any]) -> Answer:
+    def go(update: dict[str, Any]) -> Response:
         change = {"requirements": [], "updates": [update]}
         if way != "transaction":
             return bob.post(path, change)
         identified = change | {"identifier": {"namespace": ["open"], "name": "a"}}
         return bob.post("/transactions/commit", {"table-changes": [identified]})
 
-    def to(place: str) -> dict[str, Any]:
+    def to(location: str) -> dict[str, Any]:
         if way != "metadata folder":
-            return {"action": "set-location", "location": place}
-        return {"action": "set-properties", "updates": {"write.metadata.path": place}}
+            return {"action": "set-location", "location": location}
+        return {"action": "set-properties", "updates": {"write.metadata.path": location}}
 
     before = everything()
-    for place in (gone, f"{gone}/metadata", f"{warehouse.location}/secret"):
-        assert go(to(place)).refused(403, "NamespaceActionForbidden"), place
+    for location in (gone, f"{gone}/metadata", f"{warehouse.location}/secret"):
+        assert go(to(location)).refused(403, "NamespaceActionForbidden"), location
     assert everything() == before
     within = {"action": "set-properties", "updates": {"write.metadata.path": f"{own}/meta"}}
     good(go(within))

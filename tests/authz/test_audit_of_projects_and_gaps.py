@@ -18,7 +18,7 @@ from tenancy.refs import ObjectRef
 from tenancy.selectors.server import get_server
 from tenancy.services.projects import create_project, delete_project
 from tests.audit_rows import BOB, audit_settings
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient, NamedCallers
@@ -29,26 +29,26 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 api = ApiClient("/management/v1/audit")
 
 
-def told(client: CallerClient, path: str) -> list[str]:
-    answer = client.get(path)
-    assert answer.status == 200, answer.body
-    return [row["object-id"] for row in answer.json()["records"] if row["event"] == "role.created"]
+def reported(client: CallerClient, path: str) -> list[str]:
+    response = client.get(path)
+    assert response.status == 200, response.body
+    return [row["object-id"] for row in response.json()["records"] if row["event"] == "role.created"]
 
 
 def test_the_trail_of_an_older_project_with_the_same_id_is_the_servers(callers: NamedCallers, builtin: object) -> None:
     for name in ("late", "root"):
-        callers.person(name)
+        callers.user(name)
     create_project(actor=INTERNAL, name="Secret merger", project_id="sales")
     record(Event.ROLE_CREATED, actor=BOB, subject="old", project="sales", named="merger-with-acme")
     delete_project(actor=INTERNAL, project_id="sales")
     create_project(actor=INTERNAL, name="New", project_id="sales")
     record(Event.ROLE_CREATED, actor=BOB, subject="new", project="sales", named="staff")
     seal_records(actor=INTERNAL)
-    give("project_admin", ObjectRef(Securable.Type.PROJECT, "sales"), person("late"))
-    give("admin", ObjectRef(Securable.Type.SERVER, get_server().server_id), person("root"))
+    give("project_admin", ObjectRef(Securable.Type.PROJECT, "sales"), user("late"))
+    give("admin", ObjectRef(Securable.Type.SERVER, get_server().server_id), user("root"))
     late, root = CallerClient("/management/v1", "late"), CallerClient("/management/v1", "root")
-    assert told(late, "/audit?projectId=sales") == ["new"]
-    assert told(root, "/audit?projectId=sales") == ["new", "old"]
+    assert reported(late, "/audit?projectId=sales") == ["new"]
+    assert reported(root, "/audit?projectId=sales") == ["new", "old"]
     lines = [json.loads(line) for line in late.get("/audit/export?projectId=sales").body.splitlines()]
     assert [line["event"] for line in lines] == ["project.created", "role.created"]
     assert late.get("/audit").status == 403
@@ -66,9 +66,9 @@ def test_an_export_does_not_pass_over_a_gap(bootstrapped: None, monkeypatch: pyt
     assert delete_old_records(actor=INTERNAL) == 3
     before = AuditRecord.objects.filter(event="role.created").count()
     for after in (1, 2):
-        answer = api.get(f"/export?after={after}")
-        assert (answer.status, answer.json()["error"]["type"]) == (410, "AuditRecordsDeleted")
-        assert f"Rows {after + 1} to 3 were deleted" in answer.json()["error"]["message"]
+        response = api.get(f"/export?after={after}")
+        assert (response.status, response.json()["error"]["type"]) == (410, "AuditRecordsDeleted")
+        assert f"Rows {after + 1} to 3 were deleted" in response.json()["error"]["message"]
         with pytest.raises(CommandError, match=f"Rows {after + 1} to 3 were deleted"):
             call_command("export_audit", "--after", str(after), stdout=StringIO(), stderr=StringIO())
     for after in (0, 3):

@@ -23,7 +23,7 @@ from tenancy.audit.log import Event, record
 from tenancy.models import AuditRecord, Project, Securable
 from tenancy.refs import ObjectRef
 from tests.audit_rows import BOB, rows, the_row
-from tests.authz.conftest import good, person
+from tests.authz.conftest import good, user
 from tests.authz.object_path_fixtures import path_of
 from tests.authz.tree_fixtures import T, give
 from tests.catalog_fixtures import SCHEMA
@@ -42,20 +42,20 @@ def row_of(ref: ObjectRef) -> Tabular:
 
 
 def listed(client: CallerClient, query: str) -> list[dict[str, Any]]:
-    answer = client.get(f"/audit?{query}")
-    assert answer.status == 200, answer.body
-    found: list[dict[str, Any]] = answer.json()["records"]
+    response = client.get(f"/audit?{query}")
+    assert response.status == 200, response.body
+    found: list[dict[str, Any]] = response.json()["records"]
     return found
 
 
 def exported(client: CallerClient, query: str) -> list[dict[str, Any]]:
     seal_records(actor=INTERNAL)
-    answer = client.get(f"/audit/export?{query}")
-    assert answer.status == 200, answer.body
-    return [json.loads(line) for line in answer.body.splitlines()]
+    response = client.get(f"/audit/export?{query}")
+    assert response.status == 200, response.body
+    return [json.loads(line) for line in response.body.splitlines()]
 
 
-def told_of(found: list[dict[str, Any]]) -> list[tuple[str, str, str | None]]:
+def reported(found: list[dict[str, Any]]) -> list[tuple[str, str, str | None]]:
     return [(row["event"], row["object-id"], row["object-uuid"]) for row in found]
 
 
@@ -72,11 +72,11 @@ def test_grants_and_denials_are_found_by_the_uuid(
     good(manage("root").post(f"{path}/grants", change))
     assert manage("bob").post(f"{path}/protection", {"protected": True}).status == 403
     expected = [("access.denied", own_id, uuid), ("grant.created", own_id, uuid)]
-    assert told_of(listed(chief, f"objectId={uuid}")) == expected
-    assert told_of(listed(chief, f"objectId={uuid.upper()}")) == expected
-    assert told_of(listed(chief, f"objectId={own_id}&objectType={kind.value}")) == expected
-    assert told_of(listed(chief, f"objectId={uuid}&objectType=warehouse")) == []
-    assert told_of(exported(chief, f"objectId={uuid}&event=grant.created")) == expected[1:]
+    assert reported(listed(chief, f"objectId={uuid}")) == expected
+    assert reported(listed(chief, f"objectId={uuid.upper()}")) == expected
+    assert reported(listed(chief, f"objectId={own_id}&objectType={kind.value}")) == expected
+    assert reported(listed(chief, f"objectId={uuid}&objectType=warehouse")) == []
+    assert reported(exported(chief, f"objectId={uuid}&event=grant.created")) == expected[1:]
     [page] = [json.loads(each.details) for each in rows(event="audit.listed")[:1]]
     assert page == {"object_id": uuid}
 
@@ -86,7 +86,7 @@ def test_what_has_the_given_id_itself_is_found_with_it(refs: Refs, chief: Caller
     AuditRecord.objects.all().delete()
     record(Event.ROLE_CREATED, actor=BOB, subject=uuid, named="r")
     record(Event.GRANT_CREATED, actor=BOB, subject=refs[T.TABLE][1], object_type="table")
-    assert told_of(listed(chief, f"objectId={uuid}")) == [
+    assert reported(listed(chief, f"objectId={uuid}")) == [
         ("grant.created", str(refs[T.TABLE][1]), uuid),
         ("role.created", uuid, None),
     ]
@@ -108,10 +108,10 @@ def test_pages_go_on_when_it_is_gone_in_between(refs: Refs, chief: CallerClient)
     assert found == ["grant.created", "role.created", "grant.created", "role.created"]
 
 
-def test_a_dropped_table_has_its_uuid_and_a_purged_one_tells_it_in_the_details(
+def test_a_dropped_table_keeps_its_uuid_and_a_purged_one_has_it_in_the_details(
     refs: Refs, root: CallerClient, client: Client, chief: CallerClient
 ) -> None:
-    give("ownership", refs[T.NAMESPACE], person("maker"))
+    give("ownership", refs[T.NAMESPACE], user("maker"))
     maker = client("maker")
     AuditRecord.objects.all().delete()
     good(maker.post("/namespaces/open/tables", {"name": "t", "schema": SCHEMA}))
@@ -119,15 +119,15 @@ def test_a_dropped_table_has_its_uuid_and_a_purged_one_tells_it_in_the_details(
     own_id, uuid = str(row.pk), str(row.uuid)
     Warehouse.objects.update(delete_profile={"type": "soft", "expiration-seconds": 600})
     good(maker.delete("/namespaces/open/tables/t"))
-    assert told_of(listed(chief, f"objectId={uuid}")) == [("grant.created", own_id, uuid)]
+    assert reported(listed(chief, f"objectId={uuid}")) == [("grant.created", own_id, uuid)]
     Warehouse.objects.update(delete_profile={"type": "hard"})
     good(maker.post("/namespaces/open/tables", {"name": "u", "schema": SCHEMA}))
     row = Tabular.objects.get(name="u")
     own_id, uuid = str(row.pk), str(row.uuid)
     good(maker.delete("/namespaces/open/tables/u?purgeRequested=true"))
-    assert told_of(listed(chief, f"objectId={uuid}")) == []
+    assert reported(listed(chief, f"objectId={uuid}")) == []
     found = listed(chief, f"objectId={own_id}")
-    assert told_of(found) == [("grant.ended", own_id, None), ("grant.created", own_id, None)]
+    assert reported(found) == [("grant.ended", own_id, None), ("grant.created", own_id, None)]
     assert [each["details"]["uuid"] for each in found] == [uuid, uuid]
 
 
@@ -142,13 +142,13 @@ def test_nothing_is_learnt_of_other_projects(
     AuditRecord.objects.all().delete()
     for row in (here, there):
         record(Event.GRANT_CREATED, actor=BOB, subject=row.pk, object_type="table")
-    give("project_admin", ObjectRef(T.PROJECT, "other"), person("far"))
+    give("project_admin", ObjectRef(T.PROJECT, "other"), user("far"))
     default = Project.objects.exclude(pk="other").get().pk
     query = f"objectId={here.uuid}&event=grant.created"
     assert {row["object-id"] for row in listed(chief, query)} == {str(here.pk), str(there.pk)}
     for project, row in ((default, here), ("other", there)):
         found = listed(chief, f"{query}&projectId={project}")
-        assert told_of(found) == [("grant.created", str(row.pk), str(here.uuid))]
+        assert reported(found) == [("grant.created", str(row.pk), str(here.uuid))]
     assert [row["object-id"] for row in listed(manage("far"), f"{query}&projectId=other")] == [str(there.pk)]
     Tabular.objects.filter(pk=there.pk).update(uuid=new_id())
     assert listed(manage("far"), f"{query}&projectId=other") == []
@@ -158,7 +158,7 @@ def test_nothing_is_learnt_of_other_projects(
 
 
 @pytest.mark.parametrize("own_id", ["", "no id", "\u202e", "0198e0f4-3f6e-7c31-8c7d-000000000000"])
-def test_rows_of_what_nobody_knows_have_none(refs: Refs, chief: CallerClient, own_id: str) -> None:
+def test_rows_of_unknown_objects_have_none(refs: Refs, chief: CallerClient, own_id: str) -> None:
     AuditRecord.objects.all().delete()
     for kind in ("table", "warehouse", "endpoint"):
         record(Event.GRANT_CREATED, actor=BOB, subject=own_id, object_type=kind)
@@ -201,7 +201,7 @@ def test_the_uuid_is_looked_for_in_the_index_of_each_warehouse(refs: Refs) -> No
     assert "tabular_uuid_once_per_warehouse" in plan or "(warehouse_id=? AND uuid=?)" in plan, plan
 
 
-def test_an_export_by_the_command_tells_it_beside_what_was_sealed(refs: Refs) -> None:
+def test_an_export_by_the_command_has_it_beside_the_sealed_rows(refs: Refs) -> None:
     AuditRecord.objects.all().delete()
     record(Event.GRANT_CREATED, actor=BOB, subject=refs[T.TABLE][1], object_type="table")
     out = StringIO()

@@ -16,7 +16,7 @@ from tests.audit_rows import audit_settings, rows, the_row
 from tests.authz.object_path_fixtures import path_of
 from tests.authz.parity.pair_fixtures import grant, member
 from tests.authz.permission_check_fixtures import IN_PROJECTS, asked, by_id
-from tests.authz.permission_fixtures import FORBIDDEN, NOBODY, Things
+from tests.authz.permission_fixtures import FORBIDDEN, NO_ONE, Things
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient
 
@@ -44,42 +44,42 @@ def test_reviews(things: Things, asker: CallerClient, is_csv: bool) -> None:
     project, warehouse = str(things.refs[T.PROJECT][1]), str(things.warehouse.pk)
     table = things.refs[T.TABLE]
     manage = CallerClient("/management/v1", asker.token)
-    who, told = "principalUser=oidc~ada", {"principal": "oidc~ada", "export": is_csv}
+    who, reported = "principalUser=oidc~ada", {"principal": "oidc~ada", "export": is_csv}
     for address, kind, own_id, details in (
         (f"{path_of(table)}/access-review?", "table", str(table[1]), {"export": is_csv}),
-        (f"/access-review?{who}", "project", project, told),
-        (f"/warehouse/{warehouse}/reached-objects?{who}", "project", project, told | {"warehouse": warehouse}),
+        (f"/access-review?{who}", "project", project, reported),
+        (f"/warehouse/{warehouse}/reached-objects?{who}", "project", project, reported | {"warehouse": warehouse}),
     ):
-        answer = manage.get(f"{address}&format=csv" if is_csv else address)
-        assert answer.status == 200, answer.body
-        assert answer.headers["Content-Type"].startswith("text/csv" if is_csv else "application/json")
+        response = manage.get(f"{address}&format=csv" if is_csv else address)
+        assert response.status == 200, response.body
+        assert response.headers["Content-Type"].startswith("text/csv" if is_csv else "application/json")
         row = the_row(event="access.reviewed")
         assert facts(row) == ("oidc~manager", "read_grants", "allowed", kind, own_id, project, details)
         AuditRecord.objects.all().delete()
 
 
-def test_why_somebody_else_may(things: Things, asker: CallerClient) -> None:
+def test_why_another_user_is_allowed(things: Things, asker: CallerClient) -> None:
     project, table = str(things.refs[T.PROJECT][1]), str(things.refs[T.TABLE][1])
-    place, team = by_id(things, T.TABLE), things.role.pk
+    location, team = by_id(things, T.TABLE), things.role.pk
     grant(things.refs[T.TABLE], "select", user_id="oidc~ada")
     for identity, named, word in ((ADA, "oidc~ada", "read_data"), ({"role": str(team)}, f"role {team}", "drop")):
-        assert asker.post("/explain", asked(T.TABLE, word, place, identity)).status == 200
+        assert asker.post("/explain", asked(T.TABLE, word, location, identity)).status == 200
         row = the_row(event="access.reviewed")
-        told = {"principal": named, "explained": word}
-        assert facts(row) == ("oidc~manager", "read_grants", "allowed", "table", table, project, told)
+        reported = {"principal": named, "explained": word}
+        assert facts(row) == ("oidc~manager", "read_grants", "allowed", "table", table, project, reported)
         AuditRecord.objects.all().delete()
     for kind in IN_PROJECTS:
         assert asker.post("/explain", asked(kind, "update", by_id(things, kind), ADA)).status == 200
-        row, told = the_row(event="access.reviewed"), {"principal": "oidc~ada", "explained": "update"}
+        row, reported = the_row(event="access.reviewed"), {"principal": "oidc~ada", "explained": "update"}
         own_id = str(things.refs[kind][1])
-        assert facts(row) == ("oidc~manager", "read_grants", "allowed", kind.value, own_id, project, told)
+        assert facts(row) == ("oidc~manager", "read_grants", "allowed", kind.value, own_id, project, reported)
         AuditRecord.objects.all().delete()
     assert asker.post("/explain", asked(T.SERVER, "create_project", {}, ADA)).refused(403, FORBIDDEN[T.SERVER])
     assert not rows(event="access.reviewed")
 
 
-def test_why_one_may_oneself_is_nobody_elses_matter(things: Things, asker: CallerClient) -> None:
-    place, team = by_id(things, T.TABLE), str(things.role.pk)
+def test_ones_own_explanation_is_hidden_from_others(things: Things, asker: CallerClient) -> None:
+    location, team = by_id(things, T.TABLE), str(things.role.pk)
     member(things.role.pk, user_id="oidc~manager")
     grant(things.refs[T.TABLE], "select", role_id=things.role.pk)
     for identity, headers in (
@@ -88,27 +88,27 @@ def test_why_one_may_oneself_is_nobody_elses_matter(things: Things, asker: Calle
         (None, {"x-assume-role": team}),
         ({"role": team}, {"x-assume-role": team}),
     ):
-        assert asker.post("/explain", asked(T.TABLE, "read_data", place, identity), **headers).status == 200
+        assert asker.post("/explain", asked(T.TABLE, "read_data", location, identity), **headers).status == 200
     assert not rows(event="access.reviewed")
 
 
 def test_who_may_not_ask_has_asked_nothing(things: Things, asker: CallerClient) -> None:
-    place = by_id(things, T.TABLE)
+    location = by_id(things, T.TABLE)
     viewer = things.with_right("viewer", ("select", T.TABLE))
     AuditRecord.objects.all().delete()
-    assert viewer.post("/explain", asked(T.TABLE, "read_data", place, ADA)).refused(403, FORBIDDEN[T.TABLE])
+    assert viewer.post("/explain", asked(T.TABLE, "read_data", location, ADA)).refused(403, FORBIDDEN[T.TABLE])
     denied = the_row()
     assert (denied.event, denied.actor, denied.object_id) == (
         "access.denied", "oidc~viewer", str(things.refs[T.TABLE][1])
     )  # fmt: skip
-    for identity, wire_type in (({"user": "oidc~nobody"}, "UserNotFound"), ({"role": NOBODY}, "RoleIdNotFound")):
-        assert asker.post("/explain", asked(T.TABLE, "read_data", place, identity)).refused(404, wire_type)
+    for identity, wire_type in (({"user": "oidc~nobody"}, "UserNotFound"), ({"role": NO_ONE}, "RoleIdNotFound")):
+        assert asker.post("/explain", asked(T.TABLE, "read_data", location, identity)).refused(404, wire_type)
     assert rows() == [denied]
 
 
-def test_whether_somebody_may_and_lists_of_grants_leave_none(things: Things, asker: CallerClient) -> None:
-    place = by_id(things, T.TABLE)
-    assert asker.post("/check", asked(T.TABLE, "read_data", place, ADA)).json() == {"allowed": False}
+def test_checks_and_lists_of_grants_leave_no_rows(things: Things, asker: CallerClient) -> None:
+    location = by_id(things, T.TABLE)
+    assert asker.post("/check", asked(T.TABLE, "read_data", location, ADA)).json() == {"allowed": False}
     assert asker.get(f"{things.path(T.TABLE)}/assignments").status == 200
     assert CallerClient("/management/v1", asker.token).get("/grants?principalUser=oidc~ada").status == 200
     assert not rows()
@@ -118,13 +118,13 @@ def test_whether_somebody_may_and_lists_of_grants_leave_none(things: Things, ask
 def test_at_a_shell(things: Things, asker: CallerClient, options: dict[str, bool]) -> None:
     words = ["read_data", "table", str(things.warehouse.pk), things.public_id(T.TABLE)]
     call_command("explain", "oidc~ada", *words, **options, stdout=StringIO(), stderr=StringIO())
-    for wrong in (["oidc~nobody", *words], ["oidc~ada", *words[:-1], NOBODY]):
+    for wrong in (["oidc~nobody", *words], ["oidc~ada", *words[:-1], NO_ONE]):
         with pytest.raises(CommandError):
             call_command("explain", *wrong, stdout=StringIO(), stderr=StringIO())
     collector.write_pending()  # at once, where a test does not hold a transaction open
     project, table = str(things.refs[T.PROJECT][1]), str(things.refs[T.TABLE][1])
-    told = {"principal": "oidc~ada", "explained": "read_data"}
-    assert facts(the_row()) == ("internal", "read_grants", "allowed", "table", table, project, told)
+    reported = {"principal": "oidc~ada", "explained": "read_data"}
+    assert facts(the_row()) == ("internal", "read_grants", "allowed", "table", table, project, reported)
 
 
 def test_without_an_audit_trail(things: Things, asker: CallerClient, monkeypatch: pytest.MonkeyPatch) -> None:

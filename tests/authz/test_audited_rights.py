@@ -19,14 +19,14 @@ from tenancy.services.roles import delete_role
 from tenancy.services.service_accounts import create_service_account, delete_service_account
 from tenancy.services.users import delete_user
 from tests.audit_rows import audit_settings, rows, the_row
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give, role
 from tests.authz.view_owner_fixtures import VIEW, Lake
 from tests.catalog_fixtures import SCHEMA, finishing_updates
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = pytest.mark.django_db
 
@@ -35,15 +35,15 @@ MAKER = "oidc~maker"
 
 
 @pytest.fixture
-def maker(house: Lake) -> CallerClient:
+def maker(lake: Lake) -> CallerClient:
     """Of namespaces; with nothing in the trail yet."""
-    house.callers.person("maker")
-    give("ownership", ObjectRef(T.WAREHOUSE, house.warehouse.pk), person("maker"))
+    lake.callers.user("maker")
+    give("ownership", ObjectRef(T.WAREHOUSE, lake.warehouse.pk), user("maker"))
     AuditRecord.objects.all().delete()
-    return CallerClient(f"/catalog/v1/{house.warehouse.pk}", "maker")
+    return CallerClient(f"/catalog/v1/{lake.warehouse.pk}", "maker")
 
 
-def make(maker: CallerClient, *namespaces: str) -> None:
+def build(maker: CallerClient, *namespaces: str) -> None:
     for name in namespaces:
         assert maker.post("/namespaces", {"namespace": [name]}).status == 200
     AuditRecord.objects.all().delete()
@@ -56,27 +56,27 @@ def details(**wanted: Any) -> Any:
 # --- by making -------------------------------------------------------------------------------------------------------
 
 
-def test_who_makes_a_namespace_is_told_to_own_it(house: Lake, maker: CallerClient) -> None:
+def test_the_creator_of_a_namespace_is_reported_as_owner(lake: Lake, maker: CallerClient) -> None:
     assert maker.post("/namespaces", {"namespace": ["aa"]}).status == 200
-    made = Namespace.objects.get(path="aa")
+    created = Namespace.objects.get(path="aa")
     row = the_row()
-    assert (row.event, row.object_type, row.object_id) == ("grant.created", "namespace", str(made.pk))
-    assert (row.actor, row.project_id) == (MAKER, house.warehouse.project_id)
+    assert (row.event, row.object_type, row.object_id) == ("grant.created", "namespace", str(created.pk))
+    assert (row.actor, row.project_id) == (MAKER, lake.warehouse.project_id)
     assert json.loads(row.details) == {"levels": ["aa"], "privilege": "ownership", "user": MAKER}
     assert maker.post("/namespaces", {"namespace": ["aa"]}).status == 409
     assert len(rows(event="grant.created")) == 1
 
 
-def test_the_role_that_was_assumed_owns_what_is_made(house: Lake, maker: CallerClient) -> None:
+def test_the_assumed_role_owns_what_it_creates(lake: Lake, maker: CallerClient) -> None:
     group = role("makers")
-    give("create", ObjectRef(T.WAREHOUSE, house.warehouse.pk), person("maker"), to=group)
+    give("create", ObjectRef(T.WAREHOUSE, lake.warehouse.pk), user("maker"), to=group)
     RoleMember.objects.create(role=group, user_id=MAKER)
     AuditRecord.objects.all().delete()
     assert maker.post("/namespaces", {"namespace": ["aa"]}, **{"x-assume-role": str(group.pk)}).status == 200
     assert details() == {"levels": ["aa"], "privilege": "ownership", "role": str(group.pk)}
 
 
-MADE: dict[str, dict[str, Any]] = {
+CREATED: dict[str, dict[str, Any]] = {
     "table": {"name": "t", "schema": SCHEMA},
     "view": {"name": "t", **VIEW},
     "generic-table": {"name": "t", "format": "lance"},
@@ -84,67 +84,67 @@ MADE: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def create_tabular(house: Lake, maker: CallerClient) -> Callable[[str], Answer]:
+def create_tabular(lake: Lake, maker: CallerClient) -> Callable[[str], Response]:
     """Makes one in the namespace `aa`, in an empty trail."""
-    make(maker, "aa")
+    build(maker, "aa")
     generic = CallerClient(maker.base.replace("/catalog", "/lakekeeper"), "maker")
 
-    def send(kind: str, **headers: str) -> Answer:
+    def send(kind: str, **headers: str) -> Response:
         client = generic if kind == "generic-table" else maker
-        return client.post(f"/namespaces/aa/{kind}s", MADE[kind], **headers)
+        return client.post(f"/namespaces/aa/{kind}s", CREATED[kind], **headers)
 
     return send
 
 
-@pytest.mark.parametrize("kind", MADE)
-def test_who_makes_a_table_or_its_like_is_told_to_own_it(
-    house: Lake, create_tabular: Callable[[str], Answer], kind: str
+@pytest.mark.parametrize("kind", CREATED)
+def test_the_creator_of_a_table_or_view_is_reported_as_owner(
+    lake: Lake, create_tabular: Callable[[str], Response], kind: str
 ) -> None:
     assert create_tabular(kind).status == 200
-    made = Tabular.objects.get(name="t", namespace__path="aa")
+    created = Tabular.objects.get(name="t", namespace__path="aa")
     row = the_row()
-    assert (row.event, row.object_type, row.object_id) == ("grant.created", kind, str(made.pk))
-    assert (row.actor, row.project_id) == (MAKER, house.warehouse.project_id)
+    assert (row.event, row.object_type, row.object_id) == ("grant.created", kind, str(created.pk))
+    assert (row.actor, row.project_id) == (MAKER, lake.warehouse.project_id)
     assert json.loads(row.details) == {
-        "levels": ["aa", "t"], "uuid": str(made.uuid), "warehouse": str(house.warehouse.pk),
+        "levels": ["aa", "t"], "uuid": str(created.uuid), "warehouse": str(lake.warehouse.pk),
         "privilege": "ownership", "user": MAKER,
     }  # fmt: skip
     assert create_tabular(kind).status == 409
     assert len(rows(event="grant.created")) == 1
 
 
-def test_a_staged_table_is_owned_when_it_is_made(house: Lake, maker: CallerClient) -> None:
-    make(maker, "aa")
-    staged = maker.post("/namespaces/aa/tables", {**MADE["table"], "stage-create": True}).json()["metadata"]
+def test_a_staged_table_gets_its_owner_on_creation(lake: Lake, maker: CallerClient) -> None:
+    build(maker, "aa")
+    staged = maker.post("/namespaces/aa/tables", {**CREATED["table"], "stage-create": True}).json()["metadata"]
     assert rows() == []
     commit = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(staged)}
-    answer = maker.post("/namespaces/aa/tables/t", commit)
-    assert answer.status == 200, answer.body
+    response = maker.post("/namespaces/aa/tables/t", commit)
+    assert response.status == 200, response.body
     assert details()["uuid"] == staged["table-uuid"]
     assert the_row().event == "grant.created"
 
 
 def test_a_registered_table_is_owned_by_who_registers_it(
-    maker: CallerClient, create_tabular: Callable[[str], Answer]
+    maker: CallerClient, create_tabular: Callable[[str], Response]
 ) -> None:
     location = create_tabular("table").json()["metadata-location"]
     assert maker.post("/namespaces/aa/tables/t/unregister").status == 200
     AuditRecord.objects.all().delete()
     assert maker.post("/namespaces/aa/register", {"name": "again", "metadata-location": location}).status == 200
-    told = details(event="grant.created")
-    assert (told["levels"], told["privilege"], told["user"]) == (["aa", "again"], "ownership", MAKER)
+    reported = details(event="grant.created")
+    assert (reported["levels"], reported["privilege"], reported["user"]) == (["aa", "again"], "ownership", MAKER)
 
 
-def test_of_a_table_that_nobody_owns_there_is_no_row(house: Lake, maker: CallerClient) -> None:
-    make(maker, "aa")
+def test_a_table_without_owner_has_no_row(lake: Lake, maker: CallerClient) -> None:
+    build(maker, "aa")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("catalog.services.tables.insert.grant_creator", lambda *_: {})
-        assert maker.post("/namespaces/aa/tables", MADE["table"]).status == 200
+        assert maker.post("/namespaces/aa/tables", CREATED["table"]).status == 200
     assert rows() == []
 
 
-def test_where_the_row_cannot_be_written_no_table_is_made(
-    house: Lake, create_tabular: Callable[[str], Answer], monkeypatch: pytest.MonkeyPatch
+def test_without_the_audit_row_no_table_is_created(
+    lake: Lake, create_tabular: Callable[[str], Response], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no room")
@@ -154,11 +154,11 @@ def test_where_the_row_cannot_be_written_no_table_is_made(
     assert (rows(), Tabular.objects.filter(namespace__path="aa").count()) == ([], 0)
 
 
-@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("kind", CREATED)
 def test_the_row_of_a_maker_costs_one_statement(
-    create_tabular: Callable[[str], Answer], maker: CallerClient, monkeypatch: pytest.MonkeyPatch, kind: str
+    create_tabular: Callable[[str], Response], maker: CallerClient, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    with counting() as told:
+    with counting() as reported:
         assert create_tabular(kind).status == 200
     AuditRecord.objects.all().delete()
     Tabular.objects.filter(namespace__path="aa").delete()
@@ -166,11 +166,11 @@ def test_the_row_of_a_maker_costs_one_statement(
     with counting() as untold:
         assert create_tabular(kind).status == 200
     assert rows() == []
-    assert told["statements"] == untold["statements"] + 1
+    assert reported["statements"] == untold["statements"] + 1
 
 
-def test_rows_of_what_is_made_say_who_owns_it(house: Lake, maker: CallerClient) -> None:
-    give("admin", ObjectRef(T.SERVER, get_server().server_id), person("maker"))
+def test_rows_of_created_objects_name_the_owner(lake: Lake, maker: CallerClient) -> None:
+    give("admin", ObjectRef(T.SERVER, get_server().server_id), user("maker"))
     manage = CallerClient("/management/v1", "maker")
     AuditRecord.objects.all().delete()
     assert manage.post("/project", {"project-name": "Lab", "project-id": "lab"}).status == 201
@@ -179,10 +179,10 @@ def test_rows_of_what_is_made_say_who_owns_it(house: Lake, maker: CallerClient) 
         ("/role", {"name": "staff"}, "role.created"),
         ("/tag-definition", {"name": "pii", "scope": ["table"], "value-kind": "marker"}, "tag-definition.created"),
     ):
-        answer = manage.post(path, body, **{"x-project-id": "lab"})
-        assert answer.status in {200, 201}, answer.body
-        told = details(event=event)
-        assert (told["privilege"], told["user"]) == ("ownership", MAKER)
+        response = manage.post(path, body, **{"x-project-id": "lab"})
+        assert response.status in {200, 201}, response.body
+        reported = details(event=event)
+        assert (reported["privilege"], reported["user"]) == ("ownership", MAKER)
     assert rows(event="grant.created") == []
 
 
@@ -190,8 +190,8 @@ def test_rows_of_what_is_made_say_who_owns_it(house: Lake, maker: CallerClient) 
 
 
 @pytest.mark.parametrize("kind", ["table", "view"])
-def test_what_is_moved_into_another_namespace_is_told_of(house: Lake, maker: CallerClient, kind: str) -> None:
-    make(maker, "aa", "bb")
+def test_a_move_into_another_namespace_is_reported(lake: Lake, maker: CallerClient, kind: str) -> None:
+    build(maker, "aa", "bb")
     body = {"name": "t", "schema": SCHEMA} if kind == "table" else {"name": "t", **VIEW}
     assert maker.post(f"/namespaces/aa/{kind}s", body).status == 200
     AuditRecord.objects.all().delete()
@@ -206,9 +206,9 @@ def test_what_is_moved_into_another_namespace_is_told_of(house: Lake, maker: Cal
         kind,
         str(Tabular.objects.get(name="v", namespace__path="bb").pk),
     )
-    assert (row.actor, row.project_id) == (MAKER, house.warehouse.project_id)
+    assert (row.actor, row.project_id) == (MAKER, lake.warehouse.project_id)
     assert json.loads(row.details) == {
-        "levels": ["bb", "v"], "formerly": ["aa", "u"], "warehouse": str(house.warehouse.pk),
+        "levels": ["bb", "v"], "formerly": ["aa", "u"], "warehouse": str(lake.warehouse.pk),
     }  # fmt: skip
     assert maker.post(f"/{kind}s/rename", {"source": same, "destination": moved}).status == 404
     assert len(rows(event=f"{kind}.moved")) == 1
@@ -217,10 +217,10 @@ def test_what_is_moved_into_another_namespace_is_told_of(house: Lake, maker: Cal
 # --- by deleting -----------------------------------------------------------------------------------------------------
 
 
-def test_a_deleted_user_s_rights_are_named(house: Lake, maker: CallerClient) -> None:
+def test_a_deleted_user_s_rights_are_named(lake: Lake, maker: CallerClient) -> None:
     group = role("staff")
     RoleMember.objects.create(role=group, user_id=MAKER)
-    make(maker, "aa")
+    build(maker, "aa")
     owned = f"namespace:{Namespace.objects.get(path='aa').pk}"
     delete_user(actor=INTERNAL, user_id=MAKER)
     assert details(event="user.deleted") == {
@@ -229,45 +229,50 @@ def test_a_deleted_user_s_rights_are_named(house: Lake, maker: CallerClient) -> 
         "grants_on": {"namespace": 1, "warehouse": 1},
         "granted": [
             f"ownership on {owned} to {MAKER}",
-            f"ownership on warehouse:{house.warehouse.pk} to {MAKER}",
+            f"ownership on warehouse:{lake.warehouse.pk} to {MAKER}",
         ],
         "memberships": 1,
         "members": [f"{MAKER} in role:{group.pk}"],
     }
 
 
-def test_of_many_rights_the_first_are_named(house: Lake, maker: CallerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_rights_the_first_are_named(lake: Lake, maker: CallerClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cascaded_grants, "MAX_NAMED", 2)
-    make(maker, "aa", "bb")
+    build(maker, "aa", "bb")
     for name in "xyz":
         RoleMember.objects.create(role=role(name), user_id=MAKER)
     delete_user(actor=INTERNAL, user_id=MAKER)
-    told = details(event="user.deleted")
-    assert (told["grants"], len(told["granted"]), told["memberships"], len(told["members"])) == (3, 2, 3, 2)
+    reported = details(event="user.deleted")
+    assert (reported["grants"], len(reported["granted"]), reported["memberships"], len(reported["members"])) == (
+        3,
+        2,
+        3,
+        2,
+    )
     assert not Grant.objects.filter(user_id=MAKER).exists()
 
 
-def test_a_deleted_role_s_rights_are_named(house: Lake, maker: CallerClient) -> None:
+def test_a_deleted_role_s_rights_are_named(lake: Lake, maker: CallerClient) -> None:
     group, inner = role("staff"), role("inner")
-    give("select", ObjectRef(T.WAREHOUSE, house.warehouse.pk), person("maker"), to=group)
-    give("ownership", ObjectRef(T.ROLE, group.pk), person("maker"))
+    give("select", ObjectRef(T.WAREHOUSE, lake.warehouse.pk), user("maker"), to=group)
+    give("ownership", ObjectRef(T.ROLE, group.pk), user("maker"))
     RoleMember.objects.create(role=group, user_id=MAKER)
     RoleMember.objects.create(role=group, member_role=inner)
     delete_role(actor=INTERNAL, project=get_project(None), role_id=group.pk)
-    told = details(event="role.deleted")
-    assert (told["named"], told["grants"], told["memberships"]) == ("staff", 2, 2)
-    assert told["granted"] == [
+    reported = details(event="role.deleted")
+    assert (reported["named"], reported["grants"], reported["memberships"]) == ("staff", 2, 2)
+    assert reported["granted"] == [
         f"ownership on role:{group.pk} to {MAKER}",
-        f"select on warehouse:{house.warehouse.pk} to role:{group.pk}",
+        f"select on warehouse:{lake.warehouse.pk} to role:{group.pk}",
     ]
-    assert sorted(told["members"]) == sorted([f"{MAKER} in role:{group.pk}", f"role:{inner.pk} in role:{group.pk}"])
+    assert sorted(reported["members"]) == sorted([f"{MAKER} in role:{group.pk}", f"role:{inner.pk} in role:{group.pk}"])
     assert list(Role.objects.filter(pk__in=[group.pk, inner.pk])) == [inner]
 
 
-def test_a_deleted_service_account_s_rights_are_named(house: Lake) -> None:
+def test_a_deleted_service_account_s_rights_are_named(lake: Lake) -> None:
     account = create_service_account(actor=INTERNAL, name="robot", description="")
-    give("select", ObjectRef(T.WAREHOUSE, house.warehouse.pk), Actor(user_id=account.user_id))
+    give("select", ObjectRef(T.WAREHOUSE, lake.warehouse.pk), Actor(user_id=account.user_id))
     delete_service_account(actor=INTERNAL, account_id=account.pk)
-    told = details(event="service-account.deleted")
-    assert told["grants"] == 1
-    assert told["granted"] == [f"select on warehouse:{house.warehouse.pk} to {account.user_id}"]
+    reported = details(event="service-account.deleted")
+    assert reported["grants"] == 1
+    assert reported["granted"] == [f"select on warehouse:{lake.warehouse.pk} to {account.user_id}"]

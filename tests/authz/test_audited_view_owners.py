@@ -13,19 +13,19 @@ pytestmark = owners.pytestmark
 root_client = owners.root_client
 
 
-def test_who_would_change_what_it_does_is_told_with_the_view(house: Lake, root_client: CallerClient) -> None:
-    _, view_id = house.view("d", "alice")
+def test_a_change_of_what_a_view_does_is_reported_with_the_view(lake: Lake, root_client: CallerClient) -> None:
+    _, view_id = lake.view("d", "alice")
     assert owners.commit(root_client, *owners.query("SELECT 9")).status == 403
     row = the_row(event="access.denied")
     assert (row.reason, row.action, row.object_type) == ("DefinerViewModification", "commit", "view")
-    assert (row.object_id, row.project_id) == (str(view_id), house.warehouse.project_id)
+    assert (row.object_id, row.project_id) == (str(view_id), lake.warehouse.project_id)
     assert set(json.loads(row.details)) == {"uuid"}
 
 
-def test_who_would_name_themselves_is_told_with_its_name(house: Lake, root_client: CallerClient) -> None:
-    house.view("d", "alice")
+def test_a_change_of_the_view_owner_is_reported_with_its_name(lake: Lake, root_client: CallerClient) -> None:
+    lake.view("d", "alice")
     assert owners.commit(root_client, owners.settings(**{OWNER: "root"})).status == 403
     row = the_row(event="access.denied")
     assert (row.reason, row.object_type) == ("ProtectedPropertyModification", "endpoint")
-    told = json.loads(row.details)
-    assert (told["prefix"], told["namespace"], told["view"]) == (str(house.warehouse.pk), "open", "d")
+    reported = json.loads(row.details)
+    assert (reported["prefix"], reported["namespace"], reported["view"]) == (str(lake.warehouse.pk), "open", "d")

@@ -10,11 +10,11 @@ from tests.authz.permission_fixtures import (
     FORBIDDEN,
     MANAGES,
     MISSING,
-    NOBODY,
+    NO_ONE,
     SHOWS,
     Everything,
     Things,
-    make_role,
+    new_role,
     other_project,
 )
 from tests.management.warehouse_request_fixtures import use_settings
@@ -29,10 +29,10 @@ HIDDEN = [(kind, route) for kind, route in ROUTES if kind in MISSING]
 
 
 def allowed(client: CallerClient, path: str, route: str, query: str = "", **headers: str) -> list[str]:
-    answer = client.get(f"{path}/{route}{query}", **headers)
-    assert answer.status == 200, answer.body
-    assert answer.json().keys() == {"allowed-actions"}
-    found: list[str] = answer.json()["allowed-actions"]
+    response = client.get(f"{path}/{route}{query}", **headers)
+    assert response.status == 200, response.body
+    assert response.json().keys() == {"allowed-actions"}
+    found: list[str] = response.json()["allowed-actions"]
     return found
 
 
@@ -41,7 +41,7 @@ def words(kind: Securable.Type, route: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("kind", "route"), ROUTES)
-def test_who_may_everything_is_told_all_words(things: Things, kind: Securable.Type, route: str) -> None:
+def test_full_rights_show_all_actions(things: Things, kind: Securable.Type, route: str) -> None:
     client = things.with_right("boss", ("operator", T.SERVER))
     for right in (MANAGES[kind], ("ownership", T.ROLE)):
         things.with_right("boss", right)
@@ -85,21 +85,23 @@ def test_what_follows_from_a_privilege(
     assert allowed(client, things.path(kind), route) == expected
 
 
-def told_to_strangers(kind: Securable.Type) -> str:
+def reported_to_strangers(kind: Securable.Type) -> str:
     """The addresses of tabulars name a warehouse, and that is hidden from them, too."""
     return MISSING[T.WAREHOUSE] if kind in {T.TABLE, T.VIEW, T.GENERIC_TABLE} else MISSING[kind]
 
 
 @pytest.mark.parametrize(("kind", "route"), HIDDEN)
-def test_who_does_not_see_it_is_told_what_is_told_of_nothing(things: Things, kind: Securable.Type, route: str) -> None:
+def test_users_without_sight_of_it_get_the_error_of_a_missing_object(
+    things: Things, kind: Securable.Type, route: str
+) -> None:
     stranger = things.client("stranger")
     queries = ["", "?principalUser=oidc~stranger", "?principalUser=oidc~root", f"?principalRole={things.role.pk}",
-               f"?principalRole={NOBODY}"]  # fmt: skip
+               f"?principalRole={NO_ONE}"]  # fmt: skip
     messages = []
-    for path, named in ((things.path(kind), things.public_id(kind)), (things.path(kind, NOBODY), NOBODY)):
-        answers = [stranger.get(f"{path}/{route}{query}") for query in queries]
-        assert all(each.refused(404, told_to_strangers(kind)) for each in answers)
-        messages.append([each.error["message"].replace(named, "ID") for each in answers])
+    for path, named in ((things.path(kind), things.public_id(kind)), (things.path(kind, NO_ONE), NO_ONE)):
+        responses = [stranger.get(f"{path}/{route}{query}") for query in queries]
+        assert all(each.refused(404, reported_to_strangers(kind)) for each in responses)
+        messages.append([each.error["message"].replace(named, "ID") for each in responses])
     assert messages[0] == messages[1]
 
 
@@ -112,10 +114,10 @@ def test_to_ask_about_others_takes_the_right_to_read_the_grants(
     own = allowed(viewer, path, route)
     assert allowed(manager, path, route, "?principalUser=oidc~viewer") == own
     assert allowed(viewer, path, route, "?principalUser=oidc~viewer") == own
-    assert allowed(manager, path, route, f"?principalRole={make_role('empty').pk}") == []
+    assert allowed(manager, path, route, f"?principalRole={new_role('empty').pk}") == []
     for query, wire_type in (
         ("?principalUser=oidc~nobody", "UserNotFound"),
-        (f"?principalRole={NOBODY}", "RoleIdNotFound"),
+        (f"?principalRole={NO_ONE}", "RoleIdNotFound"),
     ):
         assert manager.get(f"{path}/{route}{query}").refused(404, wire_type)
         if kind in FORBIDDEN:  # whoever sees a role reads who is in it
@@ -138,7 +140,7 @@ def test_an_assumed_role_asks_about_itself(things: Things) -> None:
     assert allowed(dana, path, "access", f"?principalRole={things.role.pk}") == expected
 
 
-def test_instance_admins_are_told_of_their_own_rights_alone(things: Things, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_instance_admins_see_their_own_rights_alone(things: Things, monkeypatch: pytest.MonkeyPatch) -> None:
     use_settings(monkeypatch, instance_admins=["oidc~anna"])
     anna, path = things.client("anna"), things.path(T.TABLE)
     assert allowed(anna, path, "access") == [
@@ -163,7 +165,7 @@ def test_a_project_is_named_by_header_or_in_the_path(things: Things) -> None:
 @pytest.mark.parametrize(
     ("query", "wire_type"),
     [
-        (f"?principalUser=oidc~viewer&principalRole={NOBODY}", "InvalidGetAccessQuery"),
+        (f"?principalUser=oidc~viewer&principalRole={NO_ONE}", "InvalidGetAccessQuery"),
         ("?principalUser=oidc~viewer&principalUser=oidc~manager", "InvalidGetAccessQuery"),
         ("?principalUser=&principalRole=", "InvalidGetAccessQuery"),
         ("?principalUser=", "EmptyUserIdError"),
@@ -173,7 +175,7 @@ def test_a_project_is_named_by_header_or_in_the_path(things: Things) -> None:
         ("?principalUser=oidc~a%00", "BadRequestException"),
         ("?principalRole=team", "BadRequestException"),
         ("?principalRole=", "BadRequestException"),
-        (f"?principalRole=%7B{NOBODY}%7D", "BadRequestException"),
+        (f"?principalRole=%7B{NO_ONE}%7D", "BadRequestException"),
     ],
 )
 def test_principals_that_cannot_be(things: Things, query: str, wire_type: str, everything: Everything) -> None:

@@ -16,10 +16,10 @@ from tenancy.authz.securables import add_securable
 from tenancy.models import Securable, Server
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
-from tests.authz.batch_check_fixtures import CHECK, WITH_ERRORS, Ask, by_id, of, on_table, told
-from tests.authz.conftest import person
+from tests.authz.batch_check_fixtures import CHECK, WITH_ERRORS, Ask, by_id, of, on_table, reported
+from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give, role
-from tests.management.warehouse_request_fixtures import NOBODY
+from tests.management.warehouse_request_fixtures import NO_ONE
 from tests.named_callers import CallerClient, NamedCallers
 from tests.statement_counts import counting, require_as_recorded
 
@@ -33,7 +33,7 @@ def ns(table: Tabular) -> ObjectRef:
 
 def test_each_type_is_asked_by_id_and_by_name(ask: Ask, table: Tabular, ns: ObjectRef) -> None:
     warehouse = {"warehouse-id": str(table.warehouse_id)}
-    give("modify", ObjectRef(T.TABLE, table.pk), person("ann"))
+    give("modify", ObjectRef(T.TABLE, table.pk), user("ann"))
     named = {**warehouse, "namespace": ["NS"], "table": "T"}
     operations: list[tuple[str, str, dict[str, Any], bool]] = [
         ("server", "list_users", {}, False),
@@ -44,26 +44,26 @@ def test_each_type_is_asked_by_id_and_by_name(ask: Ask, table: Tabular, ns: Obje
         ("project", "get_metadata", {"project-id": "other"}, False),
         ("warehouse", "use", warehouse, True),
         ("warehouse", "create_namespace", warehouse, False),
-        ("warehouse", "use", {"warehouse-id": NOBODY}, False),
+        ("warehouse", "use", {"warehouse-id": NO_ONE}, False),
         ("namespace", "list_tables", {**warehouse, "namespace-id": str(ns[1])}, True),
         ("namespace", "list_tables", {**warehouse, "namespace": ["ns"]}, True),
         ("namespace", "create_table", {**warehouse, "namespace": ["ns"]}, False),
         ("namespace", "list_tables", {**warehouse, "namespace": ["ns", "x"]}, False),
-        ("namespace", "list_tables", {"warehouse-id": NOBODY, "namespace-id": str(ns[1])}, False),
+        ("namespace", "list_tables", {"warehouse-id": NO_ONE, "namespace-id": str(ns[1])}, False),
         ("table", "write_data", by_id(table), True),
         ("table", "write_data", named, True),
         ("table", "manage_tags", named, False),
         ("table", "write_data", {**named, "table": "u"}, False),
-        ("table", "write_data", {**by_id(table), "warehouse-id": NOBODY}, False),
+        ("table", "write_data", {**by_id(table), "warehouse-id": NO_ONE}, False),
         ("view", "commit", {**warehouse, "namespace": ["ns"], "view": "t"}, False),
         ("view", "commit", {**warehouse, "view_id": str(table.uuid)}, False),
         ("generic-table", "drop", {**warehouse, "namespace": ["ns"], "generic_table": "t"}, False),
         ("generic-table", "drop", {**warehouse, "generic_table_id": str(table.uuid)}, False),
     ]
     checks = [{"operation": {kind: {"action": {"action": action}, **ids}}} for kind, action, ids, _ in operations]
-    answer = ask("ann", *checks)
-    assert told(answer) == [expected for *_, expected in operations]
-    assert [each["id"] for each in answer.json()["results"]] == [str(place) for place in range(len(checks))]
+    response = ask("ann", *checks)
+    assert reported(response) == [expected for *_, expected in operations]
+    assert [each["id"] for each in response.json()["results"]] == [str(location) for location in range(len(checks))]
 
 
 @pytest.mark.parametrize("kind", ["view", "generic-table"])
@@ -71,7 +71,7 @@ def test_other_tabulars_go_by_all_their_spellings(ask: Ask, table: Tabular, kind
     Tabular.objects.filter(pk=table.pk).update(kind=kind)
     Securable.objects.filter(pk=f"table:{table.pk}").delete()
     add_securable(T(kind), table.pk, parent=ObjectRef(T.NAMESPACE, table.namespace_id))
-    give("describe", ObjectRef(T(kind), table.pk), person("ann"))
+    give("describe", ObjectRef(T(kind), table.pk), user("ann"))
     warehouse = {"warehouse-id": str(table.warehouse_id)}
     ids = [
         {name: str(table.uuid)} for name in ("table-id", "view-id", "view_id", "generic-table-id", "generic_table_id")
@@ -80,15 +80,15 @@ def test_other_tabulars_go_by_all_their_spellings(ask: Ask, table: Tabular, kind
     checks = [
         {"operation": {kind: {"action": {"action": "get_metadata"}, **warehouse, **each}}} for each in [*ids, *names]
     ]
-    assert told(ask("ann", *checks)) == [True] * len(checks)
-    assert told(ask("bob", *checks)) == [False] * len(checks)
+    assert reported(ask("ann", *checks)) == [True] * len(checks)
+    assert reported(ask("bob", *checks)) == [False] * len(checks)
 
 
 def test_ids_come_back_in_the_order_of_the_checks(ask: Ask, table: Tabular) -> None:
-    give("select", ObjectRef(T.TABLE, table.pk), person("ann"))
+    give("select", ObjectRef(T.TABLE, table.pk), user("ann"))
     asked = [("b", "read_data"), ("a", "write_data"), (None, "read_data"), ("b", "write_data"), ("", "get_metadata")]
-    answer = ask("ann", *({"id": own, **on_table(table, action)} for own, action in asked))
-    assert answer.json() == {
+    response = ask("ann", *({"id": own, **on_table(table, action)} for own, action in asked))
+    assert response.json() == {
         "results": [
             {"id": "b", "allowed": True},
             {"id": "a", "allowed": False},
@@ -101,57 +101,59 @@ def test_ids_come_back_in_the_order_of_the_checks(ask: Ask, table: Tabular) -> N
 
 
 def test_every_action_of_every_type_may_be_asked(ask: Ask, table: Tabular, ns: ObjectRef) -> None:
-    give("operator", ObjectRef(T.SERVER, Server.objects.get().server_id), person("root"))
-    places = {
+    give("operator", ObjectRef(T.SERVER, Server.objects.get().server_id), user("root"))
+    locations = {
         "server": {}, "project": {}, "warehouse": {"warehouse-id": str(table.warehouse_id)},
         "namespace": {"warehouse-id": str(table.warehouse_id), "namespace-id": str(ns[1])},
         "table": by_id(table), "view": by_id(table), "generic-table": by_id(table),
     }  # fmt: skip
-    give("operator", ObjectRef(T.SERVER, Server.objects.get().server_id), person("root"))
-    for kind, place in places.items():
+    give("operator", ObjectRef(T.SERVER, Server.objects.get().server_id), user("root"))
+    for kind, location in locations.items():
         context = {"destination": ["elsewhere"]} if kind == "namespace" else {}
         checks = [
-            {"operation": {kind: {"action": {"action": action.value, **context}, **place}}}
+            {"operation": {kind: {"action": {"action": action.value, **context}, **location}}}
             for action in ACTIONS_ON[T(kind)]
         ]
         is_there = kind not in {"view", "generic-table"}
-        assert told(ask("root", *checks)) == [is_there] * len(checks)
-        assert told(ask("bob", *checks)) == [False] * len(checks)
+        assert reported(ask("root", *checks)) == [is_there] * len(checks)
+        assert reported(ask("bob", *checks)) == [False] * len(checks)
 
 
 # --- others ------------------------------------------------------------------------------------------------------
 
 
 def test_who_reads_grants_asks_about_others(ask: Ask, table: Tabular) -> None:
-    give("select", ObjectRef(T.TABLE, table.pk), person("ann"))
-    give("manage_grants", ObjectRef(T.TABLE, table.pk), person("chief"))
+    give("select", ObjectRef(T.TABLE, table.pk), user("ann"))
+    give("manage_grants", ObjectRef(T.TABLE, table.pk), user("chief"))
     checks = [on_table(table, "read_data"), on_table(table, "write_data")]
     about_ann = [of({"user": "oidc~ann"}, each) for each in checks]
-    assert told(ask("chief", *about_ann)) == [True, False]
-    assert told(ask("chief", *checks)) == [False, False]
-    answer = ask("bob", *about_ann, checks[0])
-    assert told(answer) == ["CannotInspectPermissions"] * 2 + [False]
-    assert answer.json()["results"][0]["error"] == {
+    assert reported(ask("chief", *about_ann)) == [True, False]
+    assert reported(ask("chief", *checks)) == [False, False]
+    response = ask("bob", *about_ann, checks[0])
+    assert reported(response) == ["CannotInspectPermissions"] * 2 + [False]
+    assert response.json()["results"][0]["error"] == {
         "message": "oidc~bob may not check permissions of oidc~ann on this table",
         "type": "CannotInspectPermissions",
         "code": 403,
     }
-    assert told(ask("ann", *about_ann)) == [True, False], "oneself by name"
-    assert told(ask("chief", *(of({"user": "oidc~unheard-of"}, each) for each in checks))) == [False, False]
+    assert reported(ask("ann", *about_ann)) == [True, False], "oneself by name"
+    assert reported(ask("chief", *(of({"user": "oidc~unheard-of"}, each) for each in checks))) == [False, False]
 
 
 def test_one_who_may_not_be_asked_about_does_not_spoil_the_rest(ask: Ask, table: Tabular) -> None:
-    give("select", ObjectRef(T.TABLE, table.pk), person("ann"))
+    give("select", ObjectRef(T.TABLE, table.pk), user("ann"))
     ann = {"user": "oidc~ann"}
     garbage = [None, 7, [], {}, {"operation": {}}, {"operation": {"table": {"action": {"action": "fly"}}}}]
-    answer = ask("ann", on_table(table), of({"user": "oidc~bob"}, on_table(table)), *garbage, of(ann, on_table(table)))
+    response = ask(
+        "ann", on_table(table), of({"user": "oidc~bob"}, on_table(table)), *garbage, of(ann, on_table(table))
+    )
     expected = [True, "CannotInspectPermissions", *["BadRequestException"] * len(garbage), True]
-    assert told(answer) == expected
-    assert {each["error"]["code"] for each in answer.json()["results"][2:-1]} == {400}
+    assert reported(response) == expected
+    assert {each["error"]["code"] for each in response.json()["results"][2:-1]} == {400}
 
 
 def test_errors_are_for_callers_that_ask_for_them(ask: Ask, table: Tabular) -> None:
-    give("select", ObjectRef(T.TABLE, table.pk), person("ann"))
+    give("select", ObjectRef(T.TABLE, table.pk), user("ann"))
     checks = [on_table(table), of({"user": "oidc~bob"}, on_table(table)), 7]
     with_errors = ask("ann", *checks).json()["results"]
     plain = CallerClient(CHECK, "ann").post("", {"checks": checks}).json()["results"]
@@ -162,38 +164,38 @@ def test_errors_are_for_callers_that_ask_for_them(ask: Ask, table: Tabular) -> N
 
 def test_roles_are_asked_about_by_their_id(ask: Ask, table: Tabular) -> None:
     readers = role("readers")
-    give("select", ObjectRef(T.TABLE, table.pk), person("ann"), to=readers)
-    give("assignee", ObjectRef(T.ROLE, readers.pk), person("ann"))
-    give("manage_grants", ObjectRef(T.WAREHOUSE, table.warehouse_id), person("chief"))
+    give("select", ObjectRef(T.TABLE, table.pk), user("ann"), to=readers)
+    give("assignee", ObjectRef(T.ROLE, readers.pk), user("ann"))
+    give("manage_grants", ObjectRef(T.WAREHOUSE, table.warehouse_id), user("chief"))
     about = of({"role": str(readers.pk).upper()}, on_table(table))
-    unknown = of({"role": NOBODY}, on_table(table))
-    assert told(ask("chief", about, unknown)) == [True, "RoleIdNotFound"]
-    assert told(ask("ann", on_table(table), about, unknown)) == [True, *["CannotInspectPermissions"] * 2]
+    unknown = of({"role": NO_ONE}, on_table(table))
+    assert reported(ask("chief", about, unknown)) == [True, "RoleIdNotFound"]
+    assert reported(ask("ann", on_table(table), about, unknown)) == [True, *["CannotInspectPermissions"] * 2]
     assert ask("chief", unknown).json()["results"][0]["error"]["code"] == 404
 
 
 def test_in_an_assumed_role_oneself_is_the_role(callers: NamedCallers, table: Tabular) -> None:
     readers = role("readers")
-    give("select", ObjectRef(T.TABLE, table.pk), person("ann"), to=readers)
-    give("assignee", ObjectRef(T.ROLE, readers.pk), person("ann"))
-    give("modify", ObjectRef(T.TABLE, table.pk), person("ann"))
-    callers.person("ann")
+    give("select", ObjectRef(T.TABLE, table.pk), user("ann"), to=readers)
+    give("assignee", ObjectRef(T.ROLE, readers.pk), user("ann"))
+    give("modify", ObjectRef(T.TABLE, table.pk), user("ann"))
+    callers.user("ann")
     checks = [
         on_table(table, "read_data"), on_table(table, "write_data"),
         of({"role": str(readers.pk)}, on_table(table, "read_data")),
         of({"user": "oidc~ann"}, on_table(table, "write_data")),
     ]  # fmt: skip
     headers = {"x-assume-role": str(readers.pk), **WITH_ERRORS}
-    answer = CallerClient(CHECK, "ann").post("", {"checks": checks}, **headers)
-    assert told(answer) == [True, False, True, "CannotInspectPermissions"]
+    response = CallerClient(CHECK, "ann").post("", {"checks": checks}, **headers)
+    assert reported(response) == [True, False, True, "CannotInspectPermissions"]
 
 
 def test_token_roles_count_for_the_caller(callers: NamedCallers, table: Tabular) -> None:
     engineers = role("eng", source="eng")
-    give("select", ObjectRef(T.TABLE, table.pk), person("bob"), to=engineers)
-    callers.person("ann", roles=("eng",))
+    give("select", ObjectRef(T.TABLE, table.pk), user("bob"), to=engineers)
+    callers.user("ann", roles=("eng",))
     named = of({"user": "oidc~ann"}, on_table(table))
-    assert told(CallerClient(CHECK, "ann").post("", {"checks": [on_table(table), named]})) == [True, True]
+    assert reported(CallerClient(CHECK, "ann").post("", {"checks": [on_table(table), named]})) == [True, True]
 
 
 # --- no oracle ---------------------------------------------------------------------------------------------------
@@ -206,11 +208,11 @@ def probes(table: Tabular, elsewhere: Warehouse) -> list[dict[str, Any]]:
     return [
         {"table": {**read, **by_id(table)}},
         {"table": {**read, **warehouse, "namespace": ["ns"], "table": "t"}},
-        {"table": {**read, **warehouse, "table-id": NOBODY}},
+        {"table": {**read, **warehouse, "table-id": NO_ONE}},
         {"table": {**read, **warehouse, "table-id": str(table.pk)}},
         {"table": {**read, **warehouse, "namespace": ["ns"], "table": "missing"}},
         {"table": {**read, **warehouse, "namespace": ["missing"], "table": "t"}},
-        {"table": {**read, "warehouse-id": NOBODY, "table-id": str(table.uuid)}},
+        {"table": {**read, "warehouse-id": NO_ONE, "table-id": str(table.uuid)}},
         {"table": {**read, "warehouse-id": str(elsewhere.pk), "table-id": str(table.uuid)}},
         {"table": {**read, **warehouse, "namespace": ["n\x00s"], "table": "t"}},
         {"table": {**read, **warehouse, "namespace": ["ns"], "table": "t\x00"}},
@@ -218,25 +220,27 @@ def probes(table: Tabular, elsewhere: Warehouse) -> list[dict[str, Any]]:
     ]
 
 
-def test_who_asks_about_themselves_cannot_tell_hidden_from_missing(
+def test_checks_for_oneself_cannot_distinguish_hidden_from_missing(
     ask: Ask, table: Tabular, elsewhere: Warehouse
 ) -> None:
     results = ask("bob", *({"id": "x", "operation": each} for each in probes(table, elsewhere))).json()["results"]
     assert all(each == {"id": "x", "allowed": False} for each in results)
-    for kind, places in {
-        "warehouse": [{"warehouse-id": each} for each in (str(table.warehouse_id), str(elsewhere.pk), NOBODY)],
+    for kind, locations in {
+        "warehouse": [{"warehouse-id": each} for each in (str(table.warehouse_id), str(elsewhere.pk), NO_ONE)],
         "namespace": [
             {"warehouse-id": str(table.warehouse_id), **each}
             for each in ({"namespace": ["ns"]}, {"namespace": ["x"]}, {"namespace-id": str(table.namespace_id)},
-                         {"namespace-id": NOBODY})
+                         {"namespace-id": NO_ONE})
         ],
     }.items():  # fmt: skip
-        checks = [{"operation": {kind: {"action": {"action": "get_metadata"}, **place}}} for place in places]
-        assert told(ask("bob", *checks)) == [False] * len(places)
+        checks = [{"operation": {kind: {"action": {"action": "get_metadata"}, **location}}} for location in locations]
+        assert reported(ask("bob", *checks)) == [False] * len(locations)
 
 
-def test_who_asks_about_others_cannot_tell_hidden_from_missing(ask: Ask, table: Tabular, elsewhere: Warehouse) -> None:
-    give("ownership", ObjectRef(T.TABLE, table.pk), person("ann"))
+def test_checks_for_others_cannot_distinguish_hidden_from_missing(
+    ask: Ask, table: Tabular, elsewhere: Warehouse
+) -> None:
+    give("ownership", ObjectRef(T.TABLE, table.pk), user("ann"))
     asked = [{"id": "x", "identity": {"user": "oidc~ann"}, "operation": each} for each in probes(table, elsewhere)]
     first, *others = ask("bob", *asked).json()["results"]
     assert first["error"]["type"] == "CannotInspectPermissions"
@@ -245,7 +249,7 @@ def test_who_asks_about_others_cannot_tell_hidden_from_missing(ask: Ask, table: 
         of({"user": "oidc~ann"}, {"operation": {"project": {"action": {"action": "delete"}, "project-id": each}}})
         for each in ("other", "none", str(get_project(None).pk))
     ]
-    assert told(ask("bob", *projects)) == ["CannotInspectPermissions"] * 3
+    assert reported(ask("bob", *projects)) == ["CannotInspectPermissions"] * 3
     with counting() as one:
         ask("bob", asked[0])
     with counting() as another:
@@ -254,25 +258,37 @@ def test_who_asks_about_others_cannot_tell_hidden_from_missing(ask: Ask, table: 
 
 
 def test_of_what_is_missing_who_manages_the_warehouse_hears_no(ask: Ask, table: Tabular, elsewhere: Warehouse) -> None:
-    give("manage_grants", ObjectRef(T.WAREHOUSE, table.warehouse_id), person("chief"))
-    give("ownership", ObjectRef(T.TABLE, table.pk), person("ann"))
+    give("manage_grants", ObjectRef(T.WAREHOUSE, table.warehouse_id), user("chief"))
+    give("ownership", ObjectRef(T.TABLE, table.pk), user("ann"))
     asked = [{"identity": {"user": "oidc~ann"}, "operation": each} for each in probes(table, elsewhere)]
     refused = "CannotInspectPermissions"
-    assert told(ask("chief", *asked)) == [True, True, False, False, False, False, refused, refused, False, False, False]
+    assert reported(ask("chief", *asked)) == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+        refused,
+        refused,
+        False,
+        False,
+        False,
+    ]
     view = {"warehouse-id": str(table.warehouse_id), "namespace": ["ns"], "view": "t", "action": {"action": "select"}}
-    assert told(ask("chief", of({"user": "oidc~ann"}, {"operation": {"view": view}}))) == [False]
+    assert reported(ask("chief", of({"user": "oidc~ann"}, {"operation": {"view": view}}))) == [False]
 
 
 def test_missing_objects_are_404_for_who_wants_it_so(ask: Ask, table: Tabular, elsewhere: Warehouse) -> None:
-    give("select", ObjectRef(T.TABLE, table.pk), person("ann"))
-    give("describe", ObjectRef(T.WAREHOUSE, elsewhere.pk), person("bob"))
+    give("select", ObjectRef(T.TABLE, table.pk), user("ann"))
+    give("describe", ObjectRef(T.WAREHOUSE, elsewhere.pk), user("bob"))
     warehouse = {"warehouse-id": str(table.warehouse_id)}
     get = {"action": {"action": "get_metadata"}}
     strict = {"error-on-not-found": True}
-    assert told(ask("ann", on_table(table, "write_data"), on_table(table), **strict)) == [False, True]
+    assert reported(ask("ann", on_table(table, "write_data"), on_table(table), **strict)) == [False, True]
     for name, operation, wire_type in (
         ("bob", {"table": {"action": {"action": "read_data"}, **by_id(table)}}, "NoSuchTableException"),
-        ("ann", {"table": {**get, **warehouse, "table-id": NOBODY}}, "NoSuchTableException"),
+        ("ann", {"table": {**get, **warehouse, "table-id": NO_ONE}}, "NoSuchTableException"),
         ("ann", {"table": {**get, **warehouse, "namespace": ["ns"], "table": "u"}}, "NoSuchTableException"),
         ("ann", {"view": {**get, **warehouse, "namespace": ["ns"], "table": "t"}}, "NoSuchViewException"),
         ("ann", {"generic-table": {**get, **by_id(table)}}, "NoSuchGenericTableException"),
@@ -283,25 +299,25 @@ def test_missing_objects_are_404_for_who_wants_it_so(ask: Ask, table: Tabular, e
         ("ann", {"project": {**get, "project-id": "none"}}, "ProjectNotFound"),
     ):
         assert ask(name, {"operation": operation}, **strict).refused(404, wire_type)
-        assert told(ask(name, {"operation": operation}, **{"error-on-not-found": False})) == [False]
+        assert reported(ask(name, {"operation": operation}, **{"error-on-not-found": False})) == [False]
     hidden = ask("bob", {"operation": {"table": {**get, **by_id(table)}}}, **strict).error["message"]
-    missing = ask("bob", {"operation": {"table": {**get, **warehouse, "table-id": NOBODY}}}, **strict).error["message"]
-    assert hidden.replace(str(table.uuid), NOBODY) == missing
-    about_others = of({"user": "oidc~ann"}, {"operation": {"table": {**get, **warehouse, "table-id": NOBODY}}})
-    assert told(ask("bob", about_others, **strict)) == ["CannotInspectPermissions"]
-    assert told(ask("ann", {"operation": {"project": get}}, **strict)) == [True]
+    missing = ask("bob", {"operation": {"table": {**get, **warehouse, "table-id": NO_ONE}}}, **strict).error["message"]
+    assert hidden.replace(str(table.uuid), NO_ONE) == missing
+    about_others = of({"user": "oidc~ann"}, {"operation": {"table": {**get, **warehouse, "table-id": NO_ONE}}})
+    assert reported(ask("bob", about_others, **strict)) == ["CannotInspectPermissions"]
+    assert reported(ask("ann", {"operation": {"project": get}}, **strict)) == [True]
 
 
 def test_dropped_tables_and_inactive_warehouses_are_asked_about(
     ask: Ask, client: Callable[[str], CallerClient], table: Tabular, soft_delete: int
 ) -> None:
-    give("modify", ObjectRef(T.TABLE, table.pk), person("ann"))
+    give("modify", ObjectRef(T.TABLE, table.pk), user("ann"))
     assert client("root").delete("/namespaces/ns/tables/t").status == 204
     assert Tabular.objects.get().deleted_at is not None
     Warehouse.objects.update(status="inactive")
     named = {"warehouse-id": str(table.warehouse_id), "namespace": ["ns"], "table": "t"}
     undrop = {"operation": {"table": {"action": {"action": "undrop"}, **named}}}
-    assert told(ask("ann", on_table(table, "undrop"), undrop)) == [True, False]
+    assert reported(ask("ann", on_table(table, "undrop"), undrop)) == [True, False]
 
 
 # --- cost --------------------------------------------------------------------------------------------------------
@@ -341,8 +357,8 @@ def many(table: Tabular) -> list[dict[str, Any]]:
 def test_a_thousand_checks_cost_as_many_statements_as_a_few(
     ask: Ask, many: list[dict[str, Any]], table: Tabular, builtin: BuiltinAuthorizer
 ) -> None:
-    give("select", ObjectRef(T.NAMESPACE, table.namespace_id), person("ann"))
-    give("operator", ObjectRef(T.SERVER, Server.objects.get().server_id), person("chief"))
+    give("select", ObjectRef(T.NAMESPACE, table.namespace_id), user("ann"))
+    give("operator", ObjectRef(T.SERVER, Server.objects.get().server_id), user("chief"))
     counted: dict[str, dict[str, int]] = {}
     few = [many[0], many[300], many[600], many[900], many[998], many[999]]
     for name, asked in (("few", few), ("thousand", many)):
@@ -351,8 +367,8 @@ def test_a_thousand_checks_cost_as_many_statements_as_a_few(
             ask(caller)  # who is registered and known
             builtin.clear_caches()
             with counting() as seen:
-                answer = ask(caller, *checks)
-            verdicts = told(answer)
+                response = ask(caller, *checks)
+            verdicts = reported(response)
             counted[f"batch_check.{name}.{'oneself' if identity is None else 'another'}"] = dict(seen)
     assert verdicts == [True] * 600 + [False] * 398 + [True, False]
     for about in ("oneself", "another"):

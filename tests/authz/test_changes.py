@@ -25,13 +25,13 @@ from tenancy.authz.permission_epoch import (
 )
 from tenancy.models import RightsVersion
 from tenancy.refs import ObjectRef
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give
 from tests.statement_counts import counting
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-BOB = person("bob")
+BOB = user("bob")
 
 
 class Clock:
@@ -47,9 +47,9 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """What `time.monotonic` tells."""
-    made = Clock()
-    monkeypatch.setattr(time, "monotonic", made)
-    return made
+    created = Clock()
+    monkeypatch.setattr(time, "monotonic", created)
+    return created
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def watched(clock: Clock) -> Iterator[PermissionEpoch]:
     permission_epoch.invalidate()
 
 
-def stamp_after_a_look(one: PermissionEpoch) -> int:
+def epoch_after_a_look(one: PermissionEpoch) -> int:
     one.poll()
     return one.current()
 
@@ -73,43 +73,43 @@ def without_a_word(statement: str, *values: object) -> None:
 # --- looking -----------------------------------------------------------------------------------------------------
 
 
-def test_a_look_renews_the_stamp_when_the_number_is_another() -> None:
+def test_a_check_renews_the_epoch_when_the_number_changed() -> None:
     RightsVersion.objects.all().delete()
     one = PermissionEpoch()
-    stamps = [one.current()]
+    epochs = [one.current()]
     for number in (None, None, 1, 1, 2, 2, 2, 1, None, None, 2):
         RightsVersion.objects.all().delete()
         if number is not None:
             RightsVersion.objects.create(singleton=1, number=number)
-        stamps.append(stamp_after_a_look(one))
-    is_new = [before != after for before, after in pairwise(stamps)]
+        epochs.append(epoch_after_a_look(one))
+    is_new = [before != after for before, after in pairwise(epochs)]
     assert is_new == [False, False, True, False, True, False, False, True, True, False, True]
 
 
-def test_what_is_told_anywhere_is_seen_by_who_looks() -> None:
+def test_an_epoch_reported_anywhere_is_seen_by_the_next_check() -> None:
     """`elsewhere` is a process of another server, which shares no stamp with this one."""
     elsewhere = PermissionEpoch()
-    before = stamp_after_a_look(elsewhere)
+    before = epoch_after_a_look(elsewhere)
     own = permission_epoch.current()
     bump_permission_epoch()
     assert permission_epoch.current() != own
     assert elsewhere.current() == before
-    assert stamp_after_a_look(elsewhere) != before
+    assert epoch_after_a_look(elsewhere) != before
     before = elsewhere.current()
-    assert stamp_after_a_look(elsewhere) == before
+    assert epoch_after_a_look(elsewhere) == before
 
 
 def test_a_change_that_is_undone_is_not_seen_elsewhere() -> None:
     bump_permission_epoch()
     elsewhere = PermissionEpoch()
-    before = stamp_after_a_look(elsewhere)
+    before = epoch_after_a_look(elsewhere)
     with transaction.atomic():
         bump_permission_epoch()
         transaction.set_rollback(True)
-    assert stamp_after_a_look(elsewhere) == before
+    assert epoch_after_a_look(elsewhere) == before
 
 
-def test_the_stamp_is_renewed_at_once_and_when_it_is_committed(django_capture_on_commit_callbacks: object) -> None:
+def test_the_epoch_is_renewed_immediately_and_on_commit(django_capture_on_commit_callbacks: object) -> None:
     """At once for who waits for a lock; then for who has read meanwhile what was so before."""
     before = permission_epoch.current()
     with django_capture_on_commit_callbacks() as at_the_end:  # type: ignore[operator]
@@ -153,7 +153,7 @@ def test_a_look_that_fails_is_none(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = PermissionEpoch()
-    before = stamp_after_a_look(one)
+    before = epoch_after_a_look(one)
     clock.now += MAX_AGE_SECONDS - 0.25
     monkeypatch.setattr(epoch_module, "permission_epoch", one)
     with unreadable(monkeypatch), caplog.at_level(logging.WARNING, "icekeeper.authz"):
@@ -204,9 +204,9 @@ def test_a_memory_is_believed_while_it_is_watched_and_nothing_changed(watched: P
 
 def test_what_was_read_before_a_change_is_not_kept_after_it(watched: PermissionEpoch) -> None:
     memory: DecisionCache[str] = DecisionCache(10)
-    stamp = watched.current()
+    epoch_ = watched.current()
     bump_permission_epoch()
-    memory.put("key", "value", epoch=stamp, ends_at=NO_EXPIRY)
+    memory.put("key", "value", epoch=epoch_, ends_at=NO_EXPIRY)
     assert memory.get("key") is None
 
 
@@ -223,7 +223,7 @@ def may_read(table: ObjectRef) -> bool:
     return permissions.check_permissions(BOB, [(Can.READ_DATA, table)]) == [True]
 
 
-def test_a_revocation_that_nobody_told_of_is_seen_where_nobody_watches(
+def test_an_unannounced_revocation_is_seen_where_no_watcher_runs(
     builtin: BuiltinAuthorizer, tree: dict[str, ObjectRef]
 ) -> None:
     """As in a command or a worker, which look at nothing."""
@@ -234,7 +234,7 @@ def test_a_revocation_that_nobody_told_of_is_seen_where_nobody_watches(
     assert not may_read(tree["table"])
 
 
-def test_a_revocation_that_nobody_told_of_is_seen_once_nobody_could_look(
+def test_an_unannounced_revocation_is_seen_after_the_epoch_was_unreadable(
     builtin: BuiltinAuthorizer, tree: dict[str, ObjectRef], watched: PermissionEpoch, clock: Clock
 ) -> None:
     give("select", tree["table"], BOB)

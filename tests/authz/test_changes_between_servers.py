@@ -36,7 +36,7 @@ ALICE, BOB = "oidc~alice", "oidc~bob"
 NOTHING: dict[str, Any] = {"requirements": [], "updates": []}
 NEVER, EARLIER = None, "2026-01-01 00:00:00+00:00"
 
-Answers = list[list[int]]
+Responses = list[list[int]]
 """What each connection was answered, in turn."""
 
 
@@ -52,15 +52,15 @@ class Lake:
 
     def manage(self, method: str, path: str, body: object = None) -> Any:
         """As Alice, who may do everything, on the first server."""
-        answer = requests.request(
+        response = requests.request(
             method,
             f"{self.servers[0].base_url}/management/v1{path}",
             json=body,
             headers=self.bearer("alice"),
             timeout=60,
         )
-        assert answer.ok, answer.text
-        return answer.json() if answer.content else None
+        assert response.ok, response.text
+        return response.json() if response.content else None
 
     def bearer(self, name: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.provider.token(sub=name, exp=2**32)}"}
@@ -151,46 +151,46 @@ def _with_a_table(lake: Lake) -> Lake:
     warehouse_id = first.create_warehouse("wh", token=alice["Authorization"].split()[1])
     at = f"{first.uri}/v1/{warehouse_id}/namespaces"
     assert requests.post(at, json={"namespace": ["ns"]}, headers=alice, timeout=60).status_code == 200
-    made = requests.post(f"{at}/ns/tables", json={"name": "t", "schema": SCHEMA}, headers=alice, timeout=60)
-    assert made.status_code == 200, made.text
+    created = requests.post(f"{at}/ns/tables", json={"name": "t", "schema": SCHEMA}, headers=alice, timeout=60)
+    assert created.status_code == 200, created.text
     lake.manage("POST", "/user", {"id": BOB, "name": "Bob", "user-type": "human"})
-    return Lake(lake.servers, lake.provider, lake.database, warehouse_id, made.json()["metadata"]["table-uuid"])
+    return Lake(lake.servers, lake.provider, lake.database, warehouse_id, created.json()["metadata"]["table-uuid"])
 
 
 @pytest.fixture
 def bobs(lake: Lake) -> Iterator[list[Bob]]:
     """One for each server, the one where changes are made first. Afterwards nothing is granted to him."""
     with ExitStack() as stack:
-        made = [Bob(lake, server, stack) for server in lake.servers]
-        yield made
+        created = [Bob(lake, server, stack) for server in lake.servers]
+        yield created
         lake.quietly("DELETE FROM tenancy_grant WHERE user_id = ? OR role_id IS NOT NULL", BOB)
         lake.quietly("UPDATE tenancy_rightsversion SET number = number + 1")
-        for bob in made:
+        for bob in created:
             takes_effect(bob.loads, 200, 404)
 
 
 @pytest.fixture
 def team(lake: Lake, request: pytest.FixtureRequest) -> str:
     """A role whose members may read the table. Nobody is in it."""
-    made: str = lake.manage("POST", "/role", {"name": f"of {request.node.name}"})["id"]
-    lake.grant("select", {"role": made})
-    return made
+    created: str = lake.manage("POST", "/role", {"name": f"of {request.node.name}"})["id"]
+    lake.grant("select", {"role": created})
+    return created
 
 
-def until_remembered(lake: Lake, bobs: list[Bob]) -> None:
+def until_cached(lake: Lake, bobs: list[Bob]) -> None:
     """Every process answers that Bob may load the table, though nothing in the database says so any more.
 
     What made it so is then put back as it was.
     """
     give_up = time.monotonic() + 60
-    is_remembered = False
-    while not is_remembered:
+    is_cached = False
+    while not is_cached:
         assert time.monotonic() < give_up, "no process remembers anything"
         for bob in bobs:
             assert bob.loads() == [200] * CLIENTS
             assert bob.processes() == WORKERS
         with ended_quietly(lake):
-            is_remembered = all(bob.loads() == [200] * CLIENTS for bob in bobs)
+            is_cached = all(bob.loads() == [200] * CLIENTS for bob in bobs)
 
 
 @contextmanager
@@ -204,13 +204,13 @@ def ended_quietly(lake: Lake) -> Iterator[None]:
 
 def takes_effect(ask: Callable[[], list[int]], before: int, after: int) -> None:
     """Every connection is answered as after the change before long, and none as before it once it was."""
-    answers: Answers = []
+    responses: Responses = []
     give_up = time.monotonic() + SEES_WITHIN
-    while not answers or answers[-1] != [after] * CLIENTS:
-        assert time.monotonic() < give_up, answers[-1:]
-        answers.append(ask())
-    answers += [ask(), ask()]
-    for of_one in map(list, zip(*answers, strict=True)):
+    while not responses or responses[-1] != [after] * CLIENTS:
+        assert time.monotonic() < give_up, responses[-1:]
+        responses.append(ask())
+    responses += [ask(), ask()]
+    for of_one in map(list, zip(*responses, strict=True)):
         first = of_one.index(after)
         assert of_one == [before] * first + [after] * (len(of_one) - first)
 
@@ -219,7 +219,7 @@ def comes_to_read(lake: Lake, bobs: list[Bob]) -> None:
     """After a change by which Bob may load the table: every process knows of it, and remembers it."""
     for bob in bobs:
         takes_effect(bob.loads, 404, 200)
-    until_remembered(lake, bobs)
+    until_cached(lake, bobs)
 
 
 def takes_effect_from_here(asks: list[Callable[[], list[int]]], before: int, after: int) -> None:
@@ -254,7 +254,7 @@ def test_a_membership_that_begins(lake: Lake, bobs: list[Bob], team: str) -> Non
     lake.grant("modify", {"role": team})
     for bob in bobs:
         assert bob.commits() == [403] * CLIENTS
-    until_remembered(lake, bobs)
+    until_cached(lake, bobs)
     lake.manage("POST", f"/role/{team}/members", {"members": [{"type": "user", "id": BOB}]})
     takes_effect_from_here([bob.commits for bob in bobs], 403, 200)
 
@@ -271,7 +271,7 @@ def test_a_new_grant(lake: Lake, bobs: list[Bob]) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_nothing_is_believed_where_nobody_can_look(lake: Lake, bobs: list[Bob]) -> None:
+def test_nothing_is_trusted_where_the_epoch_is_unreadable(lake: Lake, bobs: list[Bob]) -> None:
     lake.grant("select", {"user": BOB})
     comes_to_read(lake, bobs)
     lake.quietly("ALTER TABLE tenancy_rightsversion RENAME TO tenancy_away")
@@ -284,4 +284,4 @@ def test_nothing_is_believed_where_nobody_can_look(lake: Lake, bobs: list[Bob]) 
     for server in lake.servers:
         said = [line["message"] for line in server.log_lines("icekeeper.authz")]
         assert any(text.startswith("the permission epoch cannot be read") for text in said)
-    until_remembered(lake, bobs)
+    until_cached(lake, bobs)

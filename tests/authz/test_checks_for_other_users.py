@@ -32,7 +32,7 @@ from tenancy.selectors.roles import RoleIdNotFound
 from tenancy.selectors.users import UserNotFound
 from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tenancy.services.roles import create_role
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient
 
@@ -43,7 +43,7 @@ ANNA, BERT = Grantee(user_id="oidc~anna"), Grantee(user_id="oidc~bert")
 
 
 @pytest.fixture(autouse=True)
-def people(warehouse: Warehouse) -> None:
+def users(warehouse: Warehouse) -> None:
     for each in ("anna", "bert", "carl"):
         User.objects.create(id=f"oidc~{each}", name=each)
 
@@ -55,10 +55,10 @@ def wh(warehouse: Warehouse) -> ObjectRef:
 
 @pytest.fixture
 def team(warehouse: Warehouse) -> Grantee:
-    made = create_role(
+    created = create_role(
         actor=INTERNAL, project=get_project(None), name="team", description=None, provider_id="oidc", source_id="team"
     )
-    return Grantee(role_id=made.pk)
+    return Grantee(role_id=created.pk)
 
 
 def give(ref: ObjectRef, privilege: str, *grantees: Grantee) -> None:
@@ -82,40 +82,40 @@ def refused(actor: Actor, grantee: Grantee | None, ref: ObjectRef) -> type[Catal
     return listed.type
 
 
-def test_everybody_is_told_what_they_may_do_in_the_order_in_which_they_ask(wh: ObjectRef) -> None:
+def test_all_users_see_their_actions_in_the_order_of_the_request(wh: ObjectRef) -> None:
     give(wh, "create", ANNA)
     give(wh, "manage_grants", BERT)
     wanted = (Can.GRANT_SELECT, Can.CREATE_NAMESPACE, Can.DELETE, Can.USE)
     for grantee in (None, ANNA):
-        assert asked(person("anna"), grantee, wh, *wanted) == [Can.CREATE_NAMESPACE, Can.USE]
-    assert asked(person("bert"), None, wh, *wanted) == [Can.GRANT_SELECT]  # who does not see it, but may grant on it
+        assert asked(user("anna"), grantee, wh, *wanted) == [Can.CREATE_NAMESPACE, Can.USE]
+    assert asked(user("bert"), None, wh, *wanted) == [Can.GRANT_SELECT]  # who does not see it, but may grant on it
     assert asked(INTERNAL, None, wh, *wanted) == list(wanted)
-    assert refused(person("carl"), None, wh) is NoSuchWarehouse
+    assert refused(user("carl"), None, wh) is NoSuchWarehouse
 
 
 def test_to_ask_about_others_takes_the_right_to_read_what_they_were_granted(wh: ObjectRef) -> None:
     give(wh, "select", ANNA)
     give(wh, "manage_grants", BERT)
-    assert asked(person("bert"), ANNA, wh, *ACTIONS_ON[Securable.Type.WAREHOUSE]) == [
-        action for action in ACTIONS_ON[Securable.Type.WAREHOUSE] if asked(person("anna"), None, wh, action)
+    assert asked(user("bert"), ANNA, wh, *ACTIONS_ON[Securable.Type.WAREHOUSE]) == [
+        action for action in ACTIONS_ON[Securable.Type.WAREHOUSE] if asked(user("anna"), None, wh, action)
     ]
-    assert asked(person("bert"), Grantee(user_id="oidc~carl"), wh, Can.USE) == []
-    nobody = Grantee(user_id="oidc~nobody")
-    for other in (BERT, nobody, Grantee(role_id=new_id())):
-        assert refused(person("anna"), other, wh) is WarehouseActionForbidden
-        assert refused(person("carl"), other, wh) is NoSuchWarehouse
-    assert refused(person("bert"), nobody, wh) is UserNotFound
-    assert refused(person("bert"), Grantee(role_id=new_id()), wh) is RoleIdNotFound
+    assert asked(user("bert"), Grantee(user_id="oidc~carl"), wh, Can.USE) == []
+    no_one = Grantee(user_id="oidc~nobody")
+    for other in (BERT, no_one, Grantee(role_id=new_id())):
+        assert refused(user("anna"), other, wh) is WarehouseActionForbidden
+        assert refused(user("carl"), other, wh) is NoSuchWarehouse
+    assert refused(user("bert"), no_one, wh) is UserNotFound
+    assert refused(user("bert"), Grantee(role_id=new_id()), wh) is RoleIdNotFound
 
 
-def test_the_roles_of_a_token_count_for_who_shows_it_and_for_nobody_else(wh: ObjectRef, team: Grantee) -> None:
+def test_the_roles_of_a_token_count_for_its_bearer_alone(wh: ObjectRef, team: Grantee) -> None:
     give(wh, "modify", team)
     give(wh, "manage_grants", BERT)
     carl = Grantee(user_id="oidc~carl")
-    assert asked(person("carl", "team"), None, wh, Can.DELETE) == [Can.DELETE]
-    assert asked(person("bert"), carl, wh, Can.DELETE) == []
+    assert asked(user("carl", "team"), None, wh, Can.DELETE) == [Can.DELETE]
+    assert asked(user("bert"), carl, wh, Can.DELETE) == []
     give(ObjectRef(Securable.Type.ROLE, team.role_id), "assignee", carl)
-    assert asked(person("bert"), carl, wh, Can.DELETE) == [Can.DELETE]
+    assert asked(user("bert"), carl, wh, Can.DELETE) == [Can.DELETE]
 
 
 def test_a_role_has_its_own_rights_and_who_assumed_it_is_the_role(wh: ObjectRef, team: Grantee) -> None:
@@ -124,21 +124,21 @@ def test_a_role_has_its_own_rights_and_who_assumed_it_is_the_role(wh: ObjectRef,
     in_role = Actor(user_id="oidc~anna", assumed_role=team.role_id)
     assert acting_as(in_role) == team
     both = (Can.DELETE, Can.GRANT_SELECT)
-    assert asked(person("anna"), team, wh, *both) == asked(in_role, team, wh, *both) == [Can.DELETE]
+    assert asked(user("anna"), team, wh, *both) == asked(in_role, team, wh, *both) == [Can.DELETE]
     assert asked(in_role, None, wh, *both) == [Can.DELETE]
     assert refused(in_role, ANNA, wh) is WarehouseActionForbidden
     assert check_subject(team) == Actor(assumed_role=team.role_id, is_check_subject=True)
 
 
-def test_nobody_is_an_instance_admin_in_the_answers_to_others(
+def test_no_user_is_an_instance_admin_in_responses_to_others(
     wh: ObjectRef, team: Grantee, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_settings(monkeypatch, instance_admins=["oidc~anna"])
     give(wh, "manage_grants", BERT)
-    assert asked(person("anna"), None, wh, Can.DELETE, Can.GRANT_SELECT) == [Can.DELETE]
-    assert asked(person("anna"), ANNA, wh, Can.DELETE) == [Can.DELETE]
-    assert asked(person("bert"), ANNA, wh, Can.DELETE) == []
-    assert asked(person("anna"), BERT, wh, Can.DELETE, Can.GRANT_SELECT) == [Can.GRANT_SELECT]
+    assert asked(user("anna"), None, wh, Can.DELETE, Can.GRANT_SELECT) == [Can.DELETE]
+    assert asked(user("anna"), ANNA, wh, Can.DELETE) == [Can.DELETE]
+    assert asked(user("bert"), ANNA, wh, Can.DELETE) == []
+    assert asked(user("anna"), BERT, wh, Can.DELETE, Can.GRANT_SELECT) == [Can.GRANT_SELECT]
     assert not is_instance_admin(check_subject(ANNA))
 
 
@@ -148,8 +148,8 @@ def test_instance_admins_need_not_be_registered(
     give(wh, "manage_grants", BERT)
     give(ObjectRef(Securable.Type.PROJECT, get_project(None).pk), "project_admin", BERT)
     bert, who = manage("bert"), "principalUser=oidc~inst"
-    inst, place = Grantee(user_id="oidc~inst"), {"warehouse": {"action": "delete", "warehouse-id": str(wh[1])}}
-    question = {"identity": {"user": "oidc~inst"}, "operation": place}
+    inst, location = Grantee(user_id="oidc~inst"), {"warehouse": {"action": "delete", "warehouse-id": str(wh[1])}}
+    question = {"identity": {"user": "oidc~inst"}, "operation": location}
     reads = [
         f"/warehouse/{wh[1]}/actions?{who}", f"/warehouse/{wh[1]}/grants/grantable-privileges?{who}",
         f"/access-review?{who}", f"/warehouse/{wh[1]}/reached-objects?{who}", f"/user/oidc~carl/actions?{who}",
@@ -163,10 +163,10 @@ def test_instance_admins_need_not_be_registered(
     for path in reads:
         assert bert.get(path).status == 200, path
     assert bert.get(reads[2]).json()["is-instance-admin"] is True
-    told = bert.post("/permissions/explain", question).json()
-    assert (told["allowed"], told["chain"]) == (False, [])  # in answers to others nobody is one
+    reported = bert.post("/permissions/explain", question).json()
+    assert (reported["allowed"], reported["chain"]) == (False, [])  # in answers to others nobody is one
     assert bert.post("/permissions/check", question).json() == {"allowed": False}
-    assert refused(person("anna"), inst, wh) is NoSuchWarehouse
+    assert refused(user("anna"), inst, wh) is NoSuchWarehouse
     assert check_subject(inst) == Actor(user_id="oidc~inst", is_check_subject=True)
     User.objects.create(
         id="oidc~inst", name="i", is_active=False, deleted_at=User.objects.get(pk=ANNA.user_id).created_at
@@ -179,7 +179,7 @@ def test_projects_are_no_secret_but_only_who_sees_one_may_check_there(wh: Object
         ObjectRef(Securable.Type.PROJECT, get_project(None).pk),
         ObjectRef(Securable.Type.SERVER, Server.objects.get().server_id),
     )
-    carl = person("carl")
+    carl = user("carl")
     assert asked(carl, None, project, Can.GET_METADATA) == []
     assert asked(carl, None, server, Can.CREATE_PROJECT) == []
     with pytest.raises(ProjectActionForbidden):
@@ -190,7 +190,7 @@ def test_projects_are_no_secret_but_only_who_sees_one_may_check_there(wh: Object
     assert is_allowed_for(actor=carl, grantee=None, ref=project, action=Can.LIST_ROLES, missing=MISSING)
 
 
-def test_somebody_who_was_deleted_is_nobody(wh: ObjectRef, team: Grantee) -> None:
+def test_a_deleted_user_is_unknown(wh: ObjectRef, team: Grantee) -> None:
     assert set(check_subjects([ANNA, BERT, team, ANNA])) == {ANNA, BERT, team}
     assert check_subjects([]) == {}
     User.objects.filter(pk="oidc~anna").update(deleted_at=User.objects.get(pk="oidc~anna").created_at)
@@ -202,7 +202,7 @@ def test_somebody_who_was_deleted_is_nobody(wh: ObjectRef, team: Grantee) -> Non
 
 
 @pytest.mark.parametrize("backend", ["builtin", "allowall"])
-def test_who_is_locked_out_may_do_nothing_whoever_asks(
+def test_locked_out_users_may_do_nothing_whoever_checks(
     backend: str, wh: ObjectRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give(wh, "ownership", ANNA, BERT)

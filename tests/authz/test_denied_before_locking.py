@@ -21,18 +21,18 @@ from storage.models import Warehouse
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Client = Callable[[str], CallerClient]
 Everything = Callable[[], Fingerprint]
-Act = Callable[[CallerClient, str], Answer]
-ALICE = person("alice")
+Act = Callable[[CallerClient, str], Response]
+ALICE = user("alice")
 NOWHERE = UUID(int=7)
 
 OF_WAREHOUSES: dict[str, Act] = {
@@ -110,8 +110,8 @@ def test_in_the_catalog(what: str, client: Client, lake: dict[str, ObjectRef], e
     give("select", lake["open"], ALICE)
     before = everything()
     with nothing_begins():
-        answer = act(alice, "")
-    assert answer.status == 403, answer.body
+        response = act(alice, "")
+    assert response.status == 403, response.body
     assert everything() == before
 
 
@@ -122,26 +122,26 @@ def test_on_what_is_protected(
     give("select", lake["open"], ALICE)
     before = everything()
     with nothing_begins():
-        answer = alice.post(f"/warehouse/{warehouse.pk}/namespace/{lake['open'][1]}/protection", {"protected": True})
-    assert answer.refused(403, "NamespaceActionForbidden")
+        response = alice.post(f"/warehouse/{warehouse.pk}/namespace/{lake['open'][1]}/protection", {"protected": True})
+    assert response.refused(403, "NamespaceActionForbidden")
     assert everything() == before
 
 
 def test_on_what_others_staged(lake: dict[str, ObjectRef], warehouse: Warehouse, everything: Everything) -> None:
     """Of the services that only commands call so far."""
-    place = f"{warehouse.location}/staged"
+    path = f"{warehouse.location}/staged"
     LocationClaim.objects.create(
-        warehouse=warehouse, staged_by="oidc~bob", location=place, expires_at=now() + timedelta(days=1)
+        warehouse=warehouse, staged_by="oidc~bob", location=path, expires_at=now() + timedelta(days=1)
     )
     before = everything()
     for each in (warehouse.pk, NOWHERE):
-        for ask in (list_staged_locations_for, partial(release_staged_location, location=place)):
+        for ask in (list_staged_locations_for, partial(release_staged_location, location=path)):
             with nothing_begins(), pytest.raises(NoSuchWarehouse):
                 ask(actor=ALICE, warehouse_id=each)
     assert everything() == before
     give("create", ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), ALICE)
     before = everything()
-    for ask in (list_staged_locations_for, partial(release_staged_location, location=place)):
+    for ask in (list_staged_locations_for, partial(release_staged_location, location=path)):
         with nothing_begins(), pytest.raises(Forbidden):
             ask(actor=ALICE, warehouse_id=warehouse.pk)
     assert everything() == before
@@ -149,5 +149,5 @@ def test_on_what_others_staged(lake: dict[str, ObjectRef], warehouse: Warehouse,
     assert [each.staged_by for each in list_staged_locations_for(actor=ALICE, warehouse_id=warehouse.pk)] == [
         "oidc~bob"
     ]
-    assert len(release_staged_location(actor=ALICE, warehouse_id=warehouse.pk, location=place)) == 1
+    assert len(release_staged_location(actor=ALICE, warehouse_id=warehouse.pk, location=path)) == 1
     assert not LocationClaim.objects.exists()

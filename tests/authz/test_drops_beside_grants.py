@@ -22,8 +22,8 @@ from tenancy.models import Grant, Securable, User
 from tenancy.refs import ObjectRef
 from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
-from tests.authz.conftest import person
-from tests.authz.test_rights_revoked_concurrently import wait_until_somebody_waits
+from tests.authz.conftest import user
+from tests.authz.test_rights_revoked_concurrently import wait_until_one_waits
 from tests.authz.tree_fixtures import give
 from tests.tree_invariants import check_trees
 
@@ -45,7 +45,7 @@ def granted(lake: dict[str, ObjectRef]) -> None:
         pytest.skip("the PostgreSQL run has this: on SQLite writers wait for each other as a whole")
     User.objects.create(id="oidc~carl", name="Carl")
     for table in ("closed.a", "closed.deep.a"):
-        give("select", lake[table], person("bob"))
+        give("select", lake[table], user("bob"))
 
 
 def change(ref: ObjectRef, what: str) -> None:
@@ -71,7 +71,7 @@ def test_a_drop_waits_for_who_changes_the_grants(
     def hold(*args: Any) -> None:
         require_grantees(*args)
         has_lock.set()
-        wait_until_somebody_waits()
+        wait_until_one_waits()
 
     monkeypatch.setattr(grants, "_require_grantees_in_project", hold)
     with ThreadPoolExecutor(2) as pool:
@@ -90,7 +90,7 @@ def test_who_grants_on_what_is_being_dropped_finds_nothing(
 
     def hold(*args: Any, **more: Any) -> Any:
         is_going.set()
-        wait_until_somebody_waits()
+        wait_until_one_waits()
         return delete(*args, **more)
 
     monkeypatch.setattr(securables, "delete_rows_returning", hold)
@@ -112,7 +112,7 @@ def test_a_table_that_goes_while_its_namespace_moves(
         count = execute(statement, params)
         if statement is securables._MOVE_TREE:
             has_moved.set()
-            wait_until_somebody_waits()
+            wait_until_one_waits()
         return count
 
     def move() -> Any:

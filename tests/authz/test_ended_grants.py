@@ -26,7 +26,7 @@ from tenancy.selectors.projects import get_project
 from tenancy.services.roles import delete_role
 from tenancy.services.users import delete_user
 from tests.audit_rows import rows, the_row
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.authz.grant_change_fixtures import Refs
 from tests.authz.tree_fixtures import T, give, role
 from tests.named_callers import CallerClient
@@ -54,9 +54,9 @@ def ended(ref: ObjectRef) -> Any:
     assert rows() == rows(event__in=["grant.ended", "grant.created"])
     assert (row.event, row.object_type, row.object_id) == ("grant.ended", ref[0].value, str(ref[1]))
     assert (row.actor, row.outcome, row.project_id) == (ROOT, "allowed", Warehouse.objects.get().project_id)
-    told = json.loads(row.details)
-    assert told.pop("warehouse") == str(Warehouse.objects.get().pk)
-    return told
+    reported = json.loads(row.details)
+    assert reported.pop("warehouse") == str(Warehouse.objects.get().pk)
+    return reported
 
 
 def uuid_of(ref: ObjectRef) -> str:
@@ -77,7 +77,7 @@ def test_with_a_table_view_or_generic_table(
 ) -> None:
     ref = lake[f"open.{name}"]
     group, uuid = role("readers"), uuid_of(ref)
-    give("select", ref, person("ann"), to=group)
+    give("select", ref, user("ann"), to=group)
     AuditRecord.objects.all().delete()
     client, noun = {"a": (root, "tables"), "v": (root, "views"), "g": (generic(root), "generic-tables")}[name]
     assert client.delete(f"{OPEN}/{noun}/{name}{query}").status == 204
@@ -97,8 +97,8 @@ def test_with_a_table_view_or_generic_table(
 def test_with_a_table_that_is_unregistered(lake: dict[str, ObjectRef], root: CallerClient) -> None:
     ref, uuid = lake["open.a"], uuid_of(lake["open.a"])
     assert root.post(f"{OPEN}/tables/a/unregister").status == 200
-    told = ended(ref)
-    assert (told["levels"], told["uuid"], told["granted"]) == (["open", "a"], uuid, owned(ref))
+    reported = ended(ref)
+    assert (reported["levels"], reported["uuid"], reported["granted"]) == (["open", "a"], uuid, owned(ref))
 
 
 def test_with_a_table_that_gives_way_to_another(lake: dict[str, ObjectRef], root: CallerClient) -> None:
@@ -108,8 +108,8 @@ def test_with_a_table_that_gives_way_to_another(lake: dict[str, ObjectRef], root
     AuditRecord.objects.all().delete()
     body = {"name": "a", "metadata-location": location, "overwrite": True}
     assert root.post(f"{OPEN}/register", body).status == 200
-    told = ended(ref)
-    assert (told["levels"], told["uuid"], told["granted"]) == (["open", "a"], uuid, owned(ref))
+    reported = ended(ref)
+    assert (reported["levels"], reported["uuid"], reported["granted"]) == (["open", "a"], uuid, owned(ref))
 
 
 def test_with_a_soft_deleted_table_only_when_it_expires(
@@ -163,11 +163,11 @@ def test_of_many_the_first_are_named(
     monkeypatch.setattr(securables, "MAX_NAMED", 3)
     inside = [ref for name, ref in lake.items() if name.startswith("closed")]
     assert root.delete("/namespaces/closed?recursive=true").status == 204
-    told = ended(lake["closed"])
-    assert (told["grants"], told["granted"]) == (10, owned(*inside)[:3])
+    reported = ended(lake["closed"])
+    assert (reported["grants"], reported["granted"]) == (10, owned(*inside)[:3])
 
 
-def test_a_large_namespace_makes_one_small_row(lake: dict[str, ObjectRef], warehouse: Warehouse) -> None:
+def test_a_large_namespace_creates_one_small_row(lake: dict[str, ObjectRef], warehouse: Warehouse) -> None:
     """And one statement more than one without grants: of 2,000 grants on 1,000 tables."""
     namespace = Namespace.objects.get(path="open")
     User.objects.bulk_create(User(id=f"oidc~{name}", name=name) for name in ("ann", "bob"))
@@ -214,8 +214,8 @@ def test_a_large_namespace_makes_one_small_row(lake: dict[str, ObjectRef], wareh
     select_for_both()
     drop_subtree(actor=INTERNAL, warehouse_id=warehouse.pk, levels=("open",), purge=False)
     row = the_row()
-    told = json.loads(row.details)
-    assert (told["grants"], told["grants_on"], len(told["granted"])) == (2_004, {"table": 2_004}, 100)
+    reported = json.loads(row.details)
+    assert (reported["grants"], reported["grants_on"], len(reported["granted"])) == (2_004, {"table": 2_004}, 100)
     assert len(row.details) < 20_000
 
 
@@ -248,7 +248,7 @@ def test_where_the_row_cannot_be_written_nothing_is_dropped(
 def test_with_a_warehouse(lake: dict[str, ObjectRef], root: CallerClient, warehouse: Warehouse) -> None:
     for name in ("open", "closed"):
         assert root.delete(f"/namespaces/{name}?recursive=true").status == 204
-    give("select", ObjectRef(T.WAREHOUSE, warehouse.pk), person("ann"))
+    give("select", ObjectRef(T.WAREHOUSE, warehouse.pk), user("ann"))
     AuditRecord.objects.all().delete()
     assert CallerClient("/management/v1", "root").delete(f"/warehouse/{warehouse.pk}").status == 204
     row = the_row(event="warehouse.deleted")
@@ -260,40 +260,42 @@ def test_with_a_warehouse(lake: dict[str, ObjectRef], root: CallerClient, wareho
 
 def test_with_a_tag(refs: Refs) -> None:
     ref = refs[T.TAG]
-    give("ownership", ref, person("ann"))
+    give("ownership", ref, user("ann"))
     AuditRecord.objects.all().delete()
     assert CallerClient("/management/v1", "root").delete(f"/tag-definition/{ref[1]}").status == 204
-    told = json.loads(the_row(event="tag-definition.deleted").details)
-    assert (told["named"], told["grants"], told["grants_on"]) == ("pii", 1, {"tag": 1})
-    assert told["granted"] == [f"ownership on tag:{ref[1]} to oidc~ann"]
+    reported = json.loads(the_row(event="tag-definition.deleted").details)
+    assert (reported["named"], reported["grants"], reported["grants_on"]) == ("pii", 1, {"tag": 1})
+    assert reported["granted"] == [f"ownership on tag:{ref[1]} to oidc~ann"]
 
 
 def test_with_a_project(refs: Refs) -> None:
     """On it, on its roles and tags, and who was in the roles."""
-    give("admin", refs[T.SERVER], person("root"))
+    give("admin", refs[T.SERVER], user("root"))
     manage = CallerClient("/management/v1", "root")
     assert manage.post("/project", {"project-name": "Lab", "project-id": "lab"}).status == 201
     inside = {"x-project-id": "lab"}
-    made = [manage.post("/role", {"name": name}, **inside).json()["id"] for name in ("staff", "guests")]
+    created = [manage.post("/role", {"name": name}, **inside).json()["id"] for name in ("staff", "guests")]
     tag = manage.post("/tag-definition", {"name": "x", "scope": ["table"], "value-kind": "marker"}, **inside).json()
-    staff = Role.objects.get(pk=made[0])
+    staff = Role.objects.get(pk=created[0])
     RoleMember.objects.create(role=staff, user_id="oidc~ann")
-    RoleMember.objects.create(role=staff, member_role_id=made[1])
-    give("select", ObjectRef(T.PROJECT, "lab"), person("ann"), to=staff)
+    RoleMember.objects.create(role=staff, member_role_id=created[1])
+    give("select", ObjectRef(T.PROJECT, "lab"), user("ann"), to=staff)
     AuditRecord.objects.all().delete()
     before = Grant.objects.count()
     assert manage.delete("/project/lab").status in {200, 204}
-    told = json.loads(the_row(event="project.deleted").details)
-    assert (told["named"], told["roles"], told["grants"]) == ("Lab", 2, 5)
-    assert told["grants_on"] == {"project": 2, "role": 2, "tag": 1}
-    assert told["granted"] == [
+    reported = json.loads(the_row(event="project.deleted").details)
+    assert (reported["named"], reported["roles"], reported["grants"]) == ("Lab", 2, 5)
+    assert reported["grants_on"] == {"project": 2, "role": 2, "tag": 1}
+    assert reported["granted"] == [
         f"project_admin on project:lab to {ROOT}",
         f"select on project:lab to role:{staff.pk}",
-        *sorted(f"ownership on role:{each} to {ROOT}" for each in made),
+        *sorted(f"ownership on role:{each} to {ROOT}" for each in created),
         f"ownership on tag:{tag['id']} to {ROOT}",
     ]
-    assert told["memberships"] == 2
-    assert sorted(told["members"]) == sorted([f"oidc~ann in role:{made[0]}", f"role:{made[1]} in role:{made[0]}"])
+    assert reported["memberships"] == 2
+    assert sorted(reported["members"]) == sorted(
+        [f"oidc~ann in role:{created[0]}", f"role:{created[1]} in role:{created[0]}"]
+    )
     assert Grant.objects.count() == before - 5
 
 
@@ -305,16 +307,16 @@ def ends(seconds: float, **of: Any) -> None:
     assert Grant.objects.filter(**of).update(expires_at=now() + timedelta(seconds=seconds)) == 1
 
 
-def test_what_had_ended_before_the_drop_is_not_told_of(lake: dict[str, ObjectRef], root: CallerClient) -> None:
+def test_grants_that_ended_before_the_drop_are_not_reported(lake: dict[str, ObjectRef], root: CallerClient) -> None:
     ref, on = lake["open.a"], securable_id(*lake["open.a"])
     for name, seconds in (("ann", -1), ("bob", 3_600)):
-        give("select", ref, person(name))
+        give("select", ref, user(name))
         ends(seconds, securable_id=on, user_id=f"oidc~{name}")
     AuditRecord.objects.all().delete()
     assert root.delete(f"{OPEN}/tables/a").status == 204
-    told = ended(ref)
-    assert (told["grants"], told["grants_on"]) == (2, {"table": 2})
-    assert told["granted"] == [f"ownership on {on} to {ROOT}", f"select on {on} to oidc~bob"]
+    reported = ended(ref)
+    assert (reported["grants"], reported["grants_on"]) == (2, {"table": 2})
+    assert reported["granted"] == [f"ownership on {on} to {ROOT}", f"select on {on} to oidc~bob"]
     assert not Grant.objects.filter(securable_id=on).exists()
 
 
@@ -330,26 +332,29 @@ def test_where_all_had_ended_before_there_is_no_row(lake: dict[str, ObjectRef], 
     assert not Grant.objects.filter(securable_id__in=[securable_id(*lake[name]) for name in inside]).exists()
 
 
-def test_what_a_user_and_a_role_had_no_more_is_not_told_of(lake: dict[str, ObjectRef]) -> None:
+def test_privileges_that_a_user_and_a_role_lost_before_are_not_reported(lake: dict[str, ObjectRef]) -> None:
     staff, guests = role("staff"), role("guests")
     on = securable_id(*lake["open.a"])
     for group in (staff, guests):
-        give("select", lake["open.a"], person("ann"), through=group, to=group)
-        give("select", lake["open.b"], person("ann"), to=group)
+        give("select", lake["open.a"], user("ann"), through=group, to=group)
+        give("select", lake["open.b"], user("ann"), to=group)
         ends(-1, securable_id=securable_id(*lake["open.b"]), role=group)
-    give("modify", lake["open.a"], person("ann"))
-    give("describe", lake["open.a"], person("ann"))
+    give("modify", lake["open.a"], user("ann"))
+    give("describe", lake["open.a"], user("ann"))
     ends(-1, privilege="describe", user_id="oidc~ann")
     RoleMember.objects.filter(role=guests).update(expires_at=now() - timedelta(seconds=1))
     AuditRecord.objects.all().delete()
     delete_role(actor=INTERNAL, project=get_project(None), role_id=guests.pk)
-    told = json.loads(the_row(event="role.deleted").details)
-    assert (told["granted"], told["members"]) == ([f"select on {on} to role:{guests.pk}"], [])
-    assert (told["grants"], told["grants_on"], told["memberships"]) == (1, {"table": 1}, 0)
+    reported = json.loads(the_row(event="role.deleted").details)
+    assert (reported["granted"], reported["members"]) == ([f"select on {on} to role:{guests.pk}"], [])
+    assert (reported["grants"], reported["grants_on"], reported["memberships"]) == (1, {"table": 1}, 0)
     delete_user(actor=INTERNAL, user_id="oidc~ann")
-    told = json.loads(the_row(event="user.deleted").details)
-    assert (told["granted"], told["members"]) == ([f"modify on {on} to oidc~ann"], [f"oidc~ann in role:{staff.pk}"])
-    assert (told["grants"], told["grants_on"], told["memberships"]) == (1, {"table": 1}, 1)
+    reported = json.loads(the_row(event="user.deleted").details)
+    assert (reported["granted"], reported["members"]) == (
+        [f"modify on {on} to oidc~ann"],
+        [f"oidc~ann in role:{staff.pk}"],
+    )
+    assert (reported["grants"], reported["grants_on"], reported["memberships"]) == (1, {"table": 1}, 1)
 
 
 # --- how -------------------------------------------------------------------------------------------------------------
@@ -364,15 +369,15 @@ def test_what_ended_is_bounded_and_in_order() -> None:
     two = [("namespace:x", "modify", None, who, at + timedelta(seconds=1)), ("namespace:x", "read", None, who, at)]
     more.add([*two, ("namespace:x", "modify", "oidc~'; --", None, None)], at=at)
     found.merge(more)
-    told = found.as_details()
+    reported = found.as_details()
     assert found
-    assert (told["grants"], told["grants_on"]) == (502, {"namespace": 2, "table": 500})
-    assert told["granted"][:3] == [
+    assert (reported["grants"], reported["grants_on"]) == (502, {"namespace": 2, "table": 500})
+    assert reported["granted"][:3] == [
         "modify on namespace:x to oidc~'; --",
         f"modify on namespace:x to role:{who}",
         "select on table:0001 to oidc~ann",
     ]
-    assert len(told["granted"]) == 100
+    assert len(reported["granted"]) == 100
 
 
 def test_long_ids_leave_the_numbers_in_the_row(lake: dict[str, ObjectRef], root: CallerClient) -> None:
@@ -385,13 +390,13 @@ def test_long_ids_leave_the_numbers_in_the_row(lake: dict[str, ObjectRef], root:
     RoleMember.objects.bulk_create(RoleMember(role=staff, user_id=each) for each in ids)
     AuditRecord.objects.all().delete()
     assert root.delete(f"{OPEN}/tables/a").status == 204
-    told = ended(lake["open.a"])
-    assert (told["grants"], told["granted"][1]) == (151, f"select on {on} to {ids[0]}")
-    assert 30 <= len(told["granted"]) < 40
+    reported = ended(lake["open.a"])
+    assert (reported["grants"], reported["granted"][1]) == (151, f"select on {on} to {ids[0]}")
+    assert 30 <= len(reported["granted"]) < 40
     delete_role(actor=INTERNAL, project=get_project(None), role_id=staff.pk)
-    told = json.loads(the_row(event="role.deleted").details)
-    assert (told["memberships"], told["grants"]) == (150, 0)
-    assert 30 <= len(told["members"]) < 40
+    reported = json.loads(the_row(event="role.deleted").details)
+    assert (reported["memberships"], reported["grants"]) == (150, 0)
+    assert 30 <= len(reported["members"]) < 40
 
 
 def test_rows_that_go_with_others_are_returned(lake: dict[str, ObjectRef]) -> None:

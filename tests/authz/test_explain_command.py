@@ -19,8 +19,8 @@ from tenancy.authz.errors import AuthorizationBackendError
 from tenancy.models import Securable, User
 from tenancy.refs import ObjectRef
 from tenancy.services.users import block_user
-from tests.authz.parity.pair_fixtures import grant, member, somebody
-from tests.authz.permission_fixtures import NOBODY, Everything, Things, make_role, other_project
+from tests.authz.parity.pair_fixtures import another_user, grant, member
+from tests.authz.permission_fixtures import NO_ONE, Everything, Things, new_role, other_project
 from tests.management.warehouse_request_fixtures import use_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -29,9 +29,9 @@ T = Securable.Type
 
 
 @pytest.fixture
-def place(things: Things) -> tuple[str, ...]:
+def location(things: Things) -> tuple[str, ...]:
     """The words for our table."""
-    somebody("oidc~ada")
+    another_user("oidc~ada")
     return ("table", things.warehouse.name, "closed", "deep", "a")
 
 
@@ -48,12 +48,12 @@ def refused(*words: str, **options: Any) -> str:
     return str(error.value)
 
 
-def test_why_somebody_may(things: Things, place: tuple[str, ...]) -> None:
-    inner, outer = make_role("Analysts"), make_role("Readers")
+def test_why_a_user_is_allowed(things: Things, location: tuple[str, ...]) -> None:
+    inner, outer = new_role("Analysts"), new_role("Readers")
     member(inner.pk, user_id="oidc~ada", expires_at=datetime(2101, 2, 3, 4, 5, tzinfo=UTC))
     member(outer.pk, role=inner.pk)
     grant(things.refs[T.WAREHOUSE], "select", role_id=outer.pk, expires_at=datetime(2101, 2, 4, tzinfo=UTC))
-    shown, noted = run("oidc~ada", "read_data", *place)
+    shown, noted = run("oidc~ada", "read_data", *location)
     assert shown == [
         "oidc~ada may read_data on table closed.deep.a.",
         "  oidc~ada is in role Analysts until 2101-02-03 04:05 UTC",
@@ -66,15 +66,15 @@ def test_why_somebody_may(things: Things, place: tuple[str, ...]) -> None:
     ]
     assert noted == []
     for who in ("readers", str(outer.pk)):
-        shown, _ = run(who, "read_data", *place)
+        shown, _ = run(who, "read_data", *location)
         assert shown[:2] == [
             "role Readers may read_data on table closed.deep.a.",
             f"  role Readers has select on warehouse {things.warehouse.name} until 2101-02-04 00:00 UTC",
         ]
 
 
-def test_what_would_let_somebody(things: Things, place: tuple[str, ...]) -> None:
-    shown, noted = run("oidc~ada", "read_data", *place)
+def test_what_would_allow_another_user(things: Things, location: tuple[str, ...]) -> None:
+    shown, noted = run("oidc~ada", "read_data", *location)
     assert shown[:4] == [
         "oidc~ada may not read_data on table closed.deep.a.",
         "One of these grants would allow it:",
@@ -83,14 +83,14 @@ def test_what_would_let_somebody(things: Things, place: tuple[str, ...]) -> None
     ]
     assert shown[-1] == "  operator on the server"
     assert noted == ["Roles that only a token of oidc~ada names are not known here."]
-    assert run(somebody("local~ada"), "read_data", *place)[1] == []  # whose tokens are ours and name none
+    assert run(another_user("local~ada"), "read_data", *location)[1] == []  # whose tokens are ours and name none
     grant(things.refs[T.TABLE], "select", user_id="oidc~ada", expires_at=now() - timedelta(seconds=1))
-    assert run("oidc~ada", "read_data", *place)[0] == shown
+    assert run("oidc~ada", "read_data", *location)[0] == shown
 
 
 def test_owners_of_roles_and_two_grants_that_are_needed_together(things: Things) -> None:
-    somebody("oidc~ada")
-    group = make_role("Movers")
+    another_user("oidc~ada")
+    group = new_role("Movers")
     grant(ObjectRef(T.ROLE, group.pk), "ownership", user_id="oidc~ada")
     grant(things.refs[T.NAMESPACE], "manage_grants", role_id=group.pk)
     grant(things.refs[T.NAMESPACE], "modify", user_id="oidc~ada")
@@ -105,7 +105,7 @@ def test_owners_of_roles_and_two_grants_that_are_needed_together(things: Things)
 
 
 def test_each_type_by_name_and_by_id(things: Things) -> None:
-    somebody("oidc~ada")
+    another_user("oidc~ada")
     lake = things.warehouse
     ways = {
         T.SERVER: [()],
@@ -134,8 +134,8 @@ def test_each_type_by_name_and_by_id(things: Things) -> None:
 
 
 def test_who_is_in_a_role(things: Things) -> None:
-    somebody("oidc~ada")
-    inner = make_role("Inner")
+    another_user("oidc~ada")
+    inner = new_role("Inner")
     member(inner.pk, user_id="oidc~ada")
     member(things.role.pk, role=inner.pk, expires_at=datetime(2101, 2, 3, tzinfo=UTC))
     assert run("oidc~ada", "assume", "role", "team")[0] == [
@@ -168,7 +168,7 @@ def test_who_is_in_a_role(things: Things) -> None:
 
 
 def test_what_everybody_may_do_with_a_role_and_what_few_do_with_a_tag(things: Things) -> None:
-    somebody("oidc~ada")
+    another_user("oidc~ada")
     assert run("oidc~ada", "read_metadata", "role", "team") == (
         ["oidc~ada may read_metadata on role team, independent of grants (allowed for every user). By grants: no."],
         [],
@@ -182,51 +182,51 @@ def test_what_everybody_may_do_with_a_role_and_what_few_do_with_a_tag(things: Th
 
 
 def test_a_namespace_that_is_called_like_an_id(things: Things) -> None:
-    somebody("oidc~ada")
-    Namespace.objects.filter(pk=things.refs[T.NAMESPACE][1]).update(path=NOBODY, path_key=name_key(NOBODY))
-    shown, _ = run("oidc~ada", "delete", "namespace", things.warehouse.name, NOBODY)
-    assert shown[0] == f"oidc~ada may not delete on namespace {NOBODY}."
+    another_user("oidc~ada")
+    Namespace.objects.filter(pk=things.refs[T.NAMESPACE][1]).update(path=NO_ONE, path_key=name_key(NO_ONE))
+    shown, _ = run("oidc~ada", "delete", "namespace", things.warehouse.name, NO_ONE)
+    assert shown[0] == f"oidc~ada may not delete on namespace {NO_ONE}."
 
 
-def test_as_json_it_is_what_the_route_answers(things: Things, place: tuple[str, ...]) -> None:
+def test_as_json_it_equals_the_response_of_the_route(things: Things, location: tuple[str, ...]) -> None:
     grant(things.refs[T.TABLE], "select", user_id="oidc~ada")
     for word in ("read_data", "drop"):
-        (line,), noted = run("oidc~ada", word, *place, json=True)
+        (line,), noted = run("oidc~ada", word, *location, json=True)
         assert noted == []
         named = {"warehouse-id": str(things.warehouse.pk), "namespace": ["closed", "deep"], "table": "a"}
         body = {"identity": {"user": "oidc~ada"}, "operation": {"table": {"action": word, **named}}}
-        answer = things.manager(T.TABLE).post("/explain", body)
-        assert orjson.loads(line) == {"backend": "builtin", **answer.json()}
+        response = things.manager(T.TABLE).post("/explain", body)
+        assert orjson.loads(line) == {"backend": "builtin", **response.json()}
 
 
-def test_where_nobody_is_refused_the_grants_are_told_beside_it(
-    things: Things, place: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+def test_where_no_user_is_denied_the_grants_are_shown_beside_it(
+    things: Things, location: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_settings(monkeypatch, authz_backend="allowall")
     port.authorizer.cache_clear()
-    shown, _ = run("oidc~ada", "read_data", *place)
+    shown, _ = run("oidc~ada", "read_data", *location)
     assert shown[0] == (
         "oidc~ada may read_data on table closed.deep.a, independent of grants (authorization is off). By grants: no."
     )
     assert shown[2] == "  select on table closed.deep.a"
 
 
-def test_of_an_instance_admin_who_comes_in_person(
-    things: Things, place: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+def test_an_instance_admin_who_acts_as_themselves(
+    things: Things, location: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_settings(monkeypatch, instance_admins=["oidc~ada", "oidc~inst"])
     for who in ("oidc~ada", "oidc~inst"):  # who has not been here
-        assert run(who, "drop", *place)[0][0] == (
+        assert run(who, "drop", *location)[0][0] == (
             f"{who} may drop on table closed.deep.a, independent of grants (instance-admin). By grants: no."
         )
-        assert run(who, "read_data", *place)[0][0] == f"{who} may not read_data on table closed.deep.a."
+        assert run(who, "read_data", *location)[0][0] == f"{who} may not read_data on table closed.deep.a."
     assert not User.objects.filter(pk="oidc~inst").exists()
 
 
-def test_of_somebody_who_is_blocked(things: Things, place: tuple[str, ...]) -> None:
+def test_a_blocked_user(things: Things, location: tuple[str, ...]) -> None:
     grant(things.refs[T.TABLE], "select", user_id="oidc~ada")
     block_user(actor=INTERNAL, user_id="oidc~ada")
-    shown, noted = run("oidc~ada", "read_data", *place)
+    shown, noted = run("oidc~ada", "read_data", *location)
     assert shown == [
         "oidc~ada may not read_data on table closed.deep.a, independent of grants (blocked). By grants: yes.",
         "  oidc~ada has select on table closed.deep.a",
@@ -234,19 +234,19 @@ def test_of_somebody_who_is_blocked(things: Things, place: tuple[str, ...]) -> N
     ]
     assert noted == ["`manage.py unblock_user oidc~ada` unblocks the user."]
     manager, identity = things.manager(T.TABLE), {"user": "oidc~ada"}
-    place_by_id = {"warehouse-id": str(things.warehouse.pk), "table-id": things.public_id(T.TABLE)}
-    body = {"identity": identity, "operation": {"table": {"action": "read_data", **place_by_id}}}
-    told = manager.post("/explain", body).json()
-    assert (told["allowed"], told["by-grants"], told["standing"]) == (False, True, "blocked")
+    location_by_id = {"warehouse-id": str(things.warehouse.pk), "table-id": things.public_id(T.TABLE)}
+    body = {"identity": identity, "operation": {"table": {"action": "read_data", **location_by_id}}}
+    reported = manager.post("/explain", body).json()
+    assert (reported["allowed"], reported["by-grants"], reported["standing"]) == (False, True, "blocked")
 
 
 def test_a_backend_that_says_otherwise_or_nothing(
-    things: Things, place: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    things: Things, location: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grant(things.refs[T.TABLE], "select", user_id="oidc~ada")
     chosen = type(port.authorizer())
     monkeypatch.setattr(chosen, "decide", lambda _, actor, questions: [False] * len(questions))
-    shown, _ = run("oidc~ada", "read_data", *place)
+    shown, _ = run("oidc~ada", "read_data", *location)
     assert shown == [
         "oidc~ada may not read_data on table closed.deep.a, as builtin decides. By the grants in the database: yes.",
         "  oidc~ada has select on table closed.deep.a",
@@ -257,18 +257,18 @@ def test_a_backend_that_says_otherwise_or_nothing(
         raise AuthorizationBackendError("away")
 
     monkeypatch.setattr(chosen, "decide", away)
-    assert run("oidc~ada", "read_data", *place)[0][0] == (
+    assert run("oidc~ada", "read_data", *location)[0][0] == (
         "builtin is unavailable, so every request is denied. "
         "By the grants in the database, oidc~ada may read_data on table closed.deep.a: yes."
     )
-    (line,), _ = run("oidc~ada", "read_data", *place, json=True)
+    (line,), _ = run("oidc~ada", "read_data", *location, json=True)
     assert orjson.loads(line)["allowed"] is None
 
 
-def test_roles_and_warehouses_are_looked_up_in_the_project(things: Things, place: tuple[str, ...]) -> None:
+def test_roles_and_warehouses_are_looked_up_in_the_project(things: Things, location: tuple[str, ...]) -> None:
     project = other_project()
-    make_role("elsewhere", project)
-    assert refused("elsewhere", "read_data", *place) == (
+    new_role("elsewhere", project)
+    assert refused("elsewhere", "read_data", *location) == (
         f"Role does not exist in project {things.refs[T.PROJECT][1]}: elsewhere. Use `--project-id` for another project"
     )
     for named in ("other", "OTHER"):
@@ -282,28 +282,30 @@ def test_roles_and_warehouses_are_looked_up_in_the_project(things: Things, place
         assert shown[0] == "role elsewhere may not create_warehouse on project Other."
 
 
-def test_a_role_is_never_taken_for_a_user(things: Things, place: tuple[str, ...]) -> None:
-    false_ada = make_role("oidc~ada")
+def test_a_role_is_never_taken_for_a_user(things: Things, location: tuple[str, ...]) -> None:
+    false_ada = new_role("oidc~ada")
     grant(things.refs[T.TABLE], "select", role_id=false_ada.pk)
-    assert run("oidc~ada", "read_data", *place)[0][0].startswith("oidc~ada may not read_data")
-    assert run(str(false_ada.pk), "read_data", *place)[0][0].startswith("role oidc~ada may read_data")
+    assert run("oidc~ada", "read_data", *location)[0][0].startswith("oidc~ada may not read_data")
+    assert run(str(false_ada.pk), "read_data", *location)[0][0].startswith("role oidc~ada may read_data")
 
 
-def test_what_is_not_there_and_what_cannot_be(things: Things, place: tuple[str, ...], everything: Everything) -> None:
+def test_what_is_not_there_and_what_cannot_be(
+    things: Things, location: tuple[str, ...], everything: Everything
+) -> None:
     lake = things.warehouse.name
     before = everything()
     for words, text in (
-        (("oidc~nobody", "read_data", *place), "User does not exist: oidc~nobody"),
-        (("nobody", "read_data", *place), "nobody"),
-        ((NOBODY, "read_data", *place), f"Role does not exist: {NOBODY}"),
-        (("oidc~", "read_data", *place), "must have a subject"),
-        (("a b~c", "read_data", *place), "user id"),
-        (("oidc~ada", "select", *place), "is not an action on a table. Valid actions: change_ownership, "),
+        (("oidc~nobody", "read_data", *location), "User does not exist: oidc~nobody"),
+        (("nobody", "read_data", *location), "nobody"),
+        ((NO_ONE, "read_data", *location), f"Role does not exist: {NO_ONE}"),
+        (("oidc~", "read_data", *location), "must have a subject"),
+        (("a b~c", "read_data", *location), "user id"),
+        (("oidc~ada", "select", *location), "is not an action on a table. Valid actions: change_ownership, "),
         (("oidc~ada", "read_data", "table", "none", "closed", "a"), ": none. Use `--project-id`"),
         (("oidc~ada", "read_data", "table", lake, "closed", "none"), "Table does not exist: closed.none"),
         (("oidc~ada", "read_data", "table", lake, "closed.deep", "a"), "as an argument: a b, not a.b"),
         (("oidc~ada", "read_data", "table", lake, "a"), "table takes WAREHOUSE LEVEL"),
-        (("oidc~ada", "read_data", "table", lake, NOBODY), f"Table does not exist: {NOBODY}"),
+        (("oidc~ada", "read_data", "table", lake, NO_ONE), f"Table does not exist: {NO_ONE}"),
         (("oidc~ada", "read_data", "table", lake), "table takes WAREHOUSE LEVEL"),
         (("oidc~ada", "select", "view", lake, things.public_id(T.TABLE)), "View does not exist"),
         (("oidc~ada", "use", "warehouse", lake, "closed"), "warehouse takes WAREHOUSE"),
@@ -312,14 +314,14 @@ def test_what_is_not_there_and_what_cannot_be(things: Things, place: tuple[str, 
         (("oidc~ada", "delete", "project", "none"), "Project does not exist: none"),
         (("oidc~ada", "read", "user", "oidc~ada"), "invalid choice"),
         (("oidc~ada", "assume", "role", "x"), "Role does not exist in project"),
-        (("oidc~ada", "assume", "role", NOBODY), f"Role does not exist: {NOBODY}"),
+        (("oidc~ada", "assume", "role", NO_ONE), f"Role does not exist: {NO_ONE}"),
         (("oidc~ada", "assume", "role", things.public_id(T.TAG)), "Role does not exist: "),
         (("oidc~ada", "assume", "role"), "role takes ROLE"),
         (("oidc~ada", "assume", "role", "team", "team"), "role takes ROLE"),
         (("oidc~ada", "assume", "role", ""), "A name must not be empty"),
         (("oidc~ada", "apply", "role", "team"), "is not an action on a role. Valid actions: assume, "),
         (("oidc~ada", "apply", "tag", "x"), "Tag does not exist in project"),
-        (("oidc~ada", "apply", "tag", NOBODY), f"Tag definition does not exist: {NOBODY}"),
+        (("oidc~ada", "apply", "tag", NO_ONE), f"Tag definition does not exist: {NO_ONE}"),
         (("oidc~ada", "apply", "tag"), "tag takes TAG"),
         (("oidc~ada", "apply", "tag", "\udcff"), "not valid UTF-8"),
         (("oidc~ada", "assume", "tag", "pii"), "is not an action on a tag. Valid actions: apply, "),
@@ -327,11 +329,11 @@ def test_what_is_not_there_and_what_cannot_be(things: Things, place: tuple[str, 
         (("oidc~ada", "read_data", "table", lake, "closed", "a\x00"), "A name must not"),
         (("oidc~ada", "read_data", "table", lake, "closed", ""), "A name must not be empty"),
         (("oidc~ada", "read_data", "table", lake, "closed", "\udcff"), "not valid UTF-8"),
-        (("\udcff", "read_data", *place), "not valid UTF-8"),
+        (("\udcff", "read_data", *location), "not valid UTF-8"),
         (("oidc~ada", "read_data", "table", lake, "closed", "a" * 5000), "Table does not exist"),
         (("oidc~ada", "use", "warehouse", "\u0430"), "Warehouse does not exist"),
-        (("oidc~ada", "read_data", "table", NOBODY, things.public_id(T.TABLE)), f"Warehouse does not exist: {NOBODY}"),
+        (("oidc~ada", "read_data", "table", NO_ONE, things.public_id(T.TABLE)), f"Warehouse does not exist: {NO_ONE}"),
     ):
         assert text in refused(*words), words
-    assert "Project does not exist" in refused("oidc~ada", "read_data", *place, project_id="no such")
+    assert "Project does not exist" in refused("oidc~ada", "read_data", *location, project_id="no such")
     assert everything() == before

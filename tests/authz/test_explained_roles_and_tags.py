@@ -11,11 +11,11 @@ from tenancy.actor import INTERNAL
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tenancy.services.tags import create_tag_definition
-from tests.authz.hidden_object_fixtures import told
+from tests.authz.hidden_object_fixtures import reported
 from tests.authz.object_path_fixtures import HOSTILE, MISSING
 from tests.authz.parity.pair_fixtures import grant, member
 from tests.authz.permission_check_fixtures import IN_PROJECTS, asked, by_id
-from tests.authz.permission_fixtures import NOBODY, Things, make_role, other_project
+from tests.authz.permission_fixtures import NO_ONE, Things, new_role, other_project
 from tests.named_callers import CallerClient
 
 pytestmark = pytest.mark.django_db
@@ -25,9 +25,9 @@ STRANGER = {"user": "oidc~stranger"}
 
 
 def explained(client: CallerClient, things: Things, kind: Securable.Type, word: str, **more: Any) -> dict[str, Any]:
-    answer = client.post("/explain", asked(kind, word, by_id(things, kind), **more))
-    assert answer.status == 200, answer.body
-    found: dict[str, Any] = answer.json()
+    response = client.post("/explain", asked(kind, word, by_id(things, kind), **more))
+    assert response.status == 200, response.body
+    found: dict[str, Any] = response.json()
     return found
 
 
@@ -38,7 +38,7 @@ def object_json(things: Things, kind: Securable.Type) -> dict[str, str]:
 
 
 def test_who_is_in_a_role_through_another_may_assume_it(things: Things) -> None:
-    viewer, inner = things.with_right("viewer", ("describe", T.PROJECT)), make_role("inner")
+    viewer, inner = things.with_right("viewer", ("describe", T.PROJECT)), new_role("inner")
     member(inner.pk, user_id="oidc~viewer")
     member(things.role.pk, role=inner.pk)
     team = object_json(things, T.ROLE)
@@ -72,7 +72,7 @@ def test_who_owns_a_role_may_assume_and_change_it(things: Things) -> None:
 
 
 def test_a_tag_is_applied_by_who_may_on_it_or_above_it(things: Things) -> None:
-    viewer, group = things.client("viewer"), make_role("group")
+    viewer, group = things.client("viewer"), new_role("group")
     member(group.pk, user_id="oidc~viewer")
     grant(things.refs[T.TAG], "apply", role_id=group.pk)
     chain = explained(viewer, things, T.TAG, "apply")["chain"]
@@ -106,7 +106,7 @@ def test_what_would_let_who_may_not(
     for client, identity in (
         (viewer, None),
         (things.manager(kind), {"user": "oidc~viewer"}),
-        (things.manager(kind), {"role": str(make_role("empty").pk)}),
+        (things.manager(kind), {"role": str(new_role("empty").pk)}),
     ):
         found = explained(client, things, kind, word, identity=identity)
         assert (found["allowed"], found["by-grants"], found["chain"]) == (False, False, [])
@@ -115,24 +115,24 @@ def test_what_would_let_who_may_not(
 
 
 def test_of_a_role_itself(things: Things) -> None:
-    manager, outer = things.manager(T.ROLE), make_role("outer")
+    manager, outer = things.manager(T.ROLE), new_role("outer")
     member(outer.pk, role=things.role.pk)
     whole = {"role": str(things.role.pk)}
     through = [{"role": str(things.role.pk), "name": "team", "entry": "assumed"}]
     for own_id in (things.role.pk, outer.pk):
-        answer = manager.post("/explain", asked(T.ROLE, "assume", {"role-id": str(own_id)}, whole)).json()
-        first, last = answer["chain"]
+        response = manager.post("/explain", asked(T.ROLE, "assume", {"role-id": str(own_id)}, whole)).json()
+        first, last = response["chain"]
         assert first["grant"] == {"privilege": "assignee", "principal": whole, "through": through}
-        assert (answer["allowed"], last["object"]["id"]) == (True, str(own_id))
+        assert (response["allowed"], last["object"]["id"]) == (True, str(own_id))
 
 
-def test_what_everybody_may_is_granted_to_nobody(things: Things) -> None:
+def test_what_all_users_may_do_is_granted_to_no_user(things: Things) -> None:
     viewer = things.with_right("viewer", ("describe", T.PROJECT))
-    found = explained(viewer, things, T.ROLE, "read_metadata", identity={"role": str(make_role("empty").pk)})
+    found = explained(viewer, things, T.ROLE, "read_metadata", identity={"role": str(new_role("empty").pk)})
     assert found == {"allowed": True, "by-grants": False, "standing": "everybody", "chain": [], "cures": []}
 
 
-def test_grants_above_a_role_are_told_to_who_may_read_them(things: Things) -> None:
+def test_grants_above_a_role_are_shown_to_users_who_may_read_them(things: Things) -> None:
     """Whoever sees the project may read who is in its roles."""
     viewer = things.with_right("viewer", ("describe", T.PROJECT))
     manager = things.manager(T.ROLE)
@@ -150,10 +150,10 @@ def test_what_is_hidden_costs_and_says_what_missing_does(things: Things, kind: S
     root = CallerClient("/management/v1/permissions", "root")
     for identity in (None, {"user": "oidc~root"}):
         hidden, missing = (
-            told(partial(stranger.post, "/explain", asked(kind, "update", place, identity)), named)
-            for place, named in (
+            reported(partial(stranger.post, "/explain", asked(kind, "update", location, identity)), named)
+            for location, named in (
                 (by_id(things, kind), things.public_id(kind)),
-                (by_id(things, kind, NOBODY), NOBODY),
+                (by_id(things, kind, NO_ONE), NO_ONE),
             )
         )
         assert hidden == missing
@@ -162,26 +162,26 @@ def test_what_is_hidden_costs_and_says_what_missing_does(things: Things, kind: S
     own = actions.get(f"/{path}/{things.public_id(kind)}/actions").error
     assert (own["code"], own["type"]) == (hidden.status, hidden.wire_type) == (404, MISSING[kind])
     assert own["message"].replace(things.public_id(kind), "X") == hidden.message
-    answer = root.post("/explain", asked(kind, "update", by_id(things, kind), STRANGER))
-    assert (answer.status, answer.json()["allowed"]) == (200, False)
+    response = root.post("/explain", asked(kind, "update", by_id(things, kind), STRANGER))
+    assert (response.status, response.json()["allowed"]) == (200, False)
 
 
 def test_those_of_other_projects(things: Things) -> None:
     """A role is looked for in the request's project; a tag is found where the caller sees it."""
     project = other_project()
-    far_role = make_role("far", project)
+    far_role = new_role("far", project)
     far_tag = create_tag_definition(actor=INTERNAL, project=project, name="far", scope=["table"], value_kind="marker")
     manager, chief = things.manager(T.PROJECT), things.with_right("chief", ("operator", T.SERVER))
-    role_place, tag_place = {"role-id": str(far_role.pk)}, {"tag-definition-id": str(far_tag.pk)}
+    role_location, tag_location = {"role-id": str(far_role.pk)}, {"tag-definition-id": str(far_tag.pk)}
     for client in (manager, chief):
-        answer = client.post("/explain", asked(T.ROLE, "read", role_place))
-        assert answer.refused(404, "RoleNotFoundInProject", str(far_role.pk))
-    assert manager.post("/explain", asked(T.TAG, "read", tag_place)).refused(404, "TagDefinitionIdNotFound")
+        response = client.post("/explain", asked(T.ROLE, "read", role_location))
+        assert response.refused(404, "RoleNotFoundInProject", str(far_role.pk))
+    assert manager.post("/explain", asked(T.TAG, "read", tag_location)).refused(404, "TagDefinitionIdNotFound")
     elsewhere = {"x-project-id": project.pk}
-    assert manager.post("/explain", asked(T.ROLE, "read", role_place), **elsewhere).refused(404, MISSING[T.ROLE])
-    for kind, place, headers in ((T.ROLE, role_place, elsewhere), (T.TAG, tag_place, {})):
-        answer = chief.post("/explain", asked(kind, "read", place), **headers)
-        assert answer.json()["chain"][0]["object"]["type"] == "server"
+    assert manager.post("/explain", asked(T.ROLE, "read", role_location), **elsewhere).refused(404, MISSING[T.ROLE])
+    for kind, location, headers in ((T.ROLE, role_location, elsewhere), (T.TAG, tag_location, {})):
+        response = chief.post("/explain", asked(kind, "read", location), **headers)
+        assert response.json()["chain"][0]["object"]["type"] == "server"
 
 
 @pytest.mark.parametrize("kind", IN_PROJECTS)
@@ -189,16 +189,16 @@ def test_ids_that_are_none(things: Things, kind: Securable.Type) -> None:
     client, (member_name,) = things.manager(kind), by_id(things, kind)
     own_id = things.public_id(kind)
     for bad in ("", "no", None, 7, ["x"], "{" + own_id + "}", own_id.replace("-", ""), "a\x00", *HOSTILE):
-        answer = client.post("/explain", asked(kind, "update", {member_name: bad}))
-        assert answer.refused(400, "BadRequestException", member_name), bad
+        response = client.post("/explain", asked(kind, "update", {member_name: bad}))
+        assert response.refused(400, "BadRequestException", member_name), bad
     assert client.post("/explain", asked(kind, "update", {})).refused(400, "BadRequestException", member_name)
     assert client.post("/explain", asked(kind, "drop", by_id(things, kind))).refused(400, "BadRequestException")
     other: ObjectRef = things.refs[T.TAG if kind is T.ROLE else T.ROLE]
-    answer = client.post("/explain", asked(kind, "update", {member_name: str(other[1])}))
-    assert answer.refused(404, MISSING[kind])
+    response = client.post("/explain", asked(kind, "update", {member_name: str(other[1])}))
+    assert response.refused(404, MISSING[kind])
 
 
 @pytest.mark.parametrize("kind", IN_PROJECTS)
 def test_a_check_is_about_neither(things: Things, kind: Securable.Type) -> None:
-    answer = things.manager(kind).post("/check", asked(kind, "update", by_id(things, kind)))
-    assert answer.refused(400, "BadRequestException", "exactly one")
+    response = things.manager(kind).post("/check", asked(kind, "update", by_id(things, kind)))
+    assert response.refused(400, "BadRequestException", "exactly one")

@@ -25,16 +25,16 @@ from tenancy.models import Grant, Project, Role, RoleMember, Securable
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.object_reviews import ObjectReview
 from tenancy.selectors.principal_reviews import PrincipalReview
-from tests.authz.conftest import person
-from tests.authz.parity.pair_fixtures import grant, member, questions_about, somebody
-from tests.authz.parity.test_random import make_world, plans
+from tests.authz.conftest import user
+from tests.authz.parity.pair_fixtures import another_user, grant, member, questions_about
+from tests.authz.parity.test_random import create_world, plans
 from tests.authz.tree_fixtures import give, role
 from tests.management.warehouse_request_fixtures import use_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 
 T = Securable.Type
-ALICE = person("alice")
+ALICE = user("alice")
 
 
 def test_the_chain_leads_from_the_grant_to_the_action(tree: dict[str, ObjectRef]) -> None:
@@ -42,8 +42,8 @@ def test_the_chain_leads_from_the_grant_to_the_action(tree: dict[str, ObjectRef]
     found = explain(ALICE, Can.READ_DATA, tree["table"])
     assert found.is_allowed
     assert (found.standing, found.cures) == (None, ())
-    told = [(step.relation, step.securable_id) for step in found.chain]
-    assert told == [
+    reported = [(step.relation, step.securable_id) for step in found.chain]
+    assert reported == [
         ("ownership", securable_id(*tree["outer"])),
         ("select", securable_id(*tree["outer"])),
         ("select", securable_id(*tree["inner"])),
@@ -53,7 +53,7 @@ def test_the_chain_leads_from_the_grant_to_the_action(tree: dict[str, ObjectRef]
     assert [step.grant is not None for step in found.chain] == [True, False, False, False, False]
 
 
-def test_the_shortest_chain_is_told_with_the_roles_on_the_way(tree: dict[str, ObjectRef]) -> None:
+def test_the_shortest_chain_is_shown_with_its_roles(tree: dict[str, ObjectRef]) -> None:
     inner, outer = role("inner"), role("outer")
     RoleMember.objects.create(role=outer, member_role=inner)
     give("modify", tree["project"], ALICE, through=inner, to=outer)
@@ -96,7 +96,7 @@ def test_a_role_of_the_token_and_one_in_a_circle(tree: dict[str, ObjectRef]) -> 
     first, second = role("first", source="staff"), role("second", source="all")
     RoleMember.objects.create(role=first, member_role=second)
     RoleMember.objects.create(role=second, member_role=first)
-    bob = person("bob", "staff", "all")
+    bob = user("bob", "staff", "all")
     Grant.objects.create_on(securable_id=securable_id(*tree["wh"]), role=second, privilege="select")
     found = explain(bob, Can.READ_DATA, tree["table"])
     assert found.is_allowed
@@ -105,10 +105,10 @@ def test_a_role_of_the_token_and_one_in_a_circle(tree: dict[str, ObjectRef]) -> 
     assert Role.objects.count() == 2
 
 
-def test_of_two_ways_the_one_without_an_end_is_told(tree: dict[str, ObjectRef]) -> None:
+def test_of_two_chains_the_one_without_an_end_is_reported(tree: dict[str, ObjectRef]) -> None:
     ending, lasting = role("ending"), role("lasting")
     for each, ends in ((ending, now() + timedelta(days=1)), (lasting, None)):
-        member(each.pk, user_id=somebody("oidc~alice"))
+        member(each.pk, user_id=another_user("oidc~alice"))
         grant(tree["table"], "select", role_id=each.pk, expires_at=ends)
     (first, _) = explain(ALICE, Can.READ_DATA, tree["table"]).chain
     assert first.grant is not None
@@ -116,17 +116,19 @@ def test_of_two_ways_the_one_without_an_end_is_told(tree: dict[str, ObjectRef]) 
     assert first.grant.expires_at is None
 
 
-@pytest.mark.parametrize("place", ["table", "wh"], ids=["on it", "below it"])
-def test_of_ways_of_one_length_the_one_that_lasts_longest_is_told(tree: dict[str, ObjectRef], place: str) -> None:
+@pytest.mark.parametrize("location", ["table", "wh"], ids=["on it", "below it"])
+def test_of_chains_of_one_length_the_one_that_lasts_longest_is_reported(
+    tree: dict[str, ObjectRef], location: str
+) -> None:
     """The whole of it: memberships end, too."""
     soon, later, latest = (now() + timedelta(days=days) for days in (1, 2, 3))
-    somebody("oidc~alice")
+    another_user("oidc~alice")
     ends = {"a": (soon, None), "b": (later, latest), "c": (latest, soon), "d": (None, soon)}
     roles = {name: role(name) for name in ends}
     for name, (of_membership, of_grant) in ends.items():
         member(roles[name].pk, user_id="oidc~alice", expires_at=of_membership)
         grant(tree["table"], "select", role_id=roles[name].pk, expires_at=of_grant)
-    first, *_ = explain(ALICE, Can.GET_METADATA, tree[place]).chain
+    first, *_ = explain(ALICE, Can.GET_METADATA, tree[location]).chain
     assert first.grant is not None
     assert first.grant.through == (Membership(roles["b"].pk, Entry.MEMBER, later),)
     assert first.grant.expires_at == latest
@@ -136,7 +138,7 @@ def test_the_shortest_way_that_has_not_ended(tree: dict[str, ObjectRef]) -> None
     """Reviews of the same tell the one that lasts longest."""
     inner, middle, outer = role("inner"), role("middle"), role("outer")
     soon, past = now() + timedelta(days=1), now() - timedelta(seconds=1)
-    member(inner.pk, user_id=somebody("oidc~alice"))
+    member(inner.pk, user_id=another_user("oidc~alice"))
     member(middle.pk, role=inner.pk)
     grant(ObjectRef(T.ROLE, outer.pk), "ownership", role_id=middle.pk)
     member(outer.pk, role=inner.pk, expires_at=soon)
@@ -172,20 +174,20 @@ def test_the_shortest_way_that_has_not_ended(tree: dict[str, ObjectRef]) -> None
 def test_what_has_ended_explains_nothing(tree: dict[str, ObjectRef]) -> None:
     past = now() - timedelta(seconds=1)
     group = role("group")
-    member(group.pk, user_id=somebody("oidc~alice"), expires_at=past)
+    member(group.pk, user_id=another_user("oidc~alice"), expires_at=past)
     grant(tree["table"], "select", role_id=group.pk)
     grant(tree["table"], "modify", user_id="oidc~alice", expires_at=past)
     found = explain(ALICE, Can.READ_DATA, tree["table"])
     assert not found.is_allowed
-    told = [(cure.privilege, cure.securable_id) for cure in found.cures]
-    assert told[:3] == [(each, securable_id(*tree["table"])) for each in ("select", "modify", "ownership")]
-    assert told[-1] == ("operator", securable_id(*tree["server"]))
+    reported = [(cure.privilege, cure.securable_id) for cure in found.cures]
+    assert reported[:3] == [(each, securable_id(*tree["table"])) for each in ("select", "modify", "ownership")]
+    assert reported[-1] == ("operator", securable_id(*tree["server"]))
 
 
 def test_members_and_owners_of_a_role_may_assume_it(tree: dict[str, ObjectRef]) -> None:
     inner, outer = role("inner"), role("outer")
     member(outer.pk, role=inner.pk)
-    grant(ObjectRef(T.ROLE, inner.pk), "ownership", user_id=somebody("oidc~alice"))
+    grant(ObjectRef(T.ROLE, inner.pk), "ownership", user_id=another_user("oidc~alice"))
     by_owning = explain(ALICE, Can.ASSUME, ObjectRef(T.ROLE, inner.pk))
     assert [step.relation for step in by_owning.chain] == ["ownership", "assignee", "can_assume"]
     found = explain(ALICE, Can.ASSUME, ObjectRef(T.ROLE, outer.pk))
@@ -202,10 +204,10 @@ def test_members_and_owners_of_a_role_may_assume_it(tree: dict[str, ObjectRef]) 
 def test_who_is_in_a_role_is_in_it_by_a_row_by_the_token_or_as_the_role(tree: dict[str, ObjectRef]) -> None:
     group = role("group", source="staff")
     ends = now() + timedelta(days=1)
-    member(group.pk, user_id=somebody("oidc~alice"), expires_at=ends)
+    member(group.pk, user_id=another_user("oidc~alice"), expires_at=ends)
     for asker, through, expires_at in (
         (ALICE, (), ends),
-        (person("bob", "staff"), (Membership(group.pk, Entry.TOKEN),), None),
+        (user("bob", "staff"), (Membership(group.pk, Entry.TOKEN),), None),
         (Actor(assumed_role=group.pk), (Membership(group.pk, Entry.ASSUMED),), None),
     ):
         first, last = explain(asker, Can.ASSUME, ObjectRef(T.ROLE, group.pk)).chain
@@ -215,7 +217,7 @@ def test_who_is_in_a_role_is_in_it_by_a_row_by_the_token_or_as_the_role(tree: di
 
 def test_each_cure_of_who_may_not_assume_a_role(tree: dict[str, ObjectRef]) -> None:
     group = ObjectRef(T.ROLE, role("group").pk)
-    somebody("oidc~alice")
+    another_user("oidc~alice")
     found = explain(ALICE, Can.ASSUME, group)
     assert found == Explanation(cures=[Cure(each, securable_id(*group)) for each in ("assignee", "ownership")])
     give("ownership", group, ALICE)
@@ -227,7 +229,7 @@ def test_each_cure_of_who_may_not_assume_a_role(tree: dict[str, ObjectRef]) -> N
 
 def test_in_an_assumed_role_it_alone_counts(tree: dict[str, ObjectRef]) -> None:
     group = role("group")
-    member(group.pk, user_id=somebody("oidc~alice"))
+    member(group.pk, user_id=another_user("oidc~alice"))
     grant(tree["table"], "select", role_id=group.pk)
     grant(tree["table"], "modify", user_id="oidc~alice")
     acting = Actor(user_id="oidc~alice", assumed_role=group.pk)
@@ -280,10 +282,10 @@ def test_what_stands_whatever_is_granted(tree: dict[str, ObjectRef], monkeypatch
     found = explain(ALICE, Can.DROP, tree["table"])
     assert (found.is_by_grants, found.standing, found.cures) == (True, "instance-admin", ())
     assert explain(ALICE, Can.READ_DATA, tree["table"]).standing is None
-    assert explain(person("bob"), Can.READ_METADATA, tree["role"]).standing == "everybody"
+    assert explain(user("bob"), Can.READ_METADATA, tree["role"]).standing == "everybody"
 
 
-def test_where_nobody_is_refused_the_grants_are_told_beside_it(
+def test_where_no_user_is_denied_the_grants_are_shown_beside_it(
     tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_settings(monkeypatch, authz_backend="allowall")
@@ -300,12 +302,12 @@ def test_it_says_what_the_decision_says(
 ) -> None:
     """Of random trees, roles and grants: who may is told why, who may not is told what would let them, and it does."""
     with transaction.atomic():
-        world = make_world(plan)
+        world = create_world(plan)
         for number, asker in enumerate(world.askers):
             builtin.clear_caches()
             questions = questions_about(world.objects)
-            answers = builtin.decide(asker, questions)
-            for place, ((action, ref), answer) in enumerate(zip(questions, answers, strict=True)):
-                if (place + number) % 7 == 0:
-                    assert explain(asker, action, ref).is_by_grants is answer, (asker, action, ref)
+            responses = builtin.decide(asker, questions)
+            for location, ((action, ref), response) in enumerate(zip(questions, responses, strict=True)):
+                if (location + number) % 7 == 0:
+                    assert explain(asker, action, ref).is_by_grants is response, (asker, action, ref)
         transaction.set_rollback(True)

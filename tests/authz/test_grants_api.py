@@ -16,15 +16,15 @@ from tenancy.authz.privileges import privileges_on
 from tenancy.models import Grant, Securable, User
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.services.roles import create_role
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.authz.grant_change_fixtures import ANN, KINDS, LATER, LEAST, MOST, Refs, entry, least
 from tests.authz.object_path_fixtures import MISSING, path_of
 from tests.authz.tree_fixtures import T, give, role
 from tests.fingerprint import Fingerprint
-from tests.management.warehouse_request_fixtures import NOBODY, use_settings
+from tests.management.warehouse_request_fixtures import NO_ONE, use_settings
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting, require_as_recorded
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 
@@ -34,10 +34,10 @@ def held(ref: ObjectRef) -> set[tuple[str, str]]:
     return {(row.privilege, row.user_id or str(row.role_id)) for row in rows}
 
 
-def told(answer: Answer) -> list[dict[str, Any]]:
-    assert answer.status == 200, answer.body
-    assert answer.json().keys() <= {"grants", "next-page-token"}
-    found: list[dict[str, Any]] = answer.json()["grants"]
+def reported(response: Response) -> list[dict[str, Any]]:
+    assert response.status == 200, response.body
+    assert response.json().keys() <= {"grants", "next-page-token"}
+    found: list[dict[str, Any]] = response.json()["grants"]
     return found
 
 
@@ -47,10 +47,10 @@ def everything_of(client: CallerClient, target: str, size: int) -> list[dict[str
     token = ""
     while True:
         joint = "&" if "?" in target else "?"
-        answer = client.get(f"{target}{joint}pageSize={size}&pageToken={token}")
-        page = told(answer)
+        response = client.get(f"{target}{joint}pageSize={size}&pageToken={token}")
+        page = reported(response)
         found += page
-        token = answer.json().get("next-page-token")
+        token = response.json().get("next-page-token")
         if token is None:
             return found
         assert len(page) == size
@@ -60,12 +60,10 @@ def everything_of(client: CallerClient, target: str, size: int) -> list[dict[str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_granted_is_told_with_the_ids_that_clients_know(
-    refs: Refs, chief: CallerClient, kind: Securable.Type
-) -> None:
+def test_grants_are_shown_with_the_ids_that_clients_know(refs: Refs, chief: CallerClient, kind: Securable.Type) -> None:
     target = f"{path_of(refs[kind])}/grants"
     assert chief.post(target, {"writes": [entry(least(kind))]}).status == 204
-    (grant,) = [each for each in told(chief.get(target)) if each["principal"] == ANN]
+    (grant,) = [each for each in reported(chief.get(target)) if each["principal"] == ANN]
     parts = path_of(refs[kind]).split("/")
     resource = {"type": {T.TAG: "tag-definition"}.get(kind, kind.value)}
     if kind is T.PROJECT:
@@ -93,20 +91,20 @@ def test_granting_and_revoking_again_is_no_error(refs: Refs, chief: CallerClient
 def test_a_grant_may_end(refs: Refs, chief: CallerClient, manage: Callable[[str], CallerClient]) -> None:
     target = f"{path_of(refs[T.TABLE])}/grants"
     assert chief.post(target, {"writes": [entry("select", **{"expires-at": LATER.isoformat()})]}).status == 204
-    (grant,) = told(chief.get(target))
+    (grant,) = reported(chief.get(target))
     assert datetime.fromisoformat(grant["expires-at"]) == LATER
     assert chief.post(target, {"writes": [entry("select", **{"expires-at": None})]}).status == 204
-    assert "expires-at" not in told(chief.get(target))[0]
+    assert "expires-at" not in reported(chief.get(target))[0]
     assert chief.post(target, {"writes": [entry("select", **{"expires-at": LATER.isoformat()})]}).status == 204
     Grant.objects.filter(privilege="select").update(expires_at=datetime.now(UTC) - timedelta(seconds=1))
-    assert told(chief.get(target)) == []
+    assert reported(chief.get(target)) == []
     assert manage("ann").get(f"{target}?principalUser=oidc~ann").refused(404, "NoSuchWarehouseException")
 
 
-def test_a_privilege_that_there_is_not_any_more_is_told_and_can_be_revoked(refs: Refs, chief: CallerClient) -> None:
+def test_a_removed_privilege_is_listed_and_can_be_revoked(refs: Refs, chief: CallerClient) -> None:
     target = f"{path_of(refs[T.TABLE])}/grants"
     Grant.objects.create_on(securable_id=securable_id(*refs[T.TABLE]), user_id="oidc~ann", privilege="fly")
-    (grant,) = told(chief.get(target))
+    (grant,) = reported(chief.get(target))
     assert (grant["privilege"], grant["recognized"]) == ("fly", False)
     assert chief.post(target, {"writes": [entry("fly")]}).refused(400, "InvalidGrantPrivilege")
     assert chief.post(target, {"deletes": [entry("fly"), entry("never heard of")]}).status == 204
@@ -119,12 +117,12 @@ def test_a_listing_is_narrowed_to_one_principal(refs: Refs, chief: CallerClient)
     assert chief.post(target, {"writes": writes}).status == 204
 
     def listed(query: str) -> list[tuple[str, dict[str, str]]]:
-        return [(each["privilege"], each["principal"]) for each in told(chief.get(f"{target}{query}"))]
+        return [(each["privilege"], each["principal"]) for each in reported(chief.get(f"{target}{query}"))]
 
     assert len(listed("")) == 3
     assert listed("?principalUser=oidc~bob") == [("modify", {"user": "oidc~bob"})]
     assert listed(f"?principalRole={team}") == [("select", {"role": team})]
-    assert listed("?principalUser=oidc~nobody") == listed(f"?principalRole={NOBODY}") == []
+    assert listed("?principalUser=oidc~nobody") == listed(f"?principalRole={NO_ONE}") == []
 
 
 @pytest.mark.parametrize("size", [1, 7, 50])
@@ -154,30 +152,30 @@ def test_ones_own_grants_take_nothing_but_to_see_the_object(
 ) -> None:
     privilege = "role_creator" if kind is T.PROJECT else least(kind)
     if kind is T.SERVER:
-        assert told(manage("ann").get("/server/grants?principalUser=oidc~ann")) == []
+        assert reported(manage("ann").get("/server/grants?principalUser=oidc~ann")) == []
         return
     if kind is T.PROJECT:
-        give("describe", refs[T.TABLE], person("ann"))
-    give(privilege, refs[kind], person("ann"))
-    give(least(kind), refs[kind], person("bob"))
+        give("describe", refs[T.TABLE], user("ann"))
+    give(privilege, refs[kind], user("ann"))
+    give(least(kind), refs[kind], user("bob"))
     target = f"{path_of(refs[kind])}/grants"
-    own = told(manage("ann").get(f"{target}?principalUser=oidc~ann"))
+    own = reported(manage("ann").get(f"{target}?principalUser=oidc~ann"))
     assert [each["privilege"] for each in own] == [privilege]
     for query in ("", "?principalUser=oidc~bob", f"?principalRole={refs[T.ROLE][1]}"):
         assert manage("ann").get(f"{target}{query}").refused(403, "GrantActionForbidden")
-    assert {each["principal"]["user"] for each in told(manage("root").get(target))} >= {"oidc~ann", "oidc~bob"}
+    assert {each["principal"]["user"] for each in reported(manage("root").get(target))} >= {"oidc~ann", "oidc~bob"}
 
 
 def test_being_in_a_role_is_not_being_it(refs: Refs, manage: Callable[[str], CallerClient]) -> None:
     team = role("readers")
-    give("assignee", ObjectRef(T.ROLE, team.pk), person("ann"))
-    give("select", refs[T.TABLE], person("ann"), to=team)
+    give("assignee", ObjectRef(T.ROLE, team.pk), user("ann"))
+    give("select", refs[T.TABLE], user("ann"), to=team)
     target = f"{path_of(refs[T.TABLE])}/grants"
-    assert told(manage("ann").get(f"{target}?principalUser=oidc~ann")) == []
+    assert reported(manage("ann").get(f"{target}?principalUser=oidc~ann")) == []
     of_role = f"{target}?principalRole={team.pk}"
     assert manage("ann").get(of_role).refused(403, "GrantActionForbidden")
     assumed = {"x-assume-role": str(team.pk)}
-    assert [each["privilege"] for each in told(manage("ann").get(of_role, **assumed))] == ["select"]
+    assert [each["privilege"] for each in reported(manage("ann").get(of_role, **assumed))] == ["select"]
     assert manage("ann").get(f"{target}?principalUser=oidc~ann", **assumed).refused(403, "GrantActionForbidden")
 
 
@@ -193,20 +191,20 @@ def test_what_is_hidden_is_missing_to_all_three(
     before = everything()
     changes = [
         {"writes": [entry(least(kind))]}, {"deletes": [entry(least(kind))]}, {"writes": [entry("no such")]},
-        {"writes": [entry(least(kind), {"user": "oidc~nobody"})]}, {"writes": [entry(least(kind), {"role": NOBODY})]},
+        {"writes": [entry(least(kind), {"user": "oidc~nobody"})]}, {"writes": [entry(least(kind), {"role": NO_ONE})]},
         {"writes": [entry(least(kind), **{"expires-at": "2001-01-01T00:00:00Z"})]},
     ]  # fmt: skip
     for act in (
         *(lambda at, query=query: bob.get(f"{at}/grants{query}") for query in (
-            "", "?principalUser=oidc~bob", "?principalUser=oidc~ann", f"?principalRole={NOBODY}")),
+            "", "?principalUser=oidc~bob", "?principalUser=oidc~ann", f"?principalRole={NO_ONE}")),
         *(lambda at, query=query: bob.get(f"{at}/grants/grantable-privileges{query}") for query in (
-            "", "?principalUser=oidc~bob", "?principalUser=oidc~ann", f"?principalRole={NOBODY}")),
+            "", "?principalUser=oidc~bob", "?principalUser=oidc~ann", f"?principalRole={NO_ONE}")),
         *(lambda at, change=change: bob.post(f"{at}/grants", change) for change in changes),
     ):  # fmt: skip
-        hidden, missing = act(path), act(f"{above}/{NOBODY}")
+        hidden, missing = act(path), act(f"{above}/{NO_ONE}")
         assert hidden.refused(404, unseen)
         assert missing.refused(404, unseen)
-        assert hidden.error["message"].replace(own_id, NOBODY) == missing.error["message"]
+        assert hidden.error["message"].replace(own_id, NO_ONE) == missing.error["message"]
     assert everything() == before
 
 
@@ -215,7 +213,7 @@ def test_who_sees_an_object_may_not_grant_on_it(
     refs: Refs, manage: Callable[[str], CallerClient], everything: Callable[[], Fingerprint], kind: Securable.Type
 ) -> None:
     if kind not in {T.SERVER, T.PROJECT}:
-        give(least(kind), refs[kind], person("bob"))
+        give(least(kind), refs[kind], user("bob"))
     bob, target = manage("bob"), f"{path_of(refs[kind])}/grants"
     bob.get("/server/actions")
     before = everything()
@@ -227,27 +225,27 @@ def test_who_sees_an_object_may_not_grant_on_it(
     assert everything() == before
 
 
-def test_a_refusal_names_five_privileges_and_refuses_all(
+def test_an_error_names_five_privileges_and_refuses_all(
     refs: Refs, manage: Callable[[str], CallerClient], everything: Callable[[], Fingerprint]
 ) -> None:
-    give("pass_grants", refs[T.TABLE], person("bob"))
-    give("select", refs[T.TABLE], person("bob"))
+    give("pass_grants", refs[T.TABLE], user("bob"))
+    give("select", refs[T.TABLE], user("bob"))
     bob, target = manage("bob"), f"{path_of(refs[T.TABLE])}/grants"
     names = [each.name for each in privileges_on(T.TABLE)]
     before = everything()
-    answer = bob.post(target, {"writes": [entry(name) for name in names]})
-    assert answer.refused(403, "GrantActionForbidden")
+    response = bob.post(target, {"writes": [entry(name) for name in names]})
+    assert response.refused(403, "GrantActionForbidden")
     refused = [name for name in names if name not in {"select", "describe"}][:5]
-    assert answer.error["message"].endswith(": " + ", ".join(refused))
+    assert response.error["message"].endswith(": " + ", ".join(refused))
     assert everything() == before
     assert bob.post(target, {"writes": [entry("select"), entry("describe")]}).status == 204
 
 
 def test_who_manages_grants_alone_may_use_all_of_it(refs: Refs, manage: Callable[[str], CallerClient]) -> None:
-    give("manage_grants", refs[T.TABLE], person("bob"))
+    give("manage_grants", refs[T.TABLE], user("bob"))
     bob, target = manage("bob"), f"{path_of(refs[T.TABLE])}/grants"
     assert bob.post(target, {"writes": [entry("ownership")]}).status == 204
-    assert {each["privilege"] for each in told(bob.get(target))} == {"manage_grants", "ownership"}
+    assert {each["privilege"] for each in reported(bob.get(target))} == {"manage_grants", "ownership"}
     assert bob.get(f"{target}/grantable-privileges").status == 200
 
 
@@ -255,11 +253,11 @@ def test_instance_admins_read_grants_and_write_none(
     refs: Refs, manage: Callable[[str], CallerClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_settings(monkeypatch, instance_admins=["oidc~super"])
-    give("select", refs[T.TABLE], person("ann"))
+    give("select", refs[T.TABLE], user("ann"))
     target = f"{path_of(refs[T.TABLE])}/grants"
-    assert len(told(manage("super").get(target))) == 1
-    answer = manage("super").post(target, {"writes": [entry("select", {"user": "oidc~super"})]})
-    assert answer.refused(403, "GrantActionForbidden")
+    assert len(reported(manage("super").get(target))) == 1
+    response = manage("super").post(target, {"writes": [entry("select", {"user": "oidc~super"})]})
+    assert response.refused(403, "GrantActionForbidden")
     privileges = manage("super").get(f"{target}/grantable-privileges").json()["privileges"]
     assert not any(each["allowed"] for each in privileges)
 
@@ -283,9 +281,9 @@ def test_objects_of_another_project_are_missing(
     assert chief.get("/project/grants", **{"x-project-id": "none"}).refused(404, "ProjectNotFound")
     assert chief.get("/project/grants", **{"x-project-id": "a/b"}).refused(400, "MalformedProjectID")
     assert everything() == before
-    assert told(chief.get(far, **other)) == []
+    assert reported(chief.get(far, **other)) == []
     assert chief.post(far, {"writes": [entry("select")]}, **other).status == 204
-    assert len(told(chief.get(far, **other))) == 1
+    assert len(reported(chief.get(far, **other))) == 1
 
 
 def test_a_role_of_another_project_gets_nothing_but_on_the_server(
@@ -296,8 +294,8 @@ def test_a_role_of_another_project_gets_nothing_but_on_the_server(
     )
     before = everything()
     for kind in KINDS[1:]:
-        answer = chief.post(f"{path_of(refs[kind])}/grants", {"writes": [entry(least(kind), {"role": str(far.pk)})]})
-        assert answer.refused(400, "GrantRoleNotInProject")
+        response = chief.post(f"{path_of(refs[kind])}/grants", {"writes": [entry(least(kind), {"role": str(far.pk)})]})
+        assert response.refused(400, "GrantRoleNotInProject")
     assert everything() == before
     assert chief.post("/server/grants", {"writes": [entry("admin", {"role": str(far.pk)})]}).status == 204
 
@@ -307,15 +305,15 @@ def test_dropped_tables_keep_their_grants(refs: Refs, chief: CallerClient) -> No
     row = Tabular.objects.get(pk=refs[T.TABLE][1])
     Tabular.objects.filter(pk=row.pk).update(deleted_at=row.updated_at)
     assert chief.post(target, {"writes": [entry("select")]}).status == 204
-    assert len(told(chief.get(target))) == 1
+    assert len(reported(chief.get(target))) == 1
 
 
 # --- what can be granted -----------------------------------------------------------------------------------------
 
 
-def test_what_can_be_granted_is_told_to_everybody(refs: Refs, manage: Callable[[str], CallerClient]) -> None:
-    answer = manage("bob").get("/grants/grantable-privileges")
-    by_type = answer.json()["privileges"]
+def test_grantable_privileges_are_shown_to_all_users(refs: Refs, manage: Callable[[str], CallerClient]) -> None:
+    response = manage("bob").get("/grants/grantable-privileges")
+    by_type = response.json()["privileges"]
     assert list(by_type) == [
         "server", "project", "warehouse", "namespace", "table", "view", "generic-table", "tag-definition",
     ]  # fmt: skip
@@ -329,14 +327,14 @@ def test_what_can_be_granted_is_told_to_everybody(refs: Refs, manage: Callable[[
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_one_may_grant_on_an_object_is_told(
+def test_grantable_privileges_on_an_object_are_shown(
     refs: Refs, chief: CallerClient, manage: Callable[[str], CallerClient], kind: Securable.Type
 ) -> None:
     target = f"{path_of(refs[kind])}/grants/grantable-privileges"
     vocabulary = chief.get("/grants/grantable-privileges").json()["privileges"]
     named = vocabulary[{T.TAG: "tag-definition"}.get(kind, kind.value)]
     assert chief.get(target).json() == {"privileges": [{"privilege": each, "allowed": True} for each in named]}
-    give(least(kind), refs[kind], person("ann"))
+    give(least(kind), refs[kind], user("ann"))
     of_ann = {"privileges": [{"privilege": each, "allowed": False} for each in named]}
     if kind is T.SERVER:
         for each in of_ann["privileges"]:
@@ -347,7 +345,7 @@ def test_what_one_may_grant_on_an_object_is_told(
     if kind is not T.SERVER:
         assert manage("ann").get(f"{target}?principalUser=oidc~bob").refused(403, "GrantActionForbidden")
     assert chief.get(f"{target}?principalUser=oidc~nobody").refused(404, "UserNotFound")
-    assert chief.get(f"{target}?principalRole={NOBODY}").refused(404, "RoleIdNotFound")
+    assert chief.get(f"{target}?principalRole={NO_ONE}").refused(404, "RoleIdNotFound")
 
 
 # --- cost --------------------------------------------------------------------------------------------------------
@@ -359,7 +357,7 @@ def test_what_it_costs(refs: Refs, chief: CallerClient, builtin: BuiltinAuthoriz
     chief.get("/server/grants")
     for name, target in targets.items():
         privilege = LEAST.get(T(name), "describe")
-        acts: dict[str, Callable[[], Answer]] = {
+        acts: dict[str, Callable[[], Response]] = {
             "apply": lambda target=target, privilege=privilege: chief.post(target, {"writes": [entry(privilege)]}),
             "list": lambda target=target: chief.get(target),
             "grantable": lambda target=target: chief.get(f"{target}/grantable-privileges"),
@@ -371,6 +369,6 @@ def test_what_it_costs(refs: Refs, chief: CallerClient, builtin: BuiltinAuthoriz
             counted[f"grants.{act}.{name}"] = dict(seen)
     builtin.clear_caches()
     with counting() as seen:
-        assert len(told(chief.get("/grants?principalUser=oidc~ann"))) == 7
+        assert len(reported(chief.get("/grants?principalUser=oidc~ann"))) == 7
     counted["grants.of_principal"] = dict(seen)
     require_as_recorded("grants", counted)

@@ -21,7 +21,7 @@ from tenancy.services.service_accounts import create_service_account, delete_ser
 from tenancy.services.users import delete_user
 from tests.authz.conftest import good
 from tests.authz.test_drops_beside_grants import outcome
-from tests.authz.test_rights_revoked_concurrently import wait_until_somebody_waits
+from tests.authz.test_rights_revoked_concurrently import wait_until_one_waits
 from tests.authz.tree_fixtures import role
 from tests.named_callers import CallerClient
 
@@ -61,7 +61,7 @@ def require_in_order(ids: list[UUID], act: Callable[[], Any]) -> None:
         with transaction.atomic():
             Grant.objects.select_for_update().get(pk=ids[0])
             done = pool.submit(outcome, act)
-            wait_until_somebody_waits()
+            wait_until_one_waits()
             free = Grant.objects.filter(pk__in=ids).order_by("pk").select_for_update(skip_locked=True)
             assert list(free.values_list("pk", flat=True)) == ids
         assert not isinstance(done.result(60), Exception)

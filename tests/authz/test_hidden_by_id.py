@@ -22,17 +22,19 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
-from tests.authz.conftest import good, person
-from tests.authz.hidden_object_fixtures import Told, told
+from tests.authz.conftest import good, user
+from tests.authz.hidden_object_fixtures import Reported, reported
 from tests.authz.tree_fixtures import T, give, role
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
 from tests.routes import ROUTES, Route
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db]
 
-PLACE: Final = re.compile(r"(?:([\w-]+)/)<str:((?:warehouse|namespace|\w*table|view|object|role|tag_definition)_id)>")
+LOCATION: Final = re.compile(
+    r"(?:([\w-]+)/)<str:((?:warehouse|namespace|\w*table|view|object|role|tag_definition)_id)>"
+)
 """In a pattern: the type of an object, and the name that its id has there."""
 
 TYPES: Final = {
@@ -83,23 +85,23 @@ class Asked(NamedTuple):
     def __str__(self) -> str:
         return f"{self.method} {self.route.template}"
 
-    def told(self, names: dict[str, str], object_id: str, query: str = "") -> Told:
+    def reported(self, names: dict[str, str], object_id: str, query: str = "") -> Reported:
         target = f"{self.route.target(names | {self.name: object_id})}?{query}"
         target += "&principalUser=oidc~root" if self.route.name == "reached-objects" else ""
         # Roles and tags are seen by who sees anything in their project, warehouses and what is in them are not.
         caller = CallerClient("", "stranger" if self.kind in {T.ROLE, T.TAG} else "alice")
         if self.method in {"GET", "DELETE"}:
-            return told(lambda: getattr(caller, self.method.lower())(target), object_id)
+            return reported(lambda: getattr(caller, self.method.lower())(target), object_id)
         body = next((each for ending, each in BODIES.items() if self.route.template.endswith(f"/{ending}")), {})
-        return told(lambda: getattr(caller, self.method.lower())(target, body), object_id)
+        return reported(lambda: getattr(caller, self.method.lower())(target, body), object_id)
 
 
 def all_asked() -> list[Asked]:
     found = []
     for route in ROUTES:
-        places = PLACE.findall(route.pattern)
-        if places and route.pattern.startswith("management/") and route.name not in NOTHING_HIDDEN:
-            kind, name = places[-1]
+        locations = LOCATION.findall(route.pattern)
+        if locations and route.pattern.startswith("management/") and route.name not in NOTHING_HIDDEN:
+            kind, name = locations[-1]
             found += [Asked(route, each, TYPES[kind], name) for each in route.methods if each != "HEAD"]
     return found
 
@@ -117,7 +119,7 @@ def hidden(
     lake: dict[str, ObjectRef], warehouse: Warehouse, manage: Callable[[str], CallerClient], storage_root: Path
 ) -> dict[Securable.Type, str]:
     """One object of each type, by the ids that clients see; Alice sees what is in `open` and what holds that alone."""
-    give("ownership", lake["open"], person("alice"))
+    give("ownership", lake["open"], user("alice"))
     manage("alice")
     manage("stranger")
     profile = {"type": "local", "path": str(storage_root / "second")}
@@ -146,8 +148,8 @@ def test_each_route_hides_objects(
     before, names = everything(), names_in(warehouse)
     asked = all_asked()
     assert {each.kind for each in asked} == set(hidden)
-    of_missing = {str(each): each.told(names, str(uuid4())) for each in asked}
-    of_hidden = {str(each): each.told(names, hidden[each.kind]) for each in asked}
+    of_missing = {str(each): each.reported(names, str(uuid4())) for each in asked}
+    of_hidden = {str(each): each.reported(names, hidden[each.kind]) for each in asked}
     assert {each: of_it.status for each, of_it in of_hidden.items() if of_it.status != 404} == {}
     assert of_hidden == of_missing
     assert everything() == before
@@ -177,11 +179,11 @@ def test_each_listing_hides_objects_from_requests_for_wrong_pages(
     assert {each.kind for each in asked} == set(hidden)
     assert len(asked) > 25
     for each in asked:
-        usual = each.told(names, hidden[each.kind])
+        usual = each.reported(names, hidden[each.kind])
         assert usual.status == 404
         for query in wrong_pages(*parameters[each.route.template]):
-            assert each.told(names, hidden[each.kind], query) == usual, (str(each), query)
-            assert each.told(names, str(uuid4()), query) == usual, (str(each), query)
+            assert each.reported(names, hidden[each.kind], query) == usual, (str(each), query)
+            assert each.reported(names, str(uuid4()), query) == usual, (str(each), query)
 
 
 @pytest.mark.parametrize(
@@ -195,12 +197,12 @@ def test_each_listing_hides_objects_from_requests_for_wrong_pages(
     ids=["namespaces", "tables", "views", "generic tables"],
 )
 def test_listings_of_a_namespace_hide_it_from_requests_for_wrong_pages(
-    hidden: dict[Securable.Type, str], warehouse: Warehouse, act: Callable[[CallerClient, str, str, str], Answer]
+    hidden: dict[Securable.Type, str], warehouse: Warehouse, act: Callable[[CallerClient, str, str, str], Response]
 ) -> None:
     alice = CallerClient("", "alice")
 
-    def asked(name: str, query: str) -> Told:
-        return told(lambda: act(alice, str(warehouse.pk), name, query), name)
+    def asked(name: str, query: str) -> Reported:
+        return reported(lambda: act(alice, str(warehouse.pk), name, query), name)
 
     usual = asked("closed", "pageToken=")
     assert usual.status == 404
@@ -215,9 +217,9 @@ def test_listings_within_a_hidden_namespace_of_a_warehouse(
 ) -> None:
     alice, own = manage("alice"), f"/warehouse/{warehouse.pk}"
 
-    def search(namespace_id: str, token: str) -> Told:
+    def search(namespace_id: str, token: str) -> Reported:
         body = {"search": "a", "namespace-id": namespace_id, "page-token": token}
-        return told(lambda: alice.post(f"{own}/search-tabular", body), namespace_id)
+        return reported(lambda: alice.post(f"{own}/search-tabular", body), namespace_id)
 
     for token in ("", "!", OTHER_TOKEN):
         of_hidden = search(hidden[T.NAMESPACE], token)
@@ -236,9 +238,11 @@ def test_several_at_once(
     before = everything()
     own = {"type": "table", "id": str(Tabular.objects.get(pk=str(lake["open.a"][1])).uuid)}
 
-    def asked(kind: Securable.Type, object_id: str) -> Told:
+    def asked(kind: Securable.Type, object_id: str) -> Reported:
         body = {"targets": [own, {"type": kind.value, "id": object_id}]}
-        return told(lambda: manage("alice").post(f"/warehouse/{warehouse.pk}/deleted-tabulars/undrop", body), object_id)
+        return reported(
+            lambda: manage("alice").post(f"/warehouse/{warehouse.pk}/deleted-tabulars/undrop", body), object_id
+        )
 
     for kind in (T.TABLE, T.VIEW, T.GENERIC_TABLE):
         of_hidden = asked(kind, hidden[kind])

@@ -10,18 +10,18 @@ import pytest
 from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.refs import ObjectRef
-from tests.authz.conftest import VIEW, person
-from tests.authz.hidden_object_fixtures import told
+from tests.authz.conftest import VIEW, user
+from tests.authz.hidden_object_fixtures import reported
 from tests.authz.test_hiding import COMMIT
 from tests.authz.tree_fixtures import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db]
 
 Client = Callable[[str], CallerClient]
-Call = Callable[[CallerClient, str], Answer]
+Call = Callable[[CallerClient, str], Response]
 
 LANCE = {"format": "lance"}
 NOWHERE = {"metadata-location": "file:///nowhere/at/all.json"}
@@ -30,7 +30,7 @@ NOWHERE = {"metadata-location": "file:///nowhere/at/all.json"}
 def renamed(route: str, kept: str) -> Call:
     """Out of the namespace `closed`; or, with what `kept` names in `open`, into the namespace that is asked about."""
 
-    def rename(client: CallerClient, name: str) -> Answer:
+    def rename(client: CallerClient, name: str) -> Response:
         source, destination = {"namespace": ["closed"], "name": name}, {"namespace": ["open"], "name": "mine"}
         if kept:
             source, destination = {"namespace": ["open"], "name": kept}, {"namespace": [name], "name": "mine"}
@@ -77,9 +77,9 @@ CALLS = [
 @pytest.fixture
 def alice(client: Client, lake: dict[str, ObjectRef]) -> CallerClient:
     """Who owns `open` and knows of nothing else."""
-    made = client("alice")
-    give("ownership", lake["open"], person("alice"))
-    return made
+    created = client("alice")
+    give("ownership", lake["open"], user("alice"))
+    return created
 
 
 @pytest.mark.parametrize(
@@ -97,14 +97,14 @@ def test_what_is_hidden_looks_missing(
     at, before = CallerClient(f"{base}/v1/{warehouse.pk}", "alice"), everything()
     missing = "nowhere" if hidden != "closed" else "nolose"
     named = "{}" if hidden == "closed" else "closed.{}"
-    of_missing = told(lambda: act(at, missing), named.format(missing))
-    of_hidden = told(lambda: act(at, hidden), named.format(hidden))
+    of_missing = reported(lambda: act(at, missing), named.format(missing))
+    of_hidden = reported(lambda: act(at, hidden), named.format(hidden))
     assert of_hidden[:2] == (404, wire_type)
     assert of_hidden == of_missing
     assert everything() == before
 
 
-BY_ID: Mapping[str, Callable[[CallerClient, str, str, str], Answer]] = {
+BY_ID: Mapping[str, Callable[[CallerClient, str, str, str], Response]] = {
     "protection": lambda at, base, kind, own_id: at.get(f"{base}/{kind}/{own_id}/protection"),
     "protect": lambda at, base, kind, own_id: at.post(f"{base}/{kind}/{own_id}/protection", {"protected": True}),
     "tags": lambda at, base, kind, own_id: at.get(f"{base}/{kind}/{own_id}/tags"),
@@ -142,8 +142,8 @@ def test_what_is_hidden_by_its_id_looks_missing(
 ) -> None:
     at, before, base = manage("alice"), everything(), f"/warehouse/{warehouse.pk}"
     uuid, nowhere = str(Tabular.objects.get(pk=lake[f"closed.{name}"][1]).uuid), str(uuid4())
-    of_missing = told(lambda: BY_ID[call](at, base, kind, nowhere), nowhere)
-    of_hidden = told(lambda: BY_ID[call](at, base, kind, uuid), uuid)
+    of_missing = reported(lambda: BY_ID[call](at, base, kind, nowhere), nowhere)
+    of_hidden = reported(lambda: BY_ID[call](at, base, kind, uuid), uuid)
     assert of_hidden[:2] == (404, wire_type)
     assert of_hidden[:3] == of_missing[:3]  # ids, unlike names, are not found by trying: the work may differ
     assert everything() == before
@@ -152,7 +152,7 @@ def test_what_is_hidden_by_its_id_looks_missing(
 def test_what_is_seen_is_forbidden_and_not_missing(
     alice: CallerClient, lake: dict[str, ObjectRef], warehouse: Warehouse, everything: Callable[[], Fingerprint]
 ) -> None:
-    give("describe", lake["closed"], person("alice"))
+    give("describe", lake["closed"], user("alice"))
     generic = CallerClient(f"/lakekeeper/v1/{warehouse.pk}", "alice")
     before = everything()
     for name in ("replace", "drop", "rename"):
@@ -167,14 +167,14 @@ def test_what_is_seen_is_forbidden_and_not_missing(
 
 
 @pytest.mark.parametrize("body", [{"name": "v", **VIEW}, {"name": "g", **LANCE}], ids=["view", "generic table"])
-def test_a_name_in_a_hidden_namespace_is_not_told_to_be_taken(
+def test_a_name_in_a_hidden_namespace_is_not_reported_as_taken(
     alice: CallerClient, warehouse: Warehouse, body: dict[str, object], everything: Callable[[], Fingerprint]
 ) -> None:
     """Whether the name is free there makes no difference."""
     base, route = ("/lakekeeper", "generic-tables") if "format" in body else ("/catalog", "views")
     at, before = CallerClient(f"{base}/v1/{warehouse.pk}", "alice"), everything()
     taken, free = (
-        told(lambda name=name: at.post(f"/namespaces/closed/{route}", body | {"name": name}), name)
+        reported(lambda name=name: at.post(f"/namespaces/closed/{route}", body | {"name": name}), name)
         for name in (str(body["name"]), "free")
     )
     assert taken[:2] == (404, "NoSuchNamespaceException")

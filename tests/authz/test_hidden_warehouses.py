@@ -13,20 +13,20 @@ from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
-from tests.authz.conftest import VIEW, person
-from tests.authz.hidden_object_fixtures import Told, told
+from tests.authz.conftest import VIEW, user
+from tests.authz.hidden_object_fixtures import Reported, reported
 from tests.authz.test_hiding import COMMIT, REPORT
 from tests.authz.tree_fixtures import give
 from tests.catalog_fixtures import SCHEMA
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db]
 
 Client = Callable[[str], CallerClient]
-Call = Callable[[CallerClient], Answer]
+Call = Callable[[CallerClient], Response]
 ID = "00000000-0000-4000-8000-000000000001"
 KEY = "idempotency-key"
 
@@ -108,9 +108,9 @@ GENERIC: dict[str, Call] = {
 }
 
 
-def _told(base: str, warehouse_id: UUID, call: Call) -> Told:
+def _reported(base: str, warehouse_id: UUID, call: Call) -> Reported:
     at = CallerClient(f"{base}/{warehouse_id}", "alice")
-    return told(lambda: call(at), str(warehouse_id))
+    return reported(lambda: call(at), str(warehouse_id))
 
 
 @pytest.mark.parametrize("is_watched", [True, False])
@@ -134,13 +134,13 @@ def test_a_hidden_warehouse_is_an_unknown_one(
     client("alice")
     monkeypatch.setattr(permission_epoch, "is_fresh", lambda: is_watched)  # True as in a server
     before = everything()
-    hidden, missing = _told(base, warehouse.pk, call), _told(base, uuid4(), call)
+    hidden, missing = _reported(base, warehouse.pk, call), _reported(base, uuid4(), call)
     assert hidden[:3] == (404, "NoSuchWarehouseException", "Warehouse does not exist: X")
     assert hidden == missing
     assert everything() == before
 
 
-def test_an_id_in_another_spelling_tells_no_more(
+def test_an_id_in_another_spelling_reveals_no_more(
     client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse
 ) -> None:
     client("alice")
@@ -148,13 +148,13 @@ def test_an_id_in_another_spelling_tells_no_more(
     assert MANAGEMENT["table protection"](at).refused(404, "NoSuchWarehouseException")
 
 
-def test_who_sees_the_warehouse_is_told_what_is_missing(
+def test_viewers_of_a_warehouse_see_what_is_missing(
     client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And pays nothing for it, as long as it is remembered that they do."""
     alice = client("alice")
     monkeypatch.setattr(permission_epoch, "is_fresh", lambda: True)
-    give("describe", ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), person("alice"))
+    give("describe", ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), user("alice"))
     for target, wire_type in {
         "/namespaces/x": "NoSuchNamespaceException",
         "/namespaces/x/tables": "NoSuchNamespaceException",
@@ -169,24 +169,24 @@ def test_who_sees_the_warehouse_is_told_what_is_missing(
 
 def test_an_empty_transaction_is_for_who_sees_the_warehouse(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
-    give("describe", lake["open.a"], person("alice"))
+    give("describe", lake["open.a"], user("alice"))
     assert alice.post("/transactions/commit", {"table-changes": []}).status == 204
 
 
-def test_hidden_and_missing_look_alike_while_nobody_can_tell(
+def test_hidden_and_missing_look_alike_while_undecided(
     client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice = client("alice")
-    give("ownership", lake["open"], person("alice"))
+    give("ownership", lake["open"], user("alice"))
 
     def away(*_: object) -> list[bool]:
         raise AuthorizationBackendError("nobody answers")
 
     monkeypatch.setattr(type(authorizer()), "decide", away)
     config = CallerClient("/catalog/v1/config", "alice")
-    for answer in (
+    for response in (
         *(config.get(f"?warehouse={name}") for name in (warehouse.name, "nowhere")),
         *(alice.get(f"/namespaces/closed/tables/{name}") for name in ("a", "nowhere")),
         *(alice.get(f"/namespaces/{name}") for name in ("closed", "nowhere")),
     ):
-        assert answer.refused(503, "AuthorizationBackendError")
+        assert response.refused(503, "AuthorizationBackendError")

@@ -13,23 +13,23 @@ from catalog.services.namespaces import create, drop, move
 from catalog.services.tables import undrop
 from storage.models import Warehouse
 from tenancy.refs import ObjectRef
-from tests.authz.conftest import VIEW, person
-from tests.authz.hidden_object_fixtures import told
+from tests.authz.conftest import VIEW, user
+from tests.authz.hidden_object_fixtures import reported
 from tests.authz.tree_fixtures import give
 from tests.catalog_fixtures import SCHEMA
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db]
 
 Client = Callable[[str], CallerClient]
-Call = Callable[[CallerClient, str], Answer]
+Call = Callable[[CallerClient, str], Response]
 
 COMMIT: dict[str, Any] = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"k": "v"}}]}
 
 
-def on_table(act: Callable[[CallerClient, str], Answer]) -> Call:
+def on_table(act: Callable[[CallerClient, str], Response]) -> Call:
     return lambda client, name: act(client, f"/namespaces/closed/tables/{name}")
 
 
@@ -60,7 +60,7 @@ REPORT = {
 }  # fmt: skip
 
 
-NAMESPACE_CALLS: dict[str, Callable[[CallerClient, str], Answer]] = {
+NAMESPACE_CALLS: dict[str, Callable[[CallerClient, str], Response]] = {
     "load": lambda client, name: client.get(f"/namespaces/{name}"),
     "properties": lambda client, name: client.post(f"/namespaces/{name}/properties", {"updates": {"k": "v"}}),
     "drop": lambda client, name: client.delete(f"/namespaces/{name}"),
@@ -100,10 +100,10 @@ def test_what_is_hidden_looks_missing(
     wire_type: str,
 ) -> None:
     alice = client("alice")
-    give("ownership", lake["open"], person("alice"))
+    give("ownership", lake["open"], user("alice"))
     before = everything()
-    of_missing = told(lambda: act(alice, missing), named.format(missing))
-    of_hidden = told(lambda: act(alice, hidden), named.format(hidden))
+    of_missing = reported(lambda: act(alice, missing), named.format(missing))
+    of_hidden = reported(lambda: act(alice, hidden), named.format(hidden))
     assert of_hidden[:2] == (404, wire_type)
     assert of_hidden == of_missing
     assert everything() == before
@@ -111,7 +111,7 @@ def test_what_is_hidden_looks_missing(
 
 def test_what_is_seen_is_forbidden_and_not_missing(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
-    give("describe", lake["closed"], person("alice"))
+    give("describe", lake["closed"], user("alice"))
     for name, call in TABLE_CALLS.items():
         if name not in {"load", "metrics"}:
             assert call(alice, "a").refused(403, "TableActionForbidden"), name
@@ -122,7 +122,7 @@ def test_what_is_seen_is_forbidden_and_not_missing(client: Client, lake: dict[st
 def test_a_hidden_warehouse_looks_missing(client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse) -> None:
     alice = client("alice")
     config = CallerClient("/catalog/v1/config", "alice")
-    hidden, missing = (told(lambda name=name: config.get(f"?warehouse={name}"), name) for name in ("wh", "hw"))
+    hidden, missing = (reported(lambda name=name: config.get(f"?warehouse={name}"), name) for name in ("wh", "hw"))
     assert hidden[:2] == (404, "NoSuchWarehouseException")
     assert hidden == missing
     assert alice.get("/namespaces").refused(404, "NoSuchWarehouseException")
@@ -131,7 +131,7 @@ def test_a_hidden_warehouse_looks_missing(client: Client, lake: dict[str, Object
         assert management.get(f"/warehouse/{warehouse.pk}{target}").refused(404, "NoSuchWarehouseException")
 
 
-HIDDEN_BY_ID: dict[str, Callable[[CallerClient, str, object], Answer]] = {
+HIDDEN_BY_ID: dict[str, Callable[[CallerClient, str, object], Response]] = {
     "move": lambda at, base, own_id: at.post(f"{base}/namespace/{own_id}/move", {"destination": ["zz"]}),
     "deleted": lambda at, base, own_id: at.get(f"{base}/deleted-tabulars?namespaceId={own_id}"),
     "search": lambda at, base, own_id: at.post(f"{base}/search-tabular", {"search": "a", "namespace-id": str(own_id)}),
@@ -148,18 +148,18 @@ def test_a_namespace_that_is_hidden_by_its_id_looks_missing(
     everything: Callable[[], Fingerprint],
 ) -> None:
     client("alice")
-    give("ownership", lake["open"], person("alice"))
+    give("ownership", lake["open"], user("alice"))
     before, base, nowhere = everything(), f"/warehouse/{warehouse.pk}", uuid4()
     at = manage("alice")
     own_id = lake["closed"][1]
-    missing = told(lambda: HIDDEN_BY_ID[call](at, base, nowhere), str(nowhere))
-    hidden = told(lambda: HIDDEN_BY_ID[call](at, base, own_id), str(own_id))
+    missing = reported(lambda: HIDDEN_BY_ID[call](at, base, nowhere), str(nowhere))
+    hidden = reported(lambda: HIDDEN_BY_ID[call](at, base, own_id), str(own_id))
     assert hidden[:2] == (404, "NoSuchNamespaceException")
     assert hidden == missing
     assert everything() == before
 
 
-LOCKING: dict[str, Callable[[CallerClient, CallerClient, str, dict[str, ObjectRef]], Answer]] = {
+LOCKING: dict[str, Callable[[CallerClient, CallerClient, str, dict[str, ObjectRef]], Response]] = {
     "move": lambda at, manage, base, lake: manage.post(
         f"{base}/namespace/{lake['closed'][1]}/move", {"destination": ["zz"]}
     ),
@@ -184,23 +184,23 @@ def test_who_may_not_locks_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     alice, at = client("alice"), manage("alice")
-    give("ownership", lake["open"], person("alice"))
+    give("ownership", lake["open"], user("alice"))
     if rights is not None:
-        give(rights, lake["closed"], person("alice"))
+        give(rights, lake["closed"], user("alice"))
 
     def locked(_: object) -> None:
         raise AssertionError("locked for nothing")
 
     for module in (move, create, drop, undrop):
         monkeypatch.setattr(module, "lock_warehouse", locked)
-    answer = LOCKING[call](alice, at, f"/warehouse/{warehouse.pk}", lake)
-    assert answer.status == (404 if rights is None else 403), answer.body
+    response = LOCKING[call](alice, at, f"/warehouse/{warehouse.pk}", lake)
+    assert response.status == (404 if rights is None else 403), response.body
 
 
-def test_only_who_may_read_is_lent_anything(client: Client, lake: dict[str, ObjectRef]) -> None:
+def test_only_readers_get_credentials(client: Client, lake: dict[str, ObjectRef]) -> None:
     """Who may see a table and no more gets its metadata."""
     alice = client("alice")
-    give("describe", lake["closed.a"], person("alice"))
+    give("describe", lake["closed.a"], user("alice"))
     loaded = alice.get("/namespaces/closed/tables/a")
     assert loaded.status == 200
     assert loaded.json()["metadata"]["table-uuid"] == str(Tabular.objects.get(pk=lake["closed.a"][1]).uuid)

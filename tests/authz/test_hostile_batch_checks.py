@@ -13,16 +13,16 @@ from tenancy.authz import port
 from tenancy.authz.errors import AuthorizationBackendError
 from tenancy.models import Server
 from tenancy.refs import ObjectRef
-from tests.authz.batch_check_fixtures import CHECK, WITH_ERRORS, Ask, Check, by_id, of, on_table, told
-from tests.authz.conftest import person
+from tests.authz.batch_check_fixtures import CHECK, WITH_ERRORS, Ask, Check, by_id, of, on_table, reported
+from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give
 from tests.fingerprint import Fingerprint
-from tests.management.warehouse_request_fixtures import NOBODY, use_settings
+from tests.management.warehouse_request_fixtures import NO_ONE, use_settings
 from tests.named_callers import CallerClient, NamedCallers
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin"), pytest.mark.both_databases]
 
-OK: dict[str, Any] = {"action": {"action": "get_metadata"}, "warehouse-id": NOBODY}
+OK: dict[str, Any] = {"action": {"action": "get_metadata"}, "warehouse-id": NO_ONE}
 BAD_ITEMS: list[Any] = [
     None, True, 1, "x", [], {},
     {"id": 1, "operation": {"server": {"action": {"action": "list_users"}}}},
@@ -35,15 +35,15 @@ BAD_ITEMS: list[Any] = [
     {"operation": {"server": {"action": {"action": "can_list_users"}}}},
     {"operation": {"server": {"action": {"action": "drop"}}}},
     {"operation": {"server": {"action": {"action": "list_users"}}, "project": {"action": {"action": "delete"}}}},
-    {"operation": {"role": {"action": {"action": "read"}, "role-id": NOBODY}}},
+    {"operation": {"role": {"action": {"action": "read"}, "role-id": NO_ONE}}},
     {"operation": {"user": {"action": {"action": "read"}}}}, {"operation": {"tag": {"action": {"action": "read"}}}},
     {"operation": {"generic_table": OK}}, {"operation": {"Table": OK}}, {"operation": {"x" * 10_000: OK}},
     {"operation": {"project": {"action": {"action": "delete"}, "project-id": 7}}},
     {"operation": {"warehouse": {"action": {"action": "use"}}}},
     {"operation": {"warehouse": {"action": {"action": "use"}, "warehouse-id": None}}},
     {"operation": {"warehouse": {"action": {"action": "use"}, "warehouse-id": "wh"}}},
-    {"operation": {"warehouse": {"action": {"action": "use"}, "warehouse-id": f"{{{NOBODY}}}"}}},
-    {"operation": {"warehouse": {"action": {"action": "use"}, "warehouse-id": NOBODY.replace("-", "")}}},
+    {"operation": {"warehouse": {"action": {"action": "use"}, "warehouse-id": f"{{{NO_ONE}}}"}}},
+    {"operation": {"warehouse": {"action": {"action": "use"}, "warehouse-id": NO_ONE.replace("-", "")}}},
     {"operation": {"namespace": OK}}, {"operation": {"namespace": {**OK, "namespace": []}}},
     {"operation": {"namespace": {**OK, "namespace": "ns"}}}, {"operation": {"namespace": {**OK, "namespace": [1]}}},
     {"operation": {"namespace": {**OK, "namespace-id": None}}},
@@ -53,10 +53,10 @@ BAD_ITEMS: list[Any] = [
     {"operation": {"table": {**OK, "namespace": ["ns"], "table": ""}}},
     {"operation": {"table": {**OK, "namespace": ["ns"], "table": ["t"]}}},
     {"operation": {"table": {**OK, "namespace": ["ns"], "table": "t", "view": "t"}}},
-    {"operation": {"table": {**OK, "table-id": NOBODY, "view_id": NOBODY}}},
+    {"operation": {"table": {**OK, "table-id": NO_ONE, "view_id": NO_ONE}}},
     *({"identity": each, "operation": {"server": {"action": {"action": "list_users"}}}} for each in (
         "oidc~ann", [], {}, {"user": None}, {"user": 1}, {"role": None}, {"role": "x"}, {"role": "oidc~x"},
-        {"user": "oidc~a", "role": NOBODY}, {"group": "x"}, {"User": "oidc~a"},
+        {"user": "oidc~a", "role": NO_ONE}, {"group": "x"}, {"User": "oidc~a"},
     )),
 ]  # fmt: skip
 
@@ -65,12 +65,12 @@ BAD_ITEMS: list[Any] = [
 def test_a_check_that_is_malformed_has_an_error_of_its_own(
     ask: Ask, warehouse: Warehouse, everything: Callable[[], Fingerprint], item: Any
 ) -> None:
-    give("describe", ObjectRef(T.WAREHOUSE, warehouse.pk), person("ann"))
+    give("describe", ObjectRef(T.WAREHOUSE, warehouse.pk), user("ann"))
     before = everything()
     good = {"operation": {"warehouse": {"action": {"action": "use"}, "warehouse-id": str(warehouse.pk)}}}
-    answer = ask("ann", good, item, good)
-    assert told(answer) == [True, "BadRequestException", True]
-    error = answer.json()["results"][1]["error"]
+    response = ask("ann", good, item, good)
+    assert reported(response) == [True, "BadRequestException", True]
+    error = response.json()["results"][1]["error"]
     assert error["code"] == 400
     assert len(error["message"]) < 300
     assert everything() == before
@@ -86,14 +86,14 @@ def test_a_check_that_is_malformed_has_an_error_of_its_own(
 )  # fmt: skip
 def test_users_must_be_named_as_users_are(ask: Ask, bootstrapped: None, text: str, wire_type: str) -> None:
     check = {"operation": {"server": {"action": {"action": "list_users"}}}}
-    assert told(ask("ann", of({"user": text}, check), check)) == [wire_type, False]
+    assert reported(ask("ann", of({"user": text}, check), check)) == [wire_type, False]
 
 
 TEXT: tuple[list[Any], list[Any]] = (["x", None, ""], [1, [], {}, True])
 TEXTS: tuple[list[Any], list[Any]] = ([[], ["a", "b"]], ["a", [1], [None], {}, None])
 FLAG: tuple[list[Any], list[Any]] = ([True, False], ["true", 1, None, []])
 MAP: tuple[list[Any], list[Any]] = ([{}, {"a": "b"}], [[], "a", {"a": 1}, {"a": None}, None])
-ID: tuple[list[Any], list[Any]] = ([NOBODY, None], ["x", 1, [], f"urn:uuid:{NOBODY}"])
+ID: tuple[list[Any], list[Any]] = ([NO_ONE, None], ["x", 1, [], f"urn:uuid:{NO_ONE}"])
 CONTEXT: list[tuple[str, str, str, tuple[list[Any], list[Any]]]] = [
     ("server", "create_project", "name", TEXT), ("server", "create_project", "project_id", TEXT),
     ("project", "create_warehouse", "name", TEXT), ("project", "create_role", "name", TEXT),
@@ -119,22 +119,22 @@ CONTEXT: list[tuple[str, str, str, tuple[list[Any], list[Any]]]] = [
 def test_the_context_of_an_action_is_checked_and_changes_nothing(
     ask: Ask, bootstrapped: None, kind: str, action: str, member: str, values: Any
 ) -> None:
-    give("operator", ObjectRef(T.SERVER, Server.objects.get().server_id), person("root"))
-    place = {"warehouse-id": NOBODY, "namespace": ["ns"], "table": "t"}
+    give("operator", ObjectRef(T.SERVER, Server.objects.get().server_id), user("root"))
+    location = {"warehouse-id": NO_ONE, "namespace": ["ns"], "table": "t"}
     good, bad = values
 
     def check(value: Any) -> Check:
-        return {"operation": {kind: {"action": {"action": action, member: value, "unknown": 1}, **place}}}
+        return {"operation": {kind: {"action": {"action": action, member: value, "unknown": 1}, **location}}}
 
     is_there = kind in {"server", "project"}
-    assert told(ask("root", *map(check, good))) == [is_there] * len(good)
-    assert told(ask("root", *map(check, bad))) == ["BadRequestException"] * len(bad)
+    assert reported(ask("root", *map(check, good))) == [is_there] * len(good)
+    assert reported(ask("root", *map(check, bad))) == ["BadRequestException"] * len(bad)
 
 
 def test_a_move_says_where_to(ask: Ask, table: Tabular) -> None:
-    place = {"warehouse-id": str(table.warehouse_id), "namespace": ["ns"]}
-    check = {"operation": {"namespace": {"action": {"action": "move", "force": True}, **place}}}
-    assert told(ask("ann", check)) == ["BadRequestException"]
+    location = {"warehouse-id": str(table.warehouse_id), "namespace": ["ns"]}
+    check = {"operation": {"namespace": {"action": {"action": "move", "force": True}, **location}}}
+    assert reported(ask("ann", check)) == ["BadRequestException"]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_move_says_where_to(ask: Ask, table: Tabular) -> None:
 def test_a_document_that_is_malformed_is_refused_as_a_whole(
     callers: NamedCallers, warehouse: Warehouse, everything: Callable[[], Fingerprint], body: Any
 ) -> None:
-    callers.person("ann")
+    callers.user("ann")
     before = everything()
     assert CallerClient(CHECK, "ann").post("", body).refused(400, "BadRequestException")
     assert everything() == before
@@ -158,13 +158,13 @@ def test_a_document_that_is_malformed_is_refused_as_a_whole(
     "raw", [b"", b"{", b'{"checks":[],"checks":[]}', b'{"checks":[NaN]}', b"\xff", b'{"checks":[' * 400]
 )
 def test_what_is_no_json_is_refused(callers: NamedCallers, bootstrapped: None, raw: bytes) -> None:
-    callers.person("ann")
+    callers.user("ann")
     assert CallerClient(CHECK, "ann").post("", raw=raw).refused(400, "BadRequestException")
 
 
 def test_more_than_a_thousand_checks_are_too_many(ask: Ask, bootstrapped: None) -> None:
     check = {"operation": {"server": {"action": {"action": "list_users"}}}}
-    assert told(ask("ann", *[check] * 1000)) == [False] * 1000
+    assert reported(ask("ann", *[check] * 1000)) == [False] * 1000
     assert ask("ann", *[check] * 1001).refused(400, "TooManyChecks", "1001 checks; the maximum is 1000")
     assert ask("ann", *[None] * 1001).refused(400, "TooManyChecks")
 
@@ -177,7 +177,7 @@ UNNAMED: list[Any] = [
 
 
 @pytest.mark.parametrize("unnamed", UNNAMED, ids=str)
-def test_an_id_is_not_the_place_of_a_check_without_one(
+def test_an_id_does_not_replace_a_check_without_one(
     ask: Ask, bootstrapped: None, everything: Callable[[], Fingerprint], unnamed: Any
 ) -> None:
     check = {"operation": {"server": {"action": {"action": "list_users"}}}}
@@ -187,52 +187,50 @@ def test_an_id_is_not_the_place_of_a_check_without_one(
     assert everything() == before
 
 
-def test_what_only_resembles_a_place_is_an_id_like_others(ask: Ask, bootstrapped: None) -> None:
+def test_what_only_resembles_a_location_is_an_ordinary_id(ask: Ask, bootstrapped: None) -> None:
     check = {"operation": {"server": {"action": {"action": "list_users"}}}}
     own = ["0", "1", "01", "+1", "\uff14", "4.0", "7", "1"]
-    answer = ask("ann", *({"id": each, **check} for each in own), check)
-    assert [each["id"] for each in answer.json()["results"]] == [*own, "8"]
+    response = ask("ann", *({"id": each, **check} for each in own), check)
+    assert [each["id"] for each in response.json()["results"]] == [*own, "8"]
 
 
 def test_the_project_is_that_of_the_request(
     callers: NamedCallers, monkeypatch: pytest.MonkeyPatch, elsewhere: Warehouse
 ) -> None:
-    give("describe", ObjectRef(T.PROJECT, "other"), person("ann"))
-    callers.person("ann")
+    give("describe", ObjectRef(T.PROJECT, "other"), user("ann"))
+    callers.user("ann")
     ann = CallerClient(CHECK, "ann")
     body = {"checks": [{"operation": {"project": {"action": {"action": "get_metadata"}}}}]}
-    assert told(ann.post("", body)) == [False]
-    assert told(ann.post("", body, **{"x-project-id": "other"})) == [True]
-    assert told(ann.post("", body, **{"x-project-id": "none"})) == [False]
+    assert reported(ann.post("", body)) == [False]
+    assert reported(ann.post("", body, **{"x-project-id": "other"})) == [True]
+    assert reported(ann.post("", body, **{"x-project-id": "none"})) == [False]
     assert ann.post("", body, **{"x-project-id": "no/such"}).refused(400, "MalformedProjectID")
     body["checks"].append({"operation": {"project": {"action": {"action": "delete"}, "project-id": "a b"}}})
-    assert told(ann.post("", body, **WITH_ERRORS)) == [False, "MalformedProjectID"]
+    assert reported(ann.post("", body, **WITH_ERRORS)) == [False, "MalformedProjectID"]
     use_settings(monkeypatch, enable_default_project=False)
-    assert told(ann.post("", body, **WITH_ERRORS)) == ["ProjectIdMissing", "MalformedProjectID"]
-    assert told(ann.post("", body)) == [False, False]
+    assert reported(ann.post("", body, **WITH_ERRORS)) == ["ProjectIdMissing", "MalformedProjectID"]
+    assert reported(ann.post("", body)) == [False, False]
 
 
 def test_where_everybody_may_do_everything_what_is_missing_is_still_a_no(
     callers: NamedCallers, monkeypatch: pytest.MonkeyPatch, table: Tabular
 ) -> None:
-    callers.person("ann")
-    missing = {"operation": {"table": {"action": {"action": "drop"}, **by_id(table), "table-id": NOBODY}}}
+    callers.user("ann")
+    missing = {"operation": {"table": {"action": {"action": "drop"}, **by_id(table), "table-id": NO_ONE}}}
     bob = {"user": "oidc~bob"}
     checks = [on_table(table), of(bob, on_table(table)), missing, of(bob, missing)]
     with monkeypatch.context() as patched:
         patched.setattr("tenancy.authz.port.authorizer", port.AllowAll)
-        assert told(CallerClient(CHECK, "ann").post("", {"checks": checks})) == [True, True, False, False]
+        assert reported(CallerClient(CHECK, "ann").post("", {"checks": checks})) == [True, True, False, False]
 
 
-def test_an_authorizer_that_cannot_tell_is_503(
-    callers: NamedCallers, monkeypatch: pytest.MonkeyPatch, table: Tabular
-) -> None:
+def test_an_undecided_authorizer_is_503(callers: NamedCallers, monkeypatch: pytest.MonkeyPatch, table: Tabular) -> None:
     class Lost(port.AllowAll):
         def decide(self, *_: Any) -> list[bool]:
             raise AuthorizationBackendError("nobody answers")
 
-    callers.person("ann")
+    callers.user("ann")
     with monkeypatch.context() as patched:
         patched.setattr("tenancy.authz.port.authorizer", Lost)
-        answer = CallerClient(CHECK, "ann").post("", {"checks": [on_table(table)]})
-    assert answer.refused(503, "AuthorizationBackendError")
+        response = CallerClient(CHECK, "ann").post("", {"checks": [on_table(table)]})
+    assert response.refused(503, "AuthorizationBackendError")

@@ -12,7 +12,7 @@ from tests.authz.grant_change_fixtures import ANN, LATER, Refs, entry
 from tests.authz.object_path_fixtures import HOSTILE, MISSING, path_of
 from tests.authz.tree_fixtures import T
 from tests.fingerprint import Fingerprint
-from tests.management.warehouse_request_fixtures import NOBODY
+from tests.management.warehouse_request_fixtures import NO_ONE
 from tests.named_callers import CallerClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
@@ -35,7 +35,7 @@ BAD_BODIES: list[tuple[Any, str]] = [
     ({"writes": [entry("select", {})]}, "BadRequestException"),
     ({"writes": [{"privilege": "select", "principal": None}]}, "BadRequestException"),
     ({"writes": [{"privilege": "select", "principal": "oidc~ann"}]}, "BadRequestException"),
-    ({"writes": [entry("select", {"user": "oidc~ann", "role": NOBODY})]}, "BadRequestException"),
+    ({"writes": [entry("select", {"user": "oidc~ann", "role": NO_ONE})]}, "BadRequestException"),
     ({"writes": [entry("select", {"user": None})]}, "BadRequestException"),
     ({"writes": [entry("select", {"user": 7})]}, "BadRequestException"),
     ({"writes": [entry("select", {"group": "x"})]}, "BadRequestException"),
@@ -44,9 +44,9 @@ BAD_BODIES: list[tuple[Any, str]] = [
     ({"writes": [entry("select", {"user": "oidc~a\u202eb"})]}, "InvalidUserIdError"),
     ({"writes": [entry("select", {"user": "oidc~a\x00b"})]}, "BadRequestException"),
     ({"writes": [entry("select", {"role": "team"})]}, "BadRequestException"),
-    ({"writes": [entry("select", {"role": f"{{{NOBODY}}}"})]}, "BadRequestException"),
+    ({"writes": [entry("select", {"role": f"{{{NO_ONE}}}"})]}, "BadRequestException"),
     ({"writes": [entry("select", {"user": "oidc~nobody"})]}, "GrantUserNotFound"),
-    ({"writes": [entry("select", {"role": NOBODY})]}, "GrantRoleNotInProject"),
+    ({"writes": [entry("select", {"role": NO_ONE})]}, "GrantRoleNotInProject"),
     ({"writes": [{"privilege": None, "principal": ANN}]}, "BadRequestException"),
     ({"writes": [{"privilege": 7, "principal": ANN}]}, "BadRequestException"),
     ({"writes": [entry("")]}, "InvalidGrantPrivilegeLength"), ({"deletes": [entry("")]}, "InvalidGrantPrivilegeLength"),
@@ -122,15 +122,15 @@ def test_parameters_that_are_not_known_are_refused(
         assert chief.get(f"{target}?{name}=1").refused(400, "BadRequestException")
     assert chief.get(f"{path}/grants/grantable-privileges?pageSize=1").refused(400, "BadRequestException")
     for query in (f"{name}=1", "principalUser=oidc~ann", "pageSize=1"):
-        answer = chief.post(f"{path}/grants?{query}", {"writes": [entry("select")]})
-        assert answer.refused(400, "BadRequestException")
+        response = chief.post(f"{path}/grants?{query}", {"writes": [entry("select")]})
+        assert response.refused(400, "BadRequestException")
     assert everything() == before
 
 
 @pytest.mark.parametrize(
     ("query", "wire_type"),
     [
-        (f"principalUser=oidc~ann&principalRole={NOBODY}", "AmbiguousGrantPrincipal"),
+        (f"principalUser=oidc~ann&principalRole={NO_ONE}", "AmbiguousGrantPrincipal"),
         ("principalUser=oidc~ann&principalUser=oidc~ann", "AmbiguousGrantPrincipal"),
         ("principalUser=", "EmptyUserIdError"), ("principalUser=ann", "InvalidUserIdError"),
         ("principalUser=oidc~%E2%80%AE", "InvalidUserIdError"), ("principalRole=x", "BadRequestException"),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("icekeeper", "catalog", "management", "storage", "tasks", "tenancy")
+PROJECTS = ("icekeeper", "catalog", "management", "storage", "tasks", "tenancy")
 
 ACTS_AS_THE_SERVER = {
     "management/management/": "commands",
@@ -26,8 +26,8 @@ ACTS_AS_THE_SERVER = {
 
 
 def sources() -> Iterator[tuple[str, ast.AST]]:
-    for room in ROOMS:
-        for path in sorted((ROOT / room).rglob("*.py")):
+    for project in PROJECTS:
+        for path in sorted((ROOT / project).rglob("*.py")):
             if "migrations" not in path.parts:
                 yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
 
@@ -40,24 +40,24 @@ def test_only_commands_and_workers_act_as_the_server() -> None:
         if isinstance(node, ast.ImportFrom) and any(each.name == "INTERNAL" for each in node.names)
     }
     assert {file for file in naming if not file.startswith(tuple(ACTS_AS_THE_SERVER))} == set()
-    assert {place for place in ACTS_AS_THE_SERVER if any(file.startswith(place) for file in naming)} == set(
+    assert {location for location in ACTS_AS_THE_SERVER if any(file.startswith(location) for file in naming)} == set(
         ACTS_AS_THE_SERVER
     )
 
 
-def test_nobody_else_makes_such_an_actor() -> None:
-    making = {
+def test_no_other_code_creates_such_an_actor() -> None:
+    creating = {
         file
         for file, source in sources()
         for node in ast.walk(source)
         if isinstance(node, ast.keyword) and node.arg == "is_internal"
     }
-    assert making == {"tenancy/actor.py"}
+    assert creating == {"tenancy/actor.py"}
 
 
 def test_no_interface_imports_what_acts_as_the_server() -> None:
     """The commands' own modules stand beside the interfaces: an import of theirs would be a way around the port."""
-    closed = tuple(place.rstrip("/").removesuffix(".py").replace("/", ".") for place in ACTS_AS_THE_SERVER)
+    closed = tuple(location.rstrip("/").removesuffix(".py").replace("/", ".") for location in ACTS_AS_THE_SERVER)
     importing = {
         (file, node.module)
         for file, source in sources()

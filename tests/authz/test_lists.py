@@ -23,7 +23,7 @@ from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
-from tests.authz.conftest import good, person
+from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import give, role
 from tests.catalog_fixtures import SCHEMA
 from tests.named_callers import CallerClient
@@ -34,8 +34,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 Client = Callable[[str], CallerClient]
 
 
-def names(answer_of: CallerClient, target: str, member: str = "identifiers") -> list[str]:
-    found = good(answer_of.get(target)).json()[member]
+def names(response_of: CallerClient, target: str, member: str = "identifiers") -> list[str]:
+    found = good(response_of.get(target)).json()[member]
     return sorted(each["name"] if isinstance(each, dict) else ".".join(each) for each in found)
 
 
@@ -43,9 +43,9 @@ def pages(client: CallerClient, target: str, size: int, member: str = "identifie
     """How many items each page has."""
     lengths, token = [], ""
     while token is not None:
-        answer = good(client.get(f"{target}?pageSize={size}&pageToken={token}")).json()
-        lengths.append(len(answer[member]))
-        token = answer.get("next-page-token")
+        response = good(client.get(f"{target}?pageSize={size}&pageToken={token}")).json()
+        lengths.append(len(response[member]))
+        token = response.get("next-page-token")
     return lengths
 
 
@@ -57,7 +57,7 @@ def test_who_was_given_nothing_finds_no_warehouse(client: Client, lake: dict[str
 
 def test_one_table_shows_itself_and_the_way_to_it(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
-    give("select", lake["closed.deep.a"], person("alice"))
+    give("select", lake["closed.deep.a"], user("alice"))
     assert names(alice, "/namespaces", "namespaces") == ["closed"]
     assert names(alice, "/namespaces?parent=closed", "namespaces") == ["closed.deep"]
     assert names(alice, "/namespaces/closed/tables") == []
@@ -66,13 +66,13 @@ def test_one_table_shows_itself_and_the_way_to_it(client: Client, lake: dict[str
     assert alice.get("/namespaces/open/tables").refused(404, "NoSuchNamespaceException")
     generic = CallerClient(alice.base.replace("/catalog", "/lakekeeper"), "alice")
     assert names(generic, "/namespaces/closed%1Fdeep/generic-tables") == []
-    give("describe", lake["closed.deep.g"], person("alice"))
+    give("describe", lake["closed.deep.g"], user("alice"))
     assert names(generic, "/namespaces/closed%1Fdeep/generic-tables") == ["g"]
 
 
 def test_a_namespace_shows_all_that_is_in_it(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
-    give("describe", lake["closed"], person("alice"))
+    give("describe", lake["closed"], user("alice"))
     assert names(alice, "/namespaces", "namespaces") == ["closed"]
     assert names(alice, "/namespaces/closed%1Fdeep/tables") == ["a", "b"]
     assert names(alice, "/namespaces/closed%1Fdeep/views") == ["v"]
@@ -83,15 +83,15 @@ def test_what_is_granted_several_times_is_listed_once(
 ) -> None:
     alice, roles = client("alice"), [role("readers"), role("writers")]
     for number in range(6):
-        made = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA}))
-        table = _table(made.json()["metadata"]["table-uuid"])
-        give("manage_grants", table, person("alice"))  # which does not show
+        created = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA}))
+        table = _table(created.json()["metadata"]["table-uuid"])
+        give("manage_grants", table, user("alice"))  # which does not show
         if number in {0, 2, 4}:
-            give("select", table, person("alice"))
-            give("ownership", table, person("alice"))
+            give("select", table, user("alice"))
+            give("ownership", table, user("alice"))
         if number in {2, 3}:
             for each in roles:
-                give("modify", table, person("alice"), through=each, to=each)
+                give("modify", table, user("alice"), through=each, to=each)
     assert names(alice, "/namespaces/open/tables") == ["t0", "t2", "t3", "t4"]
     assert pages(alice, "/namespaces/open/tables", 3) == [3, 1]
 
@@ -99,9 +99,9 @@ def test_what_is_granted_several_times_is_listed_once(
 def test_pages_are_full(client: Client, root: CallerClient, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
     for number in range(23):
-        made = good(root.post("/namespaces/open/tables", {"name": f"t{number:02}", "schema": SCHEMA}))
+        created = good(root.post("/namespaces/open/tables", {"name": f"t{number:02}", "schema": SCHEMA}))
         if number % 3 == 0:
-            give("describe", _table(made.json()["metadata"]["table-uuid"]), person("alice"))
+            give("describe", _table(created.json()["metadata"]["table-uuid"]), user("alice"))
     seen = [f"t{number:02}" for number in range(0, 23, 3)]
     assert names(alice, "/namespaces/open/tables") == seen
     assert pages(alice, "/namespaces/open/tables", 3) == [3, 3, 2]
@@ -114,8 +114,8 @@ def test_a_dropped_table_leaves_no_gap_in_a_page(
 ) -> None:
     alice = client("alice")
     for number in range(6):
-        made = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA}))
-        give("describe", _table(made.json()["metadata"]["table-uuid"]), person("alice"))
+        created = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA}))
+        give("describe", _table(created.json()["metadata"]["table-uuid"]), user("alice"))
     for number in (0, 2, 3):
         good(root.delete(f"/namespaces/open/tables/t{number}"))
     assert pages(alice, "/namespaces/open/tables", 2) == [2, 1]
@@ -139,21 +139,21 @@ def test_statistics_count_what_the_caller_sees(
     WarehouseStatistic.objects.update(hour=now() - timedelta(hours=5))
     everything = counts_at(root, warehouse)
     assert len(everything) == 2
-    give("describe", lake["open.a"], person("alice"))
+    give("describe", lake["open.a"], user("alice"))
     assert counts_at(alice, warehouse) == [(1, 0, 0)]
-    give("select", lake["open.a"], person("alice"))
+    give("select", lake["open.a"], user("alice"))
     team = role("team")
-    give("describe", lake["closed.v"], person("alice"), through=team, to=team)
+    give("describe", lake["closed.v"], user("alice"), through=team, to=team)
     assert counts_at(alice, warehouse) == [(1, 1, 0)]
-    give("describe", lake["closed.deep"], person("alice"))
+    give("describe", lake["closed.deep"], user("alice"))
     assert counts_at(alice, warehouse) == [(3, 2, 1)]
-    give("select", lake["closed.deep.a"], person("alice"))
+    give("select", lake["closed.deep.a"], user("alice"))
     assert counts_at(alice, warehouse) == [(3, 2, 1)], "once"
     good(root.delete("/namespaces/open/tables/a"))
     assert counts_at(alice, warehouse) == [(2, 2, 1)]
     forged = write_page_token("warehouse-statistics", now().isoformat())
     assert counts_at(alice, warehouse, f"?page_token={forged}") == []
-    give("describe", ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), person("alice"))
+    give("describe", ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), user("alice"))
     assert counts_at(alice, warehouse) == counts_at(root, warehouse)
 
 
@@ -161,15 +161,15 @@ def test_what_statistics_cost_does_not_depend_on_what_there_is(
     client: Client, root: CallerClient, lake: dict[str, ObjectRef], warehouse: Warehouse
 ) -> None:
     alice, costs = client("alice"), []
-    give("describe", lake["open.a"], person("alice"))
+    give("describe", lake["open.a"], user("alice"))
     assert counts_at(alice, warehouse) == [(1, 0, 0)]
     for rounds in range(2):
         for number in range(1 + 9 * rounds):
             name = f"n{rounds}{number}"
             good(root.post("/namespaces", {"namespace": [name]}))
             for table in ("a", "b"):
-                made = good(root.post(f"/namespaces/{name}/tables", {"name": table, "schema": SCHEMA}))
-            give("describe", _table(made.json()["metadata"]["table-uuid"]), person("alice"))
+                created = good(root.post(f"/namespaces/{name}/tables", {"name": table, "schema": SCHEMA}))
+            give("describe", _table(created.json()["metadata"]["table-uuid"]), user("alice"))
         with counting() as seen:
             assert counts_at(alice, warehouse) == [(2 + 10 * rounds, 0, 0)]
         costs.append(seen["statements"])
@@ -181,11 +181,11 @@ def test_what_a_list_costs_does_not_depend_on_its_length(
     client: Client, root: CallerClient, lake: dict[str, ObjectRef], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, some = client("alice"), client("some")
-    give("describe", lake["open"], person("alice"))
+    give("describe", lake["open"], user("alice"))
     for number in range(size):
-        made = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA}))
+        created = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA}))
         if number % 2:
-            give("select", _table(made.json()["metadata"]["table-uuid"]), person("some"))
+            give("select", _table(created.json()["metadata"]["table-uuid"]), user("some"))
     monkeypatch.setattr(permission_epoch, "is_fresh", lambda: True)  # as in a server
     alice.get("/namespaces/open/tables")
     with counting() as counted:
@@ -210,12 +210,12 @@ def test_a_page_behind_many_dropped_tables_costs_no_more_than_two_rounds(
             deleted_at=now() if number < 57 else None,
         )  # fmt: skip
         add_securable(Securable.Type.TABLE, own_id, parent=lake["open"])
-        give("describe", ObjectRef(Securable.Type.TABLE, own_id), person("alice"))
+        give("describe", ObjectRef(Securable.Type.TABLE, own_id), user("alice"))
     monkeypatch.setattr(permission_epoch, "is_fresh", lambda: True)
     good(alice.get("/namespaces/open/tables"))
     with counting() as counted:
-        answer = good(alice.get("/namespaces/open/tables?pageSize=1&pageToken=")).json()
-    assert [each["name"] for each in answer["identifiers"]] == ["d57"]
+        response = good(alice.get("/namespaces/open/tables?pageSize=1&pageToken=")).json()
+    assert [each["name"] for each in response["identifiers"]] == ["d57"]
     assert counted["statements"] <= 7
     assert pages(alice, "/namespaces/open/tables", 2) == [2, 1]
 
@@ -225,15 +225,15 @@ def test_one_warehouse_of_many_costs_two_questions(
 ) -> None:
     alice = manage("alice")
     for number in range(20):
-        made = create_warehouse(
+        created = create_warehouse(
             actor=INTERNAL, project=get_project(None), name=f"w{number}",
             storage_profile={"type": "local", "path": str(storage_root / f"w{number}")},
         )  # fmt: skip
-    give("describe", ObjectRef(Securable.Type.WAREHOUSE, made.pk), person("alice"))
+    give("describe", ObjectRef(Securable.Type.WAREHOUSE, created.pk), user("alice"))
     alice.get("/whoami")
     with counting() as counted:
-        answer = good(alice.get("/warehouse?pageSize=1&pageToken=")).json()
-    assert [each["name"] for each in answer["warehouses"]] == ["w19"]
+        response = good(alice.get("/warehouse?pageSize=1&pageToken=")).json()
+    assert [each["name"] for each in response["warehouses"]] == ["w19"]
     assert counted["statements"] <= 9
 
 
@@ -245,9 +245,9 @@ def test_a_request_looks_at_so_many_candidates_and_no_more(
     """The page is short then, and its token leads on."""
     client("alice")
     for number in range(9):
-        made = good(root.post("/namespaces/open/tables", {"name": f"zebra{number}", "schema": SCHEMA}))
+        created = good(root.post("/namespaces/open/tables", {"name": f"zebra{number}", "schema": SCHEMA}))
         if number == 8:
-            give("ownership", _table(made.json()["metadata"]["table-uuid"]), person("alice"))
+            give("ownership", _table(created.json()["metadata"]["table-uuid"]), user("alice"))
     if listing == "deleted":
         for number in range(9):
             good(root.delete(f"/namespaces/open/tables/zebra{number}"))
@@ -259,13 +259,13 @@ def test_a_request_looks_at_so_many_candidates_and_no_more(
         base = f"/warehouse/{warehouse.pk}"
         query = f"?pageSize=5&pageToken={token}"
         if listing == "deleted":
-            answer = good(at.get(f"{base}/deleted-tabulars{query}")).json()
+            response = good(at.get(f"{base}/deleted-tabulars{query}")).json()
         else:
-            answer = good(
+            response = good(
                 at.post(f"{base}/search-tabular", {"search": "zebra", "page-size": 5, "page-token": token})
             ).json()
-        lengths.append(len(answer["tabulars"]))
-        token = answer.get("next-page-token")
+        lengths.append(len(response["tabulars"]))
+        token = response.get("next-page-token")
         assert len(lengths) < 20
     assert sum(lengths) == 1
     assert lengths[:2] == [0, 0]

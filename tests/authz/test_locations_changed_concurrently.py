@@ -22,18 +22,18 @@ from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.models import Grant
 from tenancy.refs import ObjectRef
 from tenancy.services.managed_access import set_managed_access
-from tests.authz.conftest import good, person
-from tests.authz.test_rights_revoked_concurrently import EARLIER, wait_until_somebody_waits
+from tests.authz.conftest import good, user
+from tests.authz.test_rights_revoked_concurrently import EARLIER, wait_until_one_waits
 from tests.authz.tree_fixtures import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = pytest.mark.both_databases
 
 Client = Callable[[str], CallerClient]
 Everything = Callable[[], Fingerprint]
-ALICE, BOB = person("alice"), person("bob")
+ALICE, BOB = user("alice"), user("bob")
 OUT = {"source": {"namespace": ["closed"], "name": "a"}, "destination": {"namespace": ["open"], "name": "mine"}}
 
 
@@ -53,8 +53,8 @@ def meanwhile(change: Callable[[], object]) -> Iterator[None]:
     assert not left
 
 
-def manage_access(place: ObjectRef, *, is_managed: bool = True) -> None:
-    set_managed_access(actor=INTERNAL, ref=place, is_managed=is_managed, missing=NotFound("no"))
+def manage_access(location: ObjectRef, *, is_managed: bool = True) -> None:
+    set_managed_access(actor=INTERNAL, ref=location, is_managed=is_managed, missing=NotFound("no"))
 
 
 # --- what a rename gains -------------------------------------------------------------------------------------------
@@ -126,27 +126,27 @@ def test_a_table_that_is_dropped_meanwhile_is_missing_whatever_would_be_gained(
 # --- what is lost while a lock is waited for -----------------------------------------------------------------------
 
 
-def manage(alice: CallerClient, target: str, body: object) -> Answer:
+def manage(alice: CallerClient, target: str, body: object) -> Response:
     return CallerClient(f"/management/v1/warehouse/{Warehouse.objects.get().pk}", alice.token).post(target, body)
 
 
-def move(alice: CallerClient) -> Answer:
+def move(alice: CallerClient) -> Response:
     moved = Namespace.objects.get(path="closed.deep".replace(".", LEVEL_SEPARATOR))
     return manage(alice, f"/namespace/{moved.pk}/move", {"destination": ["open", "deep"]})
 
 
-def protect(alice: CallerClient) -> Answer:
-    place = Namespace.objects.get(path="closed")
-    return manage(alice, f"/namespace/{place.pk}/protection", {"protected": True})
+def protect(alice: CallerClient) -> Response:
+    location = Namespace.objects.get(path="closed")
+    return manage(alice, f"/namespace/{location.pk}/protection", {"protected": True})
 
 
-def undrop(alice: CallerClient) -> Answer:
+def undrop(alice: CallerClient) -> Response:
     dropped = Tabular.objects.get(deleted_at__isnull=False)
     return manage(alice, "/deleted-tabulars/undrop", {"targets": [{"type": "table", "id": str(dropped.uuid)}]})
 
 
 EVERYTHING = "recursive=true&force=true"
-WAITING: dict[str, tuple[str, Callable[[CallerClient], Answer]]] = {
+WAITING: dict[str, tuple[str, Callable[[CallerClient], Response]]] = {
     "rename at the table": ("closed.a", lambda alice: alice.post("/tables/rename", OUT)),
     "rename at where it goes": ("open", lambda alice: alice.post("/tables/rename", OUT)),
     "properties": ("closed", lambda alice: alice.post("/namespaces/closed/properties", {"updates": {"k": "v"}})),
@@ -167,14 +167,14 @@ def test_who_loses_a_right_while_waiting_for_a_row_changes_nothing(
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")
     held, act = WAITING[what]
-    for place in ("closed", "open"):
-        give("ownership", lake[place], ALICE)
+    for location in ("closed", "open"):
+        give("ownership", lake[location], ALICE)
     Warehouse.objects.update(delete_profile={"type": "soft", "expiration-seconds": 3600})
     good(client("root").delete("/namespaces/closed/tables/b"))
     alice, hers = client("alice"), Grant.objects.filter(user_id=ALICE.user_id)
     model = Tabular if lake[held][0].value == "table" else Namespace
 
-    def ask() -> Answer:
+    def ask() -> Response:
         try:
             return act(alice)
         finally:
@@ -183,12 +183,12 @@ def test_who_loses_a_right_while_waiting_for_a_row_changes_nothing(
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
             assert list(model.objects.select_for_update().filter(pk=lake[held][1]))
-            answer = pool.submit(ask)
-            wait_until_somebody_waits()
+            response = pool.submit(ask)
+            wait_until_one_waits()
             assert hers.update(expires_at=EARLIER)
             bump_permission_epoch()
             before = everything()
-        refused = answer.result(60)
+        refused = response.result(60)
     assert refused.status == 403, refused.body
     assert refused.error["type"].endswith("ActionForbidden")
     assert everything() == before

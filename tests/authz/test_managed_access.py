@@ -9,7 +9,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from tenancy.models import RightsVersion, Securable
 from tenancy.refs import ObjectRef
-from tests.authz.permission_fixtures import FORBIDDEN, MISSING, NOBODY, SHOWS, Everything, Things, to_user
+from tests.authz.permission_fixtures import FORBIDDEN, MISSING, NO_ONE, SHOWS, Everything, Things, to_user
 from tests.log_lines import log_lines
 from tests.named_callers import CallerClient
 
@@ -19,15 +19,15 @@ T = Securable.Type
 BOTH = [T.WAREHOUSE, T.NAMESPACE]
 
 
-def told(client: CallerClient, path: str) -> tuple[Any, ...]:
-    answer = client.get(path)
-    assert answer.status == 200, answer.body
-    return tuple(answer.json().values())
+def reported(client: CallerClient, path: str) -> tuple[Any, ...]:
+    response = client.get(path)
+    assert response.status == 200, response.body
+    return tuple(response.json().values())
 
 
 def put(client: CallerClient, path: str, is_managed: bool) -> None:
-    answer = client.post(f"{path}/managed-access", {"managed-access": is_managed})
-    assert (answer.status, answer.body) == (200, b""), answer.body
+    response = client.post(f"{path}/managed-access", {"managed-access": is_managed})
+    assert (response.status, response.body) == (200, b""), response.body
 
 
 def test_it_is_set_and_inherited_and_taken_back(things: Things, lake: dict[str, ObjectRef]) -> None:
@@ -37,16 +37,16 @@ def test_it_is_set_and_inherited_and_taken_back(things: Things, lake: dict[str, 
     assert manager.get(warehouse).json() == {"managed-access": False}
     assert manager.get(deep).json() == {"managed-access": False, "managed-access-inherited": False}
     put(manager, closed, True)
-    assert [told(manager, each) for each in (warehouse, closed, deep, beside)] == [
+    assert [reported(manager, each) for each in (warehouse, closed, deep, beside)] == [
         (False,), (True, True), (False, True), (False, False),
     ]  # fmt: skip
     put(manager, warehouse, True)
     put(manager, closed, False)
-    assert [told(manager, each) for each in (warehouse, closed, deep, beside)] == [
+    assert [reported(manager, each) for each in (warehouse, closed, deep, beside)] == [
         (True,), (False, True), (False, True), (False, True),
     ]  # fmt: skip
     put(manager, warehouse, False)
-    assert [told(manager, each) for each in (warehouse, closed, deep, beside)] == [
+    assert [reported(manager, each) for each in (warehouse, closed, deep, beside)] == [
         (False,), (False, False), (False, False), (False, False),
     ]  # fmt: skip
 
@@ -66,7 +66,7 @@ def _changes_of_rights() -> int:
     return RightsVersion.objects.values_list("number", flat=True).first() or 0
 
 
-def test_to_set_what_is_set_changes_nothing_and_each_change_is_told_once(
+def test_setting_the_current_value_changes_nothing_and_each_change_is_reported_once(
     things: Things, everything: Everything, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
 ) -> None:
     manager, path = things.manager(T.NAMESPACE), things.path(T.NAMESPACE)
@@ -80,9 +80,9 @@ def test_to_set_what_is_set_changes_nothing_and_each_change_is_told_once(
         assert everything() == set_once
         put(manager, path, False)
     assert _changes_of_rights() == version + 2
-    told = [(each["message"], each["type"], each["id"], each["managed_access"]) for each in written.read()]
+    reported = [(each["message"], each["type"], each["id"], each["managed_access"]) for each in written.read()]
     own_id = str(things.refs[T.NAMESPACE][1])
-    assert told == [("managed-access.set", "namespace", own_id, is_managed) for is_managed in (True, False)]
+    assert reported == [("managed-access.set", "namespace", own_id, is_managed) for is_managed in (True, False)]
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -95,10 +95,10 @@ def test_who_may_not(things: Things, kind: Securable.Type, everything: Everythin
     path = things.path(kind)
     body = {"managed-access": True}
     messages = []
-    for target, named in ((path, things.public_id(kind)), (things.path(kind, NOBODY), NOBODY)):
-        answers = [stranger.get(target), stranger.post(f"{target}/managed-access", body)]
-        assert all(each.refused(404, MISSING[kind]) for each in answers)
-        messages.append([each.error["message"].replace(named, "ID") for each in answers])
+    for target, named in ((path, things.public_id(kind)), (things.path(kind, NO_ONE), NO_ONE)):
+        responses = [stranger.get(target), stranger.post(f"{target}/managed-access", body)]
+        assert all(each.refused(404, MISSING[kind]) for each in responses)
+        messages.append([each.error["message"].replace(named, "ID") for each in responses])
     assert messages[0] == messages[1]
     for client in (viewer, reader):
         assert client.get(path).status == 200
@@ -115,8 +115,8 @@ def test_the_owner_of_a_namespace_sets_it_there_and_not_where_it_is_managed_abov
     put(owner, path, True)
     put(things.manager(T.WAREHOUSE), things.path(T.WAREHOUSE), True)
     before = everything()
-    answer = owner.post(f"{path}/managed-access", {"managed-access": False})
-    assert answer.refused(403, "NamespaceActionForbidden")
+    response = owner.post(f"{path}/managed-access", {"managed-access": False})
+    assert response.refused(403, "NamespaceActionForbidden")
     assert everything() == before
 
 

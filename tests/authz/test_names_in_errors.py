@@ -13,18 +13,18 @@ from tenancy.authz.errors import TableActionForbidden
 from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
-from tests.authz.conftest import good, person
+from tests.authz.conftest import good, user
 from tests.authz.object_path_fixtures import path_of
 from tests.authz.test_hiding import COMMIT
 from tests.authz.test_rights_revoked_concurrently import losing_everything
 from tests.authz.tree_fixtures import T, give
 from tests.named_callers import CallerClient
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = pytest.mark.django_db
 
 Client = Callable[[str], CallerClient]
-ALICE, BOB = person("alice"), person("bob")
+ALICE, BOB = user("alice"), user("bob")
 NAMES = {T.TABLE: "a", T.VIEW: "v", T.GENERIC_TABLE: "g"}
 
 
@@ -32,11 +32,11 @@ def row_of(ref: ObjectRef) -> Tabular:
     return Tabular.objects.get(pk=str(ref[1]))
 
 
-def says(answer: Answer, text: str, ref: ObjectRef, status: int = 403) -> None:
-    assert answer.status == status, answer.body
-    assert text in answer.error["message"]
+def says(response: Response, text: str, ref: ObjectRef, status: int = 403) -> None:
+    assert response.status == status, response.body
+    assert text in response.error["message"]
     own_id, uuid = str(ref[1]), str(row_of(ref).uuid)
-    assert own_id == uuid or own_id not in answer.body.decode()  # generic tables are made with one id for both
+    assert own_id == uuid or own_id not in response.body.decode()  # generic tables are made with one id for both
 
 
 def catalog_of(client: Client, name: str, kind: Securable.Type) -> CallerClient:
@@ -85,8 +85,8 @@ def test_of_what_was_dropped_by_its_uuid(
     give("describe", ref, BOB)
     give("describe", refs[T.WAREHOUSE], BOB)
     target = {"targets": [{"type": "table", "id": str(row_of(ref).uuid)}]}
-    answer = manage("bob").post(f"/warehouse/{warehouse.pk}/deleted-tabulars/undrop", target)
-    says(answer, f"may not undrop on table {row_of(ref).uuid}", ref)
+    response = manage("bob").post(f"/warehouse/{warehouse.pk}/deleted-tabulars/undrop", target)
+    says(response, f"may not undrop on table {row_of(ref).uuid}", ref)
 
 
 def test_assignments_name_it_by_its_uuid(refs: dict[Securable.Type, ObjectRef], manage: Client) -> None:
@@ -102,11 +102,11 @@ def test_rights_that_were_lost_meanwhile_are_missed_by_name(client: Client, lake
     alice = client("alice")
     give("ownership", lake["closed.a"], ALICE)
     with losing_everything():
-        answer = alice.post("/namespaces/closed/tables/a", COMMIT)
-    says(answer, "may not commit on table closed.a", lake["closed.a"])
+        response = alice.post("/namespaces/closed/tables/a", COMMIT)
+    says(response, "may not commit on table closed.a", lake["closed.a"])
 
 
-def test_what_nobody_named_is_called_this_one(lake: dict[str, ObjectRef], root: CallerClient) -> None:
+def test_an_unnamed_cluster_is_called_this_one(lake: dict[str, ObjectRef], root: CallerClient) -> None:
     with pytest.raises(TableActionForbidden, match=r"oidc~bob may not read_data on this table$"):
         require_permission(BOB, Can.READ_DATA, *lake["closed.a"])
 
@@ -116,7 +116,7 @@ def test_namespaces_have_their_names_and_warehouses_their_ids(
 ) -> None:
     bob = client("bob")
     give("describe", ObjectRef(T.WAREHOUSE, warehouse.pk), BOB)
-    answer = bob.post("/namespaces/closed%1Fdeep/properties", {"updates": {"k": "v"}})
-    assert answer.refused(403, "NamespaceActionForbidden", "may not update_properties on namespace closed.deep")
-    answer = bob.post("/namespaces", {"namespace": ["mine"]})
-    assert answer.refused(403, "WarehouseActionForbidden", f"may not create_namespace on warehouse {warehouse.pk}")
+    response = bob.post("/namespaces/closed%1Fdeep/properties", {"updates": {"k": "v"}})
+    assert response.refused(403, "NamespaceActionForbidden", "may not update_properties on namespace closed.deep")
+    response = bob.post("/namespaces", {"namespace": ["mine"]})
+    assert response.refused(403, "WarehouseActionForbidden", f"may not create_namespace on warehouse {warehouse.pk}")

@@ -14,7 +14,7 @@ from tenancy.authz.port import authorizer
 from tenancy.models import AuditRecord, Securable, User
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
-from tests.authz.conftest import good, person
+from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import give, role
 from tests.named_callers import CallerClient
 
@@ -25,10 +25,10 @@ Client = Callable[[str], CallerClient]
 
 @pytest.fixture
 def ada(client: Client, lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch) -> CallerClient:
-    made = client("ada")
+    created = client("ada")
     admins = settings.ICEKEEPER.model_copy(update={"instance_admins": ["oidc~ada"]})
     monkeypatch.setattr(settings, "ICEKEEPER", admins)
-    return made
+    return created
 
 
 def overridden() -> set[tuple[str, str, str]]:
@@ -60,7 +60,7 @@ def test_data_by_drop_and_register(ada: CallerClient, root: CallerClient, lake: 
 def test_nothing_is_recorded_of_what_is_granted_too(
     ada: CallerClient, root: CallerClient, lake: dict[str, ObjectRef]
 ) -> None:
-    give("modify", lake["closed"], person("ada"))
+    give("modify", lake["closed"], user("ada"))
     good(ada.delete("/namespaces/closed/tables/a"))
     good(root.delete("/namespaces/closed/tables/b"))
     assert overridden() == set()
@@ -72,7 +72,7 @@ def test_members_of_administrating_roles(
     project = get_project(None)
     high = role("high")
     User.objects.create(id="oidc~bob", name="Bob")
-    give("project_admin", ObjectRef(Securable.Type.PROJECT, project.pk), person("bob"), to=high)
+    give("project_admin", ObjectRef(Securable.Type.PROJECT, project.pk), user("bob"), to=high)
     body = {"members": [{"type": "user", "id": "oidc~bob"}]}
     assert manage("ada").post(f"/role/{high.pk}/members", body).status == 200
     assert overridden() == {

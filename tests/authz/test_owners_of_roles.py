@@ -24,13 +24,13 @@ from tenancy.services.grants import Difference, Grantee, GrantRoleNotInProject, 
 from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.role_nesting import RoleMembershipCycle, RoleMembershipDepthExceeded
 from tenancy.services.roles import create_role
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give, role
 from tests.fingerprint import Fingerprint
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped", "builtin")]
 
-ALICE = person("alice")
+ALICE = user("alice")
 Everything = Callable[[], Fingerprint]
 Put = Callable[[Role, Role], None]
 
@@ -92,32 +92,32 @@ def test_ownership_is_a_step_of_a_chain(put: Put, everything: Everything, monkey
     give("ownership", ObjectRef(Securable.Type.ROLE, chain[3].pk), ALICE)  # users are no step
 
 
-def test_who_made_roles_in_assumed_roles_made_a_chain(everything: Everything, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_roles_created_in_assumed_roles_form_a_chain(everything: Everything, monkeypatch: pytest.MonkeyPatch) -> None:
     """The role that was assumed owns what it makes."""
     short = settings.ICEKEEPER.model_copy(update={"role": RoleSettings(max_nesting_depth=2)})
     monkeypatch.setattr(settings, "ICEKEEPER", short)
-    project, made = get_project(None), [role("link 0")]
+    project, created = get_project(None), [role("link 0")]
     give("role_creator", ObjectRef(Securable.Type.PROJECT, project.pk), ALICE)
 
-    def make(name: str, within: UUID) -> Role:
+    def create(name: str, within: UUID) -> Role:
         acting = replace(ALICE, assumed_role=within)
         give("role_creator", ObjectRef(Securable.Type.PROJECT, project.pk), ALICE, to=Role.objects.get(pk=within))
         return create_role(actor=acting, project=project, name=name)
 
     for number in (1, 2):
-        made.append(make(f"link {number}", made[-1].pk))
-    give("role_creator", ObjectRef(Securable.Type.PROJECT, project.pk), ALICE, to=made[2])
+        created.append(create(f"link {number}", created[-1].pk))
+    give("role_creator", ObjectRef(Securable.Type.PROJECT, project.pk), ALICE, to=created[2])
     before = everything()
     with pytest.raises(RoleMembershipDepthExceeded):
-        make("link 3", made[2].pk)
+        create("link 3", created[2].pk)
     assert everything() == before
-    make("beside", made[1].pk)
+    create("beside", created[1].pk)
     assert set(Grant.objects.filter(owned_role__isnull=False).values_list("role_id", "owned_role__name")) == {
-        (made[0].pk, "link 1"), (made[1].pk, "link 2"), (made[1].pk, "beside"),
+        (created[0].pk, "link 1"), (created[1].pk, "link 2"), (created[1].pk, "beside"),
     }  # fmt: skip
 
 
-def test_a_role_that_is_deleted_while_it_is_assumed_makes_none(
+def test_a_role_deleted_while_assumed_creates_no_other(
     everything: Everything, builtin: BuiltinAuthorizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     team, project = role("team"), get_project(None)
@@ -180,7 +180,7 @@ def test_what_has_ended_is_in_nobodys_way(put: Put) -> None:
         add(b, a)
 
 
-def test_whose_membership_has_ended_comes_in_anew() -> None:
+def test_users_whose_membership_ended_join_again() -> None:
     outer, inner = role("outer"), role("inner")
     User.objects.create(id=ALICE.user_id, name="n")
     ended = datetime(2020, 1, 1, tzinfo=UTC)

@@ -25,7 +25,7 @@ from tenancy.models import Grant, RoleMember, User
 from tenancy.refs import ObjectRef
 from tenancy.services import grants as service
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give, role
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
@@ -33,7 +33,7 @@ from tests.openfga_fixtures import deliver_as_recorded
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-BOB, CAROL = person("bob"), person("carol")
+BOB, CAROL = user("bob"), user("carol")
 GONE = NotFound("there is no such thing")
 
 
@@ -121,7 +121,7 @@ def test_a_role_of_a_token_has_no_end(here: dict[str, ObjectRef]) -> None:
     table, team = here["table"], role("team", source="those")
     for privilege in ("select", "pass_grants"):
         put(privilege, table, team.pk)
-    bob = person("bob", "those")
+    bob = user("bob", "those")
     passing(table, actor=bob)
     passing(table, in_hours(1), actor=replace(bob, assumed_role=team.pk))
     passing(table, actor=replace(bob, assumed_role=team.pk))
@@ -129,7 +129,7 @@ def test_a_role_of_a_token_has_no_end(here: dict[str, ObjectRef]) -> None:
 
 
 @pytest.mark.parametrize("managing", ["manage_grants", "ownership"])
-def test_who_manages_grants_for_a_time_may_make_lasting_ones(here: dict[str, ObjectRef], managing: str) -> None:
+def test_a_temporary_grant_manager_may_create_lasting_grants(here: dict[str, ObjectRef], managing: str) -> None:
     put(managing, here["table"], BOB, in_hours(1))
     passing(here["table"])
     assert ends(here["table"]) == [None]
@@ -184,8 +184,8 @@ def test_by_the_api(
     for name in ("bob", "carol"):
         write = {"privilege": "select", "principal": {"user": f"oidc~{name}"}}
         assert bob.post(grants, {"writes": [write]}).refused(403, "GrantActionForbidden", "an earlier expires-at")
-        answer = bob.post(assignments, {"writes": [{"type": "select", "user": f"oidc~{name}"}]})
-        assert answer.refused(403, "GrantActionForbidden", "an earlier expires-at")
+        response = bob.post(assignments, {"writes": [{"type": "select", "user": f"oidc~{name}"}]})
+        assert response.refused(403, "GrantActionForbidden", "an earlier expires-at")
     assert (ends(table, BOB), ends(table)) == ([until], [])
     write = {"privilege": "select", "principal": {"user": "oidc~carol"}, "expires-at": until.isoformat()}
     assert bob.post(grants, {"writes": [write]}).status == 204
@@ -210,8 +210,8 @@ def test_who_manages_grants_no_more_when_it_is_written(
     row = Tabular.objects.get(pk=table[1])
     write = {"privilege": "select", "principal": {"user": "oidc~carol"}}
     with mock.patch.object(deadline, "begin_write", lose):
-        answer = bob.post(f"/warehouse/{warehouse.pk}/table/{row.uuid}/grants", {"writes": [write]})
-    assert answer.refused(403, "TableActionForbidden", "may not grant_manage_grants")
+        response = bob.post(f"/warehouse/{warehouse.pk}/table/{row.uuid}/grants", {"writes": [write]})
+    assert response.refused(403, "TableActionForbidden", "may not grant_manage_grants")
     assert ends(table) == []
 
 

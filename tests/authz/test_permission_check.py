@@ -21,40 +21,40 @@ T = Securable.Type
 
 
 def check(client: CallerClient, *question: Any, **headers: str) -> bool:
-    answer = client.post("/check", asked(*question), **headers)
-    assert answer.status == 200, answer.body
-    assert answer.json().keys() == {"allowed"}
-    is_allowed: bool = answer.json()["allowed"]
+    response = client.post("/check", asked(*question), **headers)
+    assert response.status == 200, response.body
+    assert response.json().keys() == {"allowed"}
+    is_allowed: bool = response.json()["allowed"]
     return is_allowed
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_word_is_answered_for_oneself_and_for_others(things: Things, kind: Securable.Type) -> None:
-    manager, place = things.manager(kind), by_id(things, kind)
+def test_each_action_is_checked_for_oneself_and_for_others(things: Things, kind: Securable.Type) -> None:
+    manager, location = things.manager(kind), by_id(things, kind)
     viewer = things.with_right("viewer", SHOWS[kind]) if kind in SHOWS else things.client("viewer")
     route = "authorizer-actions" if kind is T.GENERIC_TABLE else "access"
-    told = set(viewer.get(f"{things.path(kind)}/{route}").json()["allowed-actions"])
+    reported = set(viewer.get(f"{things.path(kind)}/{route}").json()["allowed-actions"])
     for word in LEGACY_ACTION_NAMES[kind]:
-        own = check(viewer, kind, word, place)
-        assert check(manager, kind, word, place, {"user": "oidc~viewer"}) is own
-        assert check(viewer, kind, word, place, {"user": "oidc~viewer"}) is own
+        own = check(viewer, kind, word, location)
+        assert check(manager, kind, word, location, {"user": "oidc~viewer"}) is own
+        assert check(viewer, kind, word, location, {"user": "oidc~viewer"}) is own
         if kind is not T.GENERIC_TABLE:
-            assert own is (word in told)
-    assert check(manager, kind, A_WORD[kind], place)
-    assert not check(viewer, kind, A_WORD[kind], place)
+            assert own is (word in reported)
+    assert check(manager, kind, A_WORD[kind], location)
+    assert not check(viewer, kind, A_WORD[kind], location)
 
 
 @pytest.mark.parametrize("kind", [T.NAMESPACE, *TABULARS])
 def test_objects_are_found_by_their_names_whatever_the_case(things: Things, kind: Securable.Type) -> None:
     client = things.with_right("viewer", SHOWS[kind])
-    place = by_name(things, kind)
+    location = by_name(things, kind)
     upper = {
-        key: [each.upper() for each in value] if isinstance(value, list) else value for key, value in place.items()
+        key: [each.upper() for each in value] if isinstance(value, list) else value for key, value in location.items()
     }
-    for each in (place, upper):
+    for each in (location, upper):
         assert check(client, kind, "get_metadata", each)
         assert not check(client, kind, A_WORD[kind], each)
-    other = place | ({"namespace": ["open"]})
+    other = location | ({"namespace": ["open"]})
     assert client.post("/check", asked(kind, "get_metadata", other)).refused(404, MISSING[kind])
 
 
@@ -75,24 +75,24 @@ def test_the_names_of_members_that_other_clients_use(things: Things, kind: Secur
 
 def test_who_manages_grants_without_seeing_the_object_may_ask(things: Things) -> None:
     blind = things.with_right("blind", ("manage_grants", T.TABLE))
-    place = by_id(things, T.TABLE)
-    assert check(blind, T.TABLE, "grant_select", place)
-    assert not check(blind, T.TABLE, "get_metadata", place)
-    assert check(blind, T.TABLE, "read_data", place, {"user": "oidc~root"})
+    location = by_id(things, T.TABLE)
+    assert check(blind, T.TABLE, "grant_select", location)
+    assert not check(blind, T.TABLE, "get_metadata", location)
+    assert check(blind, T.TABLE, "read_data", location, {"user": "oidc~root"})
 
 
 def test_a_project_is_named_in_the_question_or_by_header_and_must_be_seen(things: Things) -> None:
     project = other_project()
     member = things.with_right("member", ("create", T.PROJECT))
     own = str(things.refs[T.PROJECT][1])
-    for place in ({}, {"project-id": own}, {"project-id": None}):
-        assert check(member, T.PROJECT, "create_warehouse", place)
+    for location in ({}, {"project-id": own}, {"project-id": None}):
+        assert check(member, T.PROJECT, "create_warehouse", location)
     assert check(member, T.PROJECT, "create_warehouse", {"project-id": own}, **{"x-project-id": project.pk})
-    for headers, place in (({"x-project-id": project.pk}, {}), ({}, {"project-id": project.pk})):
-        answer = member.post("/check", asked(T.PROJECT, "create_warehouse", place), **headers)
-        assert answer.refused(403, "ProjectActionForbidden", "get_metadata")
-    answer = member.post("/check", asked(T.PROJECT, "create_warehouse", {"project-id": "no"}))
-    assert answer.refused(404, "ProjectNotFound")
+    for headers, location in (({"x-project-id": project.pk}, {}), ({}, {"project-id": project.pk})):
+        response = member.post("/check", asked(T.PROJECT, "create_warehouse", location), **headers)
+        assert response.refused(403, "ProjectActionForbidden", "get_metadata")
+    response = member.post("/check", asked(T.PROJECT, "create_warehouse", {"project-id": "no"}))
+    assert response.refused(404, "ProjectNotFound")
 
 
 def test_what_was_dropped_and_what_is_inactive_is_found_by_id(things: Things) -> None:
@@ -100,5 +100,5 @@ def test_what_was_dropped_and_what_is_inactive_is_found_by_id(things: Things) ->
     Tabular.objects.filter(pk=things.refs[T.TABLE][1]).update(deleted_at=now())
     Warehouse.objects.filter(pk=things.warehouse.pk).update(status="inactive")
     assert check(client, T.TABLE, "read_data", by_id(things, T.TABLE))
-    answer = client.post("/check", asked(T.TABLE, "read_data", by_name(things, T.TABLE)))
-    assert answer.refused(404, "NoSuchTableException", "closed.deep.a")
+    response = client.post("/check", asked(T.TABLE, "read_data", by_name(things, T.TABLE)))
+    assert response.refused(404, "NoSuchTableException", "closed.deep.a")

@@ -27,7 +27,7 @@ from tenancy.models import Grant, Role, Securable, User
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.principal_reviews import PrincipalReview
 from tenancy.selectors.projects import get_project
-from tests.authz.tree_fixtures import make_tree, role
+from tests.authz.tree_fixtures import create_tree, role
 from tests.iceberg_rest.test_listing_plans import rows_read
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped", "builtin"), pytest.mark.both_databases]
@@ -52,11 +52,11 @@ def grant_many(child_type: str, ref: ObjectRef, **grant: Any) -> None:
 @pytest.fixture
 def tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
     """In the namespace `inner` somebody owns many tables, and a role they are in may read as many others."""
-    made = make_tree(warehouse)
+    created = create_tree(warehouse)
     User.objects.create(id=WHO.user_id, name="Busy")
     for grantee in ({"user_id": WHO.user_id}, {"role": role("readers")}):
-        grant_many("table", made["inner"], privilege="ownership", **grantee)
-    return made
+        grant_many("table", created["inner"], privilege="ownership", **grantee)
+    return created
 
 
 Ask = Callable[[list[UUID], dict[str, ObjectRef]], object]
@@ -148,14 +148,14 @@ def test_rows_that_are_read(what: str, tree: dict[str, ObjectRef], monkeypatch: 
     assert by_path == {"grant_of_user", "grant_of_role"}, steps
 
 
-def test_lists_of_what_somebody_holds_go_by_the_paths_of_the_grants(tree: dict[str, ObjectRef]) -> None:
+def test_lists_of_a_users_grants_use_the_paths_of_the_grants(tree: dict[str, ObjectRef]) -> None:
     """No row of an object is looked up for a grant, as most of the grants are not on the page."""
     project, grantee = get_project(None), Grantee(user_id=WHO.user_id)
     page = Page("grants", token=None, limit=5)
     with CaptureQueriesContext(connection) as sent:
         held, _ = list_grants_of_for(actor=INTERNAL, project=project, grantee=grantee, page=page)
-        places = PrincipalReview(WHO).sources(project, after=FIRST, limit=5)
-    assert (len(held), len(places)) == (0, 5)
+        locations = PrincipalReview(WHO).sources(project, after=FIRST, limit=5)
+    assert (len(held), len(locations)) == (0, 5)
     of_grants = [each["sql"] for each in sent.captured_queries if 'FROM "tenancy_grant"' in each["sql"]]
     assert len(of_grants) == 2
     assert [each for each in of_grants if "tenancy_securable" in each] == []

@@ -29,7 +29,7 @@ from tenancy.services.grants import (
     apply_grants,
 )
 from tenancy.services.users import delete_user
-from tests.authz.conftest import VIEW, good, person
+from tests.authz.conftest import VIEW, good, user
 from tests.authz.test_hiding import COMMIT
 from tests.authz.tree_fixtures import give, role
 from tests.catalog_fixtures import SCHEMA, finishing_updates
@@ -39,14 +39,14 @@ from tests.named_callers import CallerClient, NamedCallers
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Client = Callable[[str], CallerClient]
-ALICE, BOB = person("alice"), person("bob")
+ALICE, BOB = user("alice"), user("bob")
 GONE = NotFound("there is no such thing")
 
 
 def grant_as(actor_name: str, privilege: str, ref: ObjectRef, to: Grantee, *, revoke: bool = False) -> None:
     spec = [GrantSpec(privilege, to)]
     difference = Difference(deletes=spec) if revoke else Difference(writes=spec)
-    apply_grants(actor=person(actor_name), ref=ref, difference=difference, missing=GONE)
+    apply_grants(actor=user(actor_name), ref=ref, difference=difference, missing=GONE)
 
 
 # --- granting ------------------------------------------------------------------------------------------------------
@@ -79,16 +79,16 @@ def test_an_owner_does_not_grant_where_access_is_managed(lake: dict[str, ObjectR
     give("ownership", lake["closed.deep"], ALICE)
     give("describe", lake["open"], BOB)
     Securable.objects.filter(pk=securable_id(Securable.Type.WAREHOUSE, warehouse.pk)).update(managed_access=True)
-    for place in ("closed.deep", "closed.deep.a"):
+    for location in ("closed.deep", "closed.deep.a"):
         with pytest.raises(GrantActionForbidden):
-            grant_as("alice", "select", lake[place], Grantee(user_id=BOB.user_id))
+            grant_as("alice", "select", lake[location], Grantee(user_id=BOB.user_id))
 
 
 def test_managed_access_binds_roles_too(lake: dict[str, ObjectRef], warehouse: Warehouse) -> None:
     owners = role("owners")
     RoleMember.objects.create(role=owners, user_id="oidc~root")
     Grant.objects.create_on(securable_id=securable_id(*lake["closed"]), role=owners, privilege="ownership")
-    acting = person("nobody")
+    acting = user("nobody")
     acting = type(acting)(user_id=acting.user_id, assumed_role=owners.pk, identity=acting.identity)
     assert is_allowed(acting, Can.GRANT_SELECT, *lake["closed"])
     Securable.objects.filter(pk=securable_id(Securable.Type.WAREHOUSE, warehouse.pk)).update(managed_access=True)
@@ -101,7 +101,7 @@ def test_a_role_is_not_climbed_from_below(root: CallerClient) -> None:
     low, high = role("low"), role("high")
     give("ownership", ObjectRef(Securable.Type.ROLE, low.pk), ALICE)
     give("describe", ObjectRef(Securable.Type.PROJECT, low.project_id), ALICE)
-    give("project_admin", ObjectRef(Securable.Type.PROJECT, low.project_id), person("x"), through=low, to=high)
+    give("project_admin", ObjectRef(Securable.Type.PROJECT, low.project_id), user("x"), through=low, to=high)
     with pytest.raises(GrantActionForbidden):
         grant_as("alice", "assignee", ObjectRef(Securable.Type.ROLE, high.pk), Grantee(role_id=low.pk))
     with pytest.raises(GrantActionForbidden):
@@ -112,11 +112,11 @@ def test_a_role_is_not_climbed_from_below(root: CallerClient) -> None:
 
 def test_a_role_of_another_project_is_not_granted_anything(lake: dict[str, ObjectRef], root: CallerClient) -> None:
     management = CallerClient("/management/v1", "root")
-    give("admin", ObjectRef(Securable.Type.SERVER, _server_id()), person("root"))
+    give("admin", ObjectRef(Securable.Type.SERVER, _server_id()), user("root"))
     good(management.post("/project", {"project-id": "other", "project-name": "Other"}))
-    made = good(management.post("/role", {"name": "theirs"}, **{"x-project-id": "other"})).json()
+    created = good(management.post("/role", {"name": "theirs"}, **{"x-project-id": "other"})).json()
     with pytest.raises(GrantRoleNotInProject):
-        grant_as("root", "select", lake["closed.a"], Grantee(role_id=UUID(made["id"])))
+        grant_as("root", "select", lake["closed.a"], Grantee(role_id=UUID(created["id"])))
 
 
 def test_a_grant_that_would_have_ended_is_refused_and_one_that_has_ended_counts_for_nothing(
@@ -151,13 +151,13 @@ def test_the_last_administrator_stays(root: CallerClient, act: str, everything: 
     assert everything() == before
     give("project_admin", project, BOB)
     grant_as("root", "project_admin", project, only, revoke=True)
-    assert not is_allowed(person("root"), Can.RENAME, *project)
+    assert not is_allowed(user("root"), Can.RENAME, *project)
 
 
 # --- moving --------------------------------------------------------------------------------------------------------
 
 
-def test_a_table_is_not_brought_into_ones_own_place_to_grant_on_it(
+def test_a_table_cannot_be_moved_to_gain_grants_on_it(
     client: Client, lake: dict[str, ObjectRef], everything: Callable[[], Fingerprint]
 ) -> None:
     alice = client("alice")
@@ -239,22 +239,22 @@ def test_a_staged_table_is_not_finished_by_another(
     commit = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(staged["metadata"])}
     before = everything()
     for thief in (bob, root):
-        for place in ("open/tables/s", "open/tables/other", "closed/tables/s"):
-            assert thief.post(f"/namespaces/{place}", commit).refused(409, "LocationAlreadyTaken")
+        for location in ("open/tables/s", "open/tables/other", "closed/tables/s"):
+            assert thief.post(f"/namespaces/{location}", commit).refused(409, "LocationAlreadyTaken")
     assert everything() == before
-    made = good(alice.post("/namespaces/open/tables/s", commit)).json()
-    assert made["metadata"]["location"] == staged["metadata"]["location"]
+    created = good(alice.post("/namespaces/open/tables/s", commit)).json()
+    assert created["metadata"]["location"] == staged["metadata"]["location"]
     table = Tabular.objects.get(name="s")
     assert is_allowed(ALICE, Can.WRITE_DATA, Securable.Type.TABLE, table.pk)
 
 
-@pytest.mark.parametrize(("privilege", "refusal"), [(None, (404, "NoSuchTableException")),
+@pytest.mark.parametrize(("privilege", "error"), [(None, (404, "NoSuchTableException")),
                                                     ("select", (403, "TableActionForbidden"))])  # fmt: skip
 def test_a_transaction_is_refused_as_a_whole(
     client: Client,
     lake: dict[str, ObjectRef],
     privilege: str | None,
-    refusal: tuple[int, str],
+    error: tuple[int, str],
     everything: Callable[[], Fingerprint],
 ) -> None:
     alice = client("alice")
@@ -263,7 +263,7 @@ def test_a_transaction_is_refused_as_a_whole(
         give(privilege, lake["closed.a"], ALICE)
     before = everything()
     changes = [{"identifier": {"namespace": [each], "name": "a"}, **COMMIT} for each in ("open", "closed")]
-    assert alice.post("/transactions/commit", {"table-changes": changes}).refused(*refusal)
+    assert alice.post("/transactions/commit", {"table-changes": changes}).refused(*error)
     assert everything() == before
 
 
@@ -299,7 +299,7 @@ def test_who_is_deleted_and_comes_again_has_nothing(callers: NamedCallers, lake:
     give("ownership", lake["closed.a"], ALICE)
     give("select", lake["closed.b"], ALICE, through=staff, to=staff)
     delete_user(actor=INTERNAL, user_id=str(ALICE.user_id))
-    callers.person("alice")
+    callers.user("alice")
     good(CallerClient("/management/v1", "alice").post("/user", {}))
     assert not is_allowed(ALICE, Can.GET_METADATA, *lake["closed.a"])
     assert not is_allowed(ALICE, Can.GET_METADATA, *lake["closed.b"])
@@ -321,8 +321,8 @@ def test_a_role_that_goes_in_the_middle_of_a_list_shows_no_more(
 ) -> None:
     alice, staff = client("alice"), role("staff")
     for number in range(4):
-        made = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA})).json()
-        table = Tabular.objects.get(uuid=made["metadata"]["table-uuid"])
+        created = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA})).json()
+        table = Tabular.objects.get(uuid=created["metadata"]["table-uuid"])
         give("describe", ObjectRef(Securable.Type.TABLE, table.pk), ALICE, through=staff, to=staff)
     give("describe", lake["open.b"], ALICE)
     first = good(alice.get("/namespaces/open/tables?pageSize=2&pageToken=")).json()

@@ -9,19 +9,19 @@ from tenancy.authz.actions import Can
 from tenancy.authz.permissions import is_allowed
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give, role
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 
-ALICE = person("alice")
+ALICE = user("alice")
 
 
 def may(tree: dict[str, ObjectRef], name: str, *actions: Can, who: Actor = ALICE) -> list[bool]:
     return [is_allowed(who, action, *tree[name]) for action in actions]
 
 
-def test_nobody_may_do_anything_unasked(tree: dict[str, ObjectRef]) -> None:
+def test_no_user_may_do_anything_unchecked(tree: dict[str, ObjectRef]) -> None:
     assert not any(may(tree, "table", Can.GET_METADATA, Can.DROP, Can.READ_DATA))
     assert not any(may(tree, "wh", Can.USE, Can.GET_CONFIG, Can.CREATE_NAMESPACE))
     assert not any(may(tree, "server", Can.CREATE_PROJECT))
@@ -50,7 +50,7 @@ def test_an_owner_below_managed_access_does_not_grant(tree: dict[str, ObjectRef]
 
 def test_members_of_a_role_and_its_owners_may_assume_it(tree: dict[str, ObjectRef]) -> None:
     team, wider = role("team"), role("wider", source="wider")
-    bert, carl = person("bert"), person("carl", "wider")
+    bert, carl = user("bert"), user("carl", "wider")
     give("assignee", ObjectRef(T.ROLE, team.pk), ALICE)
     give("ownership", ObjectRef(T.ROLE, team.pk), bert)
     give("assignee", ObjectRef(T.ROLE, wider.pk), ALICE, to=team)
@@ -58,7 +58,7 @@ def test_members_of_a_role_and_its_owners_may_assume_it(tree: dict[str, ObjectRe
         (ALICE, [True, True]),
         (bert, [True, True]),
         (carl, [False, True]),
-        (person("dora"), [False] * 2),
+        (user("dora"), [False] * 2),
     ):
         assert [is_allowed(who, Can.ASSUME, T.ROLE, each.pk) for each in (team, wider)] == expected
     assert not is_allowed(ALICE, Can.UPDATE, T.ROLE, team.pk)

@@ -31,19 +31,19 @@ from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tenancy.services.projects import create_project
 from tenancy.services.roles import create_role
-from tests.authz.conftest import VIEW, person
+from tests.authz.conftest import VIEW, user
 from tests.authz.test_hiding import COMMIT
 from tests.authz.tree_fixtures import give, role
 from tests.catalog_fixtures import SCHEMA
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = pytest.mark.both_databases
 
-ALICE = person("alice")
+ALICE = user("alice")
 EARLIER = datetime(2026, 1, 1, tzinfo=UTC)
-Act = Callable[[CallerClient, dict[str, ObjectRef]], Answer]
+Act = Callable[[CallerClient, dict[str, ObjectRef]], Response]
 Everything = Callable[[], Fingerprint]
 
 
@@ -89,8 +89,8 @@ IN_THE_CATALOG: dict[str, Act] = {
 @pytest.mark.django_db
 @pytest.mark.parametrize("what", IN_THE_CATALOG)
 def test_in_the_catalog(what: str, client: Any, lake: dict[str, ObjectRef], everything: Everything) -> None:
-    for place in ("closed", "open"):
-        give("ownership", lake[place], ALICE)
+    for location in ("closed", "open"):
+        give("ownership", lake[location], ALICE)
     alice = client("alice")
     refused_without_a_trace(lambda: IN_THE_CATALOG[what](alice, lake), everything)
 
@@ -133,14 +133,14 @@ def test_in_management(what: str, manage: Any, lake: dict[str, ObjectRef], every
     refused_without_a_trace(lambda: IN_MANAGEMENT[what](alice, lake), everything)
 
 
-def refused_without_a_trace(act: Callable[[], Answer], everything: Everything) -> None:
+def refused_without_a_trace(act: Callable[[], Response], everything: Everything) -> None:
     before = everything()
     with losing_everything():
-        answer = act()
-    assert answer.status in {403, 404}, answer.body
+        response = act()
+    assert response.status in {403, 404}, response.body
     assert everything() == before
-    answer = act()
-    assert answer.status < 300, answer.body
+    response = act()
+    assert response.status < 300, response.body
 
 
 @pytest.mark.django_db
@@ -155,8 +155,8 @@ def refused_without_a_trace(act: Callable[[], Answer], everything: Everything) -
 def test_what_others_drop_meanwhile_is_missing_and_not_denied(
     client: Any, lake: dict[str, ObjectRef], method: str, target: str, body: Any
 ) -> None:
-    for place in ("closed", "open"):
-        give("ownership", lake[place], ALICE)
+    for location in ("closed", "open"):
+        give("ownership", lake[location], ALICE)
     alice, begin_write, dropped = client("alice"), deadline.begin_write, Tabular.objects.filter(pk=lake["closed.b"][1])
 
     def drop() -> None:
@@ -165,8 +165,8 @@ def test_what_others_drop_meanwhile_is_missing_and_not_denied(
         begin_write()
 
     with mock.patch.object(deadline, "begin_write", drop):
-        answer = getattr(alice, method)(target, *([] if body is None else [body]))
-    assert answer.refused(404, "NoSuchTableException", "closed.b")
+        response = getattr(alice, method)(target, *([] if body is None else [body]))
+    assert response.refused(404, "NoSuchTableException", "closed.b")
     assert not AuditRecord.objects.filter(event="access.denied").exists()
 
 
@@ -176,7 +176,7 @@ def test_nothing_of_a_request_is_left_for_what_comes_after_it(client: Any, lake:
     assert client("alice").get("/namespaces/closed/tables/a").status == 200
     Grant.objects.filter(user_id=ALICE.user_id).delete()
     permission_epoch.bump()
-    give("select", lake["open.a"], person("bob"))  # by the server, in the same thread
+    give("select", lake["open.a"], user("bob"))  # by the server, in the same thread
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -186,7 +186,7 @@ def test_who_waits_for_a_revocation_does_nothing_any_more(
     """Ada has asked, and waits for the lock that her administrator holds, who takes the right from her."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")
-    place: ObjectRef = ObjectRef(Securable.Type.PROJECT, get_project(None).pk)
+    location: ObjectRef = ObjectRef(Securable.Type.PROJECT, get_project(None).pk)
     for name in ("ada", "friend"):
         User.objects.create(id=f"oidc~{name}", name=name)
     ada, friend = (Grantee(user_id=f"oidc~{name}") for name in ("ada", "friend"))
@@ -194,7 +194,7 @@ def test_who_waits_for_a_revocation_does_nothing_any_more(
     def change(actor: Actor, difference: Difference) -> None:
         try:
             with permission_recheck.scope():
-                apply_grants(actor=actor, ref=place, difference=difference, missing=NotFound("no"))
+                apply_grants(actor=actor, ref=location, difference=difference, missing=NotFound("no"))
         finally:
             connections.close_all()
 
@@ -207,7 +207,7 @@ def test_who_waits_for_a_revocation_does_nothing_any_more(
         if not has_lock.is_set():  # the administrator
             has_lock.set()
             assert asked.wait(30)
-            wait_until_somebody_waits()
+            wait_until_one_waits()
 
     monkeypatch.setattr(grants, "_require_grantees_in_project", hold)
     require_valid = grants._require_valid
@@ -245,13 +245,13 @@ def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
         is_renamed.set()
         assert may_go.wait(30)
 
-    def done(act: Callable[[], Answer]) -> Answer:
+    def done(act: Callable[[], Response]) -> Response:
         try:
             return act()
         finally:
             connections.close_all()
 
-    def commit() -> Answer:
+    def commit() -> Response:
         if in_a_transaction:
             other = {"identifier": {"namespace": ["open"], "name": "a"}, **COMMIT}
             change = {"identifier": {"namespace": ["open"], "name": "b"}, **COMMIT}
@@ -267,7 +267,7 @@ def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
         renamed = pool.submit(done, lambda: root.post("/tables/rename", away))
         assert is_renamed.wait(30)
         committed = pool.submit(done, commit)
-        wait_until_somebody_waits()
+        wait_until_one_waits()
         may_go.set()
         assert renamed.result(60).status == 204
         assert committed.result(60).refused(404, "NoSuchTableException", "open.b")
@@ -278,12 +278,12 @@ def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 @pytest.mark.parametrize(
-    ("target", "refusal"),
+    ("target", "error"),
     [("/role", "ProjectActionForbidden"), ("/role/{}", "RoleActionForbidden")],
     ids=["new", "renamed"],
 )
 def test_who_waits_for_the_name_of_a_role_in_a_role_of_another_project(
-    target: str, refusal: str, manage: Any, lake: dict[str, ObjectRef]
+    target: str, error: str, manage: Any, lake: dict[str, ObjectRef]
 ) -> None:
     """Ada acts as a role that loses its right while she waits; her own project is the only one that she has locked."""
     if connection.vendor != "postgresql":
@@ -295,7 +295,7 @@ def test_who_waits_for_the_name_of_a_role_in_a_role_of_another_project(
     )
     far = create_project(actor=INTERNAL, name="far", project_id="far")
     acting = create_role(actor=INTERNAL, project=far, name="acting")
-    ada, chief = person("ada"), person("chief")
+    ada, chief = user("ada"), user("chief")
     give("operator", server, chief)
     give("operator", server, ada, through=acting, to=acting)
     at, assumed = manage("ada"), {"x-assume-role": str(acting.pk)}
@@ -311,18 +311,18 @@ def test_who_waits_for_the_name_of_a_role_in_a_role_of_another_project(
     with ThreadPoolExecutor(2) as pool, connection.cursor() as cursor:
         cursor.execute("BEGIN")
         Role.objects.create(project=project, name="wanted", name_key="wanted", provider_id="oidc", source_id="x")
-        made = pool.submit(done, lambda: at.post(target.format(own.pk), {"name": "wanted"}, **assumed))
-        wait_until_somebody_waits()
+        created = pool.submit(done, lambda: at.post(target.format(own.pk), {"name": "wanted"}, **assumed))
+        wait_until_one_waits()
         change = pool.submit(
             done, lambda: apply_grants(actor=INTERNAL, ref=server, difference=revoked, missing=NotFound("no"))
         )
         assert change.result(60) is None
         cursor.execute("ROLLBACK")
-        assert made.result(60).refused(403, refusal)
+        assert created.result(60).refused(403, error)
     assert sorted(Role.objects.values_list("name", flat=True)) == ["acting", "first", "own"]
 
 
-def wait_until_somebody_waits() -> None:
+def wait_until_one_waits() -> None:
     until = time.monotonic() + 30
     while time.monotonic() < until:
         with connections["default"].cursor() as cursor:

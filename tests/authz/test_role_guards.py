@@ -25,14 +25,14 @@ from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tenancy.services.projects import delete_project
 from tenancy.services.role_members import Members, add_role_members, remove_role_members
 from tenancy.services.roles import create_role, delete_role, set_source_system, update_role
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give, role
 from tests.named_callers import CallerClient
 
 pytestmark = pytest.mark.django_db
 
 T = Securable.Type
-ALICE, BOB, CAROL = person("alice"), person("bob"), person("carol")
+ALICE, BOB, CAROL = user("alice"), user("bob"), user("carol")
 GONE = NotFound("there is no such thing")
 
 
@@ -111,7 +111,7 @@ def state() -> tuple[object, ...]:
         ("operator", T.SERVER, [("admin", T.SERVER), ("project_admin", T.PROJECT)]),
     ],
 )
-def test_nobody_climbs_through_a_role(
+def test_no_user_gains_rights_through_a_role(
     project: ObjectRef,
     server: ObjectRef,
     privilege: str,
@@ -218,8 +218,8 @@ def test_role_creators_bind_no_role_to_a_group(project: ObjectRef, manage: Calla
             act()
     body = {"name": "bound", "provider-id": "oidc", "source-id": "staff"}
     assert manage("alice").post("/role", body).refused(403, "ProjectActionForbidden")
-    answer = manage("alice").put(f"/role/{own.pk}/source-system", {"provider-id": "oidc", "source-id": "staff"})
-    assert answer.refused(403, "ProjectActionForbidden")
+    response = manage("alice").put(f"/role/{own.pk}/source-system", {"provider-id": "oidc", "source-id": "staff"})
+    assert response.refused(403, "ProjectActionForbidden")
     assert state() == before
     mine = {"name": "mine", "provider-id": "lakekeeper", "source-id": "mine"}
     assert manage("alice").post("/role", mine).status == 201, "a name of this server's own binds nothing"
@@ -247,8 +247,8 @@ def test_the_last_administrator_is_kept_by_assignments(
 ) -> None:
     give("admin", server, ALICE)  # who may appoint project admins, and is none
     change, before = {"deletes": [{"type": "assignee", "user": "oidc~bob"}]}, state()
-    answer = manage("alice").post(f"/permissions/role/{only_bob.pk}/assignments", change)
-    assert (answer.status, answer.error["type"]) == (409, "LastAdministrator")
+    response = manage("alice").post(f"/permissions/role/{only_bob.pk}/assignments", change)
+    assert (response.status, response.error["type"]) == (409, "LastAdministrator")
     assert state() == before
 
 
@@ -327,10 +327,12 @@ def test_who_is_locked_out_administrates_nothing(only_bob: Role, project: Object
 
 def test_a_new_role_of_a_token_counts_at_once(project: ObjectRef, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(permission_epoch, "is_fresh", lambda: True)  # as in a server
-    dana = person("dana", "admins")
+    dana = user("dana", "admins")
     before = permission_epoch.current()
     create_role(actor=INTERNAL, project=get_project(None), name="plain")
     assert permission_epoch.current() == before
-    made = create_role(actor=INTERNAL, project=get_project(None), name="admins", provider_id="oidc", source_id="admins")
+    created = create_role(
+        actor=INTERNAL, project=get_project(None), name="admins", provider_id="oidc", source_id="admins"
+    )
     assert permission_epoch.current() != before
-    assert assume_role(dana, str(made.pk)).assumed_role == made.pk
+    assert assume_role(dana, str(created.pk)).assumed_role == created.pk

@@ -14,15 +14,15 @@ from catalog.selectors.tables import deleted, search
 from icekeeper.kernel.http.paging import listing_key, write_page_token
 from storage.models import Warehouse
 from tenancy.refs import ObjectRef
-from tests.authz.conftest import good, person
+from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import T, give
 from tests.catalog_fixtures import SCHEMA
 from tests.named_callers import CallerClient
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db]
 
-Ask = Callable[..., Answer]
+Ask = Callable[..., Response]
 NAME = "layoffs_2027"
 
 
@@ -35,7 +35,7 @@ def ask(
     for namespace, name in (("closed", NAME), ("closed", f"{NAME}_x"), ("open", f"{NAME}_of_bob")):
         good(root.post(f"/namespaces/{namespace}/tables", {"name": name, "schema": SCHEMA}))
     his = Tabular.objects.get(name=f"{NAME}_of_bob")
-    give("ownership", ObjectRef(T.TABLE, his.pk), person("bob"))
+    give("ownership", ObjectRef(T.TABLE, his.pk), user("bob"))
     monkeypatch.setattr(visibility, "MAX_SCANNED", 2)
     for module in (deleted, search):
         monkeypatch.setattr(module, "BATCH_SIZE", 1)
@@ -51,19 +51,19 @@ def ask(
     )
 
 
-def seen(answer: Answer) -> list[Any]:
-    return [each.get("tabular-name") or each["name"] for each in good(answer).json()["tabulars"]]
+def seen(response: Response) -> list[Any]:
+    return [each.get("tabular-name") or each["name"] for each in good(response).json()["tabulars"]]
 
 
-def test_a_page_that_ends_behind_what_is_hidden_tells_nothing_of_it(ask: Ask) -> None:
+def test_a_page_that_ends_after_hidden_rows_reveals_nothing_of_them(ask: Ask) -> None:
     first = ask()
     assert seen(first) == []
     token = first.json()["next-page-token"]
     raw = base64.urlsafe_b64decode(token)
     for row in Tabular.objects.filter(name__startswith=NAME):
-        for told in (str(row.pk).encode(), row.pk.hex.encode(), row.pk.bytes, str(row.uuid).encode(), b"1.0"):
-            assert told not in raw, row.name
-            assert told not in token.encode(), row.name
+        for reported in (str(row.pk).encode(), row.pk.hex.encode(), row.pk.bytes, str(row.uuid).encode(), b"1.0"):
+            assert reported not in raw, row.name
+            assert reported not in token.encode(), row.name
     assert len(ask().json()["next-page-token"]) == len(token)
     assert seen(ask(token)) == [f"{NAME}_of_bob"]
 
@@ -75,7 +75,7 @@ def test_a_changed_token_is_refused(ask: Ask) -> None:
         assert ask(changed).refused(400, "InvalidPaginationToken")
 
 
-def test_nobody_chooses_where_a_page_begins(ask: Ask, warehouse: Warehouse) -> None:
+def test_no_client_chooses_where_a_page_begins(ask: Ask, warehouse: Warehouse) -> None:
     hidden = Tabular.objects.get(name=NAME)
     for kind in (
         "deleted-tabulars",
@@ -88,7 +88,7 @@ def test_nobody_chooses_where_a_page_begins(ask: Ask, warehouse: Warehouse) -> N
 
 def test_a_token_begins_no_list_of_another_warehouse_or_search(ask: Ask, elsewhere: Warehouse, lake: Any) -> None:
     token = ask().json()["next-page-token"]
-    give("ownership", ObjectRef(T.WAREHOUSE, elsewhere.pk), person("bob"))
+    give("ownership", ObjectRef(T.WAREHOUSE, elsewhere.pk), user("bob"))
     assert seen(ask(at=f"/warehouse/{elsewhere.pk}")) == []
     assert ask(token, at=f"/warehouse/{elsewhere.pk}").refused(400, "InvalidPaginationToken")
     assert ask(token, text=str(lake["open"][1])).refused(400, "InvalidPaginationToken")

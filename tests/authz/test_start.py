@@ -53,14 +53,14 @@ def test_one_that_let_everybody_does_not_go_on_unasked(choose: Any, before: str 
     bootstrap(actor=INTERNAL, accept_terms_of_use=True)
     Server.objects.update(authz_backend=before)
     choose(None)
-    with pytest.raises(AuthorizationNotChosen) as refusal:
+    with pytest.raises(AuthorizationNotChosen) as error:
         require_chosen_backend()
     for cure in (
         "BACKEND=allowall",
         "manage.py bootstrap --admin",
         "BACKEND=builtin",
     ):
-        assert cure in refusal.value.message
+        assert cure in error.value.message
     assert on_record() == before
 
 
@@ -97,7 +97,7 @@ def test_one_that_was_bootstrapped_while_it_judged_goes_on(choose: Any, caplog: 
     assert on_record() == "builtin"
 
 
-def test_one_that_let_everybody_before_it_was_bootstrapped_has_locked_nobody_out(choose: Any) -> None:
+def test_an_open_server_that_is_bootstrapped_later_locks_out_no_user(choose: Any) -> None:
     choose(None, authentication=False)
     require_chosen_backend()
     choose(None)
@@ -113,10 +113,10 @@ def test_a_server_that_judged_is_not_opened_by_a_provider_that_is_gone(choose: A
     choose(None)
     require_chosen_backend()
     choose(None, authentication=False)
-    with pytest.raises(AuthorizationNotChosen) as refusal:
+    with pytest.raises(AuthorizationNotChosen) as error:
         require_chosen_backend()
     for part in ("Until now builtin authorized", "OPENID_PROVIDER_URI", "AUTHZ_BACKEND=allowall"):
-        assert part in refusal.value.message
+        assert part in error.value.message
     assert on_record() == "builtin"
     choose("allowall", authentication=False)
     require_chosen_backend()
@@ -125,13 +125,13 @@ def test_a_server_that_judged_is_not_opened_by_a_provider_that_is_gone(choose: A
     assert on_record() == "allowall"
 
 
-def test_deciding_by_who_asks_needs_somebody_who_asks(choose: Any) -> None:
+def test_a_decision_about_the_caller_needs_a_caller(choose: Any) -> None:
     choose("builtin", authentication=False)
     with pytest.raises(AuthorizationNotChosen, match="authentication is off"):
         require_chosen_backend()
 
 
-def test_nobody_to_grant_anything_is_warned_of(choose: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_grant_to_no_user_is_warned_about(choose: Any, caplog: pytest.LogCaptureFixture) -> None:
     bootstrap(actor=INTERNAL, accept_terms_of_use=True)
     choose("builtin")
     require_chosen_backend()

@@ -17,7 +17,7 @@ from tenancy.services import access_tokens as service
 from tenancy.services import grants
 from tenancy.services.access_tokens import create_token, rotate_token
 from tenancy.services.service_accounts import create_service_account
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give, role
 from tests.fingerprint import Fingerprint
 from tests.management.test_token_locks import all_at_once
@@ -78,14 +78,14 @@ def test_an_admin_is_no_operator_by_a_token(
 def test_by_the_api(server: ObjectRef, robot: Actor) -> None:
     give("operator", server, robot)
     adam = TokenClient(new_token("local~adam"))
-    answer = adam.post("/token", {"name": "mine", "user-id": robot.user_id})
-    assert answer.refused(403, "GrantActionForbidden", "may not grant on server")
+    response = adam.post("/token", {"name": "mine", "user-id": robot.user_id})
+    assert response.refused(403, "GrantActionForbidden", "may not grant on server")
     appoint = {"writes": [{"privilege": "operator", "principal": {"user": "local~adam"}}]}
     assert mint(OLGA, robot).post("/server/grants", appoint).status == 204
     assert adam.post("/token", {"name": "mine", "user-id": robot.user_id}).status == 201
 
 
-def test_an_account_that_is_told_to_admins_is_theirs(server: ObjectRef, robot: Actor) -> None:
+def test_an_account_reported_to_admins_is_theirs(server: ObjectRef, robot: Actor) -> None:
     """What an admin may grant to themselves they may have by an account, too."""
     project: ObjectRef = ObjectRef(T.PROJECT, get_project(None).pk)
     for privilege, ref in (("admin", server), ("project_admin", project), ("select", project)):
@@ -107,7 +107,7 @@ def test_instance_admins(server: ObjectRef, robot: Actor, monkeypatch: pytest.Mo
     for actor in (ADAM, OLGA):
         with pytest.raises(InstanceAdminRequired):
             mint(actor, robot)
-    ada, other = person("ada"), Actor(user_id=create_service_account(actor=INTERNAL, name="other").user_id)
+    ada, other = user("ada"), Actor(user_id=create_service_account(actor=INTERNAL, name="other").user_id)
     give("operator", server, other)
     mint(ada, robot)
     mint(ada, other)
@@ -140,13 +140,13 @@ def test_an_account_that_is_being_appointed(
     monkeypatch.setattr(grants, "_require_grantees_in_project", held)
     monkeypatch.setattr(service, "_lock_user", lock_later)
 
-    def make() -> Exception | None:
+    def create() -> Exception | None:
         try:
             mint(ADAM, robot)
         except GrantActionForbidden as error:
             return error
         return None
 
-    _, refused = all_at_once(lambda: give("operator", server, robot, **to), make)
+    _, refused = all_at_once(lambda: give("operator", server, robot, **to), create)
     assert isinstance(refused, GrantActionForbidden)
     assert Grant.objects.filter(privilege="operator").count() == 2

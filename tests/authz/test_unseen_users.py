@@ -21,7 +21,7 @@ from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tenancy.services.registration import registered_users
 from tenancy.services.service_accounts import create_service_account
 from tenancy.services.users import delete_user, register_user
-from tests.authz.conftest import person
+from tests.authz.conftest import user
 from tests.authz.permission_fixtures import Everything, Things, to_user
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient, NamedCallers
@@ -84,8 +84,8 @@ def test_what_is_granted_holds_from_the_first_call(
 ) -> None:
     registered_users.clear()
     assert manager.post(grants_path(things), {"writes": [select_for("oidc~newcomer")]}).status == 204
-    assert is_allowed(person("newcomer"), Can.READ_DATA, *things.refs[T.TABLE])
-    assert not is_allowed(person("newcomer"), Can.WRITE_DATA, *things.refs[T.TABLE])
+    assert is_allowed(user("newcomer"), Can.READ_DATA, *things.refs[T.TABLE])
+    assert not is_allowed(user("newcomer"), Can.WRITE_DATA, *things.refs[T.TABLE])
     callers.add("newcomer", Identity("oidc~newcomer", "oidc", "application", "New Comer", "new@example.com"))
     newcomer = CallerClient("/management/v1", "newcomer")
     assert newcomer.get("/whoami").refused(404, "UserNotFound"), "not registered yet"
@@ -95,17 +95,17 @@ def test_what_is_granted_holds_from_the_first_call(
     assert (me["name"], me["email"], me["user-type"]) == ("New Comer", "new@example.com", "application")
     assert me["last-updated-with"] == "config-call-creation"
     assert manager.get("/user/oidc~newcomer", **MORE).json()["seen"] is True
-    assert is_allowed(person("newcomer"), Can.READ_DATA, *things.refs[T.TABLE])
+    assert is_allowed(user("newcomer"), Can.READ_DATA, *things.refs[T.TABLE])
 
 
 def test_who_registers_by_the_api_is_new(things: Things, manager: CallerClient, callers: NamedCallers) -> None:
     assert manager.post(grants_path(things), {"writes": [select_for("oidc~newcomer")]}).status == 204
-    callers.person("newcomer")
+    callers.user("newcomer")
     newcomer = CallerClient("/management/v1", "newcomer")
     created = newcomer.post("/user", {})
     assert (created.status, created.json()["name"]) == (201, "Newcomer")
     assert newcomer.post("/user", {}).refused(409, "UserAlreadyExists")
-    assert is_allowed(person("newcomer"), Can.READ_DATA, *things.refs[T.TABLE])
+    assert is_allowed(user("newcomer"), Can.READ_DATA, *things.refs[T.TABLE])
 
 
 def test_assignments_and_members_likewise(things: Things, manager: CallerClient) -> None:
@@ -147,11 +147,15 @@ def test_they_are_listed_as_not_seen_yet(things: Things, manager: CallerClient) 
     assert users["oidc~manager"]["seen"] is True
     (found,) = manager.post("/search/user", {"search": "oidc~newcomer"}, **MORE).json()["users"]
     assert found["seen"] is False
-    for answer in (manager.get("/user"), manager.post("/search/user", {"search": "oidc~newcomer"}), manager.get(path)):
-        assert b'"seen"' not in answer.body
+    for response in (
+        manager.get("/user"),
+        manager.post("/search/user", {"search": "oidc~newcomer"}),
+        manager.get(path),
+    ):
+        assert b'"seen"' not in response.body
 
 
-def test_who_was_deleted_begins_anew(things: Things, manager: CallerClient) -> None:
+def test_a_deleted_user_starts_without_rights(things: Things, manager: CallerClient) -> None:
     register_user(actor=INTERNAL, user_id="oidc~gone", name="Gone", email="g@example.com", user_type="human")
     delete_user(actor=INTERNAL, user_id="oidc~gone")
     assert manager.post(grants_path(things), {"writes": [select_for("oidc~gone")]}).status == 204
@@ -210,12 +214,14 @@ def test_without_a_provider_users_must_be_there(
     use_settings(monkeypatch, openid_provider_uri=None, openid_providers={}, enable_kubernetes_authentication=False)
     before = everything()
     for user_id in UNSEEN:
-        answer = manager.post(grants_path(things), {"writes": [select_for(user_id)]})
-        assert answer.refused(400, "GrantUserNotFound", "configured identity provider")
+        response = manager.post(grants_path(things), {"writes": [select_for(user_id)]})
+        assert response.refused(400, "GrantUserNotFound", "configured identity provider")
     assert everything() == before
 
 
-def test_who_may_not_grant_adds_nobody(things: Things, manager: CallerClient, everything: Everything) -> None:
+def test_a_user_without_grant_rights_adds_no_user(
+    things: Things, manager: CallerClient, everything: Everything
+) -> None:
     things.with_right("reader", ("select", T.TABLE))
     stranger = CallerClient("/management/v1", things.client("stranger").token)
     reader = CallerClient("/management/v1", "reader")

@@ -16,14 +16,14 @@ from tenancy.audit.collector import collector
 from tenancy.authz import port
 from tenancy.models import AuditRecord, Securable, User
 from tenancy.refs import ObjectRef
-from tests.authz.conftest import good, person
+from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import give, role
 from tests.authz.view_owner_fixtures import AUDIENCE, OTHER_OWNER, OWNER, VIEW, Lake, engine, through, trust
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting, require_as_recorded
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -31,107 +31,107 @@ A = "/namespaces/closed/tables/a"
 MISSING = "Table does not exist: closed.a"
 
 
-def looks_missing(answer: Answer) -> bool:
+def looks_missing(response: Response) -> bool:
     """To who sees nothing in the warehouse that is missing, too."""
-    if answer.error["type"] == "NoSuchWarehouseException":
-        return answer.refused(404, "NoSuchWarehouseException", "Warehouse does not exist")
-    return answer.refused(404, "NoSuchTableException") and answer.error["message"] == MISSING
+    if response.error["type"] == "NoSuchWarehouseException":
+        return response.refused(404, "NoSuchWarehouseException", "Warehouse does not exist")
+    return response.refused(404, "NoSuchTableException") and response.error["message"] == MISSING
 
 
-def told(answer: Answer) -> dict[str, Any]:
+def reported(response: Response) -> dict[str, Any]:
     """A refusal, without what tells it from another one in the log."""
-    return {name: value for name, value in answer.error.items() if name != "stack"}
+    return {name: value for name, value in response.error.items() if name != "stack"}
 
 
-def test_behind_a_view_with_an_owner_it_is_the_owner_who_reads(house: Lake) -> None:
-    trino = house.engine()
-    view = house.view("d", "alice")
-    house.give("select", view, "trino")
+def test_behind_a_view_with_an_owner_it_is_the_owner_who_reads(lake: Lake) -> None:
+    trino = lake.engine()
+    view = lake.view("d", "alice")
+    lake.give("select", view, "trino")
     assert looks_missing(trino.get(A + through("open.d")))
-    house.give("select", "closed.a", "alice")
+    lake.give("select", "closed.a", "alice")
     assert looks_missing(trino.get(A)), "the engine has no rights of its own"
-    answer = good(trino.get(A + through("open.d")))
-    assert answer.json()["metadata-location"] == Tabular.objects.get(pk=house.refs["closed.a"][1]).metadata_location
+    response = good(trino.get(A + through("open.d")))
+    assert response.json()["metadata-location"] == Tabular.objects.get(pk=lake.refs["closed.a"][1]).metadata_location
     assert looks_missing(trino.get(A + through("open.v"))), "through another view"
     assert good(trino.get(f"{A}/credentials" + through("open.d"))).json() == {"storage-credentials": []}
     assert trino.get("/namespaces/closed/tables/b" + through("open.d")).refused(404, "NoSuchTableException")
 
 
 @pytest.mark.parametrize("privilege", [None, "describe"])
-def test_the_engine_must_be_allowed_to_select_from_the_view(house: Lake, privilege: str | None) -> None:
-    trino, view = house.engine(), house.view("d", "alice")
-    house.give("select", "closed.a", "alice", "trino")
+def test_the_engine_must_be_allowed_to_select_from_the_view(lake: Lake, privilege: str | None) -> None:
+    trino, view = lake.engine(), lake.view("d", "alice")
+    lake.give("select", "closed.a", "alice", "trino")
     if privilege is not None:
-        house.give(privilege, view, "trino")
+        lake.give(privilege, view, "trino")
     refused = trino.get(A + through("open.d"))
     assert looks_missing(refused)
-    assert told(trino.get(A + through("open.nowhere"))) == told(refused)
-    assert told(trino.get("/namespaces/closed/tables/no" + through("open.d")))["type"] == "NoSuchTableException"
+    assert reported(trino.get(A + through("open.nowhere"))) == reported(refused)
+    assert reported(trino.get("/namespaces/closed/tables/no" + through("open.d")))["type"] == "NoSuchTableException"
     assert looks_missing(trino.get(A + through("open.a"))), "a table is no view"
     assert good(trino.get(A)).status == 200
-    house.give("select", view, "trino")
+    lake.give("select", view, "trino")
     assert good(trino.get(A + through("open.d"))).status == 200
 
 
-def test_behind_a_view_without_owner_it_is_still_the_same_one_who_reads(house: Lake) -> None:
-    trino = house.engine()
-    house.give("select", "open.v", "trino")
-    house.give("select", "closed.a", "alice")
+def test_behind_a_view_without_owner_it_is_still_the_same_one_who_reads(lake: Lake) -> None:
+    trino = lake.engine()
+    lake.give("select", "open.v", "trino")
+    lake.give("select", "closed.a", "alice")
     assert looks_missing(trino.get(A + through("open.v")))
-    house.give("select", "closed.a", "trino")
+    lake.give("select", "closed.a", "trino")
     assert good(trino.get(A + through("open.v"))).status == 200
 
 
-def test_each_owner_must_be_allowed_to_select_from_the_next_view(house: Lake) -> None:
-    trino, outer, inner = house.engine(), house.view("outer", "alice"), house.view("inner", "bob", levels=("closed",))
+def test_each_owner_must_be_allowed_to_select_from_the_next_view(lake: Lake) -> None:
+    trino, outer, inner = lake.engine(), lake.view("outer", "alice"), lake.view("inner", "bob", levels=("closed",))
     chain = through("open.outer", "closed.inner")
-    house.give("select", outer, "trino")
-    house.give("select", "closed.a", "bob")
-    house.give("select", inner, "trino")
+    lake.give("select", outer, "trino")
+    lake.give("select", "closed.a", "bob")
+    lake.give("select", inner, "trino")
     assert looks_missing(trino.get(A + chain)), "alice may not use the inner one"
-    house.give("select", inner, "alice")
+    lake.give("select", inner, "alice")
     assert good(trino.get(A + chain)).status == 200
     assert looks_missing(trino.get(A + through("closed.inner", "open.outer"))), "bob may not use the outer one"
     assert looks_missing(trino.get(A + through("open.outer"))), "alice may not read the table"
 
 
-def test_a_view_without_owner_leaves_the_owner_of_an_outer_one(house: Lake) -> None:
-    trino, outer, inner = house.engine(), house.view("outer", "alice"), house.view("inner")
-    house.give("select", outer, "trino")
-    house.give("select", inner, "trino")
-    house.give("select", "closed.a", "alice")
+def test_a_view_without_owner_leaves_the_owner_of_an_outer_one(lake: Lake) -> None:
+    trino, outer, inner = lake.engine(), lake.view("outer", "alice"), lake.view("inner")
+    lake.give("select", outer, "trino")
+    lake.give("select", inner, "trino")
+    lake.give("select", "closed.a", "alice")
     assert looks_missing(trino.get(A + through("open.outer", "open.inner"))), "it is alice who must be allowed to"
-    house.give("select", inner, "alice")
+    lake.give("select", inner, "alice")
     assert good(trino.get(A + through("open.outer", "open.inner"))).status == 200
     assert looks_missing(trino.get(A + through("open.inner"))), "without the outer one it is the engine"
     assert good(trino.get(A + through("open.inner", "open.outer", "open.inner"))).status == 200, "in circles, too"
 
 
-def test_for_others_than_the_engine_views_count_for_nothing(house: Lake) -> None:
-    view = house.view("d", "alice")
-    house.give("select", "closed.a", "alice")
+def test_for_others_than_the_engine_views_count_for_nothing(lake: Lake) -> None:
+    view = lake.view("d", "alice")
+    lake.give("select", "closed.a", "alice")
     others = [
-        house.engine("eve", audiences=()),
-        house.engine("eve", audiences=("another", f"{AUDIENCE}2", AUDIENCE.upper())),
-        house.engine("trino~eve", audiences=()),
+        lake.engine("eve", audiences=()),
+        lake.engine("eve", audiences=("another", f"{AUDIENCE}2", AUDIENCE.upper())),
+        lake.engine("trino~eve", audiences=()),
     ]
-    house.give("select", view, "eve")
+    lake.give("select", view, "eve")
     for other in others:
         assert looks_missing(other.get(A + through("open.d")))
-    house.give("select", "closed.a", "eve")
+    lake.give("select", "closed.a", "eve")
     assert good(others[0].get(A + through("open.nowhere"))).json() == good(others[0].get(A)).json()
 
 
 def test_an_engine_is_known_by_audience_or_subject_of_its_own_provider(
-    house: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trust(monkeypatch, trino=engine(audiences=(), subjects=("robot",)))
-    view, by_subject = house.view("d", "alice"), house.engine("robot", audiences=())
-    house.give("select", view, "robot")
-    house.give("select", "closed.a", "alice")
+    view, by_subject = lake.view("d", "alice"), lake.engine("robot", audiences=())
+    lake.give("select", view, "robot")
+    lake.give("select", "closed.a", "alice")
     assert good(by_subject.get(A + through("open.d"))).status == 200
-    assert looks_missing(house.engine("Robot", audiences=()).get(A + through("open.d")))
-    assert looks_missing(house.engine("human").get(A + through("open.d"))), "the audience is none of its"
+    assert looks_missing(lake.engine("Robot", audiences=()).get(A + through("open.d")))
+    assert looks_missing(lake.engine("human").get(A + through("open.d"))), "the audience is none of its"
     foreign = engine(subjects=("robot",)).model_copy(update={"identities": {"idp-2": engine().identities["oidc"]}})
     trust(monkeypatch, trino=foreign)
     assert looks_missing(by_subject.get(A + through("open.d"))), "of another provider"
@@ -139,48 +139,48 @@ def test_an_engine_is_known_by_audience_or_subject_of_its_own_provider(
     assert looks_missing(by_subject.get(A + through("open.d"))), "no engine is trusted"
 
 
-def test_an_owner_has_nothing_of_the_engine(house: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_owner_has_nothing_of_the_engine(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the roles of its token, nor what instance admins may, nor a role that it assumes."""
-    given, view = role("r", source="engines"), house.view("d", "alice")
-    give("select", house.refs["closed.a"], person("x"), to=given)
-    house.give("describe", house.refs["open"], "alice")  # alice exists
+    given, view = role("r", source="engines"), lake.view("d", "alice")
+    give("select", lake.refs["closed.a"], user("x"), to=given)
+    lake.give("describe", lake.refs["open"], "alice")  # alice exists
     use_settings(monkeypatch, instance_admins=["oidc~trino", "oidc~alice"])
-    trino = house.engine(roles=("engines",))
-    house.give("select", view, "trino")
+    trino = lake.engine(roles=("engines",))
+    lake.give("select", view, "trino")
     assert good(trino.get(A)).status == 200
     assert looks_missing(trino.get(A + through("open.d"))), "alice administrates in person only"
     own = role("own")
-    give("ownership", ObjectRef(Securable.Type.ROLE, own.pk), person("trino"))
-    give("select", view, person("trino"), to=own)
+    give("ownership", ObjectRef(Securable.Type.ROLE, own.pk), user("trino"))
+    give("select", view, user("trino"), to=own)
     assumed = {"x-assume-role": str(own.pk)}
     assert looks_missing(trino.get(A + through("open.d"), **assumed))
-    house.give("select", "closed.a", "alice")
+    lake.give("select", "closed.a", "alice")
     assert good(trino.get(A + through("open.d"), **assumed)).status == 200
     assert looks_missing(trino.get(A, **assumed)), "the assumed role itself may not"
 
 
-def test_an_owner_has_the_roles_that_are_kept_here(house: Lake) -> None:
-    trino, view, readers = house.engine(), house.view("d", "alice"), role("readers")
-    house.give("select", view, "trino")
-    give("select", house.refs["closed.a"], person("alice"), through=readers, to=readers)
+def test_an_owner_has_the_roles_that_are_kept_here(lake: Lake) -> None:
+    trino, view, readers = lake.engine(), lake.view("d", "alice"), role("readers")
+    lake.give("select", view, "trino")
+    give("select", lake.refs["closed.a"], user("alice"), through=readers, to=readers)
     assert good(trino.get(A + through("open.d"))).status == 200
 
 
 @pytest.mark.parametrize("change", [{"is_active": False}, {"deleted_at": now()}])
-def test_an_owner_who_may_not_come_in_has_no_rights(house: Lake, change: dict[str, Any]) -> None:
-    trino, view = house.engine(), house.view("d", "alice")
-    house.give("select", view, "trino")
-    house.give("select", "closed.a", "alice", "trino")
+def test_an_owner_who_may_not_come_in_has_no_rights(lake: Lake, change: dict[str, Any]) -> None:
+    trino, view = lake.engine(), lake.view("d", "alice")
+    lake.give("select", view, "trino")
+    lake.give("select", "closed.a", "alice", "trino")
     assert good(trino.get(A + through("open.d"))).status == 200
     User.objects.filter(pk="oidc~alice").update(**change)
     assert looks_missing(trino.get(A + through("open.d")))
 
 
 @pytest.mark.parametrize("owner", ["nobody-we-know", "oidc~alice", "Alice", "' OR 1=1 --", "kubernetes~x"])
-def test_an_owner_whom_nobody_knows_has_no_rights(house: Lake, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    trino, view = house.engine(), house.view("d", owner)
-    house.give("select", view, "trino")
-    house.give("select", "closed.a", "alice", "trino")
+def test_an_unknown_owner_has_no_rights(lake: Lake, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trino, view = lake.engine(), lake.view("d", owner)
+    lake.give("select", view, "trino")
+    lake.give("select", "closed.a", "alice", "trino")
     assert looks_missing(trino.get(A + through("open.d")))
     use_settings(monkeypatch, authz_backend="allowall")
     port.authorizer.cache_clear()
@@ -188,57 +188,57 @@ def test_an_owner_whom_nobody_knows_has_no_rights(house: Lake, owner: str, monke
 
 
 @pytest.mark.parametrize("owner", ["", "  ", "a\x00b", "a\u202eb", "x" * 128, "é" * 64, "x" * 100_000])
-def test_what_cannot_be_an_owner_is_refused_to_who_may_use_the_view(house: Lake, owner: str) -> None:
-    trino, view = house.engine(), house.view("d", owner)
-    house.give("select", "closed.a", "trino")
+def test_what_cannot_be_an_owner_is_refused_to_who_may_use_the_view(lake: Lake, owner: str) -> None:
+    trino, view = lake.engine(), lake.view("d", owner)
+    lake.give("select", "closed.a", "trino")
     assert looks_missing(trino.get(A + through("open.d"))), "the view is hidden"
-    house.give("select", view, "trino")
+    lake.give("select", view, "trino")
     assert trino.get(A + through("open.d")).refused(403, "AuthzBadRequest", "open.d")
 
 
-def test_a_view_may_have_one_owner_only(house: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_may_have_one_owner_only(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     trust(monkeypatch, trino=engine(), other=engine(owner_property=OTHER_OWNER, audiences=("other",)))
-    both = house.engine("both", audiences=(AUDIENCE, "other"))
-    view, agreed = house.view("d", "alice", **{OTHER_OWNER: "bob"}), house.view("e", "alice", **{OTHER_OWNER: "alice"})
+    both = lake.engine("both", audiences=(AUDIENCE, "other"))
+    view, agreed = lake.view("d", "alice", **{OTHER_OWNER: "bob"}), lake.view("e", "alice", **{OTHER_OWNER: "alice"})
     for one in (view, agreed):
-        house.give("select", one, "both", "trino", "other")
-    house.give("select", "closed.a", "alice")
+        lake.give("select", one, "both", "trino", "other")
+    lake.give("select", "closed.a", "alice")
     assert both.get(A + through("open.d")).refused(403, "AuthzBadRequest", "several owners")
     assert good(both.get(A + through("open.e"))).status == 200
-    assert good(house.engine().get(A + through("open.d"))).status == 200
-    assert looks_missing(house.engine("other", audiences=("other",)).get(A + through("open.d"))), "of bob"
+    assert good(lake.engine().get(A + through("open.d"))).status == 200
+    assert looks_missing(lake.engine("other", audiences=("other",)).get(A + through("open.d"))), "of bob"
 
 
-def test_views_and_generic_tables_are_read_through_views(house: Lake) -> None:
-    trino, view = house.engine(), house.view("d", "alice")
+def test_views_and_generic_tables_are_read_through_views(lake: Lake) -> None:
+    trino, view = lake.engine(), lake.view("d", "alice")
     generic = CallerClient(trino.base.replace("/catalog", "/lakekeeper"), "trino")
-    house.give("select", view, "trino")
+    lake.give("select", view, "trino")
     at_view, at_generic = "/namespaces/closed/views/v", "/namespaces/closed/generic-tables/g"
     for target, asked in ((at_view, trino), (at_generic, generic), (f"{at_generic}/credentials", generic)):
         assert asked.get(target).status == 404
-        assert told(asked.get(target + through("open.d"))) == told(asked.get(target))
-    house.give("describe", "closed.v", "alice")
-    house.give("select", "closed.g", "alice")
+        assert reported(asked.get(target + through("open.d"))) == reported(asked.get(target))
+    lake.give("describe", "closed.v", "alice")
+    lake.give("select", "closed.g", "alice")
     assert good(trino.get(at_view + through("open.d"))).json()["metadata"]["format-version"] == 1
     assert good(generic.get(at_generic + through("open.d"))).json()["table"]["name"] == "g"
     assert good(generic.get(f"{at_generic}/credentials" + through("open.d"))).json() == {"storage-credentials": []}
     assert generic.get(at_generic + through(*["open.d"] * 11)).refused(400, "ReferencedByDepthExceeded")
 
 
-def test_credentials_are_refused_to_an_owner_who_sees_the_table_only(house: Lake) -> None:
-    trino, view = house.engine(), house.view("d", "alice")
-    house.give("select", view, "trino")
-    house.give("describe", "closed.a", "alice")
-    answer = trino.get(f"{A}/credentials" + through("open.d"))
-    assert answer.refused(403, "TableActionForbidden", "oidc~alice (owner of a view that oidc~trino reads) may not")
+def test_credentials_are_refused_to_an_owner_who_sees_the_table_only(lake: Lake) -> None:
+    trino, view = lake.engine(), lake.view("d", "alice")
+    lake.give("select", view, "trino")
+    lake.give("describe", "closed.a", "alice")
+    response = trino.get(f"{A}/credentials" + through("open.d"))
+    assert response.refused(403, "TableActionForbidden", "oidc~alice (owner of a view that oidc~trino reads) may not")
     assert good(trino.get(A + through("open.d"))).status == 200
 
 
-def test_the_audit_trail_tells_who_read_and_as_whom(house: Lake) -> None:
-    outer, inner, own = house.view("outer", "alice"), house.view("inner", "bob"), role("own")
-    trino = house.engine()
-    give("ownership", ObjectRef(Securable.Type.ROLE, own.pk), person("trino"))
-    give("select", outer, person("trino"), to=own)
+def test_the_audit_trail_shows_who_read_and_as_whom(lake: Lake) -> None:
+    outer, inner, own = lake.view("outer", "alice"), lake.view("inner", "bob"), role("own")
+    trino = lake.engine()
+    give("ownership", ObjectRef(Securable.Type.ROLE, own.pk), user("trino"))
+    give("select", outer, user("trino"), to=own)
     assumed = {"x-assume-role": str(own.pk)}
     AuditRecord.objects.all().delete()
 
@@ -246,32 +246,32 @@ def test_the_audit_trail_tells_who_read_and_as_whom(house: Lake) -> None:
         assert looks_missing(trino.get(A + through("open.outer", "open.inner"), **assumed))
         collector.flush()
         rows = AuditRecord.objects.filter(event="access.denied").order_by("pk")
-        told = [
+        reported = [
             (row.actor, row.assumed_role, row.action, row.object_id, row.reason, json.loads(row.details))
             for row in rows
         ]
         rows.delete()
-        return told
+        return reported
 
-    def refusal(on: ObjectRef, action: str, reason: str, owner: str) -> list[tuple[Any, ...]]:
+    def error(on: ObjectRef, action: str, reason: str, owner: str) -> list[tuple[Any, ...]]:
         return [("oidc~trino", own.pk, action, str(on[1]), reason, {"read_as": f"oidc~{owner}"})]
 
-    assert denied() == refusal(outer, "select", "OwnerNotActive", "alice")
-    house.give("describe", "open.v", "alice")
-    assert denied() == refusal(inner, "select", "CannotSeeResource", "alice")
-    house.give("describe", inner, "alice")
-    assert denied() == refusal(inner, "select", "ActionForbidden", "alice")
-    house.give("select", inner, "alice")
-    assert denied() == refusal(inner, "select", "OwnerNotActive", "bob")
-    house.give("describe", "open.v", "bob")
-    assert denied() == refusal(house.refs["closed.a"], "get_metadata", "CannotSeeResource", "bob")
+    assert denied() == error(outer, "select", "OwnerNotActive", "alice")
+    lake.give("describe", "open.v", "alice")
+    assert denied() == error(inner, "select", "CannotSeeResource", "alice")
+    lake.give("describe", inner, "alice")
+    assert denied() == error(inner, "select", "ActionForbidden", "alice")
+    lake.give("select", inner, "alice")
+    assert denied() == error(inner, "select", "OwnerNotActive", "bob")
+    lake.give("describe", "open.v", "bob")
+    assert denied() == error(lake.refs["closed.a"], "get_metadata", "CannotSeeResource", "bob")
 
 
-def test_what_is_shown_through_views_is_another_answer(house: Lake) -> None:
-    trino, d, e = house.engine(), house.view("d", "alice"), house.view("e", "bob")
+def test_access_through_views_is_another_response(lake: Lake) -> None:
+    trino, d, e = lake.engine(), lake.view("d", "alice"), lake.view("e", "bob")
     for view in (d, e):
-        house.give("select", view, "trino")
-    house.give("select", "closed.a", "alice", "bob", "trino")
+        lake.give("select", view, "trino")
+    lake.give("select", "closed.a", "alice", "bob", "trino")
     queries = ("", through("open.d"), through("open.e"))
     tags = [good(trino.get(A + query)).headers["ETag"] for query in queries]
     assert len(set(tags)) == 3
@@ -279,26 +279,26 @@ def test_what_is_shown_through_views_is_another_answer(house: Lake) -> None:
         assert [trino.get(A + query, **{"if-none-match": tag}).status for tag in tags] == [
             304 if tag == own else 200 for tag in tags
         ]
-    house.give("select", "open.v", "trino")
+    lake.give("select", "open.v", "trino")
     assert good(trino.get(A + through("open.v"))).headers["ETag"] == tags[0], "with the caller's own rights"
 
 
-def test_a_view_whose_words_only_a_file_says_names_nobody(house: Lake) -> None:
+def test_a_view_whose_text_is_only_in_a_file_names_no_owner(lake: Lake) -> None:
     """Files can be changed by whoever can write to the store."""
-    trino, view = house.engine(), house.view("d", "alice")
-    house.give("select", view, "trino")
-    house.give("select", "closed.a", "alice", "trino")
+    trino, view = lake.engine(), lake.view("d", "alice")
+    lake.give("select", view, "trino")
+    lake.give("select", "closed.a", "alice", "trino")
     assert good(trino.get(A + through("open.d"))).status == 200
     TabularMetadata.objects.filter(pk=view[1]).update(document=None)
     assert trino.get(A + through("open.d")).refused(403, "AuthzBadRequest", "not known for certain")
 
 
-def test_views_are_kept_in_the_database_whatever_their_size(house: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_views_are_kept_in_the_database_whatever_their_size(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     use_settings(monkeypatch, metadata_inline_limit=0)
-    trino, view = house.engine(), house.view("d", "alice")
-    house.give("select", view, "trino")
-    house.give("modify", view, "trino")
-    house.give("select", "closed.a", "alice")
+    trino, view = lake.engine(), lake.view("d", "alice")
+    lake.give("select", view, "trino")
+    lake.give("modify", view, "trino")
+    lake.give("select", "closed.a", "alice")
     assert good(trino.get(A + through("open.d"))).status == 200
     updates = [{"action": "set-properties", "updates": {"k": "v"}}]
     good(trino.post("/namespaces/open/views/d", {"updates": updates}))
@@ -306,19 +306,19 @@ def test_views_are_kept_in_the_database_whatever_their_size(house: Lake, monkeyp
     assert good(trino.get(A + through("open.d"))).status == 200
 
 
-def test_an_inactive_warehouse_has_no_views(house: Lake) -> None:
-    trino, view = house.engine(), house.view("d", "alice")
-    house.give("select", view, "trino")
-    type(house.warehouse).objects.update(status="inactive")
+def test_an_inactive_warehouse_has_no_views(lake: Lake) -> None:
+    trino, view = lake.engine(), lake.view("d", "alice")
+    lake.give("select", view, "trino")
+    type(lake.warehouse).objects.update(status="inactive")
     for query in (through("open.d"), through("open.nowhere"), ""):
         assert trino.get(A + query).refused(404, "NoSuchWarehouseException")
 
 
 @pytest.mark.usefixtures("soft_delete")
-def test_a_dropped_view_is_passed_by_nobody(house: Lake, everything: Callable[[], Fingerprint]) -> None:
-    trino, view = house.engine(), house.view("d", "alice")
-    house.give("select", view, "trino")
-    house.give("select", "closed.a", "alice", "trino")
+def test_a_dropped_view_gives_no_access(lake: Lake, everything: Callable[[], Fingerprint]) -> None:
+    trino, view = lake.engine(), lake.view("d", "alice")
+    lake.give("select", view, "trino")
+    lake.give("select", "closed.a", "alice", "trino")
     assert good(trino.get(A + through("open.d"))).status == 200
     good(CallerClient(trino.base, "root").delete("/namespaces/open/views/d"))
     before = everything()
@@ -326,18 +326,18 @@ def test_a_dropped_view_is_passed_by_nobody(house: Lake, everything: Callable[[]
     assert everything() == before
 
 
-def test_what_reading_through_views_costs(house: Lake) -> None:
+def test_what_reading_through_views_costs(lake: Lake) -> None:
     """One statement for the views, one for their owners, and what the authorizer asks once for each reader."""
-    trino = house.engine()
+    trino = lake.engine()
     chain = [f"d{number}" for number in range(10)]
     readers = ["trino", *(f"owner{number}" for number in range(10))]
-    views = [house.view(name, owner) for name, owner in zip(chain, readers[1:], strict=True)]
-    plain = [house.view(f"i{number}") for number in range(10)]
+    views = [lake.view(name, owner) for name, owner in zip(chain, readers[1:], strict=True)]
+    plain = [lake.view(f"i{number}") for number in range(10)]
     for view, reader in zip(views, readers, strict=False):
-        house.give("select", view, reader)
+        lake.give("select", view, reader)
     for view in plain:
-        house.give("select", view, "trino")
-    house.give("select", "closed.a", "owner9", "trino", "owner0")
+        lake.give("select", view, "trino")
+    lake.give("select", "closed.a", "owner9", "trino", "owner0")
     calls = {
         "load": A,
         "load_through_a_view": A + through("open.i0"),
@@ -351,17 +351,17 @@ def test_what_reading_through_views_costs(house: Lake) -> None:
     good(trino.get(A))
     for name, target in calls.items():
         with counting() as seen:
-            answer = trino.get(target)
-        assert answer.status == (404 if "missing" in name else 200), (name, answer.body)
+            response = trino.get(target)
+        assert response.status == (404 if "missing" in name else 200), (name, response.body)
         counted[name] = dict(sorted(seen.items()))
     require_as_recorded("views", counted)
 
 
-def test_an_engine_without_views_reads_with_its_own_rights(house: Lake) -> None:
+def test_an_engine_without_views_reads_with_its_own_rights(lake: Lake) -> None:
     """What cannot be understood is no chain."""
-    trino, view = house.engine(), house.view("d", "alice")
-    house.give("select", view, "trino")
-    house.give("select", "closed.a", "alice")
+    trino, view = lake.engine(), lake.view("d", "alice")
+    lake.give("select", view, "trino")
+    lake.give("select", "closed.a", "alice")
     for value in ("", ",", "d", "open%1F", "%1Fd", "open%1Fd,", "open%1Fd,,open%1Fd", "%FF%1Fd", "open.d", "open/d"):
         assert looks_missing(trino.get(f"{A}?referenced-by={value}")), value
     twice = "referenced-by=open%1Fd"
@@ -370,15 +370,15 @@ def test_an_engine_without_views_reads_with_its_own_rights(house: Lake) -> None:
         assert good(trino.get(f"{A}?{query}")).status == 200, query
 
 
-def test_views_are_found_as_they_are_everywhere(house: Lake) -> None:
-    trino = house.engine()
+def test_views_are_found_as_they_are_everywhere(lake: Lake) -> None:
+    trino = lake.engine()
     for levels in (["a,b"], ["a,b", "c d+e"]):
         good(CallerClient(trino.base, "root").post("/namespaces", {"namespace": levels}))
     names = {"x,y": "x%2Cy", "q w": "q+w", "1+1": "1%2B1", "ü/%": "%C3%BC%2F%25", "n&m=1": "n%26m%3D1"}
-    house.give("select", "closed.a", "alice")
+    lake.give("select", "closed.a", "alice")
     for name, spelled in names.items():
-        view = house.view(name, "alice", levels=("a,b", "c d+e"))
-        house.give("select", view, "trino")
+        view = lake.view(name, "alice", levels=("a,b", "c d+e"))
+        lake.give("select", view, "trino")
         for above in ("a%2Cb%1Fc+d%2Be", "A%2CB%1FC%20D%2BE"):
             assert good(trino.get(f"{A}?referenced-by={above}%1F{spelled}")).status == 200, name
     for hostile in ("a%00b%1Fc", "open%1Fd%00"):
@@ -387,13 +387,13 @@ def test_views_are_found_as_they_are_everywhere(house: Lake) -> None:
         assert looks_missing(trino.get(f"{A}?referenced-by={hostile}")), hostile
 
 
-def test_owners_are_told_by_the_exact_property(house: Lake) -> None:
+def test_owners_are_found_by_the_exact_property(lake: Lake) -> None:
     """In other letters it is protected, and means nothing."""
-    trino = house.engine()
-    made = create_view(
-        actor=INTERNAL, warehouse_id=house.warehouse.pk, levels=("open",), name="d", schema=VIEW["schema"],
+    trino = lake.engine()
+    created = create_view(
+        actor=INTERNAL, warehouse_id=lake.warehouse.pk, levels=("open",), name="d", schema=VIEW["schema"],
         view_version=VIEW["view-version"], location=None, properties={OWNER.upper(): "alice"},
     )  # fmt: skip
-    house.give("select", ObjectRef(house.refs["open.v"].type, made.id), "trino")
-    house.give("select", "closed.a", "alice")
+    lake.give("select", ObjectRef(lake.refs["open.v"].type, created.id), "trino")
+    lake.give("select", "closed.a", "alice")
     assert looks_missing(trino.get(A + through("open.d")))

@@ -14,11 +14,11 @@ from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tests.authz.conftest import good
 from tests.authz.view_owner_fixtures import Lake, engine, through, trust
-from tests.iceberg_rest.lake_fixtures import KEYS, client_of, make_table, may_write, new_lake
+from tests.iceberg_rest.lake_fixtures import KEYS, client_of, create_table, may_write, new_lake
 from tests.management.warehouse_request_fixtures import keep_secrets
 from tests.parts.minio import Minio
 from tests.signing_fixtures import by_id, to_sign
-from tests.wsgi_client import Answer, call
+from tests.wsgi_client import Response, call
 
 pytestmark = [pytest.mark.django_db]
 
@@ -30,14 +30,14 @@ OWN = {"x-iceberg-access-delegation": "client-managed"}
 
 
 @pytest.fixture(autouse=True)
-def _nothing_lent_before() -> Iterator[None]:
+def _nothing_vended_before() -> Iterator[None]:
     vend._cache_of.cache_clear()
     yield
     vend._cache_of.cache_clear()
 
 
 @pytest.fixture
-def house(
+def lake(
     minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Lake:
     """The table `ns.t` on a MinIO that lends and signs, and `ns.d`, whose owner is alice, for an engine to select from.
@@ -45,108 +45,108 @@ def house(
     The table was made before anybody's rights were judged.
     """
     keep_secrets(monkeypatch)
-    make_table(new_lake(minio, bucket, **getattr(request, "param", {})))
+    create_table(new_lake(minio, bucket, **getattr(request, "param", {})))
     request.getfixturevalue("builtin")
     table = Tabular.objects.get()
     refs = {
         "ns": ObjectRef(Securable.Type.NAMESPACE, table.namespace_id),
         "t": ObjectRef(Securable.Type.TABLE, table.pk),
     }
-    made = Lake(Warehouse.objects.get(), request.getfixturevalue("callers"), refs)
+    created = Lake(Warehouse.objects.get(), request.getfixturevalue("callers"), refs)
     trust(monkeypatch, trino=engine())
-    made.give("select", made.view("d", "alice", levels=("ns",)), "trino")
-    return made
+    created.give("select", created.view("d", "alice", levels=("ns",)), "trino")
+    return created
 
 
-def lent_in(answer: Answer) -> tuple[dict[str, str], str]:
+def vended_in(response: Response) -> tuple[dict[str, str], str]:
     """The credential and what it is for."""
-    (entry,) = good(answer).json()["storage-credentials"]
+    (entry,) = good(response).json()["storage-credentials"]
     return entry["config"], entry["prefix"]
 
 
 @pytest.mark.parametrize("headers", [{}, SIGNING, EITHER])
-def test_what_is_lent_is_what_the_owner_may_do(house: Lake, headers: dict[str, str]) -> None:
-    trino = house.engine()
-    house.give("describe", "t", "alice")
+def test_the_owner_limits_the_vended_credentials(lake: Lake, headers: dict[str, str]) -> None:
+    trino = lake.engine()
+    lake.give("describe", "t", "alice")
     seen = good(trino.get(T + CHAIN, **headers)).json()
     assert (seen["config"], "storage-credentials" in seen) == ({}, False)
-    house.give("select", "t", "alice")
-    config, place = lent_in(trino.get(T + CHAIN, **headers))
-    assert not may_write(config, place)
+    lake.give("select", "t", "alice")
+    config, location = vended_in(trino.get(T + CHAIN, **headers))
+    assert not may_write(config, location)
     bucket, _, key = seen["metadata-location"].removeprefix("s3://").partition("/")
     assert b"table-uuid" in client_of(config).get_object(Bucket=bucket, Key=key)["Body"].read()
-    house.give("modify", "t", "alice")
+    lake.give("modify", "t", "alice")
     for target in (T, CREDENTIALS):
-        assert may_write(*lent_in(trino.get(target + CHAIN, **headers)))
+        assert may_write(*vended_in(trino.get(target + CHAIN, **headers)))
     assert trino.get(T, **headers).refused(404, "NoSuchTableException")
     assert trino.get(CREDENTIALS, **headers).refused(404, "NoSuchTableException")
 
 
-def test_the_engine_is_lent_no_more_than_the_owner_may_do(house: Lake) -> None:
-    trino = house.engine()
-    house.give("modify", "t", "trino")
-    house.give("select", "t", "alice")
-    assert may_write(*lent_in(trino.get(T)))
-    assert not may_write(*lent_in(trino.get(T + CHAIN)))
+def test_the_engine_gets_no_more_than_the_owner_may_do(lake: Lake) -> None:
+    trino = lake.engine()
+    lake.give("modify", "t", "trino")
+    lake.give("select", "t", "alice")
+    assert may_write(*vended_in(trino.get(T)))
+    assert not may_write(*vended_in(trino.get(T + CHAIN)))
 
 
-def test_an_engine_whose_token_may_only_read_is_lent_nothing_to_write(house: Lake) -> None:
-    house.give("modify", "t", "alice")
-    assert may_write(*lent_in(house.engine(scopes=frozenset({"catalog"})).get(T + CHAIN)))
+def test_an_engine_with_a_read_only_token_gets_no_write_credentials(lake: Lake) -> None:
+    lake.give("modify", "t", "alice")
+    assert may_write(*vended_in(lake.engine(scopes=frozenset({"catalog"})).get(T + CHAIN)))
     for target in (T, CREDENTIALS):
-        assert not may_write(*lent_in(house.engine(scopes=frozenset({"catalog:read"})).get(target + CHAIN)))
+        assert not may_write(*vended_in(lake.engine(scopes=frozenset({"catalog:read"})).get(target + CHAIN)))
 
 
-def test_newer_credentials_come_through_the_same_views(house: Lake) -> None:
-    trino = house.engine()
-    house.give("select", "t", "alice", "trino")
-    config, _ = lent_in(trino.get(T + CHAIN))
+def test_newer_credentials_come_through_the_same_views(lake: Lake) -> None:
+    trino = lake.engine()
+    lake.give("select", "t", "alice", "trino")
+    config, _ = vended_in(trino.get(T + CHAIN))
     address = config["client.refresh-credentials-endpoint"]
     assert address.endswith(f"{CREDENTIALS}?referenced-by=ns%1Fd")
     again = call("GET", address.removeprefix("http://testserver"), headers={"authorization": "Bearer trino"})
-    assert lent_in(again)[0].keys() >= KEYS
-    assert lent_in(trino.get(T))[0]["client.refresh-credentials-endpoint"].endswith(CREDENTIALS)
+    assert vended_in(again)[0].keys() >= KEYS
+    assert vended_in(trino.get(T))[0]["client.refresh-credentials-endpoint"].endswith(CREDENTIALS)
     Tabular.objects.get(name="d").delete()
     gone = call("GET", address.removeprefix("http://testserver"), headers={"authorization": "Bearer trino"})
     assert gone.refused(404, "NoSuchTableException")
 
 
 @pytest.mark.parametrize("headers", [{}, SIGNING, EITHER])
-def test_no_requests_are_signed_in_the_name_of_an_owner(house: Lake, headers: dict[str, str]) -> None:
+def test_no_requests_are_signed_in_the_name_of_an_owner(lake: Lake, headers: dict[str, str]) -> None:
     """The signer is asked without views, and goes by the rights of who asks."""
-    trino = house.engine()
-    house.give("select", "t", "alice")
-    config, place = lent_in(trino.get(T + CHAIN, **headers))
+    trino = lake.engine()
+    lake.give("select", "t", "alice")
+    config, location = vended_in(trino.get(T + CHAIN, **headers))
     assert not any("sign" in name for name in config)
     assert not any("sign" in name for name in good(trino.get(T + CHAIN, **headers)).json()["config"])
-    uri = f"{config['s3.endpoint'].rstrip('/')}/{place.removeprefix('s3://')}/metadata/x"
-    target = by_id(house.warehouse, house.refs["t"][1])
+    uri = f"{config['s3.endpoint'].rstrip('/')}/{location.removeprefix('s3://')}/metadata/x"
+    target = by_id(lake.warehouse, lake.refs["t"][1])
     signing = type(trino)("", "trino")
     asked = to_sign("GET", uri, region=config["s3.region"])
     for chain in ("", CHAIN):
         assert signing.post(target + chain, asked).refused(400, "NoSuchTableLocationException")
-    house.give("describe", "t", "trino")
+    lake.give("describe", "t", "trino")
     for chain in ("", CHAIN):
         assert signing.post(target + chain, asked).refused(403, "TableActionForbidden")
-    house.give("select", "t", "trino")
+    lake.give("select", "t", "trino")
     assert good(signing.post(target, asked)).json()["uri"] == uri, "with rights of its own"
 
 
-@pytest.mark.parametrize("house", [{"sts-enabled": False}], indirect=True)
+@pytest.mark.parametrize("lake", [{"sts-enabled": False}], indirect=True)
 @pytest.mark.parametrize("headers", [{}, SIGNING, EITHER])
-def test_where_only_signatures_are_to_be_had_there_is_nothing(house: Lake, headers: dict[str, str]) -> None:
-    trino = house.engine()
-    house.give("select", "t", "alice")
-    told = good(trino.get(T + CHAIN, **headers)).json()
-    assert "storage-credentials" not in told
-    assert not any("sign" in name or name in KEYS for name in told["config"])
+def test_where_only_signatures_are_to_be_had_there_is_nothing(lake: Lake, headers: dict[str, str]) -> None:
+    trino = lake.engine()
+    lake.give("select", "t", "alice")
+    reported = good(trino.get(T + CHAIN, **headers)).json()
+    assert "storage-credentials" not in reported
+    assert not any("sign" in name or name in KEYS for name in reported["config"])
     assert good(trino.get(CREDENTIALS + CHAIN, **headers)).json() == {"storage-credentials": []}
-    house.give("select", "t", "trino")
+    lake.give("select", "t", "trino")
     assert good(trino.get(T, **headers)).json()["config"]["s3.remote-signing-enabled"] == "true"
 
 
-def test_who_has_credentials_of_their_own_gets_none(house: Lake) -> None:
-    trino = house.engine()
-    house.give("select", "t", "alice")
-    told: dict[str, Any] = good(trino.get(T + CHAIN, **OWN)).json()
-    assert not KEYS & told["config"].keys()
+def test_who_has_credentials_of_their_own_gets_none(lake: Lake) -> None:
+    trino = lake.engine()
+    lake.give("select", "t", "alice")
+    reported: dict[str, Any] = good(trino.get(T + CHAIN, **OWN)).json()
+    assert not KEYS & reported["config"].keys()

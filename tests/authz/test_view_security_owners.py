@@ -20,7 +20,7 @@ from tests.authz.conftest import good
 from tests.authz.view_owner_fixtures import OTHER_OWNER, OWNER, VIEW, Lake, engine, trust
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -48,22 +48,22 @@ def query(sql: str) -> list[dict[str, Any]]:
     ]
 
 
-def commit(caller: CallerClient, *updates: Any, view: str = D) -> Answer:
+def commit(caller: CallerClient, *updates: Any, view: str = D) -> Response:
     return caller.post(view, {"requirements": [], "updates": list(updates)})
 
 
-def is_protected(answer: Answer) -> bool:
-    return answer.refused(403, "ProtectedPropertyModification", "only the engine")
+def is_protected(response: Response) -> bool:
+    return response.refused(403, "ProtectedPropertyModification", "only the engine")
 
 
 @pytest.fixture
-def root_client(house: Lake, client: Callable[[str], CallerClient]) -> CallerClient:
+def root_client(lake: Lake, client: Callable[[str], CallerClient]) -> CallerClient:
     """Who may do everything, but is no engine."""
     return client("root")
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
-def test_nobody_else_makes_a_view_with_an_owner(
+def test_no_other_user_creates_a_view_with_an_owner(
     root_client: CallerClient, everything: Everything, name: str, client: Callable[[str], CallerClient]
 ) -> None:
     before = everything()
@@ -76,10 +76,10 @@ def test_nobody_else_makes_a_view_with_an_owner(
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
-def test_nobody_else_changes_who_owns_a_view(
-    house: Lake, root_client: CallerClient, everything: Everything, name: str, client: Callable[[str], CallerClient]
+def test_no_other_user_changes_the_owner_of_a_view(
+    lake: Lake, root_client: CallerClient, everything: Everything, name: str, client: Callable[[str], CallerClient]
 ) -> None:
-    house.view("d", "alice")
+    lake.view("d", "alice")
     before = everything()
     tries: list[list[Any]] = [
         [settings(**{name: "root"})],
@@ -100,7 +100,7 @@ def test_nobody_else_changes_who_owns_a_view(
     assert everything() == before
 
 
-def test_nobody_else_gives_a_view_an_owner(house: Lake, root_client: CallerClient, everything: Everything) -> None:
+def test_no_other_user_gives_a_view_an_owner(lake: Lake, root_client: CallerClient, everything: Everything) -> None:
     before = everything()
     for name in SPELLINGS:
         assert is_protected(commit(root_client, settings(**{name: "root"}), view="/namespaces/open/views/v"))
@@ -118,34 +118,34 @@ def test_nobody_else_gives_a_view_an_owner(house: Lake, root_client: CallerClien
         [settings(a="b"), *query("SELECT 2")],
     ],
 )
-def test_nobody_else_changes_what_a_view_with_an_owner_does(
-    house: Lake, root_client: CallerClient, everything: Everything, updates: list[Any]
+def test_no_other_user_changes_what_a_view_with_an_owner_does(
+    lake: Lake, root_client: CallerClient, everything: Everything, updates: list[Any]
 ) -> None:
     """Who may commit to it would read with the rights of its owner."""
-    house.view("d", "alice")
-    trino = house.engine()
-    house.give("modify", "open", "trino")
+    lake.view("d", "alice")
+    trino = lake.engine()
+    lake.give("modify", "open", "trino")
     good(commit(trino, *query("SELECT 3")))
-    house.give("ownership", "open", "alice")
+    lake.give("ownership", "open", "alice")
     before = everything()
-    for caller in (root_client, house.engine("alice", audiences=())):  # nor the owner, but by the engine
+    for caller in (root_client, lake.engine("alice", audiences=())):  # nor the owner, but by the engine
         refused = commit(caller, *updates)
         assert refused.refused(403, "DefinerViewModification", f"its owner ({OWNER})"), refused.body
     assert everything() == before
     good(commit(trino, *updates))
 
 
-def test_who_may_not_commit_learns_nothing_of_owners(house: Lake, client: Callable[[str], CallerClient]) -> None:
-    view = house.view("d", "alice")
-    nobody = client("nobody")
-    refused = commit(nobody, *query("SELECT 2"))
+def test_who_may_not_commit_learns_nothing_of_owners(lake: Lake, client: Callable[[str], CallerClient]) -> None:
+    view = lake.view("d", "alice")
+    no_one = client("nobody")
+    refused = commit(no_one, *query("SELECT 2"))
     assert refused.refused(404, "NoSuchWarehouseException")
-    house.give("select", view, "nobody")
-    assert commit(nobody, *query("SELECT 2")).refused(403, "ViewActionForbidden")
+    lake.give("select", view, "nobody")
+    assert commit(no_one, *query("SELECT 2")).refused(403, "ViewActionForbidden")
 
 
-def test_the_rest_of_a_view_with_an_owner_is_changed_by_who_may(house: Lake, root_client: CallerClient) -> None:
-    house.view("d", "alice")
+def test_the_rest_of_a_view_with_an_owner_is_changed_by_who_may(lake: Lake, root_client: CallerClient) -> None:
+    lake.view("d", "alice")
     said = good(commit(root_client, settings(comment="read me"), removal("nothing"))).json()["metadata"]
     assert said["properties"] == {"comment": "read me", OWNER: "alice"}
     good(commit(root_client))
@@ -154,15 +154,15 @@ def test_the_rest_of_a_view_with_an_owner_is_changed_by_who_may(house: Lake, roo
     good(root_client.delete("/namespaces/closed/views/e"))
 
 
-def test_a_view_without_owner_is_changed_by_who_may(house: Lake, root_client: CallerClient) -> None:
-    house.view("d")
+def test_a_view_without_owner_is_changed_by_who_may(lake: Lake, root_client: CallerClient) -> None:
+    lake.view("d")
     good(commit(root_client, *query("SELECT 2"), settings(**{"run-as-owner": "x"})))
 
 
 def test_no_view_takes_the_name_of_one_with_an_owner(
-    house: Lake, root_client: CallerClient, everything: Everything
+    lake: Lake, root_client: CallerClient, everything: Everything
 ) -> None:
-    house.view("d", "alice")
+    lake.view("d", "alice")
     before = everything()
     rename = {"source": {"namespace": ["open"], "name": "v"}, "destination": {"namespace": ["open"], "name": "d"}}
     assert root_client.post("/views/rename", rename).refused(409, "AlreadyExistsException")
@@ -170,16 +170,16 @@ def test_no_view_takes_the_name_of_one_with_an_owner(
     assert everything() == before
 
 
-def test_the_engine_does_all_of_it_where_it_has_the_right(house: Lake, everything: Everything) -> None:
-    trino = house.engine()
+def test_the_engine_does_all_of_it_where_it_has_the_right(lake: Lake, everything: Everything) -> None:
+    trino = lake.engine()
     body = {"name": "d", **VIEW, "properties": {OWNER: "alice"}}
-    house.give("describe", "open", "trino")
+    lake.give("describe", "open", "trino")
     before = everything()
     assert trino.post(VIEWS, body).refused(403, "NamespaceActionForbidden")
     assert everything() == before
-    house.give("create", "open", "trino")
-    made = good(trino.post(VIEWS, body)).json()["metadata"]
-    assert made["properties"] == {OWNER: "alice"}
+    lake.give("create", "open", "trino")
+    created = good(trino.post(VIEWS, body)).json()["metadata"]
+    assert created["properties"] == {OWNER: "alice"}
     changed = good(commit(trino, *query("SELECT 2"), settings(**{OWNER: "bob"}))).json()["metadata"]
     assert changed["properties"] == {OWNER: "bob"}
     assert good(commit(trino, removal(OWNER))).json()["metadata"]["properties"] == {}
@@ -187,10 +187,10 @@ def test_the_engine_does_all_of_it_where_it_has_the_right(house: Lake, everythin
 
 
 @pytest.mark.parametrize("name", SPELLINGS[1:])
-def test_the_engine_too_spells_its_property_exactly(house: Lake, everything: Everything, name: str) -> None:
-    trino = house.engine()
-    house.give("ownership", "open", "trino")
-    house.view("d")
+def test_the_engine_too_spells_its_property_exactly(lake: Lake, everything: Everything, name: str) -> None:
+    trino = lake.engine()
+    lake.give("ownership", "open", "trino")
+    lake.view("d")
     before = everything()
     assert is_protected(trino.post(VIEWS, {"name": "e", **VIEW, "properties": {name: "alice"}}))
     assert is_protected(commit(trino, settings(**{name: "alice"})))
@@ -198,14 +198,12 @@ def test_the_engine_too_spells_its_property_exactly(house: Lake, everything: Eve
     assert everything() == before
 
 
-def test_one_engine_does_not_speak_for_another(
-    house: Lake, everything: Everything, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_engine_cannot_act_for_another(lake: Lake, everything: Everything, monkeypatch: pytest.MonkeyPatch) -> None:
     trust(monkeypatch, trino=engine(), other=engine(owner_property=OTHER_OWNER, audiences=("other",)))
-    house.view("d", "alice")
-    house.view("both", "alice", **{OTHER_OWNER: "alice"})
-    trino, other = house.engine(), house.engine("other", audiences=("other",))
-    house.give("ownership", "open", "trino", "other")
+    lake.view("d", "alice")
+    lake.view("both", "alice", **{OTHER_OWNER: "alice"})
+    trino, other = lake.engine(), lake.engine("other", audiences=("other",))
+    lake.give("ownership", "open", "trino", "other")
     before = everything()
     for refused in (
         other.post(VIEWS, {"name": "e", **VIEW, "properties": {OWNER: "alice"}}),
@@ -221,55 +219,55 @@ def test_one_engine_does_not_speak_for_another(
 
 
 def test_a_file_that_names_an_owner_is_registered_by_the_engine_alone(
-    house: Lake, root_client: CallerClient, everything: Everything
+    lake: Lake, root_client: CallerClient, everything: Everything
 ) -> None:
     good(root_client.post(VIEWS, {"name": "d", **VIEW}))
-    trino = house.engine()
-    house.give("ownership", "open", "trino")
+    trino = lake.engine()
+    lake.give("ownership", "open", "trino")
     owned = good(commit(trino, settings(**{OWNER: "alice"}))).json()
-    place = owned["metadata-location"]
+    location = owned["metadata-location"]
     good(root_client.delete(D))
     before = everything()
     register = "/namespaces/open/register-view"
-    assert is_protected(root_client.post(register, {"name": "d", "metadata-location": place}))
+    assert is_protected(root_client.post(register, {"name": "d", "metadata-location": location}))
     assert everything() == before
-    again = good(trino.post(register, {"name": "d", "metadata-location": place})).json()
+    again = good(trino.post(register, {"name": "d", "metadata-location": location})).json()
     assert again["metadata"] == owned["metadata"]
 
 
 def test_other_spellings_in_a_file_are_refused_too(
-    house: Lake, root_client: CallerClient, everything: Everything
+    lake: Lake, root_client: CallerClient, everything: Everything
 ) -> None:
-    made = good(root_client.post(VIEWS, {"name": "d", **VIEW})).json()
+    created = good(root_client.post(VIEWS, {"name": "d", **VIEW})).json()
     good(root_client.delete(D))
-    file = Path(urlsplit(made["metadata-location"]).path)
+    file = Path(urlsplit(created["metadata-location"]).path)
     said = json.loads(file.read_text()) | {"properties": {OWNER.title(): "alice"}}
     file.write_text(json.dumps(said))
-    body = {"name": "d", "metadata-location": made["metadata-location"]}
-    house.give("ownership", "open", "trino")
+    body = {"name": "d", "metadata-location": created["metadata-location"]}
+    lake.give("ownership", "open", "trino")
     before = everything()
-    for caller in (root_client, house.engine()):
+    for caller in (root_client, lake.engine()):
         assert is_protected(caller.post("/namespaces/open/register-view", body))
         assert everything() == before
 
 
-def test_operators_take_over_views_with_their_owners(house: Lake, root_client: CallerClient) -> None:
+def test_operators_take_over_views_with_their_owners(lake: Lake, root_client: CallerClient) -> None:
     """`manage.py register_tables`: what another catalog has is taken over as it is."""
-    trino = house.engine()
-    house.give("ownership", "open", "trino")
+    trino = lake.engine()
+    lake.give("ownership", "open", "trino")
     good(trino.post(VIEWS, {"name": "d", **VIEW, "properties": {OWNER: "alice"}}))
-    place = Tabular.objects.get(name="d").metadata_location
+    location = Tabular.objects.get(name="d").metadata_location
     good(root_client.delete(D))
-    listed = ImportEntry(Tabular.Kind.VIEW, ("open",), "d", place)
-    where = {"actor": INTERNAL, "warehouse_id": house.warehouse.pk, "entry": listed, "overwrite": False}
+    listed = ImportEntry(Tabular.Kind.VIEW, ("open",), "d", location)
+    where = {"actor": INTERNAL, "warehouse_id": lake.warehouse.pk, "entry": listed, "overwrite": False}
     assert check_entry(**where) == register_entry(**where) == "new"
     assert good(root_client.get(D)).json()["metadata"]["properties"] == {OWNER: "alice"}
 
 
-def test_what_comes_back_has_its_owner(house: Lake, root_client: CallerClient, soft_delete: int) -> None:
-    view = house.view("d", "alice")
+def test_what_comes_back_has_its_owner(lake: Lake, root_client: CallerClient, soft_delete: int) -> None:
+    view = lake.view("d", "alice")
     good(root_client.delete(D))
-    manage = CallerClient(f"/management/v1/warehouse/{house.warehouse.pk}", "root")
+    manage = CallerClient(f"/management/v1/warehouse/{lake.warehouse.pk}", "root")
     good(
         manage.post(
             "/deleted-tabulars/undrop", {"targets": [{"type": "view", "id": str(Tabular.objects.get(pk=view[1]).uuid)}]}
@@ -279,8 +277,8 @@ def test_what_comes_back_has_its_owner(house: Lake, root_client: CallerClient, s
     assert commit(root_client, *query("SELECT 2")).refused(403, "DefinerViewModification")
 
 
-def test_a_refusal_is_the_same_when_it_is_asked_for_again(house: Lake, root_client: CallerClient) -> None:
-    house.view("d", "alice")
+def test_an_error_is_the_same_when_requested_again(lake: Lake, root_client: CallerClient) -> None:
+    lake.view("d", "alice")
     key = {"idempotency-key": str(new_id())}
     for _ in range(2):
         refused = root_client.post(D, {"updates": query("SELECT 2")}, **key)
@@ -288,7 +286,7 @@ def test_a_refusal_is_the_same_when_it_is_asked_for_again(house: Lake, root_clie
 
 
 def test_where_no_engine_is_trusted_nothing_is_protected(
-    house: Lake, root_client: CallerClient, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, root_client: CallerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trust(monkeypatch)
     good(root_client.post(VIEWS, {"name": "d", **VIEW, "properties": {OWNER: "root"}}))
@@ -297,17 +295,17 @@ def test_where_no_engine_is_trusted_nothing_is_protected(
     assert commit(root_client, *query("SELECT 3")).refused(403, "DefinerViewModification"), "it has an owner now"
 
 
-def test_tables_may_have_properties_of_that_name(house: Lake, root_client: CallerClient) -> None:
+def test_tables_may_have_properties_of_that_name(lake: Lake, root_client: CallerClient) -> None:
     good(commit(root_client, settings(**{OWNER: "root"}), view="/namespaces/open/tables/a"))
 
 
 def test_operators_see_which_views_name_owners(
-    house: Lake, root_client: CallerClient, soft_delete: int, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, root_client: CallerClient, soft_delete: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house.give("describe", "open", "alice")
-    house.view("d", "alice", levels=("closed", "deep"))
-    house.view("e", "a\nb", **{OWNER.upper(): "ALICE"})
-    house.view("f", "_lice")
+    lake.give("describe", "open", "alice")
+    lake.view("d", "alice", levels=("closed", "deep"))
+    lake.view("e", "a\nb", **{OWNER.upper(): "ALICE"})
+    lake.view("f", "_lice")
     good(root_client.delete("/namespaces/open/views/f"))
 
     def listed(*options: str) -> list[list[Any]]:

@@ -21,7 +21,7 @@ from tenancy.authz.permissions import is_allowed
 from tenancy.authz.port import Subject
 from tenancy.models import Grant, Project, Role, RoleMember, Securable, User
 from tenancy.refs import ObjectRef, securable_id
-from tests.authz.tree_fixtures import T, give, make_tree, role
+from tests.authz.tree_fixtures import T, create_tree, give, role
 from tests.management.warehouse_request_fixtures import use_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.usefixtures("builtin")]
@@ -33,7 +33,7 @@ TYPES = (T.PROJECT, T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE, 
 @pytest.fixture
 def tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
     User.objects.get_or_create(id=ALICE.user_id, defaults={"name": "Alice"})
-    return make_tree(warehouse)
+    return create_tree(warehouse)
 
 
 def seen_one_by_one(securable_type: Securable.Type) -> set[str]:
@@ -66,10 +66,10 @@ def test_each_privilege_shows_what_it_allows(
     privilege: str,
     through_role: bool,
 ) -> None:
-    places = [ref for ref in tree.values() if ref.type is securable_type]
+    locations = [ref for ref in tree.values() if ref.type is securable_type]
     group = role("readers")
     RoleMember.objects.create(role=group, user_id=ALICE.user_id)
-    for ref in places:
+    for ref in locations:
         grantee = {"role_id": group.pk} if through_role else {"user_id": ALICE.user_id}
         grant = Grant.objects.create_on(securable_id=securable_id(*ref), privilege=privilege, **grantee)
         builtin.clear_caches()

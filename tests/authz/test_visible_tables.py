@@ -15,7 +15,7 @@ from tenancy.authz.permissions import is_allowed
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, User
 from tenancy.refs import ObjectRef, securable_id
-from tests.authz.tree_fixtures import T, give, make_tree
+from tests.authz.tree_fixtures import T, create_tree, give
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.usefixtures("builtin")]
 
@@ -25,9 +25,9 @@ KINDS = {T.TABLE: Tabular.Kind.TABLE, T.VIEW: Tabular.Kind.VIEW, T.GENERIC_TABLE
 
 @pytest.fixture
 def tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
-    """The tree of `make_tree`, with the rows of its namespaces, table, view and generic table."""
+    """The tree of `create_tree`, with the rows of its namespaces, table, view and generic table."""
     User.objects.get_or_create(id=ALICE.user_id, defaults={"name": "Alice"})
-    tree = make_tree(warehouse)
+    tree = create_tree(warehouse)
     for name, ref in tree.items():
         if ref.type is T.NAMESPACE:
             Namespace.objects.create(pk=ref.id, warehouse=warehouse, path=name, path_key=name)

@@ -21,17 +21,17 @@ SHAPE = (
 )  # fmt: skip
 
 
-def make_tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
+def create_tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
     """server > project > wh > outer > inner > table; beside it in wh > other > view."""
-    made: dict[str, ObjectRef] = {
+    created: dict[str, ObjectRef] = {
         "server": ObjectRef(T.SERVER, Server.objects.get().server_id),
         "project": ObjectRef(T.PROJECT, get_project(None).pk),
         "wh": ObjectRef(T.WAREHOUSE, warehouse.pk),
     }
     for name, securable_type, parent in SHAPE:
-        made[name] = ObjectRef(securable_type, new_id())
-        add_securable(*made[name], parent=made[parent])
-    return made
+        created[name] = ObjectRef(securable_type, new_id())
+        add_securable(*created[name], parent=created[parent])
+    return created
 
 
 def give(privilege: str, ref: ObjectRef, who: Actor, *, through: Role | None = None, to: Role | None = None) -> None:
@@ -47,7 +47,7 @@ def give(privilege: str, ref: ObjectRef, who: Actor, *, through: Role | None = N
 def role(name: str, *, source: str | None = None) -> Role:
     """A role of the default project; with `source` one that the provider `oidc` knows by that name."""
     own_id, project = new_id(), get_project(None)
-    made = Role.objects.create(
+    created = Role.objects.create(
         id=own_id,
         project=project,
         name=name,
@@ -56,4 +56,4 @@ def role(name: str, *, source: str | None = None) -> Role:
         source_id=source or str(own_id),
     )
     add_securable(T.ROLE, own_id, parent=ObjectRef(T.PROJECT, project.pk))
-    return made
+    return created

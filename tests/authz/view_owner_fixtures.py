@@ -56,18 +56,18 @@ class Lake:
 
     def engine(self, name: str = "trino", *, audiences: tuple[str, ...] = (AUDIENCE,), **more: Any) -> CallerClient:
         """A client with a token for these audiences."""
-        made = Identity(f"oidc~{name}", "oidc", "application", name, audiences=audiences, **more)
-        self.callers.add(name, made)
+        created = Identity(f"oidc~{name}", "oidc", "application", name, audiences=audiences, **more)
+        self.callers.add(name, created)
         return CallerClient(f"/catalog/v1/{self.warehouse.pk}", name)
 
     def view(self, name: str, owner: str | None = None, *, levels: Levels = ("open",), **properties: str) -> ObjectRef:
         """Made by nobody who would have rights on it."""
         said = properties | ({} if owner is None else {OWNER: owner})
-        made = create_view(
+        created = create_view(
             actor=INTERNAL, warehouse_id=self.warehouse.pk, levels=levels, name=name, schema=VIEW["schema"],
             view_version=VIEW["view-version"], location=None, properties=said,
         )  # fmt: skip
-        return ObjectRef(Securable.Type.VIEW, made.id)
+        return ObjectRef(Securable.Type.VIEW, created.id)
 
     def give(self, privilege: str, on: str | ObjectRef, *who: str) -> None:
         for each in who:

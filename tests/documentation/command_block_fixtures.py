@@ -114,13 +114,13 @@ class PageShell:
     def prepare(self, *commands: str) -> None:
         """Do what the prose of the page asks for; each command has to succeed."""
         for command in commands:
-            answer, status = self._answer(command)
-            assert status == "0", f"{command}\nanswered {answer}"
+            response, status = self._response(command)
+            assert status == "0", f"{command}\nanswered {response}"
 
-    def _answer(self, command: str) -> tuple[list[str], str]:
+    def _response(self, command: str) -> tuple[list[str], str]:
         """What it answers, but for lines of the log, and its exit status."""
-        answer = self._run.shell(f"{command.rstrip()}\nexit_status=$?")
-        return [line for line in answer if not line.startswith(LOG_LINE)], self._run.value("exit_status")
+        response = self._run.shell(f"{command.rstrip()}\nexit_status=$?")
+        return [line for line in response if not line.startswith(LOG_LINE)], self._run.value("exit_status")
 
     def run(self, blocks: Sequence[CommandBlock], *, with_responses: bool = True) -> None:
         """Run the blocks; no command may fail or answer an error that the page does not show.
@@ -133,18 +133,18 @@ class PageShell:
         pages: list[str] = []
         for block in blocks:
             for command in _commands(block):
-                answer, status = self._answer(command.text)
-                if command.answer and with_responses:
-                    said.append(Command(command.text, answer))
+                response, status = self._response(command.text)
+                if command.response and with_responses:
+                    said.append(Command(command.text, response))
                     on_page.append(command)
                     pages.append(block.page)
-                elif not command.answer:
-                    assert status == "0", f"{block}\n{command.text}\nanswered {answer}"
-                if ERROR not in "".join(command.answer):
-                    assert ERROR not in "".join(answer), f"{block}\n{command.text}\nanswered {answer}"
+                elif not command.response:
+                    assert status == "0", f"{block}\n{command.text}\nanswered {response}"
+                if ERROR not in "".join(command.response):
+                    assert ERROR not in "".join(response), f"{block}\n{command.text}\nanswered {response}"
         for index, (ours, theirs) in enumerate(zip(alike(said), alike(on_page), strict=True)):
-            if not _is_alike(ours.answer, theirs.answer):
-                assert UPDATES, f"{ours.text}\nis on {pages[index]}: {theirs.answer}\nnow: {ours.answer}"
+            if not _is_alike(ours.response, theirs.response):
+                assert UPDATES, f"{ours.text}\nis on {pages[index]}: {theirs.response}\nnow: {ours.response}"
                 _update(path_of(pages[index]), on_page[index], said[index])
 
 
@@ -157,8 +157,8 @@ def _commands(block: CommandBlock) -> list[Command]:
     found = [Command("", [])]
     for line in block.content.splitlines():
         if line.startswith("# ") and found[-1].text:
-            found[-1].answer.append(line.removeprefix("# "))
-        elif found[-1].answer:
+            found[-1].response.append(line.removeprefix("# "))
+        elif found[-1].response:
             found.append(Command(f"{line}\n", []))
         else:
             found[-1].text += f"{line}\n"
@@ -166,7 +166,7 @@ def _commands(block: CommandBlock) -> list[Command]:
 
 
 def _update(path: Path, former: Command, now: Command) -> None:
-    before, after = ("\n".join([f"$ {each.text}", *each.answer, ""]) for each in (former, now))
+    before, after = ("\n".join([f"$ {each.text}", *each.response, ""]) for each in (former, now))
     page = path.read_text()
     assert before in page, former
     path.write_text(page.replace(before, after, 1))

@@ -173,7 +173,7 @@ def test_blocks_and_their_headings_are_found(blocks: list[CommandBlock]) -> None
     ]
 
 
-def test_another_answer_than_that_of_the_page_is_found(tmp_path: Path, blocks: list[CommandBlock]) -> None:
+def test_another_response_than_that_of_the_page_is_found(tmp_path: Path, blocks: list[CommandBlock]) -> None:
     with page_shell(tmp_path) as shell:
         shell.run(blocks[1:])
         shell.run(blocks, with_responses=False)

@@ -14,7 +14,7 @@ WAYS: tuple[int | None, ...] = (None, 500, 502, 503)
 """Statuses in the place of the catalog's answer; None is a connection that is cut."""
 
 
-class LosingAnswers:
+class LosingResponses:
     """Lets every third commit be done and loses its answer, in one way after the other; each sixth never arrives.
 
     An answerer of a `Recorder`. `lost` counts by status, 0 being cut connections; `keys` are the idempotency keys of

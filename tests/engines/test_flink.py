@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from tests.engines.engines_page_fixtures import blocks_of_kind, engine_section
-from tests.engines.lost_response_fixtures import LosingAnswers
+from tests.engines.lost_response_fixtures import LosingResponses
 from tests.parts import flink
 from tests.parts.recorder import Recorder
 from tests.parts.server import CatalogServer
@@ -67,10 +67,10 @@ def test_batches(lake: CatalogServer, reader: Catalog, namespace: str, tmp_path:
     assert sorted(reader.list_tables(namespace)) == [(namespace, "cities"), (namespace, "renamed")]
 
 
-def test_a_stream_writes_each_row_once_though_answers_are_lost(
+def test_a_stream_writes_each_row_once_though_responses_are_lost(
     lake: CatalogServer, reader: Catalog, namespace: str, tmp_path: Path
 ) -> None:
-    losing = LosingAnswers()
+    losing = LosingResponses()
     with Recorder(lake.port) as proxy:
         proxy.answerer = losing
         flink.run_sql(

@@ -67,16 +67,16 @@ def test_sail_writes_and_reads_tables(lake: CatalogServer, minio: Minio, reader:
     assert read == [{"id": 1, "city": "Rome"}, {"id": 2, "city": "Oslo"}, {"id": 3, "city": "Lima"}]
 
 
-def test_sail_makes_and_drops_namespaces_and_tables(
+def test_sail_creates_and_drops_namespaces_and_tables(
     lake: CatalogServer, minio: Minio, reader: Catalog, namespace: str
 ) -> None:
-    made = f"{namespace}_by_sail"
+    created = f"{namespace}_by_sail"
     run(
         lake,
         minio,
-        f"CREATE DATABASE lake.{made}",
-        f"CREATE TABLE lake.{made}.dropped (id BIGINT) USING iceberg",
-        f"CREATE TABLE lake.{made}.kept (id BIGINT) USING iceberg",
-        f"DROP TABLE lake.{made}.dropped",
+        f"CREATE DATABASE lake.{created}",
+        f"CREATE TABLE lake.{created}.dropped (id BIGINT) USING iceberg",
+        f"CREATE TABLE lake.{created}.kept (id BIGINT) USING iceberg",
+        f"DROP TABLE lake.{created}.dropped",
     )
-    assert reader.list_tables(made) == [(made, "kept")]
+    assert reader.list_tables(created) == [(created, "kept")]

@@ -29,7 +29,7 @@ SECONDS = 60
 
 
 @dataclass(frozen=True)
-class House:
+class Lake:
     """The running parts, and the page's shell, whose `grant` gives rights as the administrator `ann`."""
 
     trino: Trino
@@ -45,9 +45,9 @@ class House:
 
     def catalog(self, path: str) -> Any:
         url = f"{self.server.uri}/v1/{self.server.warehouse_id}/{path}"
-        answer = requests.get(url, headers={"Authorization": f"Bearer {self.ann}"}, timeout=SECONDS)
-        assert answer.ok, answer.text
-        return answer.json()
+        response = requests.get(url, headers={"Authorization": f"Bearer {self.ann}"}, timeout=SECONDS)
+        assert response.ok, response.text
+        return response.json()
 
     def namespace(self, name: str) -> str:
         """As `grant` takes it."""
@@ -76,7 +76,7 @@ def server(
 
 
 @pytest.fixture(scope="module")
-def house(server: CatalogServer, minio: Minio, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def lake(server: CatalogServer, minio: Minio, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     tokens = {user: server.manage("create_token", "--user", f"local~{user}", "--create-user").strip() for user in USERS}
     server.manage("bootstrap", "--admin", "local~ann", "--operator")
     bucket = minio.create_bucket("trino")
@@ -104,7 +104,7 @@ def house(server: CatalogServer, minio: Minio, tmp_path_factory: pytest.TempPath
             with Trino(
                 home / "server", {"lake": catalog_properties(server, minio, trino_token)}, control(port)
             ) as trino:
-                yield House(trino, server, run, tokens["ann"])
+                yield Lake(trino, server, run, tokens["ann"])
         finally:
             run.shell("kill $(cat opa.pid)")
 
@@ -118,7 +118,7 @@ def set_up(run: Transcripts, port: int) -> None:
             if command.text.startswith("opa run"):
                 run.shell(f"({command.text}) >opa.log 2>&1 & echo $! >opa.pid")
             else:
-                assert run.shell(command.text) == command.answer, command.text
+                assert run.shell(command.text) == command.response, command.text
     deadline = time.monotonic() + SECONDS
     while not is_up(port):
         assert time.monotonic() < deadline, run.shell("cat opa.log")
@@ -152,9 +152,9 @@ def catalog_properties(server: CatalogServer, minio: Minio, token: str) -> dict[
 
 
 @pytest.fixture(scope="module")
-def sales(house: House) -> House:
+def sales(lake: Lake) -> Lake:
     """The schema `sales` with the tables `orders` and `secrets`, and the view `totals`."""
-    ann = house.session("ann")
+    ann = lake.session("ann")
     for statement in (
         "CREATE SCHEMA lake.sales",
         "CREATE TABLE lake.sales.orders (id BIGINT, city VARCHAR) WITH (partitioning = ARRAY['city'])",
@@ -163,7 +163,7 @@ def sales(house: House) -> House:
         "CREATE VIEW lake.sales.totals AS SELECT count(*) AS n FROM lake.sales.orders",
     ):
         ann.run(statement)
-    return house
+    return lake
 
 
 def denied(session: Session, statement: str) -> bool:
@@ -183,8 +183,8 @@ def fails(session: Session, statement: str) -> str:
     return caught.value.name
 
 
-def test_an_administrator_does_everything_that_trino_can_do(house: House) -> None:
-    ann = house.session("ann")
+def test_an_administrator_does_everything_that_trino_can_do(lake: Lake) -> None:
+    ann = lake.session("ann")
     for statement in (
         "CREATE SCHEMA lake.walk",
         'CREATE SCHEMA lake."walk.below"',
@@ -227,21 +227,21 @@ def test_an_administrator_does_everything_that_trino_can_do(house: House) -> Non
     ann.run("DROP SCHEMA lake.walk")
 
 
-def test_what_trino_itself_cannot_do(sales: House) -> None:
+def test_what_trino_itself_cannot_do(sales: Lake) -> None:
     """As docs/engines.md says: with a newer Trino that can, the page changes."""
     ann = sales.session("ann")
     assert fails(ann, "SHOW CREATE SCHEMA lake.sales") == "INVALID_SCHEMA_PROPERTY"
     assert fails(ann, "CREATE MATERIALIZED VIEW lake.sales.m AS SELECT 1 AS x") == "NOT_SUPPORTED"
 
 
-def test_a_user_without_grants_sees_nothing(sales: House) -> None:
+def test_a_user_without_grants_sees_nothing(sales: Lake) -> None:
     bob = sales.session("bob")
     assert denied(bob, "SHOW SCHEMAS FROM lake")
     assert denied(bob, "SELECT * FROM lake.sales.orders")
     assert bob.run("SHOW CATALOGS") == [["system"]]
 
 
-def test_a_reader_of_one_table_sees_it_and_nothing_beside_it(sales: House) -> None:
+def test_a_reader_of_one_table_sees_it_and_nothing_beside_it(sales: Lake) -> None:
     bob = sales.session("bob")
     sales.grant(sales.table("sales", "orders"), "select", "bob")
     assert sorted(bob.run("SELECT * FROM lake.sales.orders")) == [[1, "Rome"], [2, "Oslo"]]
@@ -264,7 +264,7 @@ def test_a_reader_of_one_table_sees_it_and_nothing_beside_it(sales: House) -> No
         assert denied(bob, statement), statement
 
 
-def test_a_creator_replaces_nothing_of_others(sales: House) -> None:
+def test_a_creator_replaces_nothing_of_others(sales: Lake) -> None:
     dora, ann = sales.session("dora"), sales.session("ann")
     before = sales.catalog("namespaces/sales/tables/secrets")["metadata-location"]
     view = sales.catalog("namespaces/sales/views/totals")["metadata-location"]
@@ -289,12 +289,12 @@ def test_a_creator_replaces_nothing_of_others(sales: House) -> None:
     dora.run("ALTER TABLE lake.sales.secrets EXECUTE OPTIMIZE")
 
 
-def test_the_grant_of_the_page_shows_alice_every_schema(sales: House) -> None:
+def test_the_grant_of_the_page_shows_alice_every_schema(sales: Lake) -> None:
     alice = sales.session("alice")
     assert denied(alice, "SHOW SCHEMAS FROM lake")
     _, _, rest = section_of(POLICY_PAGE, "## Set it up").partition("**5. Grants")
     [(_, content)] = blocks_of(rest)
     for command in commands_of(content):
-        assert sales.run.shell(command.text) == command.answer
+        assert sales.run.shell(command.text) == command.response
     assert ["sales"] in alice.run("SHOW SCHEMAS FROM lake")
     assert alice.run("SELECT n FROM lake.sales.totals") == [[2]]

@@ -57,18 +57,20 @@ def duel(two_workers: CatalogServer) -> Iterator[Callable[..., list[requests.Res
 def test_two_commits_on_the_same_metadata(duel: Any) -> None:
     """One of them is in the table, and the other one is told that it is not."""
     duel(("POST", "/namespaces", {"namespace": ["ns"]}))
-    [made] = duel(("POST", "/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
-    metadata, done = made.json()["metadata"], []
+    [created] = duel(("POST", "/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
+    metadata, done = created.json()["metadata"], []
     for number in range(1, DUELS + 1):
         bodies = [append(metadata, number * 10 + which) for which in (1, 2)]
-        answers = duel(*(("POST", "/namespaces/ns/tables/t", body) for body in bodies))
-        assert sorted(answer.status_code for answer in answers) == [200, 409], [answer.text for answer in answers]
-        [lost] = [answer for answer in answers if answer.status_code == 409]
+        responses = duel(*(("POST", "/namespaces/ns/tables/t", body) for body in bodies))
+        assert sorted(response.status_code for response in responses) == [200, 409], [
+            response.text for response in responses
+        ]
+        [lost] = [response for response in responses if response.status_code == 409]
         assert lost.json()["error"]["type"] == "CommitFailedException"
-        [won] = [which for which in (0, 1) if answers[which].status_code == 200]
+        [won] = [which for which in (0, 1) if responses[which].status_code == 200]
         done.append(number * 10 + won + 1)
         [loaded] = duel(("GET", "/namespaces/ns/tables/t", None))
-        assert loaded.json()["metadata-location"] == answers[won].json()["metadata-location"]
+        assert loaded.json()["metadata-location"] == responses[won].json()["metadata-location"]
         metadata = loaded.json()["metadata"]
         assert [each["snapshot-id"] for each in metadata["snapshots"]] == done
     folder = Path(metadata["location"].removeprefix("file://")) / "metadata"
@@ -82,13 +84,13 @@ def test_drop_against_rename(duel: Any) -> None:
     names = [{"namespace": ["ns"], "name": name} for name in ("old", "new")]
     rename = ("POST", "/tables/rename", {"source": names[0], "destination": names[1]})
     for _ in range(DUELS):
-        [made] = duel(("POST", "/namespaces/ns/tables", {"name": "old", "schema": SCHEMA}))
+        [created] = duel(("POST", "/namespaces/ns/tables", {"name": "old", "schema": SCHEMA}))
         renamed, dropped = duel(rename, ("DELETE", "/namespaces/ns/tables/old", None))
         assert {renamed.status_code, dropped.status_code} == {204, 404}, (renamed.text, dropped.text)
         old, new = duel(("GET", "/namespaces/ns/tables/old", None), ("GET", "/namespaces/ns/tables/new", None))
         assert old.status_code == 404
         if renamed.ok:
-            assert new.json() == made.json()
+            assert new.json() == created.json()
             duel(("DELETE", "/namespaces/ns/tables/new", None))
         else:
             assert new.status_code == 404
@@ -97,8 +99,8 @@ def test_drop_against_rename(duel: Any) -> None:
 def test_drop_against_register_in_its_place(duel: Any) -> None:
     """The one of both that came second met what the first one left; none waits for the other for ever."""
     duel(("POST", "/namespaces", {"namespace": ["ns"]}))
-    [made] = duel(("POST", "/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
-    body = {"name": "t", "metadata-location": made.json()["metadata-location"], "overwrite": True}
+    [created] = duel(("POST", "/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
+    body = {"name": "t", "metadata-location": created.json()["metadata-location"], "overwrite": True}
     register = ("POST", "/namespaces/ns/register", body)
     for _ in range(DUELS):
         registered, dropped = duel(register, ("DELETE", "/namespaces/ns/tables/t", None))
@@ -108,7 +110,7 @@ def test_drop_against_register_in_its_place(duel: Any) -> None:
         [found] = duel(("GET", "/namespaces/ns/tables/t", None))
         if found.status_code == 404:  # registered, then dropped
             [found] = duel(register)
-        assert found.json() == made.json()
+        assert found.json() == created.json()
     duel(("DELETE", "/namespaces/ns/tables/t", None))
 
 
@@ -122,13 +124,13 @@ def test_rename_against_register_in_its_place(duel: Any) -> None:
     names = [{"namespace": [space], "name": "t"} for space in ("ns", "away")]
     rename = ("POST", "/tables/rename", {"source": names[0], "destination": names[1]})
     for _ in range(DUELS):
-        [made] = duel(("POST", "/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
+        [created] = duel(("POST", "/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
         registered, renamed = duel(("POST", "/namespaces/ns/register", body), rename)
         assert registered.status_code == 200, registered.text
         here, away = duel(("GET", "/namespaces/ns/tables/t", None), ("GET", "/namespaces/away/tables/t", None))
         if renamed.status_code == 204 and here.status_code == 200:
             assert here.json() == other.json()
-            assert away.json() == made.json(), "it was renamed and then replaced all the same"
+            assert away.json() == created.json(), "it was renamed and then replaced all the same"
         elif renamed.status_code == 204:  # the one that was registered was renamed
             assert away.json() == other.json()
         else:

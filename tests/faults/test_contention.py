@@ -22,7 +22,7 @@ PROCESSES, COMMITS_EACH = 16, 8
 ATTEMPTS = 200
 
 
-def commit_until_done(address: str, writer: int, outcomes: Any) -> None:
+def commit_until_done(address: str, writer: int, results: Any) -> None:
     """`COMMITS_EACH` appends of one writer, each rebuilt on the newest metadata until it is acknowledged."""
     acknowledged, refused = [], 0
     with requests.Session() as session:
@@ -30,23 +30,23 @@ def commit_until_done(address: str, writer: int, outcomes: Any) -> None:
             snapshot_id = (writer + 1) * 1000 + number
             for _ in range(ATTEMPTS):
                 metadata = session.get(address, timeout=30).json()["metadata"]
-                answer = session.post(address, json=append(metadata, snapshot_id), timeout=60)
-                if answer.status_code == 200:
-                    acknowledged.append((snapshot_id, answer.json()["metadata-location"]))
+                response = session.post(address, json=append(metadata, snapshot_id), timeout=60)
+                if response.status_code == 200:
+                    acknowledged.append((snapshot_id, response.json()["metadata-location"]))
                     break
-                assert answer.status_code in {409, 503}, answer.text
+                assert response.status_code in {409, 503}, response.text
                 refused += 1
                 time.sleep(random.uniform(0, 0.05))
             else:
                 raise AssertionError(f"writer {writer} was refused {ATTEMPTS} times")
-    outcomes.put((acknowledged, refused))
+    results.put((acknowledged, refused))
 
 
 def append(
     metadata: dict[str, Any], snapshot_id: int, *, branch: str = "main", parent: int | None = None
 ) -> dict[str, Any]:
     current = parent or metadata.get("refs", {}).get(branch, {}).get("snapshot-id")
-    made = {
+    created = {
         "snapshot-id": snapshot_id,
         "sequence-number": metadata["last-sequence-number"] + 1,
         "timestamp-ms": int(time.time() * 1000),
@@ -55,11 +55,11 @@ def append(
         "schema-id": 0,
     }
     if current is not None:
-        made["parent-snapshot-id"] = current
+        created["parent-snapshot-id"] = current
     return {
         "requirements": [{"type": "assert-ref-snapshot-id", "ref": branch, "snapshot-id": current}],
         "updates": [
-            {"action": "add-snapshot", "snapshot": made},
+            {"action": "add-snapshot", "snapshot": created},
             {"action": "set-snapshot-ref", "ref-name": branch, "type": "branch", "snapshot-id": snapshot_id},
         ],
     }
@@ -68,14 +68,14 @@ def append(
 def test_sixteen_processes_append_to_one_table(live_catalog: CatalogServer) -> None:
     api = f"{live_catalog.uri}/v1/{live_catalog.warehouse_id}/namespaces"
     requests.post(api, json={"namespace": ["contended"]}, timeout=30).raise_for_status()
-    made = requests.post(f"{api}/contended/tables", json={"name": "t", "schema": SCHEMA}, timeout=30).json()
+    created = requests.post(f"{api}/contended/tables", json={"name": "t", "schema": SCHEMA}, timeout=30).json()
     address = f"{api}/contended/tables/t"
     context = multiprocessing.get_context("fork")
-    outcomes = context.Queue()
-    writers = [context.Process(target=commit_until_done, args=(address, n, outcomes)) for n in range(PROCESSES)]
+    results = context.Queue()
+    writers = [context.Process(target=commit_until_done, args=(address, n, results)) for n in range(PROCESSES)]
     for writer in writers:
         writer.start()
-    collected = [outcomes.get(timeout=500) for _ in writers]
+    collected = [results.get(timeout=500) for _ in writers]
     for writer in writers:
         writer.join(60)
         assert writer.exitcode == 0
@@ -90,9 +90,9 @@ def test_sixteen_processes_append_to_one_table(live_catalog: CatalogServer) -> N
     assert [each["snapshot-id"] for each in final["metadata"]["snapshot-log"]] == snapshots
 
     # One file a commit and the first; a refused commit left none behind.
-    folder = Path(made["metadata"]["location"].removeprefix("file://")) / "metadata"
+    folder = Path(created["metadata"]["location"].removeprefix("file://")) / "metadata"
     files = {f"file://{path}" for path in folder.glob("*.metadata.json")}
-    assert files == {location for _, location in acknowledged} | {made["metadata-location"]}
+    assert files == {location for _, location in acknowledged} | {created["metadata-location"]}
     assert json.loads(Path(final["metadata-location"].removeprefix("file://")).read_bytes()) == final["metadata"]
 
 
@@ -138,16 +138,16 @@ def test_disjoint_writers_need_no_retry(run_environment: RunEnvironment, tmp_pat
         begun["updates"] += branches
         requests.post(address, json=begun, timeout=30).raise_for_status()
         context = multiprocessing.get_context("fork")
-        outcomes = context.Queue()
+        results = context.Queue()
         writers = [
-            context.Process(target=write_disjointly, args=(address, n, outcomes), daemon=True) for n in range(WRITERS)
+            context.Process(target=write_disjointly, args=(address, n, results), daemon=True) for n in range(WRITERS)
         ]
         for writer in writers:
             writer.start()
-        answers = [answer for _ in writers for answer in outcomes.get(timeout=300)]
+        responses = [response for _ in writers for response in results.get(timeout=300)]
         final = requests.get(address, timeout=30).json()["metadata"]
-    assert [answer for answer in answers if answer[0] != 200] == []
-    assert len(answers) == WRITERS * ROUNDS
+    assert [response for response in responses if response[0] != 200] == []
+    assert len(responses) == WRITERS * ROUNDS
     kinds = [n % 4 for n in range(WRITERS)]
     assert {name: value for name, value in final["properties"].items() if name.startswith("w")} == {
         f"w{n}": str(ROUNDS - 1) for n in range(WRITERS) if kinds[n] == 0
@@ -160,9 +160,9 @@ def test_disjoint_writers_need_no_retry(run_environment: RunEnvironment, tmp_pat
     assert final["last-sequence-number"] == max(numbers)
 
 
-def write_disjointly(address: str, writer: int, outcomes: Any) -> None:
+def write_disjointly(address: str, writer: int, results: Any) -> None:
     """Commits that nobody else's can conflict with, each sent once: a property, or an append to an own branch."""
-    answers, head = [], 1
+    responses, head = [], 1
     with requests.Session() as session:
         for number in range(ROUNDS):
             if writer % 4 == 0:
@@ -175,53 +175,59 @@ def write_disjointly(address: str, writer: int, outcomes: Any) -> None:
                 snapshot_id = (writer + 1) * 1000 + number
                 body = append(metadata, snapshot_id, branch=f"b{writer}", parent=head)
                 head = snapshot_id
-            answer = session.post(address, json=body, timeout=60)
-            answers.append((answer.status_code, "" if answer.ok else answer.text))
-    outcomes.put(answers)
+            response = session.post(address, json=body, timeout=60)
+            responses.append((response.status_code, "" if response.ok else response.text))
+    results.put(responses)
 
 
-def test_of_tables_and_generic_tables_of_one_name_or_place_one_is_made(live_catalog: CatalogServer) -> None:
+def test_of_tables_and_generic_tables_of_one_name_or_location_one_is_created(live_catalog: CatalogServer) -> None:
     tables = f"{live_catalog.uri}/v1/{live_catalog.warehouse_id}/namespaces"
     generic = tables.replace("/catalog/", "/lakekeeper/")
-    made = requests.post(tables, json={"namespace": ["raced"]}, timeout=30).json()
-    place = f"{made['properties']['location']}place"
+    created = requests.post(tables, json={"namespace": ["raced"]}, timeout=30).json()
+    location = f"{created['properties']['location']}place"
     context = multiprocessing.get_context("fork")
-    outcomes = context.Queue()
+    results = context.Queue()
     start = context.Barrier(8)
     bodies = [
         body
         for name in ("same", "other")
         for body in (
-            (f"{tables}/raced/tables", {"name": name, "schema": SCHEMA, "location": f"{place}-{name}"}),
+            (f"{tables}/raced/tables", {"name": name, "schema": SCHEMA, "location": f"{location}-{name}"}),
             (
                 f"{tables}/raced/tables",
-                {"name": f"{name}-table", "schema": SCHEMA, "location": f"{place}-{name}/inner"},
+                {"name": f"{name}-table", "schema": SCHEMA, "location": f"{location}-{name}/inner"},
             ),
-            (f"{generic}/raced/generic-tables", {"name": name, "format": "lance", "base-location": f"{place}-{name}/"}),
-            (f"{generic}/raced/generic-tables", {"name": name, "format": "lance", "base-location": f"{place}-{name}"}),
+            (
+                f"{generic}/raced/generic-tables",
+                {"name": name, "format": "lance", "base-location": f"{location}-{name}/"},
+            ),
+            (
+                f"{generic}/raced/generic-tables",
+                {"name": name, "format": "lance", "base-location": f"{location}-{name}"},
+            ),
         )
     ]
-    rivals = [context.Process(target=make_at_once, args=(start, *body, outcomes)) for body in bodies]
+    rivals = [context.Process(target=create_at_once, args=(start, *body, results)) for body in bodies]
     for rival in rivals:
         rival.start()
-    answers = [outcomes.get(timeout=120) for _ in rivals]
+    responses = [results.get(timeout=120) for _ in rivals]
     for rival in rivals:
         rival.join(60)
         assert rival.exitcode == 0
-    refusals = {answer for answer in answers if answer[0] != 200}
-    assert refusals <= {
+    errors = {response for response in responses if response[0] != 200}
+    assert errors <= {
         (409, "AlreadyExistsException"),
         (409, "GenericTableAlreadyExists"),
         (409, "LocationAlreadyTaken"),
         (400, "InvalidLocation"),  # the file of a rival that has no row yet
-    }, answers
-    assert sum(status == 200 for status, _ in answers) == 2, answers
+    }, responses
+    assert sum(status == 200 for status, _ in responses) == 2, responses
     listed = requests.get(f"{tables}/raced/tables", timeout=30).json()["identifiers"]
     listed += requests.get(f"{generic}/raced/generic-tables", timeout=30).json()["identifiers"]
     assert len(listed) == 2
 
 
-def make_at_once(start: Any, address: str, body: dict[str, Any], outcomes: Any) -> None:
+def create_at_once(start: Any, address: str, body: dict[str, Any], results: Any) -> None:
     start.wait(60)
-    answer = requests.post(address, json=body, timeout=60)
-    outcomes.put((answer.status_code, None if answer.ok else answer.json()["error"]["type"]))
+    response = requests.post(address, json=body, timeout=60)
+    results.put((response.status_code, None if response.ok else response.json()["error"]["type"]))

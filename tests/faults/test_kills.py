@@ -36,9 +36,9 @@ from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(600)]
 
-ROOMS = tuple(
-    str(Path(settings.BASE_DIR) / room)
-    for room in (
+PROJECTS = tuple(
+    str(Path(settings.BASE_DIR) / project)
+    for project in (
         "catalog/services",
         "catalog/selectors/targets.py",
         "storage/io",
@@ -55,7 +55,7 @@ ROOMS = tuple(
         "management/api/namespaces",
     )
 )
-DIED, ANSWERED = 9, 0
+DIED, RESPONDED = 9, 0
 OWN_STRIDE, STRIDE, WIDE_STRIDE = (1, 1, 1) if os.environ.get("ICEKEEPER_TEST_LONG") == "1" else (2, 6, 12)
 """Of each run; the other run has the lines in between."""
 LAST_LINE, LAST_STEPS = 2_000, 12
@@ -67,7 +67,7 @@ def dies_at_line(number: int) -> Any:
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
         nonlocal seen
-        if not frame.f_code.co_filename.startswith(ROOMS):
+        if not frame.f_code.co_filename.startswith(PROJECTS):
             return None
         if event == "line":
             seen += 1
@@ -88,18 +88,18 @@ def run_and_die(act: Callable[[], Any], line: int) -> bool:
         if child == 0:
             try:
                 sys.settrace(dies_at_line(line))
-                answer = act()
+                response = act()
                 sys.settrace(None)
-                if answer.status < 300:
-                    os._exit(ANSWERED)
-                os.write(2, answer.body)
+                if response.status < 300:
+                    os._exit(RESPONDED)
+                os.write(2, response.body)
             finally:
                 os._exit(4)
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
         wait_until_the_database_noticed(sessions, known)
-    assert code in {DIED, ANSWERED}, f"the process neither died nor answered: {code}"
-    return code == ANSWERED
+    assert code in {DIED, RESPONDED}, f"the process neither died nor answered: {code}"
+    return code == RESPONDED
 
 
 @pytest.fixture(autouse=True)
@@ -121,13 +121,18 @@ def witness() -> Iterator[Callable[[], set[int]]]:
     if connection.vendor != "postgresql":
         yield set
         return
-    place = connection.settings_dict
+    location = connection.settings_dict
     others = (
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         " AND backend_type = 'client backend'"
     )
-    address = {"host": place["HOST"], "port": place["PORT"], "user": place["USER"], "password": place["PASSWORD"]}
-    with psycopg.connect(dbname=place["NAME"], autocommit=True, **address) as own:
+    address = {
+        "host": location["HOST"],
+        "port": location["PORT"],
+        "user": location["USER"],
+        "password": location["PASSWORD"],
+    }
+    with psycopg.connect(dbname=location["NAME"], autocommit=True, **address) as own:
         yield lambda: {pid for (pid,) in own.execute(others)}
 
 
@@ -181,8 +186,8 @@ def state(catalog: ApiClient, storage_root: Path, monkeypatch: pytest.MonkeyPatc
     return read
 
 
-def test_commit(catalog: ApiClient, make_table: Any, state: Any) -> None:
-    created = make_table()
+def test_commit(catalog: ApiClient, create_table: Any, state: Any) -> None:
+    created = create_table()
     at = created["metadata"]["last-updated-ms"]
     numbers = iter(range(1, 10_000))
     last: dict[str, Any] = {"snapshot": None, "sequence": 0}
@@ -339,8 +344,8 @@ def test_create_that_was_staged(catalog: ApiClient, namespace: str, state: Any) 
     kill_at_line_after_line(act, check)
 
 
-def test_register(catalog: ApiClient, make_table: Any, state: Any, storage_root: Path) -> None:
-    created = make_table()
+def test_register(catalog: ApiClient, create_table: Any, state: Any, storage_root: Path) -> None:
+    created = create_table()
     files = table_files(storage_root)
 
     def act(_: int) -> Callable[[], Any]:
@@ -358,9 +363,9 @@ def test_register(catalog: ApiClient, make_table: Any, state: Any, storage_root:
     kill_at_line_after_line(act, check)
 
 
-def test_commit_that_moves_the_table(catalog: ApiClient, make_table: Any, state: Any) -> None:
+def test_commit_that_moves_the_table(catalog: ApiClient, create_table: Any, state: Any) -> None:
     """Several statements: the pointer, and the claim on the location that is left."""
-    first = make_table()["metadata"]["location"]
+    first = create_table()["metadata"]["location"]
     last = [first]
     left: set[str] = set()
 
@@ -386,7 +391,7 @@ def test_commit_that_moves_the_table(catalog: ApiClient, make_table: Any, state:
     kill_at_line_after_line(act, check)
 
 
-def places_are_held(*, by_tasks: int) -> bool:
+def locations_are_held(*, by_tasks: int) -> bool:
     """Exactly the purges that are queued hold places, each its own."""
     tasks = Task.objects.filter(queue="tabular_purge")
     held = LocationClaim.objects.filter(task_id__isnull=False).values_list("task_id", "location")
@@ -394,32 +399,32 @@ def places_are_held(*, by_tasks: int) -> bool:
     return len(held) == by_tasks
 
 
-def test_drop_with_purge(catalog: ApiClient, make_table: Any, state: Any) -> None:
-    make_table()
+def test_drop_with_purge(catalog: ApiClient, create_table: Any, state: Any) -> None:
+    create_table()
 
     def act(_: int) -> Callable[[], Any]:
         if not Tabular.objects.exists():
             Task.objects.all().delete()
             LocationClaim.objects.all().delete()
-            make_table()
+            create_table()
         return lambda: catalog.delete("/namespaces/ns/tables/t?purgeRequested=true")
 
     def check(_: int) -> bool:
         # The table is there and nothing is queued, or it is gone and its purge is queued.
         is_gone = "t" not in state()
         assert is_gone is Task.objects.exists()
-        assert places_are_held(by_tasks=int(is_gone))
+        assert locations_are_held(by_tasks=int(is_gone))
         return is_gone
 
     kill_at_line_after_line(act, check)
 
 
-def test_soft_drop(catalog: ApiClient, make_table: Any, soft_delete: int, state: Any) -> None:
-    make_table()
+def test_soft_drop(catalog: ApiClient, create_table: Any, soft_delete: int, state: Any) -> None:
+    create_table()
 
     def act(_: int) -> Callable[[], Any]:
         if "t" not in state():
-            make_table()
+            create_table()
         return lambda: catalog.delete("/namespaces/ns/tables/t?purgeRequested=true")
 
     dropped = 0
@@ -452,14 +457,14 @@ def next_worker() -> Callable[[], Any]:
     return act
 
 
-def test_expiration(catalog: ApiClient, make_table: Any, soft_delete: int, state: Any) -> None:
-    make_table("other")
+def test_expiration(catalog: ApiClient, create_table: Any, soft_delete: int, state: Any) -> None:
+    create_table("other")
 
     def act(_: int) -> Callable[[], Any]:
         if not Tabular.objects.filter(name="t").exists():
             Task.objects.all().delete()
             LocationClaim.objects.all().delete()
-            make_table()
+            create_table()
             assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
         return next_worker()
 
@@ -468,19 +473,21 @@ def test_expiration(catalog: ApiClient, make_table: Any, soft_delete: int, state
         assert set(state()) == {"other"}
         is_gone = not Tabular.objects.filter(name="t").exists()
         assert Task.objects.get().queue == ("tabular_purge" if is_gone else "soft_deletion")
-        assert places_are_held(by_tasks=int(is_gone))
+        assert locations_are_held(by_tasks=int(is_gone))
         return is_gone
 
     kill_at_line_after_line(act, check)
 
 
-def test_purge(catalog: ApiClient, make_table: Any, state: Any, storage_root: Path) -> None:
-    living = Path(make_table("living", location=f"file://{storage_root}/wh/t2")["metadata-location"][len("file://") :])
+def test_purge(catalog: ApiClient, create_table: Any, state: Any, storage_root: Path) -> None:
+    living = Path(
+        create_table("living", location=f"file://{storage_root}/wh/t2")["metadata-location"][len("file://") :]
+    )
     folder = storage_root / "wh" / "t"
 
     def act(_: int) -> Callable[[], Any]:
         if not Task.objects.exists():
-            make_table(location=f"file://{folder}")
+            create_table(location=f"file://{folder}")
             assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
         for file in ("data/x.parquet", "metadata/left"):  # as much to do for the next one
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -494,14 +501,14 @@ def test_purge(catalog: ApiClient, make_table: Any, state: Any, storage_root: Pa
         assert set(state()) == {"living"}
         assert living.exists()
         is_done = not Task.objects.exists()
-        assert places_are_held(by_tasks=int(not is_done))
+        assert locations_are_held(by_tasks=int(not is_done))
         assert not (is_done and folder.exists())
         return is_done
 
     kill_at_line_after_line(act, check)
 
 
-def test_create_in_the_place_of_a_purge(catalog: ApiClient, make_table: Any, state: Any, storage_root: Path) -> None:
+def test_create_in_place_of_a_purge(catalog: ApiClient, create_table: Any, state: Any, storage_root: Path) -> None:
     folder = storage_root / "wh" / "t"
     body = {"name": "t", "schema": SCHEMA, "location": f"file://{folder}"}
 
@@ -511,7 +518,7 @@ def test_create_in_the_place_of_a_purge(catalog: ApiClient, make_table: Any, sta
             if not Tabular.objects.exists():
                 for orphan in folder.rglob("*.metadata.json"):  # of one that died before its table was there
                     orphan.unlink()
-                make_table(location=body["location"])
+                create_table(location=body["location"])
             (folder / "data").mkdir(parents=True)
             (folder / "data" / "x.parquet").write_text("x")
             assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
@@ -521,7 +528,7 @@ def test_create_in_the_place_of_a_purge(catalog: ApiClient, make_table: Any, sta
         # The new table alone with its own file, or none, and then old files only as long as their task is there.
         is_there = "t" in state()
         is_purged = not Task.objects.exists()
-        assert places_are_held(by_tasks=int(not is_purged))
+        assert locations_are_held(by_tasks=int(not is_purged))
         assert is_purged or not is_there
         if is_purged:
             assert not (folder / "data").exists()
@@ -532,8 +539,8 @@ def test_create_in_the_place_of_a_purge(catalog: ApiClient, make_table: Any, sta
     kill_at_line_after_line(act, check, WIDE_STRIDE)
 
 
-def test_recursive_drop(catalog: ApiClient, make_table: Any, state: Any) -> None:
-    make_table("other")
+def test_recursive_drop(catalog: ApiClient, create_table: Any, state: Any) -> None:
+    create_table("other")
 
     def act(_: int) -> Callable[[], Any]:
         if catalog.head("/namespaces/gone").status == 404:
@@ -551,14 +558,14 @@ def test_recursive_drop(catalog: ApiClient, make_table: Any, state: Any) -> None
         assert Namespace.objects.count() == (1 if is_gone else 3)
         assert Tabular.objects.count() == (1 if is_gone else 3)
         assert Task.objects.count() == (2 if is_gone else 0)
-        assert places_are_held(by_tasks=2 if is_gone else 0)
+        assert locations_are_held(by_tasks=2 if is_gone else 0)
         return is_gone
 
     kill_at_line_after_line(act, check)
 
 
-def test_rename_to_another_namespace(catalog: ApiClient, make_table: Any, state: Any) -> None:
-    created = make_table("here")
+def test_rename_to_another_namespace(catalog: ApiClient, create_table: Any, state: Any) -> None:
+    created = create_table("here")
     assert catalog.post("/namespaces", {"namespace": ["away"]}).status == 200
     names = [("ns", "here"), ("away", "there")]
 
@@ -651,10 +658,10 @@ def test_drop_namespace(catalog: ApiClient, namespace: str, state: Any) -> None:
 LONG_LOG = {"write.metadata.previous-versions-max": "2000"}
 
 
-def test_transaction_that_is_sent_again(catalog: ApiClient, make_table: Any, state: Any) -> None:
+def test_transaction_that_is_sent_again(catalog: ApiClient, create_table: Any, state: Any) -> None:
     """Two tables change together or not at all; sent again under its key, the request is done exactly once."""
     for name in ("a", "b"):
-        make_table(name, properties=LONG_LOG)
+        create_table(name, properties=LONG_LOG)
     keys: dict[int, str] = {}
     done: list[str] = []
 
@@ -689,8 +696,8 @@ def test_transaction_that_is_sent_again(catalog: ApiClient, make_table: Any, sta
     kill_at_line_after_line(act, check)
 
 
-def test_commit_that_is_sent_again(catalog: ApiClient, make_table: Any, state: Any) -> None:
-    make_table(properties=LONG_LOG)
+def test_commit_that_is_sent_again(catalog: ApiClient, create_table: Any, state: Any) -> None:
+    create_table(properties=LONG_LOG)
     keys: dict[int, str] = {}
     sent: list[int] = []
 
@@ -714,8 +721,8 @@ def test_commit_that_is_sent_again(catalog: ApiClient, make_table: Any, state: A
     kill_at_line_after_line(act, check)
 
 
-def test_register_over_a_table(catalog: ApiClient, make_table: Any, state: Any) -> None:
-    versions = [make_table()]
+def test_register_over_a_table(catalog: ApiClient, create_table: Any, state: Any) -> None:
+    versions = [create_table()]
     for number in range(2):
         update = {"action": "set-properties", "updates": {"n": str(number)}}
         body = {"requirements": [], "updates": [update]}

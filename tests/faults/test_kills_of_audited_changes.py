@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True),
 __all__ = ["no_pool"]
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = (
+PROJECTS = (
     "tenancy/audit",
     "tenancy/services/projects.py",
     "management/api/projects",
@@ -32,8 +32,8 @@ api = ApiClient("/management/v1")
 
 
 @pytest.fixture(autouse=True)
-def rooms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(test_kills, "ROOMS", tuple(str(ROOT / room) for room in ROOMS))
+def projects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_kills, "PROJECTS", tuple(str(ROOT / project) for project in PROJECTS))
 
 
 def test_a_change_and_its_record(bootstrapped: None) -> None:

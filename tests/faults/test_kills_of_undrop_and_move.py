@@ -25,8 +25,8 @@ def api(warehouse: Warehouse) -> ApiClient:
     return ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
 
 
-def test_undrop(api: ApiClient, catalog: ApiClient, make_table: Any, soft_delete: int) -> None:
-    targets = [{"type": "table", "id": make_table(name)["metadata"]["table-uuid"]} for name in ("t", "u")]
+def test_undrop(api: ApiClient, catalog: ApiClient, create_table: Any, soft_delete: int) -> None:
+    targets = [{"type": "table", "id": create_table(name)["metadata"]["table-uuid"]} for name in ("t", "u")]
 
     def act(_: int) -> Callable[[], Any]:
         if not Task.objects.exists():

@@ -25,7 +25,7 @@ VERSION = {
     "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
     "default-namespace": ["places"],
 }
-REFUSALS = {
+ERRORS = {
     (409, "LocationAlreadyTaken"),
     (400, "InvalidLocation"),  # the file of a rival that has no row yet
 }
@@ -60,13 +60,13 @@ def ask(live_catalog: CatalogServer) -> Callable[[str, str, dict[str, Any]], req
         if kind == "move":
             return requests.post(f"{prefix}/tables/{name}", json=body, timeout=60)
         own = prefix.replace("/catalog/", "/lakekeeper/") if kind == "generic-tables" else prefix
-        made_as = "tables" if kind == "staged" else kind
-        return requests.post(f"{own}/{made_as}", json=body | {"name": name}, timeout=60)
+        created_as = "tables" if kind == "staged" else kind
+        return requests.post(f"{own}/{created_as}", json=body | {"name": name}, timeout=60)
 
     return ask
 
 
-def test_overlapping_places_are_given_once(live_catalog: CatalogServer, ask: Any) -> None:
+def test_overlapping_locations_are_assigned_once(live_catalog: CatalogServer, ask: Any) -> None:
     namespaces = f"{live_catalog.uri}/v1/{live_catalog.warehouse_id}/namespaces"
     base = requests.post(namespaces, json={"namespace": ["places"]}, timeout=30).json()["properties"]["location"]
     for name in ("mover1", "mover2"):
@@ -74,22 +74,22 @@ def test_overlapping_places_are_given_once(live_catalog: CatalogServer, ask: Any
     with ThreadPoolExecutor(11) as pool:
         for round_ in range(ROUNDS):
             rivals = ways(round_, base)
-            apart = [("tables", f"{name}{round_}", {"schema": SCHEMA, "location": f"{base}round{round_}/{place}"})
-                     for name, place in (("apart", "t2"), ("beside", "t_"))]  # fmt: skip
+            apart = [("tables", f"{name}{round_}", {"schema": SCHEMA, "location": f"{base}round{round_}/{location}"})
+                     for name, location in (("apart", "t2"), ("beside", "t_"))]  # fmt: skip
             start = Barrier(len(rivals) + len(apart))
 
             def at_once(kind: str, name: str, body: dict[str, Any], start: Barrier = start) -> tuple[int, str]:
                 start.wait(60)
-                answer = ask(kind, name, body)
-                return answer.status_code, "" if answer.ok else answer.json()["error"]["type"]
+                response = ask(kind, name, body)
+                return response.status_code, "" if response.ok else response.json()["error"]["type"]
 
             asked = [*rivals, *apart]
-            answers = list(pool.map(lambda one: at_once(*one), asked))
-            assert answers[-2:] == [(200, ""), (200, "")], "neighbours are in nobody's way"
-            contested = answers[: len(rivals)]
-            assert {answer for answer in contested if answer[0] != 200} <= REFUSALS, answers
+            responses = list(pool.map(lambda one: at_once(*one), asked))
+            assert responses[-2:] == [(200, ""), (200, "")], "neighbours are in nobody's way"
+            contested = responses[: len(rivals)]
+            assert {response for response in contested if response[0] != 200} <= ERRORS, responses
             winners = {
-                name: kind for (kind, name, _), answer in zip(rivals, contested, strict=True) if answer[0] == 200
+                name: kind for (kind, name, _), response in zip(rivals, contested, strict=True) if response[0] == 200
             }
             require_apart(winners, round_)
             require_no_file_but_theirs(Path(base.removeprefix("file://")) / f"round{round_}", ask, winners)
@@ -97,11 +97,11 @@ def test_overlapping_places_are_given_once(live_catalog: CatalogServer, ask: Any
 
 def require_apart(winners: dict[str, str], round_: int) -> None:
     """Of the nine, only these do not overlap: folders of `t` that are neither equal nor in each other."""
-    places = {
+    locations = {
         f"a{round_}": "t/", f"b{round_}": "t/", f"c{round_}": "t/x/", f"d{round_}": "t/metadata/", f"e{round_}": "t/",
         f"f{round_}": "t/x/y/", f"s{round_}": "t/z/", "mover1": "t/data/", "mover2": "t/",
     }  # fmt: skip
-    held = [places[name] for name in winners]
+    held = [locations[name] for name in winners]
     for number, one in enumerate(held):
         for other in held[number + 1 :]:
             assert not one.startswith(other), winners
@@ -114,16 +114,16 @@ def require_no_file_but_theirs(folder: Path, ask: Any, winners: dict[str, str]) 
     assert len(list(folder.rglob("*.metadata.json"))) == len(with_files) + 2, winners
 
 
-def test_dropped_and_made_again_by_many(live_catalog: CatalogServer, ask: Any) -> None:
+def test_dropped_and_recreated_by_many(live_catalog: CatalogServer, ask: Any) -> None:
     """A purge, a create in its place and a register of the dropped file: who is told 200 keeps its file."""
     namespaces = f"{live_catalog.uri}/v1/{live_catalog.warehouse_id}/namespaces"
-    made = requests.post(namespaces, json={"namespace": ["places"]}, timeout=30)
-    assert made.status_code in {200, 409}
+    created = requests.post(namespaces, json={"namespace": ["places"]}, timeout=30)
+    assert created.status_code in {200, 409}
     base = requests.get(f"{namespaces}/places", timeout=30).json()["properties"]["location"]
-    place, tables = f"{base}again/t", f"{namespaces}/places/tables"
+    location, tables = f"{base}again/t", f"{namespaces}/places/tables"
     with ThreadPoolExecutor(6) as pool:
         for round_ in range(ROUNDS):
-            first = ask("tables", f"g{round_}", {"schema": SCHEMA, "location": place})
+            first = ask("tables", f"g{round_}", {"schema": SCHEMA, "location": location})
             assert first.status_code == 200, first.text
             dropped = requests.delete(f"{tables}/g{round_}?purgeRequested=true", timeout=60)
             assert dropped.status_code == 204
@@ -132,17 +132,17 @@ def test_dropped_and_made_again_by_many(live_catalog: CatalogServer, ask: Any) -
 
             def create(number: int, start: Barrier = start, round_: int = round_) -> requests.Response:
                 start.wait(60)
-                return ask("tables", f"h{round_}-{number}", {"schema": SCHEMA, "location": place})
+                return ask("tables", f"h{round_}-{number}", {"schema": SCHEMA, "location": location})
 
             def take_over(_: int, start: Barrier = start, register: dict[str, str] = register) -> requests.Response:
                 start.wait(60)
                 return requests.post(f"{namespaces}/places/register", json=register, timeout=60)
 
-            answers = list(pool.map(lambda act, n: act(n), [create] * 4 + [take_over] * 2, range(6)))
-            won = [answer.json() for answer in answers if answer.status_code == 200]
-            assert len(won) <= 1, [answer.text for answer in answers]
-            for answer in answers:
-                assert answer.status_code in {200, 400, 404, 409, 503}, answer.text
+            responses = list(pool.map(lambda act, n: act(n), [create] * 4 + [take_over] * 2, range(6)))
+            won = [response.json() for response in responses if response.status_code == 200]
+            assert len(won) <= 1, [response.text for response in responses]
+            for response in responses:
+                assert response.status_code in {200, 400, 404, 409, 503}, response.text
             listed = requests.get(tables, timeout=30).json()["identifiers"]
             for name in (each["name"] for each in listed if each["name"][0] in "hr"):
                 loaded = requests.get(f"{tables}/{name}", timeout=30)

@@ -26,7 +26,7 @@ from tenancy.services.users import delete_user
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(120)]
 
-PATIENCE = 30
+TIMEOUT_SECONDS = 30
 GONE = NotFound("there is no such thing")
 REF: ObjectRef = ObjectRef(Securable.Type.PROJECT, "met")
 ADMIN = Grantee(user_id="oidc~admin")
@@ -38,19 +38,19 @@ def project(bootstrapped: None) -> Project:
     """One that `ADMIN` administrates."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: on SQLite writers wait for each other as a whole")
-    made = create_project(actor=INTERNAL, name="met", project_id="met")
+    created = create_project(actor=INTERNAL, name="met", project_id="met")
     for name in ("admin", "member"):
         User.objects.create(id=f"oidc~{name}", name=name)
     change(writes=[GrantSpec("project_admin", ADMIN)])
-    return made
+    return created
 
 
 @pytest.fixture
 def team(project: Project) -> Role:
     """A role with one member to whom nothing is granted."""
-    made = create_role(actor=INTERNAL, project=project, name="team")
-    add_role_members(actor=INTERNAL, project=project, role_id=made.pk, members=Members(["oidc~member"]))
-    return made
+    created = create_role(actor=INTERNAL, project=project, name="team")
+    add_role_members(actor=INTERNAL, project=project, role_id=created.pk, members=Members(["oidc~member"]))
+    return created
 
 
 def change(**difference: Any) -> None:
@@ -84,22 +84,22 @@ def meet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Meet]:
                     return real(*args, **more)
                 found = real(*args, **more) if after else None
                 is_there.set()
-                assert may_go.wait(PATIENCE)
+                assert may_go.wait(TIMEOUT_SECONDS)
                 return found if after else real(*args, **more)
 
             monkeypatch.setattr(module, name, held)
             one = pool.submit(run, first)
-            assert is_there.wait(PATIENCE)
+            assert is_there.wait(TIMEOUT_SECONDS)
             other = pool.submit(run, second)
             _until_waiting(other)
             may_go.set()
-            return one.result(PATIENCE), other.result(PATIENCE)
+            return one.result(TIMEOUT_SECONDS), other.result(TIMEOUT_SECONDS)
 
         yield meet
 
 
 def _until_waiting(other: Future[Any]) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT_SECONDS
     while not other.done():
         with connection.cursor() as cursor:
             cursor.execute(_WAITING)
@@ -143,7 +143,7 @@ def hand_over(role: Role) -> None:
     change(deletes=[GrantSpec("project_admin", ADMIN)])
 
 
-def test_a_role_that_is_deleted_is_not_made_administrator(meet: Meet, project: Project, team: Role) -> None:
+def test_a_deleted_role_cannot_become_administrator(meet: Meet, project: Project, team: Role) -> None:
     first, second = meet(
         roles,
         "administrated_by",

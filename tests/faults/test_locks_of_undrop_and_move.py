@@ -32,12 +32,12 @@ from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tests.catalog_fixtures import SCHEMA
 from tests.tree_invariants import check_trees
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(300)]
 
-PATIENCE = 30
-MakeTable = Callable[..., dict[str, Any]]
+TIMEOUT_SECONDS = 30
+CreateTable = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)
@@ -76,10 +76,10 @@ class Held:
 
     def stand_still(self) -> None:
         self.is_there.set()
-        assert self.may_go.wait(PATIENCE)
+        assert self.may_go.wait(TIMEOUT_SECONDS)
 
     def wait(self) -> None:
-        assert self.is_there.wait(PATIENCE)
+        assert self.is_there.wait(TIMEOUT_SECONDS)
 
 
 @pytest.fixture
@@ -110,8 +110,8 @@ def hold(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Held]]:
         held.may_go.set()
 
 
-def wait_until_somebody_waits(count: int = 1) -> None:
-    until = time.monotonic() + PATIENCE
+def wait_until_one_waits(count: int = 1) -> None:
+    until = time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < until:
         with connection.cursor() as cursor:
             cursor.execute(
@@ -131,25 +131,25 @@ def standing(held: Held, *others: Callable[[], Future[Any]]) -> Iterator[list[Fu
     started = []
     for number, other in enumerate(others, start=1):
         started.append(other())
-        wait_until_somebody_waits(number)
+        wait_until_one_waits(number)
     assert not any(each.done() for each in started)
     yield started
     held.may_go.set()
 
 
-def undrop(api: ApiClient, uuid: str) -> Answer:
+def undrop(api: ApiClient, uuid: str) -> Response:
     return api.post("/deleted-tabulars/undrop", {"targets": [{"type": "table", "id": uuid}]})
 
 
-def move(api: ApiClient, path: str, *destination: str) -> Answer:
+def move(api: ApiClient, path: str, *destination: str) -> Response:
     namespace_id = Namespace.objects.get(path=path.replace("/", "\x1f")).pk
     return api.post(f"/namespace/{namespace_id}/move", {"destination": list(destination)})
 
 
 @pytest.fixture
-def dropped(catalog: ApiClient, make_table: MakeTable, soft_delete: int) -> str:
+def dropped(catalog: ApiClient, create_table: CreateTable, soft_delete: int) -> str:
     """The UUID of a table that was dropped."""
-    uuid = str(make_table()["metadata"]["table-uuid"])
+    uuid = str(create_table()["metadata"]["table-uuid"])
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
     return uuid
 
@@ -176,8 +176,8 @@ def test_an_expiration_that_begins_while_a_table_is_restored_comes_too_late(
     restored = beside(undrop, api, dropped)
     with standing(held, lambda: beside(expires, lease_of_expiration())) as [expired]:
         pass
-    assert restored.result(PATIENCE).status == 204
-    assert expired.result(PATIENCE) is False
+    assert restored.result(TIMEOUT_SECONDS).status == 204
+    assert expired.result(TIMEOUT_SECONDS) is False
     assert catalog.get("/namespaces/ns/tables/t").status == 200
     assert not Task.objects.exists()
     check_trees()
@@ -188,8 +188,8 @@ def test_a_table_that_is_just_expiring_is_not_restored(api: ApiClient, dropped: 
     expired = beside(expires, lease_of_expiration())
     with standing(held, lambda: beside(undrop, api, dropped)) as [restored]:
         pass
-    assert expired.result(PATIENCE) is True
-    assert restored.result(PATIENCE).refused(404, "NoSuchTableException", dropped)
+    assert expired.result(TIMEOUT_SECONDS) is True
+    assert restored.result(TIMEOUT_SECONDS).refused(404, "NoSuchTableException", dropped)
     assert not Tabular.objects.exists()
     assert Task.objects.get().queue == "tabular_purge"
     check_trees()
@@ -200,7 +200,7 @@ def test_two_who_restore_one_table(api: ApiClient, dropped: str, hold: Any, besi
     first = beside(undrop, api, dropped)
     with standing(held, lambda: beside(undrop, api, dropped)) as [second]:
         pass
-    assert (first.result(PATIENCE).status, second.result(PATIENCE).status) == (204, 204)
+    assert (first.result(TIMEOUT_SECONDS).status, second.result(TIMEOUT_SECONDS).status) == (204, 204)
 
 
 def test_a_create_under_the_name_that_is_restored(
@@ -212,23 +212,23 @@ def test_a_create_under_the_name_that_is_restored(
     body = {"name": "t", "schema": SCHEMA}
     with standing(held, lambda: beside(catalog.post, "/namespaces/ns/tables", body)) as [created]:
         pass
-    assert restored.result(PATIENCE).status == 204
-    assert created.result(PATIENCE).refused(409, "AlreadyExistsException")
+    assert restored.result(TIMEOUT_SECONDS).status == 204
+    assert created.result(TIMEOUT_SECONDS).refused(409, "AlreadyExistsException")
     assert files() == written
 
 
 def test_a_rename_to_the_name_that_is_restored(
-    api: ApiClient, catalog: ApiClient, make_table: MakeTable, dropped: str, hold: Any, beside: Any
+    api: ApiClient, catalog: ApiClient, create_table: CreateTable, dropped: str, hold: Any, beside: Any
 ) -> None:
     """A rename does not take the lock of the warehouse: the constraint of the database decides."""
-    make_table("other")
+    create_table("other")
     held = hold(rename, "store_response")
     names = [{"namespace": ["ns"], "name": name} for name in ("other", "t")]
     renamed = beside(catalog.post, "/tables/rename", {"source": names[0], "destination": names[1]})
     with standing(held, lambda: beside(undrop, api, dropped)) as [restored]:
         pass
-    assert renamed.result(PATIENCE).status == 204
-    assert restored.result(PATIENCE).refused(409, "AlreadyExistsException", "already taken")
+    assert renamed.result(TIMEOUT_SECONDS).status == 204
+    assert restored.result(TIMEOUT_SECONDS).refused(409, "AlreadyExistsException", "already taken")
     assert Task.objects.get().status == "scheduled", "it can still be restored, and still expires"
     assert Tabular.objects.filter(deleted_at=None).count() == 1
 
@@ -242,16 +242,16 @@ def tree(catalog: ApiClient) -> ApiClient:
 
 
 @pytest.fixture
-def moving(api: ApiClient, tree: ApiClient, hold: Any, beside: Any) -> tuple[Held, Future[Answer]]:
+def moving(api: ApiClient, tree: ApiClient, hold: Any, beside: Any) -> tuple[Held, Future[Response]]:
     """`a` is on its way to `z.a`, everything is written and nothing committed."""
     held: Held = hold(namespace_moves, "_rewrite", after=True)
-    going: Future[Answer] = beside(move, api, "a", "z", "a")
+    going: Future[Response] = beside(move, api, "a", "z", "a")
     held.wait()
     return held, going
 
 
-def arrived(moving: tuple[Held, Future[Answer]]) -> bool:
-    assert moving[1].result(PATIENCE).status == 200
+def arrived(moving: tuple[Held, Future[Response]]) -> bool:
+    assert moving[1].result(TIMEOUT_SECONDS).status == 200
     check_trees()
     return Namespace.objects.filter(path__startswith="z\x1fa").count() == 3
 
@@ -285,7 +285,7 @@ def test_who_comes_while_a_namespace_moves_finds_it_gone(
     call = tree.post if method == "post" else tree.delete
     with standing(moving[0], lambda: beside(call, target, *([body] if body else []))) as [other]:
         pass
-    assert other.result(PATIENCE).refused(404, "NoSuchNamespaceException", "a.b")
+    assert other.result(TIMEOUT_SECONDS).refused(404, "NoSuchNamespaceException", "a.b")
     assert arrived(moving)
     assert Tabular.objects.count() == tables
     assert files() == written
@@ -300,7 +300,7 @@ def test_a_table_that_leaves_while_its_namespace_moves(api: ApiClient, tree: Api
     going = beside(move, api, "a", "z", "a")
     with standing(held, lambda: beside(tree.post, "/tables/rename", body)) as [left]:
         pass
-    assert left.result(PATIENCE).status == 204
+    assert left.result(TIMEOUT_SECONDS).status == 204
     assert arrived((held, going))
     assert tree.get("/namespaces/q/tables/t").status == 200
 
@@ -319,7 +319,7 @@ def test_a_table_that_left_first(
     renamed = beside(tree.post, "/tables/rename", body)
     with standing(held, lambda: beside(move, api, "a", "z", "a")) as [going]:
         pass
-    assert renamed.result(PATIENCE).status == 204
+    assert renamed.result(TIMEOUT_SECONDS).status == 204
     assert arrived((held, going))
     assert Tabular.objects.get(name="u").namespace.levels == tuple(
         destination if destination == ["q"] else ["z", *destination]
@@ -336,11 +336,11 @@ def test_what_was_dropped_first(
     gone = beside(tree.delete, f"/namespaces/{dropped_first}")
     with standing(held, lambda: beside(move, api, "a", "z", "a")) as [going]:
         pass
-    assert gone.result(PATIENCE).status == 204
+    assert gone.result(TIMEOUT_SECONDS).status == 204
     if missing is None:
-        assert going.result(PATIENCE).status == 200
+        assert going.result(TIMEOUT_SECONDS).status == 200
     else:
-        assert going.result(PATIENCE).refused(404, "NoSuchNamespaceException", missing)
+        assert going.result(TIMEOUT_SECONDS).refused(404, "NoSuchNamespaceException", missing)
     check_trees()
     assert Namespace.objects.count() == 3
 
@@ -360,8 +360,8 @@ def test_who_grants_while_a_namespace_moves_grants_where_the_table_went(
     held, going = moving
     with standing(held, lambda: beside(granting, "a/b")) as [granted]:
         pass
-    assert going.result(PATIENCE).status == 200
-    granted.result(PATIENCE)
+    assert going.result(TIMEOUT_SECONDS).status == 200
+    granted.result(TIMEOUT_SECONDS)
     assert Grant.objects.get(user_id="oidc~bob").path.count("namespace:") == 3
     check_trees()
 
@@ -373,8 +373,8 @@ def test_what_was_granted_before_a_namespace_moves_goes_with_it(
     granted = beside(granting, "a/b")
     with standing(held, lambda: beside(move, api, "a", "z", "a")) as [moved]:
         pass
-    granted.result(PATIENCE)
-    assert moved.result(PATIENCE).status == 200
+    granted.result(TIMEOUT_SECONDS)
+    assert moved.result(TIMEOUT_SECONDS).status == 200
     assert Grant.objects.get(user_id="oidc~bob").path.count("namespace:") == 3
     check_trees()
 
@@ -385,8 +385,8 @@ def test_what_moves_was_dropped_first(api: ApiClient, tree: ApiClient, hold: Any
     gone = beside(tree.delete, "/namespaces/z")
     with standing(held, lambda: beside(move, api, "z", "y")) as [going]:
         pass
-    assert gone.result(PATIENCE).status == 204
-    assert going.result(PATIENCE).refused(404, "NoSuchNamespaceException")
+    assert gone.result(TIMEOUT_SECONDS).status == 204
+    assert going.result(TIMEOUT_SECONDS).refused(404, "NoSuchNamespaceException")
     check_trees()
 
 
@@ -394,13 +394,13 @@ def test_two_moves_into_each_other(api: ApiClient, tree: ApiClient, moving: Any,
     with standing(moving[0], lambda: beside(move, api, "z", "a", "z")) as [other]:
         pass
     assert arrived(moving)
-    assert other.result(PATIENCE).refused(404, "NoSuchNamespaceException", "a")
+    assert other.result(TIMEOUT_SECONDS).refused(404, "NoSuchNamespaceException", "a")
     check_trees()
 
 
-def some_request(api: ApiClient, catalog: ApiClient, chooses: random.Random) -> Answer:
+def some_request(api: ApiClient, catalog: ApiClient, chooses: random.Random) -> Response:
     here, there = (chooses.choices("abc", k=chooses.randint(1, 3)) for _ in range(2))
-    place = "%1F".join(here)
+    location = "%1F".join(here)
     spaces = list(Namespace.objects.order_by("pk").values_list("pk", flat=True)) or [None]
     hidden = Tabular.objects.exclude(deleted_at=None).order_by("pk").values_list("uuid", flat=True)[:2]
     ends = {"source": {"namespace": here, "name": "t"}, "destination": {"namespace": there, "name": "t"}}
@@ -408,9 +408,9 @@ def some_request(api: ApiClient, catalog: ApiClient, chooses: random.Random) -> 
     flags = f"force={chooses.choice(['true', 'false'])}"
     requests = [
         partial(catalog.post, "/namespaces", {"namespace": here}),
-        partial(catalog.post, f"/namespaces/{place}/tables", {"name": "t", "schema": SCHEMA}),
-        partial(catalog.delete, f"/namespaces/{place}/tables/t?{flags}"),
-        partial(catalog.delete, f"/namespaces/{place}?recursive={chooses.choice(['true', 'false'])}&force=true"),
+        partial(catalog.post, f"/namespaces/{location}/tables", {"name": "t", "schema": SCHEMA}),
+        partial(catalog.delete, f"/namespaces/{location}/tables/t?{flags}"),
+        partial(catalog.delete, f"/namespaces/{location}?recursive={chooses.choice(['true', 'false'])}&force=true"),
         partial(catalog.post, "/tables/rename", ends),
         partial(api.post, "/deleted-tabulars/undrop", {"targets": targets}),
         partial(api.post, f"/namespace/{chooses.choice(spaces)}/move", {"destination": there}),
@@ -426,9 +426,9 @@ def test_a_storm(api: ApiClient, catalog: ApiClient, soft_delete: int, beside: A
     def work(seed: int) -> list[tuple[int, str]]:
         chooses, wrong = random.Random(seed), []
         for _ in range(80):
-            answer = some_request(api, catalog, chooses)
-            if answer.status not in {200, 204, 400, 404, 409}:
-                wrong.append((answer.status, answer.body.decode()))
+            response = some_request(api, catalog, chooses)
+            if response.status not in {200, 204, 400, 404, 409}:
+                wrong.append((response.status, response.body.decode()))
             close_old_connections()
         return wrong
 

@@ -10,26 +10,26 @@ import pytest
 from icekeeper.kernel.request import permission_recheck
 from tests.faults.lost_database_fixtures import lost
 from tests.fingerprint import Fingerprint
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 
-Made = dict[str, dict[str, Any]]
+Created = dict[str, dict[str, Any]]
 
 
-def _commit(catalog: ApiClient, *updates: dict[str, Any]) -> Answer:
+def _commit(catalog: ApiClient, *updates: dict[str, Any]) -> Response:
     return catalog.post("/namespaces/ns/tables/a", {"requirements": [], "updates": list(updates)})
 
 
-def set_a_property(catalog: ApiClient, _: Made) -> Answer:
+def set_a_property(catalog: ApiClient, _: Created) -> Response:
     return _commit(catalog, _PROPERTY)
 
 
-def move(catalog: ApiClient, made: Made) -> Answer:
-    return _commit(catalog, {"action": "set-location", "location": f"{made['a']['metadata']['location']}-2"})
+def move(catalog: ApiClient, created: Created) -> Response:
+    return _commit(catalog, {"action": "set-location", "location": f"{created['a']['metadata']['location']}-2"})
 
 
-def change_two(catalog: ApiClient, _: Made) -> Answer:
+def change_two(catalog: ApiClient, _: Created) -> Response:
     changes = [
         {"identifier": {"namespace": ["ns"], "name": name}, "requirements": [], "updates": [_PROPERTY]}
         for name in ("a", "b")
@@ -43,13 +43,13 @@ _PROPERTY = {"action": "set-properties", "updates": {"k": "v"}}
 @pytest.mark.parametrize("act", [set_a_property, move, change_two])
 def test_a_commit_is_to_be_tried_again_and_leaves_no_file(
     catalog: ApiClient,
-    make_table: Callable[..., dict[str, Any]],
+    create_table: Callable[..., dict[str, Any]],
     files: Callable[[], list[str]],
     everything: Callable[[], Fingerprint],
     monkeypatch: pytest.MonkeyPatch,
-    act: Callable[[ApiClient, Made], Answer],
+    act: Callable[[ApiClient, Created], Response],
 ) -> None:
-    made, seen = {name: make_table(name) for name in ("a", "b")}, []
+    created, seen = {name: create_table(name) for name in ("a", "b")}, []
     written, before = files(), everything()
 
     def look_and_lose() -> None:
@@ -58,9 +58,9 @@ def test_a_commit_is_to_be_tried_again_and_leaves_no_file(
 
     with monkeypatch.context() as patched:
         patched.setattr(permission_recheck, "recheck", look_and_lose)
-        answer = act(catalog, made)
-    assert answer.refused(409, "CommitFailedException", "nothing was committed, try again")
+        response = act(catalog, created)
+    assert response.refused(409, "CommitFailedException", "nothing was committed, try again")
     assert seen == [True], "it looks once, when the files are there"
     assert everything() == before
-    answer = act(catalog, made)
-    assert answer.status in {200, 204}, answer.body
+    response = act(catalog, created)
+    assert response.status in {200, 204}, response.body

@@ -15,13 +15,13 @@ from icekeeper.kernel.db.connections import install_statement_limits
 from storage.io.local import LocalStore
 from tests.catalog_fixtures import SCHEMA
 from tests.faults.lost_database_fixtures import lost
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 
 @pytest.fixture
-def lose_the_answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def lose_the_response(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From now on each COMMIT is carried out and then reported as lost."""
 
     def arm() -> None:
@@ -35,13 +35,13 @@ def lose_the_answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return arm
 
 
-def in_doubt(answer: Answer) -> bool:
-    assert "Retry-After" not in answer.headers
-    return answer.refused(500, "CommitStateUnknownException")
+def in_doubt(response: Response) -> bool:
+    assert "Retry-After" not in response.headers
+    return response.refused(500, "CommitStateUnknownException")
 
 
-def test_writes_of_namespaces(catalog: ApiClient, lose_the_answer: Callable[[], None]) -> None:
-    lose_the_answer()
+def test_writes_of_namespaces(catalog: ApiClient, lose_the_response: Callable[[], None]) -> None:
+    lose_the_response()
     assert in_doubt(catalog.post("/namespaces", {"namespace": ["a"]}))
     assert Namespace.objects.get().path == "a"
     assert in_doubt(catalog.post("/namespaces/a/properties", {"updates": {"k": "v"}}))
@@ -51,9 +51,9 @@ def test_writes_of_namespaces(catalog: ApiClient, lose_the_answer: Callable[[], 
 
 
 def test_writes_of_tables(
-    catalog: ApiClient, namespace: str, files: Callable[[], list[str]], lose_the_answer: Callable[[], None]
+    catalog: ApiClient, namespace: str, files: Callable[[], list[str]], lose_the_response: Callable[[], None]
 ) -> None:
-    lose_the_answer()
+    lose_the_response()
     assert in_doubt(catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
     assert len(files()) == 1, "the table's file must stay"
     assert catalog.get("/namespaces/ns/tables/t").status == 200
@@ -77,9 +77,9 @@ def test_what_fails_before_the_commit_was_certainly_not_done(
         raise OperationalError("gone") from psycopg.OperationalError("server closed the connection unexpectedly")
 
     monkeypatch.setattr(insert, "take_location", lose)
-    answer = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
-    assert answer.refused(503, "SlowDownException", "nothing was changed")
-    assert "Retry-After" in answer.headers
+    response = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
+    assert response.refused(503, "SlowDownException", "nothing was changed")
+    assert "Retry-After" in response.headers
     assert files() == []
     assert not Tabular.objects.exists()
 
@@ -88,13 +88,13 @@ def test_what_fails_before_the_commit_was_certainly_not_done(
 @pytest.mark.parametrize("change", ["set a property", "move"])
 def test_a_commit_that_gets_no_connection_was_certainly_not_done(
     catalog: ApiClient,
-    make_table: Callable[..., dict[str, Any]],
+    create_table: Callable[..., dict[str, Any]],
     files: Callable[[], list[str]],
     monkeypatch: pytest.MonkeyPatch,
     change: str,
 ) -> None:
     """The pool is empty once the file has been put: nothing was sent, and the file goes again."""
-    made = make_table()
+    created = create_table()
     written = files()
     put, held, pool = LocalStore.put_new, [], connection.pool
 
@@ -109,13 +109,13 @@ def test_a_commit_that_gets_no_connection_was_certainly_not_done(
     monkeypatch.setattr(LocalStore, "put_new", put_and_hold_all)
     update = {"action": "set-properties", "updates": {"a": "b"}}
     if change == "move":
-        update = {"action": "set-location", "location": made["metadata"]["location"] + "-2"}
+        update = {"action": "set-location", "location": created["metadata"]["location"] + "-2"}
     try:
-        answer = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": [update]})
+        response = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": [update]})
     finally:
         for session in held:
             pool.putconn(session)
-    assert answer.refused(409, "CommitFailedException", "nothing was committed")
+    assert response.refused(409, "CommitFailedException", "nothing was committed")
     assert files() == written
     monkeypatch.undo()
-    assert catalog.get("/namespaces/ns/tables/t").json() == made | {"config": {}}
+    assert catalog.get("/namespaces/ns/tables/t").json() == created | {"config": {}}

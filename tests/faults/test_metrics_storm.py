@@ -59,7 +59,7 @@ def test_reports_of_one_table_at_once_are_all_counted(live_catalog: CatalogServe
 
 def test_a_drop_between_reports_succeeds_and_leaves_none(live_catalog: CatalogServer) -> None:
     tables = tables_of(live_catalog, "dropped")
-    outcomes: Counter[int] = Counter()
+    results: Counter[int] = Counter()
     drops: list[int] = []
 
     def report_until_gone(address: str, begun: threading.Barrier) -> list[int]:
@@ -81,9 +81,9 @@ def test_a_drop_between_reports_succeeds_and_leaves_none(live_catalog: CatalogSe
             begun.wait(60)
             drops.append(requests.delete(f"{tables}/{name}", timeout=60).status_code)
             for reporter in reporters:
-                outcomes.update(reporter.result(60))
+                results.update(reporter.result(60))
     assert drops == [204] * ROUNDS
-    assert set(outcomes) == {204, 404}
-    assert outcomes[404] == ROUNDS * (REPORTERS - 2)
+    assert set(results) == {204, 404}
+    assert results[404] == ROUNDS * (REPORTERS - 2)
     assert "deadlock" not in live_catalog.log_path.read_text()
     assert stored(live_catalog, "short_lived_0") == [[], 0, 0]

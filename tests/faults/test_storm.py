@@ -29,7 +29,7 @@ STABLE, VOLATILE = ("calm", "calmer"), ("here", "gone")
 """Namespaces that stay, and those that come and go."""
 
 TABLES = ("a", "b", "c")
-REFUSALS = {404, 409, 503}
+ERRORS = {404, 409, 503}
 
 
 @dataclass
@@ -65,15 +65,15 @@ class Client:
 
     def ask(self, what: str, method: str, path: str, body: Any = None) -> Any:
         """The answer's JSON when it was done ({} when it has none), None when it was refused."""
-        answer = self.session.request(method, self.api + path, json=body, timeout=60)
-        self.diary.statuses[what, answer.status_code] += 1
-        if answer.status_code < 300:
-            return answer.json() if answer.content else {}
-        is_expected = answer.status_code in REFUSALS
-        if what == "create" and answer.status_code == 400:  # files of a table that was dropped without purge
-            is_expected = answer.json()["error"]["type"] == "InvalidLocation"
+        response = self.session.request(method, self.api + path, json=body, timeout=60)
+        self.diary.statuses[what, response.status_code] += 1
+        if response.status_code < 300:
+            return response.json() if response.content else {}
+        is_expected = response.status_code in ERRORS
+        if what == "create" and response.status_code == 400:  # files of a table that was dropped without purge
+            is_expected = response.json()["error"]["type"] == "InvalidLocation"
         if not is_expected:
-            self.diary.surprises.append(f"{what}: {answer.status_code} {answer.text[:500]}")
+            self.diary.surprises.append(f"{what}: {response.status_code} {response.text[:500]}")
         return None
 
     def namespace(self) -> str:
@@ -93,10 +93,10 @@ class Client:
         body: dict[str, Any] = {"name": name, "schema": SCHEMA}
         if self.random.random() < 0.3:  # the same place as others
             body["location"] = f"{self.base}/shared-{self.random.randrange(3)}"
-        made = self.ask("create", "POST", f"/namespaces/{namespace}/tables", body)
-        self.note(made)
-        if made is not None:
-            self.diary.created.add(made["metadata"]["table-uuid"])
+        new = self.ask("create", "POST", f"/namespaces/{namespace}/tables", body)
+        self.note(new)
+        if new is not None:
+            self.diary.created.add(new["metadata"]["table-uuid"])
 
     def commit(self) -> None:
         table = self.table()
@@ -124,9 +124,9 @@ class Client:
     def register(self) -> None:
         if self.seen:
             body = {"name": self.random.choice(TABLES), "metadata-location": self.random.choice(self.seen)}
-            made = self.ask("register", "POST", f"/namespaces/{self.namespace()}/register", body)
-            if made is not None:
-                self.diary.registered.add(made["metadata"]["table-uuid"])
+            new = self.ask("register", "POST", f"/namespaces/{self.namespace()}/register", body)
+            if new is not None:
+                self.diary.registered.add(new["metadata"]["table-uuid"])
 
     def create_namespace(self) -> None:
         self.ask("create namespace", "POST", "/namespaces", {"namespace": [self.random.choice(VOLATILE)]})
@@ -192,14 +192,14 @@ def test_storm(two_workers: CatalogServer) -> None:
     ):
         assert any(count for (each, status), count in counts.items() if each == what and status < 300), (what, counts)
 
-    purged = _purged_places(two_workers, api)
+    purged = _purged_locations(two_workers, api)
     _files_are_those_that_were_acknowledged(folder, diaries, purged)
     tables = _tables(api)
     _tables_agree(tables, diaries, purged)
     _nothing_else_is_there(two_workers, api, tables)
 
 
-def _purged_places(server: CatalogServer, api: str) -> set[str]:
+def _purged_locations(server: CatalogServer, api: str) -> set[str]:
     """Where files were deleted, once nothing is left to purge: so the log says, of the worker and of creates."""
     probe = {"name": "probe", "schema": SCHEMA}
     requests.post(f"{api}/namespaces", json={"namespace": ["probe"]}, timeout=30).raise_for_status()
@@ -231,8 +231,8 @@ def _files_are_those_that_were_acknowledged(folder: Path, diaries: list[Diary], 
                 assert snapshot_id is None or snapshot_id == written["current-snapshot-id"]
 
 
-def _is_below(location: str, places: set[str]) -> bool:
-    return any(location.startswith(f"{place}/") for place in places)
+def _is_below(location: str, locations: set[str]) -> bool:
+    return any(location.startswith(f"{target_location}/") for target_location in locations)
 
 
 def _tables(api: str) -> dict[str, Any]:
@@ -245,10 +245,10 @@ def _tables(api: str) -> dict[str, Any]:
         for identifier in requests.get(f"{api}/namespaces/{namespace}/tables", timeout=30).json()["identifiers"]:
             assert identifier["namespace"] == [namespace]
             address = f"/namespaces/{namespace}/tables/{identifier['name']}"
-            answers = [requests.get(api + address, timeout=30) for _ in range(6)]
-            assert [answer.status_code for answer in answers] == [200] * 6, address
-            assert len({answer.content for answer in answers}) == 1
-            found[address] = answers[0].json()
+            responses = [requests.get(api + address, timeout=30) for _ in range(6)]
+            assert [response.status_code for response in responses] == [200] * 6, address
+            assert len({response.content for response in responses}) == 1
+            found[address] = responses[0].json()
     return found
 
 

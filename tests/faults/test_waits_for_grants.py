@@ -16,25 +16,27 @@ from tenancy.models import Grant, Securable, User
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.services import lock_timeouts
 from tests.fingerprint import Fingerprint
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(120)]
 
-PATIENCE = 30
+TIMEOUT_SECONDS = 30
 SHORT = 0.2
 WRITES = {"writes": [{"privilege": "select", "principal": {"user": "oidc~bob"}}]}
 
-CHANGES: dict[str, Callable[[ApiClient, str], Answer]] = {
-    "grants": lambda api, place: api.post(f"{place}/grants", WRITES),
-    "managed access": lambda api, place: api.post(f"/permissions{place}/managed-access", {"managed-access": True}),
-    "assignments": lambda api, place: api.post(
-        f"/permissions{place}/assignments", {"writes": [{"type": "select", "user": "oidc~bob"}]}
+CHANGES: dict[str, Callable[[ApiClient, str], Response]] = {
+    "grants": lambda api, location: api.post(f"{location}/grants", WRITES),
+    "managed access": lambda api, location: api.post(
+        f"/permissions{location}/managed-access", {"managed-access": True}
+    ),
+    "assignments": lambda api, location: api.post(
+        f"/permissions{location}/assignments", {"writes": [{"type": "select", "user": "oidc~bob"}]}
     ),
 }
 
 
 @pytest.fixture
-def place(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> str:
+def location(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> str:
     """Of a warehouse, below `/management/v1`; bob is known, and has no rights on it."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
@@ -53,18 +55,18 @@ def held(ref: ObjectRef) -> Iterator[None]:
             with transaction.atomic():
                 lock_row(Securable, "id = %s", [securable_id(*ref)])
                 is_held.set()
-                assert may_go.wait(PATIENCE)
+                assert may_go.wait(TIMEOUT_SECONDS)
         finally:
             connections.close_all()
 
     with ThreadPoolExecutor(1) as pool:
         holding = pool.submit(hold)
         try:
-            assert is_held.wait(PATIENCE)
+            assert is_held.wait(TIMEOUT_SECONDS)
             yield
         finally:
             may_go.set()
-            holding.result(PATIENCE)
+            holding.result(TIMEOUT_SECONDS)
 
 
 def test_three_seconds_are_waited() -> None:
@@ -81,23 +83,23 @@ def test_three_seconds_are_waited() -> None:
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_gives_up_and_works_later(
-    place: str, warehouse: Warehouse, everything: Callable[[], Fingerprint], change: str
+    location: str, warehouse: Warehouse, everything: Callable[[], Fingerprint], change: str
 ) -> None:
     api, before = ApiClient("/management/v1"), everything()
     with held(ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk)):
-        answer = CHANGES[change](api, place)
-        assert answer.refused(409, "GrantLockTimeout")
-        assert answer.error["message"] == "Others are changing the same grants; try again"
+        response = CHANGES[change](api, location)
+        assert response.refused(409, "GrantLockTimeout")
+        assert response.error["message"] == "Others are changing the same grants; try again"
         assert everything() == before
-    assert CHANGES[change](api, place).status in {200, 204}
+    assert CHANGES[change](api, location).status in {200, 204}
     assert everything() != before
 
 
-def test_who_reads_or_changes_something_else_does_not_wait(place: str, warehouse: Warehouse) -> None:
+def test_who_reads_or_changes_something_else_does_not_wait(location: str, warehouse: Warehouse) -> None:
     api = ApiClient("/management/v1")
     describe = {"writes": [{"privilege": "describe", "principal": {"user": "oidc~bob"}}]}
     with held(ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk)):
-        assert api.get(f"{place}/grants").status == 200
+        assert api.get(f"{location}/grants").status == 200
         assert api.post("/project/grants", describe).status in {200, 204}
     granted = Grant.objects.filter(user_id="oidc~bob").values_list("privilege", "securable__type").get()
     assert granted == ("describe", "project")

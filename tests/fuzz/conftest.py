@@ -19,7 +19,7 @@ from tenancy.selectors.projects import get_project
 from tenancy.services.bootstrap import bootstrap
 from tests.fuzz.object_id_fixtures import CALLER
 from tests.fuzz.response_fixtures import Judge
-from tests.fuzz.target_fixtures import World, make_world
+from tests.fuzz.target_fixtures import World, create_world
 from tests.named_callers import CallerClient, NamedCallers
 
 
@@ -36,11 +36,11 @@ def world(
         profile = {"type": "local", "path": str(root / "wh")}
         warehouse = create_warehouse(actor=INTERNAL, project=get_project(None), name="wh", storage_profile=profile)
         callers = NamedCallers()
-        callers.person(CALLER)
+        callers.user(CALLER)
         for module in (providers, requests, token_verification, oauth):
             patch.setattr(module, "authenticators", lambda: (callers, AccessTokenAuthenticator()))
         assert CallerClient("/management/v1", CALLER).post("/user", {}).status == 201
-        yield make_world(lambda base: CallerClient(base, CALLER), warehouse, root)
+        yield create_world(lambda base: CallerClient(base, CALLER), warehouse, root)
         transaction.set_rollback(True)
 
 

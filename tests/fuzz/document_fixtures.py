@@ -55,15 +55,15 @@ def wire_types() -> set[tuple[int, str]]:
 
 
 @cache
-def _refusals() -> dict[tuple[str, str], dict[int, set[str]]]:
+def _errors() -> dict[tuple[str, str], dict[int, set[str]]]:
     """By method and path: by status, the types that the descriptions of that answer and of parameters (400) name."""
     found = {}
     for name in OWN_NAMES:
         for path, methods in json.loads((OWN / f"{name}.json").read_text())["paths"].items():
             for method, operation in methods.items():
                 types = {
-                    int(status): set(re.findall(r"`([\w-]+)`", answer["description"]))
-                    for status, answer in operation["responses"].items()
+                    int(status): set(re.findall(r"`([\w-]+)`", response["description"]))
+                    for status, response in operation["responses"].items()
                     if status.isdigit() and status >= "400"
                 }
                 for parameter in operation.get("parameters", []):
@@ -74,7 +74,7 @@ def _refusals() -> dict[tuple[str, str], dict[int, set[str]]]:
 
 def documented_types(method: str, path: str, status: int) -> set[str] | None:
     """The types that our document names for this refusal; None when it does not know the operation or the status."""
-    return _refusals().get((method.upper(), path), {}).get(status)
+    return _errors().get((method.upper(), path), {}).get(status)
 
 
 def serves(operation: APIOperation) -> bool:
@@ -83,4 +83,4 @@ def serves(operation: APIOperation) -> bool:
 
 
 def is_served(method: str, path: str) -> bool:
-    return (method.upper(), path) in _refusals()
+    return (method.upper(), path) in _errors()

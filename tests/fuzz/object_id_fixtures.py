@@ -8,16 +8,16 @@ from typing import Any
 
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
-Places = dict[str, list[str]]
+Locations = dict[str, list[str]]
 Connect = Callable[[str], ApiClient]
 """Makes the client of the caller below an address."""
 
 CALLER = "ann"
 """Who sends everything: the token of `oidc~ann`, who is known."""
 
-MADE_BY = {
+CREATED_BY = {
     "POST /management/v1/project": ("project-id", "project_id"),
     "POST /management/v1/warehouse": ("id", "warehouse_id"),
     "POST /management/v1/user": ("id", "user_id"),
@@ -29,7 +29,7 @@ MADE_BY = {
 """The member of its answer that is the id of what was made, and the place that takes it."""
 
 
-def find_places(connect: Connect, warehouse: Warehouse, root: Path) -> Places:
+def find_locations(connect: Connect, warehouse: Warehouse, root: Path) -> Locations:
     """Make two of each kind, one in use and one not, a generic table, and a table that waits for its end."""
     here = str(warehouse.pk)
     api, catalog, lakekeeper = (
@@ -37,9 +37,9 @@ def find_places(connect: Connect, warehouse: Warehouse, root: Path) -> Places:
     )
 
     def done(target: str, body: Any) -> Any:
-        answer = api.post(target, body)
-        assert answer.status in {200, 201, 204}, answer.body
-        return answer.json() if answer.body else {}
+        response = api.post(target, body)
+        assert response.status in {200, 201, 204}, response.body
+        return response.json() if response.body else {}
 
     user = done("/user", {"id": "oidc~bob", "name": "Bob", "user-type": "human"})["id"]
     role, inner = (done("/role", {"name": name})["id"] for name in ("analysts", "interns"))
@@ -112,10 +112,10 @@ def _dropped(api: ApiClient, catalog: ApiClient, warehouse_id: str) -> str:
     return dropped
 
 
-def places_after(places: Places, operation: str, answer: Answer) -> Places:
+def locations_after(locations: Locations, operation: str, response: Response) -> Locations:
     """With the id of what `operation` (method and path) has made, if it has made something."""
-    member, place = MADE_BY.get(operation, (None, ""))
-    if member is None or answer.status >= 300:
-        return places
-    made = answer.json()[member]
-    return places | {place: [*places[place], made], "id": [*places["id"], made]}
+    member, location = CREATED_BY.get(operation, (None, ""))
+    if member is None or response.status >= 300:
+        return locations
+    created = response.json()[member]
+    return locations | {location: [*locations[location], created], "id": [*locations["id"], created]}

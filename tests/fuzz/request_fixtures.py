@@ -12,7 +12,7 @@ from schemathesis.core import NOT_SET
 
 from tests.fuzz.object_id_fixtures import CALLER
 from tests.fuzz.target_fixtures import Aim
-from tests.wsgi_client import Answer, call
+from tests.wsgi_client import Response, call
 
 HOST = "http://testserver"
 OWN_HEADERS = {"Content-Length", "Content-Type", "Accept-Encoding", "Authorization"}
@@ -28,13 +28,13 @@ class Exchange:
     method: str
     path: str
     prepared: requests.PreparedRequest
-    answer: Answer
+    response: Response
 
     def __str__(self) -> str:
         body = self.prepared.body or b""
         text = body.decode(errors="backslashreplace") if isinstance(body, bytes) else str(body)
-        answer = self.answer.body.decode(errors="backslashreplace")
-        return f"{self.method} {self.prepared.url}\n{text[:3000]}\n-> {self.answer.status} {answer[:3000]}"
+        response = self.response.body.decode(errors="backslashreplace")
+        return f"{self.method} {self.prepared.url}\n{text[:3000]}\n-> {self.response.status} {response[:3000]}"
 
 
 def send(case: Case, aim: Aim) -> Exchange:
@@ -57,8 +57,8 @@ def send(case: Case, aim: Aim) -> Exchange:
     headers = {name: _latin(value) for name, value in prepared.headers.items() if name not in OWN_HEADERS}
     headers = (aim.headers(headers) if aim.hits else headers) | {"Authorization": f"Bearer {CALLER}"}
     content_type = _latin(prepared.headers.get("Content-Type", JSON))
-    answer = call(case.method, target, body=body, headers=headers, content_type=content_type)
-    return Exchange(case, case.method, base + case.path, prepared, answer)
+    response = call(case.method, target, body=body, headers=headers, content_type=content_type)
+    return Exchange(case, case.method, base + case.path, prepared, response)
 
 
 def _latin(value: str | bytes) -> str:

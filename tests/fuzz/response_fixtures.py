@@ -27,7 +27,7 @@ class Judge:
 
     def judge(self, exchange: Exchange) -> None:
         """Raises AssertionError with the whole exchange."""
-        status = exchange.answer.status
+        status = exchange.reply.status
         assert status < 500, f"the server failed:\n{exchange}"
         if status >= 400:
             self._judge_envelope(exchange)
@@ -40,32 +40,32 @@ class Judge:
     def judge_and_follow(self, exchange: Exchange) -> None:
         """As `judge`; what was done is the state that the next request meets."""
         self.judge(exchange)
-        if exchange.answer.status < 400 and exchange.method not in SAFE:
+        if exchange.reply.status < 400 and exchange.method not in SAFE:
             self.before = take_fingerprint(self._world.storage_root)
 
     @staticmethod
     def _judge_envelope(exchange: Exchange) -> None:
-        answer = exchange.answer
-        assert answer.headers["Content-Type"] == "application/json", str(exchange)
-        document = answer.json()
-        if exchange.path == TOKENS and answer.status in {400, 401}:
+        reply = exchange.reply
+        assert reply.headers["Content-Type"] == "application/json", str(exchange)
+        document = reply.json()
+        if exchange.path == TOKENS and reply.status in {400, 401}:
             assert set(document) == {"error", "error_description"}, str(exchange)
-            documented = documented_types(exchange.method, exchange.path, answer.status)
+            documented = documented_types(exchange.method, exchange.path, reply.status)
             assert documented is not None, str(exchange)
             assert document["error"] in documented, f"docs/openapi/ does not name this error:\n{exchange}"
             return
         assert set(document) == {"error"}, str(exchange)
         error = document["error"]
         assert set(error) == {"message", "type", "code", "stack"}, str(exchange)
-        assert error["code"] == answer.status, str(exchange)
+        assert error["code"] == reply.status, str(exchange)
         assert all(isinstance(text, str) for text in (error["message"], *error["stack"])), str(exchange)
         assert error["message"], str(exchange)
         wire_type = error["type"]
-        kind = (answer.status, wire_type)
+        kind = (reply.status, wire_type)
         assert kind in wire_types(), f"no error has this status and type:\n{exchange}"
         # The server cuts the body of an answer to HEAD, so nobody documents what it says.
         if exchange.method != "HEAD" and kind not in EVERYWHERE and is_served(exchange.method, exchange.path):
-            documented = documented_types(exchange.method, exchange.path, answer.status)
+            documented = documented_types(exchange.method, exchange.path, reply.status)
             assert documented is not None, f"docs/openapi/ does not name this status:\n{exchange}"
             assert wire_type in documented, f"docs/openapi/ does not name this type:\n{exchange}"
 
@@ -75,11 +75,11 @@ class Judge:
         operation = exchange.case.operation
         if exchange.method.lower() != operation.method.lower():
             return
-        answer = exchange.answer
+        reply = exchange.reply
         response = Response(
-            status_code=answer.status,
-            headers={name: [value] for name, value in answer.headers.items()},
-            content=answer.body,
+            status_code=reply.status,
+            headers={name: [value] for name, value in reply.headers.items()},
+            content=reply.body,
             request=exchange.prepared,
             elapsed=0,
             verify=False,

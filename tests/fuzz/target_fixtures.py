@@ -21,7 +21,7 @@ from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA, snapshot
-from tests.fuzz.object_id_fixtures import Connect, Places, find_places
+from tests.fuzz.object_id_fixtures import Connect, Locations, find_locations
 
 Json = Any
 
@@ -57,7 +57,7 @@ class World:
     free_table: str
     free_view: str
     project_id: UUID
-    places: Places
+    locations: Locations
 
     @contextmanager
     def undone(self) -> Iterator[None]:
@@ -73,22 +73,22 @@ class World:
                 path.rmdir() if path.is_dir() else path.unlink()
 
 
-def make_world(connect: Connect, warehouse: Warehouse, storage_root: Path) -> World:
+def create_world(connect: Connect, warehouse: Warehouse, storage_root: Path) -> World:
     catalog = connect(f"/catalog/v1/{warehouse.pk}")
 
     def done(target: str, body: Json) -> Json:
-        answer = catalog.post(target, body)
-        assert answer.status in {200, 204}, answer.body
-        return answer.json() if answer.body else None
+        response = catalog.post(target, body)
+        assert response.status in {200, 204}, response.body
+        return response.json() if response.body else None
 
     for levels in (["ns"], ["ns", "inner"], ["empty"]):
         done("/namespaces", {"namespace": levels, "properties": {"owner": "ann"}})
     table = done("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "properties": {"owner": "ann"}})
     at = table["metadata"]["last-updated-ms"]
     for number, parent in ((1, None), (2, 1)):
-        made = snapshot(number, parent=parent, sequence_number=number, at=at + number)
+        created = snapshot(number, parent=parent, sequence_number=number, at=at + number)
         main = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": number}
-        updates = [{"action": "add-snapshot", "snapshot": made}, main]
+        updates = [{"action": "add-snapshot", "snapshot": created}, main]
         done("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
     done("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA})
     new_view = {"schema": SCHEMA, "view-version": VIEW_VERSION, "properties": {}}
@@ -105,14 +105,14 @@ def make_world(connect: Connect, warehouse: Warehouse, storage_root: Path) -> Wo
         free_table=free_table["metadata-location"],
         free_view=free_view["metadata-location"],
         project_id=warehouse.project_id,
-        places=find_places(connect, warehouse, storage_root),
+        locations=find_locations(connect, warehouse, storage_root),
     )
 
 
 OBJECT = "object_id"
 """A parameter that several routes share; what stands before it says of what kind it is."""
 
-PLACES_OF_HEADERS = {"x-project-id": "project_id", "x-assume-role": "role_id"}
+LOCATIONS_OF_HEADERS = {"x-project-id": "project_id", "x-assume-role": "role_id"}
 
 A_MISS = 7
 """A seed of an aim that replaces nothing."""
@@ -124,9 +124,9 @@ class Aim:
     `places` are those that the management API is aimed at, by default as they were when the world was made.
     """
 
-    def __init__(self, world: World, seed: int, places: Places | None = None) -> None:
+    def __init__(self, world: World, seed: int, locations: Locations | None = None) -> None:
         self._world, self._random = world, Random(seed)
-        self._places = world.places if places is None else places
+        self._locations = world.locations if locations is None else locations
         self.hits = seed % 8 != A_MISS
         """Whether this aim replaces anything: one in eight requests is sent as it was generated."""
 
@@ -155,23 +155,23 @@ class Aim:
             case "view":
                 return self._random.choice(VIEWS)
             case _:
-                return self._place(name, given)
+                return self._location(name, given)
 
-    def _place(self, name: str, given: Json) -> Json:
-        known = self._places.get(_as_place(name))
+    def _location(self, name: str, given: Json) -> Json:
+        known = self._locations.get(_as_location(name))
         return self._random.choice(known) if known else given
 
     def query(self, parameters: dict[str, Json]) -> dict[str, Json]:
         fitting = {"warehouse": self._world.warehouse.name, "parent": "ns", "pageToken": ""}
         return {
-            name: fitting.get(name, self._place(name, given)) if self._random.random() < 0.5 else given
+            name: fitting.get(name, self._location(name, given)) if self._random.random() < 0.5 else given
             for name, given in parameters.items()
         }
 
     def headers(self, given: dict[str, str]) -> dict[str, str]:
         return {
-            name: self._place(PLACES_OF_HEADERS[name.lower()], value)
-            if name.lower() in PLACES_OF_HEADERS and self._random.random() < 0.8
+            name: self._location(LOCATIONS_OF_HEADERS[name.lower()], value)
+            if name.lower() in LOCATIONS_OF_HEADERS and self._random.random() < 0.8
             else value
             for name, value in given.items()
         }
@@ -242,11 +242,11 @@ class Aim:
                 "dialect": ["spark"],
                 "report-type": ["scan-report", "commit-report"],
             }.get(key)
-            or self._places.get(key)
-            or self._places.get(_as_place(key), [])
+            or self._locations.get(key)
+            or self._locations.get(_as_location(key), [])
         )
 
 
-def _as_place(name: str) -> str:
+def _as_location(name: str) -> str:
     """`role-id` and `roleIds[]` are the place `role_id`, too."""
     return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name.removesuffix("[]").removesuffix("s")).replace("-", "_").lower()

@@ -13,7 +13,7 @@ from schemathesis.schemas import APIOperation
 
 from tests.conftest import IS_LONG, RUN
 from tests.fuzz.document_fixtures import NAMES, SPECIFICATION, operations, serves
-from tests.fuzz.object_id_fixtures import places_after
+from tests.fuzz.object_id_fixtures import locations_after
 from tests.fuzz.request_fixtures import send
 from tests.fuzz.response_fixtures import Judge
 from tests.fuzz.target_fixtures import Aim, World
@@ -54,7 +54,7 @@ def cases(operation: APIOperation) -> st.SearchStrategy[Case]:
         if IS_LONG or serves(each)
     ],
 )
-def test_whatever_is_sent_is_answered_as_promised(operation: APIOperation, world: World, judge: Judge) -> None:
+def test_every_request_is_handled_as_promised(operation: APIOperation, world: World, judge: Judge) -> None:
     @examples(12, 300)
     @given(case=cases(operation), aim=AIMS)
     def exchange(case: Case, aim: int) -> None:
@@ -65,7 +65,7 @@ def test_whatever_is_sent_is_answered_as_promised(operation: APIOperation, world
 
 
 @pytest.mark.parametrize("name", [SPECIFICATION, "management"])
-def test_histories_are_answered_as_promised(name: str, world: World) -> None:
+def test_histories_behave_as_promised(name: str, world: World) -> None:
     """Each request meets what those before it left: names that were taken, tables that are gone, used keys."""
     served = [each for each in operations(name) if serves(each)]
     step = st.sampled_from(served).flatmap(lambda operation: st.tuples(cases(operation), AIMS))
@@ -74,10 +74,10 @@ def test_histories_are_answered_as_promised(name: str, world: World) -> None:
     @given(steps=st.lists(step, min_size=10, max_size=20))
     def live_through(steps: list[tuple[Case, int]]) -> None:
         with world.undone():
-            judge, places = Judge(world), world.places
+            judge, locations = Judge(world), world.locations
             for case, aim in steps:
-                exchange = send(case, Aim(world, aim, places))
+                exchange = send(case, Aim(world, aim, locations))
                 judge.judge_and_follow(exchange)
-                places = places_after(places, f"{exchange.method} {exchange.path}", exchange.answer)
+                locations = locations_after(locations, f"{exchange.method} {exchange.path}", exchange.response)
 
     live_through()

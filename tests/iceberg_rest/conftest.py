@@ -12,7 +12,7 @@ from storage.vending import vend
 from tests.iceberg_rest.lake_fixtures import new_lake
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.parts.minio import Minio
-from tests.signing_fixtures import KEY, make_warehouse, s3_profile, sign_writes
+from tests.signing_fixtures import KEY, new_warehouse, s3_profile, sign_writes
 from tests.wsgi_client import ApiClient
 
 
@@ -38,7 +38,7 @@ def parsed_metadata_is_what_its_document_says(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
-def nothing_lent_before() -> Iterator[None]:
+def nothing_vended_before() -> Iterator[None]:
     vend._cache_of.cache_clear()
     yield
     vend._cache_of.cache_clear()
@@ -52,14 +52,14 @@ def lake(minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.Monk
 
 
 @pytest.fixture
-def make_signing(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Warehouse]:
+def create_signing(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Warehouse]:
     """Makes warehouses that sign what is asked of their tables, also writes."""
     keep_secrets(monkeypatch)
     use_settings(monkeypatch, skip_storage_validation=True)
     sign_writes(monkeypatch)
-    return lambda **members: make_warehouse(s3_profile(**members), KEY)
+    return lambda **members: new_warehouse(s3_profile(**members), KEY)
 
 
 @pytest.fixture
-def signing(make_signing: Callable[..., Warehouse]) -> Warehouse:
-    return make_signing()
+def signing(create_signing: Callable[..., Warehouse]) -> Warehouse:
+    return create_signing()

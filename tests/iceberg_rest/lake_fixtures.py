@@ -23,7 +23,7 @@ VIEW = {
 
 
 def new_lake(minio: Minio, bucket: str, *, soft: bool = False, **members: Any) -> ApiClient:
-    made = create_warehouse(
+    created = create_warehouse(
         actor=INTERNAL,
         project=get_project(None),
         name="lake",
@@ -31,15 +31,15 @@ def new_lake(minio: Minio, bucket: str, *, soft: bool = False, **members: Any) -
         storage_credential=minio.credential,
         delete_profile={"type": "soft", "expiration-seconds": 60} if soft else None,
     )
-    client = ApiClient(f"/catalog/v1/{made.pk}")
+    client = ApiClient(f"/catalog/v1/{created.pk}")
     assert client.post("/namespaces", {"namespace": ["ns"]}).status == 200
     return client
 
 
-def make_table(lake: ApiClient, name: str = "t", **more: Any) -> dict[str, Any]:
-    answer = lake.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA, **more})
-    assert answer.status == 200, answer.body
-    return dict(answer.json())
+def create_table(lake: ApiClient, name: str = "t", **more: Any) -> dict[str, Any]:
+    response = lake.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA, **more})
+    assert response.status == 200, response.body
+    return dict(response.json())
 
 
 def client_of(config: dict[str, str]) -> Any:

@@ -79,7 +79,7 @@ def main(path: str) -> None:
         route: asdict(operation)
         | {
             "request": keep(operation.request),
-            "answers": {status: keep(body) for status, body in operation.answers.items()},
+            "answers": {status: keep(body) for status, body in operation.responses.items()},
         }
         for route, operation in digest(yaml.safe_load(Path(path).read_text())).items()
         if route in SERVED

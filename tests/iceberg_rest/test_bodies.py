@@ -54,6 +54,6 @@ def test_methods_that_a_resource_does_not_have() -> None:
         assert call(method, target).refused(405, "MethodNotAllowedException")
 
 
-def test_unknown_paths_answer_the_envelope() -> None:
+def test_unknown_paths_return_the_error_envelope() -> None:
     for target in ("/catalog/v2/config", "/catalog/", "/management/v1/nope", "/lakekeeper/v1/x", "/nowhere"):
         assert call("GET", target).refused(404, "NotFoundException")

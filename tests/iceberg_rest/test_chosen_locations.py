@@ -21,34 +21,36 @@ from storage.models import Warehouse
 from tasks.queue.leases import lease_task
 from tasks.queue.models import Task
 from tests.catalog_fixtures import SCHEMA, finishing_updates
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]
 
 
 @pytest.fixture
-def place(warehouse: Warehouse) -> str:
+def target_location(warehouse: Warehouse) -> str:
     return f"{warehouse.location}/ns/table"
 
 
 @pytest.fixture
-def create(catalog: ApiClient, place: str) -> Callable[..., Answer]:
+def create(catalog: ApiClient, target_location: str) -> Callable[..., Response]:
     """Ask for the table `t` at `place`."""
 
-    def ask(**more: Any) -> Answer:
-        return catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "location": place, **more})
+    def ask(**more: Any) -> Response:
+        return catalog.post(
+            "/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "location": target_location, **more}
+        )
 
     return ask
 
 
 @pytest.fixture
-def purging(catalog: ApiClient, make_table: MakeTable, place: str) -> Path:
+def purging(catalog: ApiClient, create_table: CreateTable, target_location: str) -> Path:
     """The folder at `place`, with the files of a table that was dropped with purge."""
-    make_table(location=place)
-    folder = Path(place.removeprefix("file://"))
+    create_table(location=target_location)
+    folder = Path(target_location.removeprefix("file://"))
     (folder / "data").mkdir()
     (folder / "data" / "x.parquet").write_text("x")
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
@@ -56,9 +58,9 @@ def purging(catalog: ApiClient, make_table: MakeTable, place: str) -> Path:
 
 
 def test_a_warehouse_may_allow_files_at_a_location(
-    create: Callable[..., Answer], namespace: str, place: str, warehouse: Warehouse
+    create: Callable[..., Response], namespace: str, target_location: str, warehouse: Warehouse
 ) -> None:
-    file = Path(place.removeprefix("file://")) / "data.parquet"
+    file = Path(target_location.removeprefix("file://")) / "data.parquet"
     file.parent.mkdir(parents=True)
     file.write_text("x")
     assert create().refused(400, "InvalidLocation", "Unexpected files")
@@ -70,27 +72,27 @@ def test_a_warehouse_may_allow_files_at_a_location(
 
 @pytest.mark.parametrize("stage", [False, True])
 @pytest.mark.parametrize("left", ["x", "data/a=1/x.parquet", "link"])
-def test_files_that_nobody_knows_are_an_obstacle(
-    create: Callable[..., Answer], namespace: str, place: str, files: Files, left: str, stage: bool
+def test_unknown_files_are_an_obstacle(
+    create: Callable[..., Response], namespace: str, target_location: str, files: Files, left: str, stage: bool
 ) -> None:
-    path = Path(place.removeprefix("file://")) / left
+    path = Path(target_location.removeprefix("file://")) / left
     path.parent.mkdir(parents=True)
     if left == "link":
         path.symlink_to("/nowhere")
     else:
         path.write_text("x")
     written = files()
-    answer = create(**{"stage-create": stage})
-    assert answer.refused(400, "InvalidLocation", f"Unexpected files in location {place}")
+    response = create(**{"stage-create": stage})
+    assert response.refused(400, "InvalidLocation", f"Unexpected files in location {target_location}")
     assert not Tabular.objects.exists()
     assert files() == written
 
 
 def test_empty_folders_and_neighbours_are_no_obstacle(
-    create: Callable[..., Answer], namespace: str, place: str
+    create: Callable[..., Response], namespace: str, target_location: str
 ) -> None:
-    Path(place.removeprefix("file://") + "/data/a=1").mkdir(parents=True)
-    beside = Path(place.removeprefix("file://") + "2")
+    Path(target_location.removeprefix("file://") + "/data/a=1").mkdir(parents=True)
+    beside = Path(target_location.removeprefix("file://") + "2")
     beside.mkdir()
     (beside / "x").write_text("x")
     assert create(**{"stage-create": True}).status == 200
@@ -98,20 +100,20 @@ def test_empty_folders_and_neighbours_are_no_obstacle(
 
 
 def test_a_drop_without_purge_leaves_files_that_register_takes(
-    catalog: ApiClient, create: Callable[..., Answer], make_table: MakeTable, place: str
+    catalog: ApiClient, create: Callable[..., Response], create_table: CreateTable, target_location: str
 ) -> None:
-    made = make_table(location=place)
+    created = create_table(location=target_location)
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
     assert create().refused(400, "InvalidLocation", "Unexpected files")
-    body = {"name": "t", "metadata-location": made["metadata-location"]}
-    assert catalog.post("/namespaces/ns/register", body).json()["metadata"] == made["metadata"]
+    body = {"name": "t", "metadata-location": created["metadata-location"]}
+    assert catalog.post("/namespaces/ns/register", body).json()["metadata"] == created["metadata"]
 
 
 def test_a_staged_create_is_finished_on_the_files_of_its_client(
-    catalog: ApiClient, create: Callable[..., Answer], namespace: str, place: str
+    catalog: ApiClient, create: Callable[..., Response], namespace: str, target_location: str
 ) -> None:
     metadata = create(**{"stage-create": True}).json()["metadata"]
-    path = Path(place.removeprefix("file://")) / "data" / "x.parquet"
+    path = Path(target_location.removeprefix("file://")) / "data" / "x.parquet"
     path.parent.mkdir(parents=True)
     path.write_text("x")
     body = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(metadata)}
@@ -121,31 +123,31 @@ def test_a_staged_create_is_finished_on_the_files_of_its_client(
 
 @pytest.mark.parametrize("stage", [False, True])
 def test_a_queued_purge_is_done_at_once(
-    create: Callable[..., Answer], purging: Path, place: str, do_tasks: Callable[[], int], stage: bool
+    create: Callable[..., Response], purging: Path, target_location: str, do_tasks: Callable[[], int], stage: bool
 ) -> None:
-    made = create(**{"stage-create": stage})
-    assert made.status == 200, made.body
+    created = create(**{"stage-create": stage})
+    assert created.status == 200, created.body
     assert not (purging / "data").exists()
     assert not Task.objects.exists()
     assert [claim.staged_by for claim in LocationClaim.objects.all()] == (["anonymous"] if stage else [])
     assert do_tasks() == 0
     if not stage:
-        assert [path.name for path in purging.rglob("*.json")] == [Path(made.json()["metadata-location"]).name]
+        assert [path.name for path in purging.rglob("*.json")] == [Path(created.json()["metadata-location"]).name]
 
 
-def test_dropped_and_made_again_many_times(catalog: ApiClient, create: Callable[..., Answer], namespace: str) -> None:
+def test_dropped_and_recreated_many_times(catalog: ApiClient, create: Callable[..., Response], namespace: str) -> None:
     for _ in range(5):
         assert create().status == 200
         assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
 
 
 def test_purges_below_the_location_are_done_too(
-    catalog: ApiClient, create: Callable[..., Answer], make_table: MakeTable, place: str, files: Files
+    catalog: ApiClient, create: Callable[..., Response], create_table: CreateTable, target_location: str, files: Files
 ) -> None:
     for name in ("a", "b"):
-        make_table(name, location=f"{place}/inner/{name}")
+        create_table(name, location=f"{target_location}/inner/{name}")
         assert catalog.delete(f"/namespaces/ns/tables/{name}?purgeRequested=true").status == 204
-    make_table("c", location=f"{place}2")
+    create_table("c", location=f"{target_location}2")
     assert catalog.delete("/namespaces/ns/tables/c?purgeRequested=true").status == 204
     assert create().status == 200
     assert Task.objects.count() == 1, "that of the neighbour"
@@ -153,10 +155,10 @@ def test_purges_below_the_location_are_done_too(
 
 
 def test_a_purge_around_the_location_is_not_waited_for(
-    catalog: ApiClient, create: Callable[..., Answer], purging: Path, place: str
+    catalog: ApiClient, create: Callable[..., Response], purging: Path, target_location: str
 ) -> None:
     written = sorted(purging.rglob("*"))
-    assert create(location=f"{place}/inner").refused(409, "LocationAlreadyTaken")
+    assert create(location=f"{target_location}/inner").refused(409, "LocationAlreadyTaken")
     assert Task.objects.get().status == "scheduled"
     assert sorted(purging.rglob("*")) == written
 
@@ -171,14 +173,14 @@ def nothing_happened(purging: Path, written: list[Path], **task: Any) -> bool:
 
 
 def test_a_purge_that_a_worker_is_at_is_not_done_twice(
-    create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch
+    create: Callable[..., Response], purging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(availability, "MAX_WAIT_SECONDS", 0.2)
     written = sorted(purging.rglob("*"))
     assert lease_task(Task.objects.get().pk) is not None
-    answer = create()
-    assert answer.refused(503, "SlowDownException", "still being deleted")
-    assert int(answer.headers["Retry-After"]) > 0
+    response = create()
+    assert response.refused(503, "SlowDownException", "still being deleted")
+    assert int(response.headers["Retry-After"]) > 0
     assert nothing_happened(purging, written, status="running", attempt=1)
     Task.objects.update(leased_until=now() - timedelta(seconds=1))  # that worker is dead
     assert create().status == 200
@@ -186,7 +188,7 @@ def test_a_purge_that_a_worker_is_at_is_not_done_twice(
 
 
 def test_a_worker_that_is_about_to_finish_is_waited_for(
-    create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch
+    create: Callable[..., Response], purging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = lease_task(Task.objects.get().pk)
     assert lease is not None
@@ -203,20 +205,20 @@ def test_a_worker_that_is_about_to_finish_is_waited_for(
 
 
 def test_a_purge_that_takes_too_long_is_left_to_the_worker(
-    create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch, do_tasks: Callable[[], int]
+    create: Callable[..., Response], purging: Path, monkeypatch: pytest.MonkeyPatch, do_tasks: Callable[[], int]
 ) -> None:
     monkeypatch.setattr(availability, "RESERVED_SECONDS", 10_000.0)
     written = sorted(purging.rglob("*"))
-    answer = create()
-    assert answer.refused(503, "SlowDownException", "still being deleted")
-    assert int(answer.headers["Retry-After"]) > 0
+    response = create()
+    assert response.refused(503, "SlowDownException", "still being deleted")
+    assert int(response.headers["Retry-After"]) > 0
     assert nothing_happened(purging, written, status="scheduled", attempt=1, last_error="")
     assert do_tasks() == 1
     assert not purging.exists()
 
 
-def test_a_store_that_fails_is_told(
-    create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_failing_store_is_reported(
+    create: Callable[..., Response], purging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
         raise StoreUnavailable("The local store failed: Input/output error")
@@ -229,7 +231,7 @@ def test_a_store_that_fails_is_told(
 
 
 def test_an_unexpected_end_gives_the_purge_back(
-    create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch
+    create: Callable[..., Response], purging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
         raise ZeroDivisionError
@@ -244,36 +246,39 @@ def test_an_unexpected_end_gives_the_purge_back(
 def test_nothing_is_written_where_a_purge_is_under_way(
     way: str,
     catalog: ApiClient,
-    make_table: MakeTable,
+    create_table: CreateTable,
     purging: Path,
-    place: str,
+    target_location: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It would be deleted with the rest, and the place be free right after."""
-    make_table("u")
+    create_table("u")
     put: list[str] = []
     monkeypatch.setattr(LocalStore, "put_new", lambda _, location, __: put.append(location))
-    folder = {"write.metadata.path": f"{place}/md"}
+    folder = {"write.metadata.path": f"{target_location}/md"}
     version = {"version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {}, "default-namespace": ["ns"]}
     version["representations"] = [{"type": "sql", "sql": "select 1", "dialect": "spark"}]
     metadata = catalog.get("/namespaces/ns/tables/u").json()["metadata"]
-    staged = finishing_updates(metadata, **{"table-uuid": str(new_id()), "location": place})
+    staged = finishing_updates(metadata, **{"table-uuid": str(new_id()), "location": target_location})
     path, body = {
-        "move": ("tables/u", {"requirements": [], "updates": [{"action": "set-location", "location": f"{place}/in"}]}),
+        "move": (
+            "tables/u",
+            {"requirements": [], "updates": [{"action": "set-location", "location": f"{target_location}/in"}]},
+        ),
         "metadata folder": (
             "tables/u", {"requirements": [], "updates": [{"action": "set-properties", "updates": folder}]},
         ),
         "new metadata folder": ("tables", {"name": "v", "schema": SCHEMA, "properties": folder}),
-        "view": ("views", {"name": "v", "schema": SCHEMA, "view-version": version, "location": place}),
+        "view": ("views", {"name": "v", "schema": SCHEMA, "view-version": version, "location": target_location}),
         "staged": ("tables/v", {"requirements": [{"type": "assert-create"}], "updates": staged}),
     }[way]  # fmt: skip
-    answer = catalog.post(f"/namespaces/ns/{path}", body)
-    assert answer.refused(409, "LocationAlreadyTaken")
+    response = catalog.post(f"/namespaces/ns/{path}", body)
+    assert response.refused(409, "LocationAlreadyTaken")
     assert put == []
 
 
 def test_a_purge_that_outlasts_the_request_is_given_back(
-    create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch
+    create: Callable[..., Response], purging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One slow step may take longer than the whole request had."""
     monkeypatch.setattr(availability, "RESERVED_SECONDS", 0.0)

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.django_db
 
 
 def test_config_names_the_prefix_and_what_works(warehouse: Warehouse) -> None:
-    answer = call("GET", "/catalog/v1/config?warehouse=wh")
-    assert answer.status == 200
-    config = answer.json()
+    response = call("GET", "/catalog/v1/config?warehouse=wh")
+    assert response.status == 200
+    config = response.json()
     assert config["defaults"]["prefix"] == str(warehouse.pk)
     assert config["overrides"] == {"uri": "http://testserver/catalog"}
     assert config["endpoints"] == ENDPOINTS
@@ -24,8 +24,8 @@ def test_config_names_the_prefix_and_what_works(warehouse: Warehouse) -> None:
 
 @pytest.mark.parametrize("argument", ["WH", "00000000-0000-0000-0000-000000000000/wh"])
 def test_a_warehouse_is_found_by_name_and_by_project_and_name(warehouse: Warehouse, argument: str) -> None:
-    answer = call("GET", f"/catalog/v1/config?warehouse={argument}")
-    assert answer.json()["defaults"]["prefix"] == str(warehouse.pk)
+    response = call("GET", f"/catalog/v1/config?warehouse={argument}")
+    assert response.json()["defaults"]["prefix"] == str(warehouse.pk)
 
 
 @pytest.mark.parametrize("argument", ["nope", "other/wh", "wh/", "%2Fwh", "a" * 3000, "w%E2%80%AEh", "';--"])

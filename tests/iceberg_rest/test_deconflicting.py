@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from tests.catalog_fixtures import snapshot
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 T = "/namespaces/ns/tables/t"
 
 
-def commit(catalog: ApiClient, requirements: list[Any], *updates: dict[str, Any]) -> Answer:
+def commit(catalog: ApiClient, requirements: list[Any], *updates: dict[str, Any]) -> Response:
     return catalog.post(T, {"requirements": requirements, "updates": list(updates)})
 
 
@@ -33,9 +33,9 @@ def append(ref: str, number: int, *, parent: int | None, sequence: int, at: int)
 
 
 @pytest.fixture
-def at(catalog: ApiClient, make_table: MakeTable) -> int:
+def at(catalog: ApiClient, create_table: CreateTable) -> int:
     """The time of a table whose branches `main` and `b` begin with snapshot 1."""
-    moment: int = make_table()["metadata"]["last-updated-ms"]
+    moment: int = create_table()["metadata"]["last-updated-ms"]
     branch = {"action": "set-snapshot-ref", "ref-name": "b", "type": "branch", "snapshot-id": 1}
     first = append("main", 1, parent=None, sequence=1, at=moment)
     assert commit(catalog, [head_is("main", None)], *first, branch).status == 200
@@ -122,8 +122,8 @@ def test_properties_schema_and_append_do_not_conflict(catalog: ApiClient, at: in
     assert metadata["properties"] == {"a": "b"}
 
 
-def test_row_ids_of_version_3_are_never_given_twice(catalog: ApiClient, make_table: MakeTable) -> None:
-    at = make_table(properties={"format-version": "3"})["metadata"]["last-updated-ms"]
+def test_row_ids_of_version_3_are_never_given_twice(catalog: ApiClient, create_table: CreateTable) -> None:
+    at = create_table(properties={"format-version": "3"})["metadata"]["last-updated-ms"]
 
     def rows(updates: list[dict[str, Any]], first: int) -> list[dict[str, Any]]:
         updates[0]["snapshot"] |= {"first-row-id": first, "added-rows": 10}

@@ -28,7 +28,7 @@ from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]
 T = "/namespaces/ns/tables/t"
 SOFT, PURGE = Task.Queue.SOFT_DELETION, Task.Queue.TABULAR_PURGE
@@ -55,9 +55,9 @@ def leased(task: Task | None = None) -> Lease:
 
 @pytest.mark.parametrize(("query", "kind"), [("", "default"), ("?purgeRequested=true", "purge")])
 def test_a_soft_drop_hides_the_table_and_keeps_everything(
-    catalog: ApiClient, make_table: MakeTable, soft_delete: int, files: Files, query: str, kind: str
+    catalog: ApiClient, create_table: CreateTable, soft_delete: int, files: Files, query: str, kind: str
 ) -> None:
-    make_table()
+    create_table()
     written, before = files(), now()
     assert catalog.delete(T + query).status == 204
     row = Tabular.objects.get()
@@ -72,15 +72,15 @@ def test_a_soft_drop_hides_the_table_and_keeps_everything(
     assert lease_due_task(list(Task.Queue.values)) is None, "not yet"
 
 
-def test_nobody_finds_a_soft_dropped_table(catalog: ApiClient, make_table: MakeTable, soft_delete: int) -> None:
-    make_table()
+def test_a_soft_dropped_table_is_not_found(catalog: ApiClient, create_table: CreateTable, soft_delete: int) -> None:
+    create_table()
     assert catalog.delete(T).status == 204
     before = state()
     here = {"namespace": ["ns"], "name": "t"}
     change = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
     assert catalog.get("/namespaces/ns/tables").json() == {"identifiers": []}
     assert catalog.head(T).status == 404
-    for answer in (
+    for response in (
         catalog.get(T),
         catalog.post(T, change),
         catalog.post("/transactions/commit", {"table-changes": [{"identifier": here, **change}]}),
@@ -90,32 +90,34 @@ def test_nobody_finds_a_soft_dropped_table(catalog: ApiClient, make_table: MakeT
         catalog.post("/namespaces/ns/tables/t/unregister"),
         catalog.post(f"{T}/metrics", SCAN_REPORT),
     ):
-        assert answer.refused(404, "NoSuchTableException")
+        assert response.refused(404, "NoSuchTableException")
     assert state() == before
 
 
-def test_the_name_is_free_and_the_place_is_not(
-    catalog: ApiClient, make_table: MakeTable, soft_delete: int, warehouse: Warehouse
+def test_the_name_is_free_and_the_location_is_not(
+    catalog: ApiClient, create_table: CreateTable, soft_delete: int, warehouse: Warehouse
 ) -> None:
-    dropped = make_table(location=f"{warehouse.location}/deep/t")
+    dropped = create_table(location=f"{warehouse.location}/deep/t")
     assert catalog.delete(T).status == 204
     before = state()
-    for place in ("deep", "deep/t", "deep/t/inner"):
-        body = {"name": "x", "schema": SCHEMA, "location": f"{warehouse.location}/{place}"}
+    for path in ("deep", "deep/t", "deep/t/inner"):
+        body = {"name": "x", "schema": SCHEMA, "location": f"{warehouse.location}/{path}"}
         for more in ({}, {"stage-create": True}):
             assert catalog.post("/namespaces/ns/tables", body | more).refused(409, "LocationAlreadyTaken")
     body = {"name": "x", "metadata-location": dropped["metadata-location"]}
     assert catalog.post("/namespaces/ns/register", body).refused(409, "LocationAlreadyTaken")
     assert state() == before
-    again = make_table()
+    again = create_table()
     assert again["metadata"]["table-uuid"] != dropped["metadata"]["table-uuid"]
     assert catalog.get(T).json() == again
     assert catalog.delete(T).status == 204
     assert Tabular.objects.filter(name="t").count() == Task.objects.count() == 2
 
 
-def test_a_namespace_keeps_what_can_be_restored(catalog: ApiClient, make_table: MakeTable, soft_delete: int) -> None:
-    make_table()
+def test_a_namespace_keeps_what_can_be_restored(
+    catalog: ApiClient, create_table: CreateTable, soft_delete: int
+) -> None:
+    create_table()
     assert catalog.delete(T).status == 204
     before = state()
     assert catalog.delete("/namespaces/ns").refused(409, "NamespaceNotEmptyException")
@@ -123,8 +125,8 @@ def test_a_namespace_keeps_what_can_be_restored(catalog: ApiClient, make_table: 
     assert state() == before
 
 
-def test_force_drops_for_good(catalog: ApiClient, make_table: MakeTable, soft_delete: int) -> None:
-    make_table()
+def test_force_drops_for_good(catalog: ApiClient, create_table: CreateTable, soft_delete: int) -> None:
+    create_table()
     Tabular.objects.update(protected=True)
     before = state()
     assert catalog.delete(T).refused(409, "ProtectedTabularDeletionWithoutForce")
@@ -134,8 +136,8 @@ def test_force_drops_for_good(catalog: ApiClient, make_table: MakeTable, soft_de
     assert not Task.objects.exists()
 
 
-def test_unregister_is_for_good(catalog: ApiClient, make_table: MakeTable, soft_delete: int, files: Files) -> None:
-    make_table()
+def test_unregister_is_for_good(catalog: ApiClient, create_table: CreateTable, soft_delete: int, files: Files) -> None:
+    create_table()
     written = files()
     assert catalog.post(f"{T}/unregister").status == 200
     assert not Tabular.objects.exists()
@@ -144,9 +146,9 @@ def test_unregister_is_for_good(catalog: ApiClient, make_table: MakeTable, soft_
 
 
 def test_the_rules_count_as_they_are_when_it_is_done(
-    catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+    catalog: ApiClient, create_table: CreateTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_table()
+    create_table()
     find = drop.find_target
 
     def change_after_the_look(**arguments: Any) -> Any:
@@ -159,11 +161,11 @@ def test_the_rules_count_as_they_are_when_it_is_done(
     assert Tabular.objects.get().deleted_at is not None
 
 
-def test_a_soft_drop_is_done_once(catalog: ApiClient, make_table: MakeTable, soft_delete: int) -> None:
-    make_table()
+def test_a_soft_drop_is_done_once(catalog: ApiClient, create_table: CreateTable, soft_delete: int) -> None:
+    create_table()
     key = str(new_id())
     assert catalog.delete(T, idempotency_key=key).status == 204
-    make_table()
+    create_table()
     before = state()
     assert catalog.delete(T, idempotency_key=key).status == 204
     assert state() == before
@@ -173,10 +175,10 @@ def test_a_soft_drop_is_done_once(catalog: ApiClient, make_table: MakeTable, sof
 
 
 def test_what_expires_is_gone_and_its_files_stay(
-    catalog: ApiClient, make_table: MakeTable, soft_delete: int, files: Files, do_tasks: Callable[[], int]
+    catalog: ApiClient, create_table: CreateTable, soft_delete: int, files: Files, do_tasks: Callable[[], int]
 ) -> None:
-    make_table()
-    make_table("other")
+    create_table()
+    create_table("other")
     written = files()
     assert catalog.delete(T).status == 204
     assert do_tasks() == 1
@@ -186,11 +188,11 @@ def test_what_expires_is_gone_and_its_files_stay(
 
 
 def test_what_expires_is_purged_when_its_drop_asked_for_it(
-    catalog: ApiClient, make_table: MakeTable, soft_delete: int, files: Files, do_tasks: Callable[[], int]
+    catalog: ApiClient, create_table: CreateTable, soft_delete: int, files: Files, do_tasks: Callable[[], int]
 ) -> None:
-    make_table("other")
+    create_table("other")
     left = files()
-    folder = folder_of(make_table())
+    folder = folder_of(create_table())
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     row = Tabular.objects.get(name="t")
     expire_tabular(actor=INTERNAL, lease=leased())
@@ -205,8 +207,8 @@ def test_what_expires_is_purged_when_its_drop_asked_for_it(
     assert files() == left
 
 
-def test_what_was_restored_does_not_expire(catalog: ApiClient, make_table: MakeTable, soft_delete: int) -> None:
-    created = make_table()
+def test_what_was_restored_does_not_expire(catalog: ApiClient, create_table: CreateTable, soft_delete: int) -> None:
+    created = create_table()
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     lease = leased()
     Tabular.objects.update(deleted_at=None)
@@ -217,9 +219,9 @@ def test_what_was_restored_does_not_expire(catalog: ApiClient, make_table: MakeT
 
 @pytest.mark.parametrize("payload", [{}, {"deletion_kind": "PURGE"}, {"deletion_kind": ["purge"]}, [], "purge"])
 def test_an_odd_payload_purges_nothing(
-    catalog: ApiClient, make_table: MakeTable, soft_delete: int, files: Files, payload: Any
+    catalog: ApiClient, create_table: CreateTable, soft_delete: int, files: Files, payload: Any
 ) -> None:
-    make_table()
+    create_table()
     written = files()
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     Task.objects.update(payload=payload)
@@ -230,9 +232,9 @@ def test_an_odd_payload_purges_nothing(
 
 
 def test_an_expiration_of_another_warehouse_touches_nothing(
-    catalog: ApiClient, make_table: MakeTable, soft_delete: int
+    catalog: ApiClient, create_table: CreateTable, soft_delete: int
 ) -> None:
-    make_table()
+    create_table()
     assert catalog.delete(T).status == 204
     Task.objects.update(warehouse_id=new_id())
     expire_tabular(actor=INTERNAL, lease=leased())
@@ -241,9 +243,9 @@ def test_an_expiration_of_another_warehouse_touches_nothing(
 
 
 def test_an_expiration_that_was_taken_over_changes_nothing(
-    catalog: ApiClient, make_table: MakeTable, soft_delete: int
+    catalog: ApiClient, create_table: CreateTable, soft_delete: int
 ) -> None:
-    make_table()
+    create_table()
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     late = leased()
     Task.objects.update(leased_until=now() - timedelta(seconds=1))
@@ -258,10 +260,10 @@ def test_an_expiration_that_was_taken_over_changes_nothing(
 
 
 @pytest.fixture
-def wandered(catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse) -> list[Path]:
+def wandered(catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse) -> list[Path]:
     """The folders of a table that was moved and writes its metadata elsewhere."""
     base = warehouse.location
-    make_table(location=f"{base}/first", properties={"write.metadata.path": f"{base}/meta"})
+    create_table(location=f"{base}/first", properties={"write.metadata.path": f"{base}/meta"})
     updates = [{"action": "set-location", "location": f"{base}/second"}]
     assert catalog.post(T, {"requirements": [], "updates": updates}).status == 200
     folders = [Path(f"{base}/{name}".removeprefix("file://")) for name in ("first", "second", "meta")]
@@ -271,15 +273,15 @@ def wandered(catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse) ->
     return folders
 
 
-def test_a_purge_holds_and_deletes_every_place_of_the_table(
+def test_a_purge_reserves_and_deletes_every_location_of_the_table(
     catalog: ApiClient,
-    make_table: MakeTable,
+    create_table: CreateTable,
     wandered: list[Path],
     files: Files,
     do_tasks: Callable[[], int],
 ) -> None:
     neighbour = Path(f"{wandered[0]}2")
-    make_table("neighbour", location=f"file://{neighbour}")
+    create_table("neighbour", location=f"file://{neighbour}")
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     task = Task.objects.get()
     held = LocationClaim.objects.values_list("tabular_id", "task_id", "location")
@@ -292,21 +294,21 @@ def test_a_purge_holds_and_deletes_every_place_of_the_table(
     assert [file.startswith("wh/first2/") for file in files()] == [True]
 
 
-def test_nobody_comes_to_lie_where_files_are_about_to_be_deleted(
-    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse
+def test_no_table_is_put_where_files_are_about_to_be_deleted(
+    catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse
 ) -> None:
-    dropped = make_table(location=f"{warehouse.location}/deep/t")
-    make_table("other")
+    dropped = create_table(location=f"{warehouse.location}/deep/t")
+    create_table("other")
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     before = state()
     register = {"name": "x", "metadata-location": dropped["metadata-location"]}
     assert catalog.post("/namespaces/ns/register", register).refused(409, "LocationAlreadyTaken")
     create = {"name": "x", "schema": SCHEMA, "location": f"{warehouse.location}/deep/t/inner"}
     assert catalog.post("/namespaces/ns/tables", create).refused(409, "LocationAlreadyTaken")
-    for place in ("deep", "deep/t", "deep/t/inner"):
-        updates = [{"action": "set-location", "location": f"{warehouse.location}/{place}"}]
-        answer = catalog.post("/namespaces/ns/tables/other", {"requirements": [], "updates": updates})
-        assert answer.refused(409, "LocationAlreadyTaken")
+    for path in ("deep", "deep/t", "deep/t/inner"):
+        updates = [{"action": "set-location", "location": f"{warehouse.location}/{path}"}]
+        response = catalog.post("/namespaces/ns/tables/other", {"requirements": [], "updates": updates})
+        assert response.refused(409, "LocationAlreadyTaken")
     assert state() == before
 
 
@@ -321,22 +323,22 @@ def intruder(warehouse: Warehouse, location: str) -> Tabular:
     return row
 
 
-@pytest.mark.parametrize("place", ["a", "a/t", "a/t/inner", "claim"])
+@pytest.mark.parametrize("path", ["a", "a/t", "a/t/inner", "claim"])
 @pytest.mark.parametrize("is_dropped", [False, True])
 def test_files_at_a_living_table_are_never_deleted(
     catalog: ApiClient,
-    make_table: MakeTable,
+    create_table: CreateTable,
     warehouse: Warehouse,
     files: Files,
     caplog: pytest.LogCaptureFixture,
-    place: str,
+    path: str,
     is_dropped: bool,
 ) -> None:
-    make_table(location=f"{warehouse.location}/a/t")
+    create_table(location=f"{warehouse.location}/a/t")
     written = files()
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
-    row = intruder(warehouse, f"{warehouse.location}/{'elsewhere' if place == 'claim' else place}")
-    if place == "claim":
+    row = intruder(warehouse, f"{warehouse.location}/{'elsewhere' if path == 'claim' else path}")
+    if path == "claim":
         LocationClaim.objects.create(warehouse=warehouse, tabular=row, location=f"{warehouse.location}/a/t/inner")
     if is_dropped:
         Tabular.objects.update(deleted_at=now())
@@ -347,17 +349,17 @@ def test_files_at_a_living_table_are_never_deleted(
     assert "a table or view occupies the location" in caplog.text
 
 
-@pytest.mark.parametrize("place", ["/etc", "{out}", "{base}", "{base}/../other", "s3://bucket/x", "{base}x/t", ""])
+@pytest.mark.parametrize("path", ["/etc", "{out}", "{base}", "{base}/../other", "s3://bucket/x", "{base}x/t", ""])
 def test_a_claim_outside_of_the_warehouse_deletes_nothing(
-    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse, storage_root: Path, files: Files, place: str
+    catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse, storage_root: Path, files: Files, path: str
 ) -> None:
     for name in ("other/x", "whx/t/x"):
         (storage_root / name).parent.mkdir(parents=True)
         (storage_root / name).write_text("x")
-    make_table()
+    create_table()
     written = files()
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
-    location = place.format(base=warehouse.location, out=f"file://{storage_root}/other")
+    location = path.format(base=warehouse.location, out=f"file://{storage_root}/other")
     LocationClaim.objects.update(location=location)
     Task.objects.update(payload={"tabular_location": f"file://{storage_root}/other"})
     purge(leased(), lambda: None)
@@ -366,10 +368,10 @@ def test_a_claim_outside_of_the_warehouse_deletes_nothing(
     assert not LocationClaim.objects.exists()
 
 
-def test_a_link_in_the_place_of_the_folder_is_not_followed(
-    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse, storage_root: Path
+def test_a_link_instead_of_the_folder_is_not_followed(
+    catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse, storage_root: Path
 ) -> None:
-    folder = folder_of(make_table())
+    folder = folder_of(create_table())
     (folder / "metadata" / "up").symlink_to(storage_root)
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     victim = storage_root / "wh" / "victim"
@@ -381,8 +383,8 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(
     assert not Task.objects.exists()
 
 
-def test_a_purge_that_was_taken_over_lets_nothing_go(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
+def test_a_purge_that_was_taken_over_lets_nothing_go(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table()
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     late = leased()
     Task.objects.update(leased_until=now() - timedelta(seconds=1))
@@ -395,11 +397,11 @@ def test_a_purge_that_was_taken_over_lets_nothing_go(catalog: ApiClient, make_ta
 
 @pytest.mark.parametrize("steps", range(1, 12))
 def test_a_worker_that_slept_too_long_deletes_nothing_of_a_new_table(
-    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse, files: Files, steps: int
+    catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse, files: Files, steps: int
 ) -> None:
     """It goes to sleep at any step; meanwhile another one does the rest, and a new table lies in the same place."""
-    place = f"{warehouse.location}/ns/t"
-    folder = folder_of(make_table(location=place))
+    path = f"{warehouse.location}/ns/t"
+    folder = folder_of(create_table(location=path))
     for name in ("data", "more"):
         (folder / name).mkdir()
         (folder / name / "x").write_text("x")
@@ -411,7 +413,7 @@ def test_a_worker_that_slept_too_long_deletes_nothing_of_a_new_table(
         done += 1
         if done == steps:
             Task.objects.update(leased_until=now() - timedelta(seconds=1))
-            make_table(location=place)
+            create_table(location=path)
             lease.extended_at -= 1000
         lease.extend()
 
@@ -432,10 +434,10 @@ def test_a_purge_without_its_warehouse_ends(warehouse: Warehouse) -> None:
 
 
 def test_a_warehouse_waits_for_its_purges(
-    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse, do_tasks: Callable[[], int]
+    catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse, do_tasks: Callable[[], int]
 ) -> None:
     management = ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
-    make_table()
+    create_table()
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     assert catalog.delete("/namespaces/ns").status == 204
     for force in ("", "?force=true"):

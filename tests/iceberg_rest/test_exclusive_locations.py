@@ -35,10 +35,10 @@ from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]
 S3 = "s3://my-bucket/wh"
-NOBODY = UUID(int=0)
+NO_ONE = UUID(int=0)
 
 
 @pytest.fixture
@@ -68,17 +68,17 @@ def target_of(warehouse: Warehouse, **profile: Any) -> Target:
 
 def is_taken(warehouse: Warehouse, location: str) -> bool:
     """By all the looks that there are, which must agree."""
-    refusals = 0
+    errors = 0
     for look in (
-        lambda: require_free_location(warehouse=warehouse, location=location, owner=NOBODY),
-        lambda: require_unreserved(target_of(warehouse), [location], owner=NOBODY),
+        lambda: require_free_location(warehouse=warehouse, location=location, owner=NO_ONE),
+        lambda: require_unreserved(target_of(warehouse), [location], owner=NO_ONE),
     ):
         try:
             look()
         except LocationAlreadyTaken:
-            refusals += 1
-    assert refusals in {0, 2}
-    return refusals == 2
+            errors += 1
+    assert errors in {0, 2}
+    return errors == 2
 
 
 NEIGHBOURS = [
@@ -127,15 +127,15 @@ def test_a_warehouse_of_the_same_texts_is_another_one(bucket_warehouse: Warehous
     assert not is_taken(warehouse, f"{S3}/t")
 
 
-def places(location: str, folder: str | None = None) -> dict[str, Any]:
+def paths(location: str, folder: str | None = None) -> dict[str, Any]:
     return {"location": location, "properties": {} if folder is None else {"write.metadata.path": folder}}
 
 
 OTHER_SPELLING = [
-    places("s3a://my-bucket/wh/t"),
-    places("s3n://my-bucket/wh/t"),
-    places(f"{S3}/t", "s3a://my-bucket/wh/md"),
-    places("s3a://my-bucket/wh/t", f"{S3}/md"),
+    paths("s3a://my-bucket/wh/t"),
+    paths("s3n://my-bucket/wh/t"),
+    paths(f"{S3}/t", "s3a://my-bucket/wh/md"),
+    paths("s3a://my-bucket/wh/t", f"{S3}/md"),
 ]
 
 
@@ -145,18 +145,18 @@ def test_nothing_new_is_spelled_otherwise_without_leave(bucket_warehouse: Wareho
     with pytest.raises(InvalidLocation, match="must begin with s3:"):
         require_valid_locations(target, new)
     with pytest.raises(InvalidLocation, match="must begin with s3:"):
-        require_valid_locations(target, new, base=places(f"{S3}/t"))
+        require_valid_locations(target, new, base=paths(f"{S3}/t"))
     require_valid_locations(target, new, base=new)  # it had leave once
     require_valid_locations(target_of(bucket_warehouse, **{"allow-alternative-protocols": True}), new)
-    require_valid_locations(target, places(f"{S3}/back"), base=new)
+    require_valid_locations(target, paths(f"{S3}/back"), base=new)
 
 
 @pytest.mark.parametrize(
     "location", ["s3://my-bucket/wh", "s3://my-bucket/wh2/t", "s3://MY-BUCKET/wh/t", "s3://my-bucket/wh/../t", "s3:x"]
 )
 def test_nothing_new_lies_elsewhere(bucket_warehouse: Warehouse, location: str) -> None:
-    for new in (places(location), places(f"{S3}/t", location)):
-        for base in (None, places(f"{S3}/t")):
+    for new in (paths(location), paths(f"{S3}/t", location)):
+        for base in (None, paths(f"{S3}/t")):
             with pytest.raises(InvalidLocation):
                 require_valid_locations(target_of(bucket_warehouse), new, base=base)
 
@@ -166,26 +166,26 @@ SPELLINGS = ["{t}/", "{t}//", "{short}", "{short}/", "{t}/in", "{t}/in/"]
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("way", ["create", "stage", "move", "metadata folder", "generic"])
-def test_another_spelling_is_the_same_place(
-    catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable, files: Files, way: str, spelling: str
+def test_another_spelling_is_the_same_location(
+    catalog: ApiClient, warehouse: Warehouse, create_table: CreateTable, files: Files, way: str, spelling: str
 ) -> None:
-    taken = make_table("taken")["metadata"]["location"]
-    make_table("t")
-    place = spelling.format(t=taken, short=taken.replace("file://", "file:"))
+    taken = create_table("taken")["metadata"]["location"]
+    create_table("t")
+    target_location = spelling.format(t=taken, short=taken.replace("file://", "file:"))
     before = files()
-    new = {"name": "x", "schema": SCHEMA, "location": place}
-    folder = {"action": "set-properties", "updates": {"write.metadata.path": place}}
+    new = {"name": "x", "schema": SCHEMA, "location": target_location}
+    folder = {"action": "set-properties", "updates": {"write.metadata.path": target_location}}
     generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
-    answer = {
+    response = {
         "create": lambda: catalog.post("/namespaces/ns/tables", new),
         "stage": lambda: catalog.post("/namespaces/ns/tables", new | {"stage-create": True}),
-        "move": lambda: commit(catalog, {"action": "set-location", "location": place}),
+        "move": lambda: commit(catalog, {"action": "set-location", "location": target_location}),
         "metadata folder": lambda: commit(catalog, folder),
         "generic": lambda: generic.post(
-            "/namespaces/ns/generic-tables", {"name": "x", "format": "lance", "base-location": place}
+            "/namespaces/ns/generic-tables", {"name": "x", "format": "lance", "base-location": target_location}
         ),
     }[way]()
-    assert answer.refused(409, "LocationAlreadyTaken")
+    assert response.refused(409, "LocationAlreadyTaken")
     assert files() == before
     assert Tabular.objects.count() == 2
     assert not LocationClaim.objects.exists()
@@ -197,18 +197,18 @@ def commit(catalog: ApiClient, update: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("dotted", ["{t}/.", "{t}/../{name}", "{t}/in/..", "{base}/./x", "{t}/./in"])
 def test_dot_segments_are_refused_everywhere(
-    catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable, dotted: str
+    catalog: ApiClient, warehouse: Warehouse, create_table: CreateTable, dotted: str
 ) -> None:
-    taken = make_table("t")["metadata"]["location"]
-    place = dotted.format(t=taken, base=warehouse.location, name=taken.rpartition("/")[2])
+    taken = create_table("t")["metadata"]["location"]
+    target_location = dotted.format(t=taken, base=warehouse.location, name=taken.rpartition("/")[2])
     new = {"name": "x", "schema": SCHEMA}
-    for answer in (
-        catalog.post("/namespaces/ns/tables", new | {"location": place}),
-        catalog.post("/namespaces/ns/tables", new | {"properties": {"write.metadata.path": place}}),
-        commit(catalog, {"action": "set-location", "location": place}),
-        commit(catalog, {"action": "set-properties", "updates": {"write.metadata.path": place}}),
+    for response in (
+        catalog.post("/namespaces/ns/tables", new | {"location": target_location}),
+        catalog.post("/namespaces/ns/tables", new | {"properties": {"write.metadata.path": target_location}}),
+        commit(catalog, {"action": "set-location", "location": target_location}),
+        commit(catalog, {"action": "set-properties", "updates": {"write.metadata.path": target_location}}),
     ):
-        assert answer.refused(400, "InvalidLocation")
+        assert response.refused(400, "InvalidLocation")
     assert Tabular.objects.count() == 1
 
 
@@ -218,10 +218,10 @@ DATA = ["write.data.path", "write.object-storage.path", "write.folder-storage.pa
 @pytest.mark.parametrize("way", ["drop", "recursive", "expired"])
 @pytest.mark.parametrize("key", DATA)
 def test_files_that_a_property_points_to_are_left(
-    catalog: ApiClient, make_table: MakeTable, storage_root: Path, do_tasks: Callable[[], int], key: str, way: str
+    catalog: ApiClient, create_table: CreateTable, storage_root: Path, do_tasks: Callable[[], int], key: str, way: str
 ) -> None:
     """Engines may write there if their own rights allow it. The catalog does not, and deletes nothing there."""
-    victim = make_table("victim")["metadata"]["location"]
+    victim = create_table("victim")["metadata"]["location"]
     outside = storage_root / "outside"
     outside.mkdir()
     (outside / "x.parquet").write_text("x")
@@ -229,8 +229,17 @@ def test_files_that_a_property_points_to_are_left(
     data.mkdir()
     (data / "x.parquet").write_text("x")
     assert catalog.post("/namespaces", {"namespace": ["aside"]}).status == 200
-    for name, place in (("a", victim), ("b", f"{victim}/data"), ("c", f"file://{outside}"), ("d", "s3://other/x")):
-        body = {"name": name, "schema": SCHEMA, "properties": {key: place, "write.object-storage.enabled": "true"}}
+    for name, target_location in (
+        ("a", victim),
+        ("b", f"{victim}/data"),
+        ("c", f"file://{outside}"),
+        ("d", "s3://other/x"),
+    ):
+        body = {
+            "name": name,
+            "schema": SCHEMA,
+            "properties": {key: target_location, "write.object-storage.enabled": "true"},
+        }
         assert catalog.post("/namespaces/aside/tables", body).status == 200
         assert catalog.head(f"/namespaces/aside/tables/{name}").status == 204
     if way == "recursive":
@@ -253,8 +262,8 @@ def test_a_generic_table_is_purged_with_its_namespace(
     generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
     folders = []
     for name in ("g", "h"):
-        made = generic.post("/namespaces/ns/generic-tables", {"name": name, "format": "lance"}).json()["table"]
-        folders.append(Path(made["base-location"].removeprefix("file://")))
+        created = generic.post("/namespaces/ns/generic-tables", {"name": name, "format": "lance"}).json()["table"]
+        folders.append(Path(created["base-location"].removeprefix("file://")))
         folders[-1].mkdir(parents=True)
         (folders[-1] / "data.lance").write_text("x")
     assert generic.delete("/namespaces/ns/generic-tables/g").status == 204
@@ -263,15 +272,15 @@ def test_a_generic_table_is_purged_with_its_namespace(
     assert not any(folder.exists() for folder in folders)
 
 
-def test_nobody_comes_to_lie_where_files_are_being_deleted(
-    catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable, files: Files
+def test_no_table_is_put_where_files_are_being_deleted(
+    catalog: ApiClient, warehouse: Warehouse, create_table: CreateTable, files: Files
 ) -> None:
     """Tried before each step of the purge, from the first, when all files are there, to the last."""
-    place = f"{warehouse.location}/deep/t"
-    dropped = make_table("t", location=place)
-    kept = make_table("u", location=f"{warehouse.location}/deep/t2")
+    target_location = f"{warehouse.location}/deep/t"
+    dropped = create_table("t", location=target_location)
+    kept = create_table("u", location=f"{warehouse.location}/deep/t2")
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
-    make_table("t")
+    create_table("t")
     lease = lease_task(Task.objects.get().pk)
     assert lease is not None
     generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
@@ -281,29 +290,29 @@ def test_nobody_comes_to_lie_where_files_are_being_deleted(
         steps.append(Tabular.objects.count())
         register = {"name": "x", "metadata-location": dropped["metadata-location"]}
         assert catalog.post("/namespaces/ns/register", register).refused(409, "LocationAlreadyTaken")
-        for location in (place, f"{place}/in", f"{warehouse.location}/deep"):
+        for location in (target_location, f"{target_location}/in", f"{warehouse.location}/deep"):
             vectors = {"name": "x", "format": "lance", "base-location": location}
             assert generic.post("/namespaces/ns/generic-tables", vectors).refused(409, "LocationAlreadyTaken")
             move = {"action": "set-location", "location": location}
             assert commit(catalog, move).refused(409, "LocationAlreadyTaken")
-        inner = {"namespace": ["n"], "properties": {"location": f"{place}/in"}}
+        inner = {"namespace": ["n"], "properties": {"location": f"{target_location}/in"}}
         assert catalog.post("/namespaces", inner).refused(409, "LocationAlreadyTaken")
 
     purge(lease, intrude)
     assert len(steps) > 3
     assert set(steps) == {2}
     assert not LocationClaim.objects.exists()
-    assert not Path(place.removeprefix("file://")).exists()
+    assert not Path(target_location.removeprefix("file://")).exists()
     assert catalog.get("/namespaces/ns/tables/u").json() == kept
-    assert make_table("again", location=place)
+    assert create_table("again", location=target_location)
     assert len(files()) == 3
 
 
 def test_a_file_that_a_purge_is_about_to_delete_is_not_even_read(
-    catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch, files: Files
+    catalog: ApiClient, create_table: CreateTable, monkeypatch: pytest.MonkeyPatch, files: Files
 ) -> None:
     """The purge could come to its end between that and the look at who lies there."""
-    dropped = make_table()
+    dropped = create_table()
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
     get = LocalStore.get
 
@@ -324,10 +333,10 @@ def test_a_file_that_a_purge_is_about_to_delete_is_not_even_read(
 
 @pytest.mark.parametrize("is_active", [True, False])
 def test_a_warehouse_whose_profile_changed_meanwhile_is_purged_where_it_is(
-    catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable, storage_root: Path, do_tasks: Callable[[], int],
-    is_active: bool,
+    catalog: ApiClient, warehouse: Warehouse, create_table: CreateTable, storage_root: Path,
+    do_tasks: Callable[[], int], is_active: bool,
 ) -> None:  # fmt: skip
-    folder = Path(make_table()["metadata"]["location"].removeprefix("file://"))
+    folder = Path(create_table()["metadata"]["location"].removeprefix("file://"))
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
     api = ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
     moved = {"storage-profile": {"type": "local", "path": str(storage_root / "other")}}

@@ -15,11 +15,11 @@ from storage.models import Warehouse
 from tasks.queue.models import Task
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCAN_REPORT, SCHEMA
-from tests.wsgi_client import Answer, ApiClient, call
+from tests.wsgi_client import ApiClient, Response, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]
 
 TABLES = "/namespaces/ns/generic-tables"
@@ -32,29 +32,29 @@ def generic(warehouse: Warehouse, namespace: str) -> ApiClient:
 
 
 @pytest.fixture
-def make(generic: ApiClient) -> MakeTable:
+def create(generic: ApiClient) -> CreateTable:
     """Create a generic table in `ns` and return the `table` of the answer."""
 
-    def make(name: str = "g", **more: Any) -> dict[str, Any]:
-        answer = generic.post(TABLES, {"name": name, "format": "lance", **more})
-        assert answer.status == 200, answer.body
-        table: dict[str, Any] = answer.json()["table"]
+    def create(name: str = "g", **more: Any) -> dict[str, Any]:
+        response = generic.post(TABLES, {"name": name, "format": "lance", **more})
+        assert response.status == 200, response.body
+        table: dict[str, Any] = response.json()["table"]
         return table
 
-    return make
+    return create
 
 
-def nothing_was_made() -> bool:
+def nothing_was_created() -> bool:
     securables = Securable.objects.filter(type="generic-table")
     return not Tabular.objects.exists() and not GenericTable.objects.exists() and not securables.exists()
 
 
-def sent_once(address: ApiClient, method: str, target: str, key: str, body: Any = None) -> Answer:
+def sent_once(address: ApiClient, method: str, target: str, key: str, body: Any = None) -> Response:
     data = b"" if body is None else json.dumps(body).encode()
     return call(method, address.base + target, body=data, headers={"Idempotency-Key": key})
 
 
-def test_a_generic_table_is_answered_as_it_was_described(
+def test_a_generic_table_is_returned_as_it_was_described(
     generic: ApiClient, warehouse: Warehouse, files: Files, namespace: str
 ) -> None:
     described = {
@@ -93,9 +93,9 @@ def test_a_generic_table_is_answered_as_it_was_described(
     assert Securable.objects.get(type="generic-table").object_id == str(row.pk)
 
 
-def test_what_was_not_said_is_null_and_properties_are_empty(make: MakeTable) -> None:
+def test_what_was_not_said_is_null_and_properties_are_empty(create: CreateTable) -> None:
     for more in ({}, {"doc": None, "properties": None, "schema": None, "statistics": None, "base-location": None}):
-        table = make(f"g{len(more)}", **more)
+        table = create(f"g{len(more)}", **more)
         assert {key: table[key] for key in ("doc", "properties", "schema", "statistics")} == {
             "doc": None,
             "properties": {},
@@ -107,18 +107,20 @@ def test_what_was_not_said_is_null_and_properties_are_empty(make: MakeTable) -> 
 @pytest.mark.parametrize(
     "value", ["text", "", 0, False, [], {}, -9223372036854775808, 1e-300, [[[]]], {"": {"": None}}]
 )
-def test_schema_and_statistics_are_any_json(generic: ApiClient, make: MakeTable, value: Any) -> None:
-    make(schema=value, statistics=value)
+def test_schema_and_statistics_are_any_json(generic: ApiClient, create: CreateTable, value: Any) -> None:
+    create(schema=value, statistics=value)
     table = generic.get(f"{TABLES}/g").json()["table"]
     assert (table["schema"], table["statistics"]) == (value, value)
     assert type(table["schema"]) is type(value)
 
 
-def test_it_is_no_table_and_no_namespace(catalog: ApiClient, generic: ApiClient, make: MakeTable, files: Files) -> None:
-    make("g")
+def test_it_is_no_table_and_no_namespace(
+    catalog: ApiClient, generic: ApiClient, create: CreateTable, files: Files
+) -> None:
+    create("g")
     target = "/namespaces/ns/tables/g"
     commit = {"requirements": [], "updates": []}
-    for answer in (
+    for response in (
         catalog.get(target),
         catalog.delete(target),
         catalog.post(target, commit),
@@ -127,7 +129,7 @@ def test_it_is_no_table_and_no_namespace(catalog: ApiClient, generic: ApiClient,
         catalog.post("/transactions/commit", {"table-changes": [{"identifier": named("g"), **commit}]}),
         catalog.post("/tables/rename", {"source": named("g"), "destination": named("h")}),
     ):
-        assert answer.refused(404, "NoSuchTableException", "Table does not exist: ns.g")
+        assert response.refused(404, "NoSuchTableException", "Table does not exist: ns.g")
     assert catalog.head(target).status == 404
     assert catalog.get("/namespaces/ns/tables").json() == {"identifiers": []}
     assert catalog.delete("/namespaces/ns").refused(409, "NamespaceNotEmptyException", "is not empty")
@@ -136,10 +138,10 @@ def test_it_is_no_table_and_no_namespace(catalog: ApiClient, generic: ApiClient,
 
 
 def test_a_name_is_had_by_one_of_all_kinds(
-    catalog: ApiClient, generic: ApiClient, make: MakeTable, make_table: MakeTable, files: Files
+    catalog: ApiClient, generic: ApiClient, create: CreateTable, create_table: CreateTable, files: Files
 ) -> None:
-    make("G")
-    made = make_table("t")
+    create("G")
+    created = create_table("t")
     before = files()
     taken = "Generic table with same name already exists: ns.g"
     assert generic.post(TABLES, {"name": "g", "format": "delta"}).refused(
@@ -151,17 +153,17 @@ def test_a_name_is_had_by_one_of_all_kinds(
     assert catalog.post("/namespaces/ns/tables", {"name": "g", "schema": SCHEMA}).refused(
         409, "AlreadyExistsException", taken
     )
-    register = {"name": "g", "metadata-location": made["metadata-location"], "overwrite": True}
+    register = {"name": "g", "metadata-location": created["metadata-location"], "overwrite": True}
     assert catalog.post("/namespaces/ns/register", register).refused(409, "AlreadyExistsException", taken)
     assert (files(), Tabular.objects.count(), GenericTable.objects.count()) == (before, 2, 1)
 
 
 def test_a_staged_table_does_not_take_the_name_of_a_generic_one(
-    catalog: ApiClient, make: MakeTable, files: Files
+    catalog: ApiClient, create: CreateTable, files: Files
 ) -> None:
     staged = {"name": "t", "schema": SCHEMA, "stage-create": True}
     metadata = catalog.post("/namespaces/ns/tables", staged).json()["metadata"]
-    make("t")
+    create("t")
     updates = [{"action": "assign-uuid", "uuid": metadata["table-uuid"]}]
     commit = {"requirements": [{"type": "assert-create"}], "updates": updates}
     assert catalog.post("/namespaces/ns/tables/t", commit).refused(
@@ -175,23 +177,23 @@ def test_a_staged_table_does_not_take_the_name_of_a_generic_one(
     "name",
     ["a/b", "..a", "...", "%2F", "a%2Fb", "*?", "${jndi:x}", "q\"uo'te", "a b+c", "☃ 雪", "-", "a.b", "\\", "n" * 255],
 )
-def test_any_printable_name_makes_the_round_trip(generic: ApiClient, make: MakeTable, name: str) -> None:
-    made = make(name)
+def test_any_printable_name_survives_the_round_trip(generic: ApiClient, create: CreateTable, name: str) -> None:
+    created = create(name)
     target = f"{TABLES}/{quote(name, safe='')}"
-    assert made["name"] == name
-    assert generic.get(target).json()["table"] == made
+    assert created["name"] == name
+    assert generic.get(target).json()["table"] == created
     assert generic.get(f"{target}/credentials").json() == {"storage-credentials": []}
     assert generic.delete(target).status == 204
-    assert nothing_was_made()
+    assert nothing_was_created()
 
 
-def test_look_alikes_are_one_name(generic: ApiClient, make: MakeTable) -> None:
-    make("Straße")
+def test_look_alikes_are_one_name(generic: ApiClient, create: CreateTable) -> None:
+    create("Straße")
     for twin in ("STRASSE", "\uff53trasse"):
-        answer = generic.post(TABLES, {"name": twin, "format": "lance"})
-        assert answer.refused(409, "GenericTableAlreadyExists")
+        response = generic.post(TABLES, {"name": twin, "format": "lance"})
+        assert response.refused(409, "GenericTableAlreadyExists")
         assert generic.get(f"{TABLES}/{quote(twin)}").json()["table"]["name"] == "Straße"
-    make("\u0440\u0430ypal")  # Cyrillic: another name
+    create("\u0440\u0430ypal")  # Cyrillic: another name
     assert generic.get(f"{TABLES}/paypal").status == 404
 
 
@@ -241,9 +243,9 @@ def test_bad_create_requests_change_nothing(
 ) -> None:
     if isinstance(change.get("base-location"), str):
         change = {"base-location": change["base-location"].replace("{base}", warehouse.location)}
-    answer = generic.post(TABLES, {"name": "g", "format": "lance"} | change)
-    assert answer.refused(400, wire_type)
-    assert nothing_was_made()
+    response = generic.post(TABLES, {"name": "g", "format": "lance"} | change)
+    assert response.refused(400, wire_type)
+    assert nothing_was_created()
     assert files() == []
 
 
@@ -263,27 +265,27 @@ def test_bad_create_requests_change_nothing(
 )
 def test_malformed_json(generic: ApiClient, body: bytes, text: str) -> None:
     assert generic.post(TABLES, raw=body).refused(400, "BadRequestException", text)
-    assert nothing_was_made()
+    assert nothing_was_created()
 
 
 def test_the_largest_parts_and_the_deepest_json_come_back(generic: ApiClient) -> None:
     deep = b"[" * 250 + b"]" * 250
     large = json.dumps("s" * (1_048_576 - 2)).encode()
-    answer = generic.post(
+    response = generic.post(
         TABLES, raw=b'{"name": "g", "format": "lance", "schema": %b, "statistics": %b}' % (deep, large)
     )
-    assert answer.status == 200, answer.body[:300]
+    assert response.status == 200, response.body[:300]
     loaded = generic.get(f"{TABLES}/g")
-    assert loaded.body == answer.body
+    assert loaded.body == response.body
     assert b'"schema":%b,"statistics":%b}' % (deep, large) in loaded.body
 
 
-def test_locations_are_nobody_elses(
-    catalog: ApiClient, generic: ApiClient, warehouse: Warehouse, make: MakeTable, make_table: MakeTable
+def test_locations_are_exclusive(
+    catalog: ApiClient, generic: ApiClient, warehouse: Warehouse, create: CreateTable, create_table: CreateTable
 ) -> None:
     base = warehouse.location
-    assert make("g", **{"base-location": f"{base}/deep/g/"})["base-location"] == f"{base}/deep/g"
-    make_table("t", location=f"{base}/deep/t")
+    assert create("g", **{"base-location": f"{base}/deep/g/"})["base-location"] == f"{base}/deep/g"
+    create_table("t", location=f"{base}/deep/t")
     for location, is_free in {
         f"{base}/deep": False,
         f"{base}/deep/g": False,
@@ -292,17 +294,17 @@ def test_locations_are_nobody_elses(
         f"{base}/deep/t/inner": False,
         f"{base}/deep/g10": True,
     }.items():
-        answer = generic.post(TABLES, {"name": "x", "format": "lance", "base-location": location})
+        response = generic.post(TABLES, {"name": "x", "format": "lance", "base-location": location})
         table = catalog.post("/namespaces/ns/tables", {"name": "y", "schema": SCHEMA, "location": f"{location}/"})
         if is_free:
-            assert answer.status == 200
+            assert response.status == 200
         else:
-            assert answer.refused(409, "LocationAlreadyTaken")
+            assert response.refused(409, "LocationAlreadyTaken")
         assert table.refused(409, "LocationAlreadyTaken")
 
 
-def test_missing_things(generic: ApiClient, catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table("t")
+def test_missing_things(generic: ApiClient, catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table("t")
     for target, text in (
         ("/namespaces/ns/generic-tables/no", "Generic table does not exist: ns.no"),
         ("/namespaces/ns/generic-tables/t", "Generic table does not exist: ns.t"),
@@ -324,30 +326,30 @@ def test_missing_things(generic: ApiClient, catalog: ApiClient, make_table: Make
     assert Tabular.objects.get().kind == "table"
 
 
-def test_another_or_an_inactive_warehouse(generic: ApiClient, make: MakeTable) -> None:
-    make("g")
+def test_another_or_an_inactive_warehouse(generic: ApiClient, create: CreateTable) -> None:
+    create("g")
     stranger = ApiClient("/lakekeeper/v1/0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44")
     for address in (stranger, ApiClient("/lakekeeper/v1/wh")):
-        for answer in (address.get(TABLES), address.get(f"{TABLES}/g"), address.delete(f"{TABLES}/g")):
-            assert answer.error["type"] in {"NoSuchWarehouseException", "PrefixIsNotWarehouseID"}
+        for response in (address.get(TABLES), address.get(f"{TABLES}/g"), address.delete(f"{TABLES}/g")):
+            assert response.error["type"] in {"NoSuchWarehouseException", "PrefixIsNotWarehouseID"}
     Warehouse.objects.update(status="inactive")
-    for answer in (
+    for response in (
         generic.get(TABLES),
         generic.get(f"{TABLES}/g"),
         generic.get(f"{TABLES}/g/credentials"),
         generic.post(TABLES, {"name": "h", "format": "lance"}),
         generic.delete(f"{TABLES}/g"),
     ):
-        assert answer.refused(404, "NoSuchWarehouseException")
+        assert response.refused(404, "NoSuchWarehouseException")
     assert Tabular.objects.count() == 1
 
 
-def test_listing_pages(generic: ApiClient, make: MakeTable, make_table: MakeTable) -> None:
+def test_listing_pages(generic: ApiClient, create: CreateTable, create_table: CreateTable) -> None:
     for number in range(5):
-        make(f"g{number}")
-        make_table(f"t{number}")
+        create(f"g{number}")
+        create_table(f"t{number}")
     first = generic.get(f"{TABLES}?pageToken=&pageSize=2").json()
-    make("late")
+    create("late")
     second = generic.get(f"{TABLES}?pageSize=2&pageToken={first['next-page-token']}").json()
     third = generic.get(f"{TABLES}?pageSize=2&pageToken={second['next-page-token']}").json()
     shown = [[each["name"] for each in page["identifiers"]] for page in (first, second, third)]
@@ -365,13 +367,13 @@ def named(name: str, namespace: str = "ns") -> dict[str, Any]:
     return {"namespace": [namespace], "name": name}
 
 
-def test_rename(catalog: ApiClient, generic: ApiClient, make: MakeTable, make_table: MakeTable) -> None:
-    before = make("g")
-    make("taken")
-    make_table("t")
+def test_rename(catalog: ApiClient, generic: ApiClient, create: CreateTable, create_table: CreateTable) -> None:
+    before = create("g")
+    create("taken")
+    create_table("t")
     catalog.post("/namespaces", {"namespace": ["other"]})
 
-    def rename(source: dict[str, Any], destination: dict[str, Any]) -> Answer:
+    def rename(source: dict[str, Any], destination: dict[str, Any]) -> Response:
         return generic.post("/generic-tables/rename", {"source": source, "destination": destination})
 
     assert rename(named("no"), named("x")).refused(404, "NoSuchGenericTableException")
@@ -395,9 +397,9 @@ def test_rename(catalog: ApiClient, generic: ApiClient, make: MakeTable, make_ta
     assert securable.path.startswith(securable.parent.path)
 
 
-def test_a_drop_purges_unless_it_is_told_not_to(generic: ApiClient, make: MakeTable) -> None:
-    make("keep")
-    make("purge")
+def test_a_drop_purges_by_default(generic: ApiClient, create: CreateTable) -> None:
+    create("keep")
+    create("purge")
     purged = Tabular.objects.get(name="purge")
     assert generic.delete(f"{TABLES}/keep?purgeRequested=False").status == 204
     assert not Task.objects.exists()
@@ -406,12 +408,12 @@ def test_a_drop_purges_unless_it_is_told_not_to(generic: ApiClient, make: MakeTa
     task = Task.objects.get()
     assert (task.queue, task.entity_id) == (Task.Queue.TABULAR_PURGE, purged.pk)
     assert task.payload["tabular_location"] == purged.location
-    assert nothing_was_made()
+    assert nothing_was_created()
     assert generic.delete(f"{TABLES}/purge").refused(404, "NoSuchGenericTableException")
 
 
-def test_a_protected_one_shows_it_and_is_dropped_by_force_only(generic: ApiClient, make: MakeTable) -> None:
-    make("g")
+def test_a_protected_one_shows_it_and_is_dropped_by_force_only(generic: ApiClient, create: CreateTable) -> None:
+    create("g")
     Tabular.objects.update(protected=True)
     assert generic.get(f"{TABLES}/g").json()["table"]["protected"] is True
     assert generic.delete(f"{TABLES}/g").refused(
@@ -439,23 +441,23 @@ def test_the_same_request_is_done_once(generic: ApiClient, namespace: str) -> No
     for _ in range(2):
         assert sent_once(generic, "DELETE", f"{TABLES}/h", drop).status == 204
     assert sent_once(generic, "POST", TABLES, key, body).refused(404, "NoSuchGenericTableException")
-    assert nothing_was_made()
+    assert nothing_was_created()
     assert Task.objects.count() == 1
 
 
-def test_a_refusal_is_kept_under_its_key(generic: ApiClient, make: MakeTable) -> None:
+def test_an_error_is_kept_under_its_key(generic: ApiClient, create: CreateTable) -> None:
     key = str(uuid4())
     for _ in range(2):
         assert sent_once(generic, "DELETE", f"{TABLES}/g", key).refused(404, "NoSuchGenericTableException")
         if not Tabular.objects.exists():
-            make("g")
+            create("g")
     assert Tabular.objects.count() == 1
     assert IdempotencyRecord.objects.get().status == 404
 
 
 @pytest.mark.parametrize("views", [0, 1, 10])
-def test_the_chain_of_views_is_bounded(generic: ApiClient, make: MakeTable, views: int) -> None:
-    make("g")
+def test_the_chain_of_views_is_bounded(generic: ApiClient, create: CreateTable, views: int) -> None:
+    create("g")
     chain = ",".join(["ns%1Fv"] * views)
     assert generic.get(f"{TABLES}/g/credentials?referenced-by={chain}").json() == {"storage-credentials": []}
     assert generic.get(f"{TABLES}/g/credentials?referenced-by={chain}{',ns%1Fv' * (11 - views)}").refused(
@@ -463,8 +465,8 @@ def test_the_chain_of_views_is_bounded(generic: ApiClient, make: MakeTable, view
     )
 
 
-def test_methods_that_generic_tables_do_not_have(generic: ApiClient, make: MakeTable) -> None:
-    make("g")
+def test_methods_that_generic_tables_do_not_have(generic: ApiClient, create: CreateTable) -> None:
+    create("g")
     assert generic.post(f"{TABLES}/g", {"updates": []}).refused(405, "MethodNotAllowedException")
     assert generic.get("/generic-tables/rename").refused(405, "MethodNotAllowedException")
     assert generic.get("/generic-tables").refused(404, "NotFoundException")

@@ -14,7 +14,7 @@ from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 Everything = Callable[[], Fingerprint]
 MEGABYTE = 1024 * 1024
 
@@ -46,8 +46,8 @@ def within(value: bytes) -> bytes:
 
 
 @pytest.fixture
-def populated(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table("t", properties={"owner": "ann"})
+def populated(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table("t", properties={"owner": "ann"})
     version = {
         "version-id": 1, "schema-id": 0, "timestamp-ms": 1, "summary": {}, "default-namespace": ["ns"],
         "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
@@ -137,10 +137,10 @@ def test_every_member_of_every_body_has_one_type(kind: Any, catalog: ApiClient, 
         ("/transactions/commit", {"table-changes": [kind]}),
         ("/transactions/commit", {"table-changes": {"a": kind}}),
     ):
-        answer = catalog.post(target, body)
-        assert answer.status == 400, (target, body, answer.body)
+        response = catalog.post(target, body)
+        assert response.status == 400, (target, body, response.body)
         types = {"BadRequestException", "InvalidLocation", "TableIdentifierRequiredForCommitTransaction"}
-        assert answer.error["type"] in types, (target, body, answer.body)
+        assert response.error["type"] in types, (target, body, response.body)
     assert everything() == before
 
 
@@ -153,6 +153,6 @@ def test_a_transaction_has_a_largest_size(number: int, catalog: ApiClient, every
         {"identifier": {"namespace": ["ns"], "name": f"t{index}"}, "requirements": [], "updates": [update]}
         for index in range(number)
     ]
-    answer = catalog.post("/transactions/commit", {"table-changes": changes})
-    assert answer.refused(400, "BadRequestException", f"1000 tables at most, this one names {number}")
+    response = catalog.post("/transactions/commit", {"table-changes": changes})
+    assert response.refused(400, "BadRequestException", f"1000 tables at most, this one names {number}")
     assert everything() == before

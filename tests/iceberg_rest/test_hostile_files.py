@@ -17,18 +17,18 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.models import Securable
 from tenancy.selectors.projects import get_project
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(60)]
 
 MEGABYTE = 1024 * 1024
-Register = Callable[..., Answer]
+Register = Callable[..., Response]
 
 
 @pytest.fixture
-def metadata(make_table: Any) -> bytes:
+def metadata(create_table: Any) -> bytes:
     """Good metadata, of a table that is there no more."""
-    location: str = make_table("once")["metadata-location"]
+    location: str = create_table("once")["metadata-location"]
     path = Path(location.removeprefix("file://"))
     Tabular.objects.all().delete()
     Securable.objects.filter(type="table").delete()

@@ -20,7 +20,7 @@ from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 Everything = Callable[[], Fingerprint]
 T = "/namespaces/ns/tables/t"
 LISTINGS = {"namespaces": "/namespaces", "tables": "/namespaces/ns/tables", "views": "/namespaces/ns/views"}
@@ -37,10 +37,10 @@ def listing_key(token: str) -> str:
     return named
 
 
-def fill(catalog: ApiClient, make_table: MakeTable) -> None:
+def fill(catalog: ApiClient, create_table: CreateTable) -> None:
     """Two of everything that is listed."""
     for name in ("t", "u"):
-        make_table(name)
+        create_table(name)
         assert catalog.post("/namespaces", {"namespace": [f"{name}{name}"]}).status == 200
         view = {"version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {}, "default-namespace": ["ns"]}
         view["representations"] = [{"type": "sql", "sql": "select 1", "dialect": "spark"}]
@@ -49,8 +49,8 @@ def fill(catalog: ApiClient, make_table: MakeTable) -> None:
 
 
 @pytest.mark.parametrize("kind", LISTINGS)
-def test_a_page_token_is_one_that_was_given_out(kind: str, catalog: ApiClient, make_table: MakeTable) -> None:
-    fill(catalog, make_table)
+def test_a_page_token_is_one_that_was_given_out(kind: str, catalog: ApiClient, create_table: CreateTable) -> None:
+    fill(catalog, create_table)
     after = str(new_id())
     tokens = {
         each: catalog.get(f"{LISTINGS[each]}?pageToken=&pageSize=1").json()["next-page-token"] for each in LISTINGS
@@ -85,8 +85,8 @@ def test_a_page_token_is_one_that_was_given_out(kind: str, catalog: ApiClient, m
         2**63,
         [[]] * 100,
     ):
-        answer = catalog.get(f"{LISTINGS[named]}?pageToken={token_of(document)}")
-        assert answer.refused(400, "InvalidPaginationToken"), document
+        response = catalog.get(f"{LISTINGS[named]}?pageToken={token_of(document)}")
+        assert response.refused(400, "InvalidPaginationToken"), document
     for token in (
         good[:-1],
         good[1:],
@@ -98,11 +98,11 @@ def test_a_page_token_is_one_that_was_given_out(kind: str, catalog: ApiClient, m
         "W1tb" * 10_000,
         token_of([1, kind, "x" * 20_000]),
     ):
-        answer = catalog.get(f"{LISTINGS[named]}?pageToken={token}")
-        assert answer.refused(400, "InvalidPaginationToken"), token[:80]
+        response = catalog.get(f"{LISTINGS[named]}?pageToken={token}")
+        assert response.refused(400, "InvalidPaginationToken"), token[:80]
 
 
-def test_a_token_is_good_for_its_own_listing(catalog: ApiClient, make_table: MakeTable, storage_root: Path) -> None:
+def test_a_token_is_good_for_its_own_listing(catalog: ApiClient, create_table: CreateTable, storage_root: Path) -> None:
     """Elsewhere it would leave out the head of the list without a word."""
     profile = {"type": "local", "path": str(storage_root / "other")}
     other = create_warehouse(actor=INTERNAL, project=get_project(None), name="other", storage_profile=profile)
@@ -112,7 +112,7 @@ def test_a_token_is_good_for_its_own_listing(catalog: ApiClient, make_table: Mak
         assert theirs.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA}).status == 200
     token = theirs.get("/namespaces/ns/tables?pageToken=&pageSize=1").json()["next-page-token"]
     assert len(theirs.get(f"/namespaces/NS/tables?pageToken={token}").json()["identifiers"]) == 1
-    make_table("ours")
+    create_table("ours")
     assert catalog.get(f"/namespaces/ns/tables?pageToken={token}").refused(400, "InvalidPaginationToken")
     assert theirs.post("/namespaces", {"namespace": ["ms"]}).status == 200
     assert theirs.get(f"/namespaces/ms/tables?pageToken={token}").refused(400, "InvalidPaginationToken")
@@ -125,10 +125,10 @@ def test_a_token_is_good_for_its_own_listing(catalog: ApiClient, make_table: Mak
     ["", "x", '"', '"x', "W/", 'W/"x"', '"*"', "**", ",", "," * 50_000, '"a", ' * 10_000, "\xff\xfe", "\x00", "\t"],
     ids=lambda given: ascii(given)[:20],
 )  # fmt: skip
-def test_an_etag_that_is_none_of_ours_gets_the_table(given: str, catalog: ApiClient, make_table: MakeTable) -> None:
-    made = make_table("t")
-    answer = catalog.get(T, if_none_match=given)
-    assert (answer.status, answer.json()) == (200, made)
+def test_an_etag_that_is_none_of_ours_gets_the_table(given: str, catalog: ApiClient, create_table: CreateTable) -> None:
+    created = create_table("t")
+    response = catalog.get(T, if_none_match=given)
+    assert (response.status, response.json()) == (200, created)
 
 
 @pytest.mark.parametrize(
@@ -139,14 +139,14 @@ def test_an_etag_that_is_none_of_ours_gets_the_table(given: str, catalog: ApiCli
     ids=lambda given: ascii(given)[:20],
 )  # fmt: skip
 def test_a_key_that_is_none_stops_every_write(
-    given: str, catalog: ApiClient, make_table: MakeTable, everything: Everything
+    given: str, catalog: ApiClient, create_table: CreateTable, everything: Everything
 ) -> None:
-    make_table("t")
+    create_table("t")
     before = everything()
     identifier = {"namespace": ["ns"], "name": "t"}
     rename = {"source": identifier, "destination": {"namespace": ["ns"], "name": "x"}}
     change = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
-    for answer in (
+    for response in (
         catalog.post("/namespaces", {"namespace": ["n"]}, idempotency_key=given),
         catalog.post("/namespaces/ns/properties", {"updates": {"a": "b"}}, idempotency_key=given),
         catalog.post("/namespaces/ns/tables", {"name": "x", "schema": SCHEMA}, idempotency_key=given),
@@ -158,7 +158,7 @@ def test_a_key_that_is_none_stops_every_write(
         catalog.post(f"{T}/unregister", {}, idempotency_key=given),
         catalog.delete(T, idempotency_key=given),
     ):
-        assert answer.refused(400, "InvalidIdempotencyKey")
+        assert response.refused(400, "InvalidIdempotencyKey")
     assert everything() == before
 
 
@@ -166,9 +166,9 @@ def test_a_key_that_is_none_stops_every_write(
     "query", ["purgeRequested=2", "force=x", "purgeRequested=%00", "force=%FF", "purgeRequested=true&purgeRequested=x"]
 )
 def test_a_flag_that_is_none_drops_nothing(
-    query: str, catalog: ApiClient, make_table: MakeTable, everything: Everything
+    query: str, catalog: ApiClient, create_table: CreateTable, everything: Everything
 ) -> None:
-    make_table("t")
+    create_table("t")
     before = everything()
     assert catalog.delete(f"{T}?{query}").refused(400, "BadRequestException")
     assert everything() == before

@@ -11,11 +11,11 @@ from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.ids import new_id
 from tests.catalog_fixtures import SCHEMA, snapshot
 from tests.fingerprint import Fingerprint
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(120)]
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 Everything = Callable[[], Fingerprint]
 Json = Any
 
@@ -49,11 +49,11 @@ def view(name: str = "v", **more: Json) -> Json:
     return {"name": name, "schema": SCHEMA, "view-version": version(), "properties": {}, **more}
 
 
-def commit(catalog: ApiClient, *updates: Json) -> Answer:
+def commit(catalog: ApiClient, *updates: Json) -> Response:
     return catalog.post(T, {"requirements": [], "updates": list(updates)})
 
 
-def transact(catalog: ApiClient, *updates: Json) -> Answer:
+def transact(catalog: ApiClient, *updates: Json) -> Response:
     """The same for `t`, after a change to `other` that must not happen either."""
     harmless = {"action": "set-properties", "updates": {"a": "b"}}
     changes = [("other", [harmless]), ("t", updates)]
@@ -105,10 +105,10 @@ BAD_SCHEMAS = {
 
 
 @pytest.fixture
-def tables(catalog: ApiClient, make_table: MakeTable) -> None:
+def tables(catalog: ApiClient, create_table: CreateTable) -> None:
     """`t` with the snapshots 1 and 2, and `other`."""
-    make_table("t")
-    make_table("other")
+    create_table("t")
+    create_table("other")
     first, second = snapshot(1, at=AT), snapshot(2, parent=1, sequence_number=2, at=AT + 1)
     assert commit(catalog, add_snapshot(first), add_snapshot(second), set_ref("main", 2)).status == 200
 
@@ -128,13 +128,13 @@ def test_a_schema_that_contradicts_itself(name: str, catalog: ApiClient, everyth
 
 
 @pytest.mark.parametrize("width", [10_000, 50_000])
-def test_a_wide_schema_is_a_schema(width: int, catalog: ApiClient, make_table: MakeTable) -> None:
+def test_a_wide_schema_is_a_schema(width: int, catalog: ApiClient, create_table: CreateTable) -> None:
     if width == 10_000:
-        assert len(make_table("wide", schema=wide(width))["metadata"]["schemas"][0]["fields"]) == width
+        assert len(create_table("wide", schema=wide(width))["metadata"]["schemas"][0]["fields"]) == width
         assert len(catalog.get("/namespaces/ns/tables/wide").json()["metadata"]["schemas"][0]["fields"]) == width
-        made = catalog.post("/namespaces/ns/views", view(schema=wide(width)))
-        assert made.status == 200
-    make_table("t")
+        created = catalog.post("/namespaces/ns/views", view(schema=wide(width)))
+        assert created.status == 200
+    create_table("t")
     grown = commit(catalog, add_schema(wide(width)), {"action": "set-current-schema", "schema-id": -1})
     assert grown.status == 200
     assert grown.json()["metadata"]["last-column-id"] == width
@@ -194,9 +194,9 @@ def test_a_wide_schema_is_a_schema(width: int, catalog: ApiClient, make_table: M
 def test_updates_that_name_what_is_not_there(updates: list[Json], catalog: ApiClient, everything: Everything) -> None:
     before = everything()
     for send in (commit, transact):
-        answer = send(catalog, *updates)
-        assert answer.status in {400, 409}, answer.body
-        assert answer.error["type"] in {"BadRequestException", "FormatVersionNotAllowed", "CommitFailedException"}
+        response = send(catalog, *updates)
+        assert response.status in {400, 409}, response.body
+        assert response.error["type"] in {"BadRequestException", "FormatVersionNotAllowed", "CommitFailedException"}
     assert everything() == before
 
 
@@ -218,17 +218,17 @@ def test_requirements_of_what_is_not_there(requirement: Json, catalog: ApiClient
     changes = {"requirements": [requirement], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
     assert catalog.post(T, changes).refused(409, "CommitFailedException", "Requirement failed")
     entry = {"identifier": {"namespace": ["ns"], "name": "t"}, **changes}
-    answer = catalog.post("/transactions/commit", {"table-changes": [entry]})
-    assert answer.refused(409, "CommitFailedException", "Requirement failed")
+    response = catalog.post("/transactions/commit", {"table-changes": [entry]})
+    assert response.refused(409, "CommitFailedException", "Requirement failed")
     assert everything() == before
 
 
 def test_a_view_in_ten_thousand_dialects(catalog: ApiClient, namespace: str) -> None:
     dialects = [{"type": "sql", "sql": "select 1", "dialect": f"d{number}"} for number in range(10_000)]
-    made = catalog.post("/namespaces/ns/views", view(**{"view-version": version(*dialects)}))
-    assert made.status == 200
-    assert made.json()["metadata"]["versions"][0]["representations"] == dialects
-    assert catalog.get(V).json() == made.json()
+    created = catalog.post("/namespaces/ns/views", view(**{"view-version": version(*dialects)}))
+    assert created.status == 200
+    assert created.json()["metadata"]["versions"][0]["representations"] == dialects
+    assert catalog.get(V).json() == created.json()
 
 
 def test_a_view_with_ten_thousand_versions_at_once(catalog: ApiClient, namespace: str, everything: Everything) -> None:
@@ -242,9 +242,9 @@ def test_a_view_with_ten_thousand_versions_at_once(catalog: ApiClient, namespace
         }
         for number in range(10_000)
     ]
-    answer = catalog.post(V, {"updates": [*updates, {"action": "set-current-view-version", "view-version-id": -1}]})
-    assert answer.status == 200, answer.body[:500]
-    assert len(answer.json()["metadata"]["versions"]) <= 10_001
+    response = catalog.post(V, {"updates": [*updates, {"action": "set-current-view-version", "view-version-id": -1}]})
+    assert response.status == 200, response.body[:500]
+    assert len(response.json()["metadata"]["versions"]) <= 10_001
     before = everything()
     bad = {"action": "set-current-view-version", "view-version-id": LARGEST}
     assert catalog.post(V, {"updates": [*updates, bad]}).refused(400, "BadRequestException")

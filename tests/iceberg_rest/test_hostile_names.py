@@ -18,7 +18,7 @@ from tests.wsgi_client import ApiClient, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 Everything = Callable[[], Fingerprint]
 
 VIEW: dict[str, Any] = {
@@ -48,9 +48,9 @@ DOTS = {"%2E", "%2E%2E"}
 
 
 @pytest.fixture
-def two(catalog: ApiClient, make_table: MakeTable) -> None:
+def two(catalog: ApiClient, create_table: CreateTable) -> None:
     """The table `t` and the view `v`."""
-    make_table("t")
+    create_table("t")
     assert catalog.post("/namespaces/ns/views", {"name": "v", **VIEW}).status == 200
 
 
@@ -59,9 +59,9 @@ def test_a_legal_name_is_only_a_name(name: str, catalog: ApiClient, two: None) -
     segment = quote(name, safe="").replace(".", "%2E")
     for kind, target, source in (("table", "tables", "t"), ("view", "views", "v")):
         create = {"name": name, "schema": SCHEMA} if kind == "table" else {"name": name, **VIEW}
-        made = catalog.post(f"/namespaces/ns/{target}", create)
-        assert made.status == 200, made.body
-        assert catalog.get(f"/namespaces/ns/{target}/{segment}").json() == made.json()
+        created = catalog.post(f"/namespaces/ns/{target}", create)
+        assert created.status == 200, created.body
+        assert catalog.get(f"/namespaces/ns/{target}/{segment}").json() == created.json()
         listed = catalog.get(f"/namespaces/ns/{target}").json()["identifiers"]
         assert {"namespace": ["ns"], "name": name} in listed
         assert catalog.delete(f"/namespaces/ns/{target}/{segment}").status == 204
@@ -77,9 +77,9 @@ def test_a_legal_name_is_only_a_name(name: str, catalog: ApiClient, two: None) -
 
 @pytest.mark.parametrize("name", BAD, ids=lambda name: ascii(name)[:40])
 def test_a_bad_name_is_given_to_nothing(
-    name: Any, catalog: ApiClient, make_table: MakeTable, two: None, everything: Everything
+    name: Any, catalog: ApiClient, create_table: CreateTable, two: None, everything: Everything
 ) -> None:
-    free = make_table("free")["metadata-location"]
+    free = create_table("free")["metadata-location"]
     assert catalog.post("/namespaces/ns/tables/free/unregister").status == 200
     before = everything()
     destination = {"namespace": ["ns"], "name": name}
@@ -114,20 +114,20 @@ def test_a_name_of_nothing_finds_nothing(name: str, catalog: ApiClient, two: Non
         (f"/namespaces/ns%1F{segment}", "NoSuchNamespaceException"),
     ):
         is_malformed = "%00" in target or target.split("/")[2] in DOTS or target.split("/")[-1] in DOTS
-        answers = [catalog.get(target), catalog.delete(target)]
+        responses = [catalog.get(target), catalog.delete(target)]
         if wire_type != "NoSuchNamespaceException":
-            answers.append(catalog.post(target, change))
-        for answer in answers:
+            responses.append(catalog.post(target, change))
+        for response in responses:
             refused = (400, "BadRequestException") if is_malformed else (404, wire_type)
-            assert answer.refused(*refused), (target, answer.body)
+            assert response.refused(*refused), (target, response.body)
         assert catalog.head(target).status in {400, 404}
     for source in ({"namespace": ["ns"], "name": name}, {"namespace": [name], "name": "t"}):
         rename = {"source": source, "destination": {"namespace": ["ns"], "name": "x"}}
         assert catalog.post("/tables/rename", rename).refused(404, "NoSuchTableException")
         assert catalog.post("/views/rename", rename).refused(404, "NoSuchViewException")
         entry = {"identifier": source, **change}
-        answer = catalog.post("/transactions/commit", {"table-changes": [entry]})
-        assert answer.refused(404, "NoSuchTableException"), answer.body
+        response = catalog.post("/transactions/commit", {"table-changes": [entry]})
+        assert response.refused(404, "NoSuchTableException"), response.body
     assert everything() == before
 
 
@@ -140,8 +140,8 @@ def test_a_name_that_is_no_text(segment: str, catalog: ApiClient, two: None, eve
         f"/namespaces/{segment}/tables/t",
         f"/namespaces/ns/views/{segment}",
     ):
-        for answer in (catalog.get(target), catalog.delete(target)):
-            assert answer.refused(400, "BadRequestException", "not UTF-8")
+        for response in (catalog.get(target), catalog.delete(target)):
+            assert response.refused(400, "BadRequestException", "not UTF-8")
     assert everything() == before
 
 
@@ -149,10 +149,10 @@ def test_a_name_that_is_no_text(segment: str, catalog: ApiClient, two: None, eve
     ("first", "second"),
     [("stra\u00dfe", "STRASSE"), ("caf\u00e9", "cafe\u0301"), ("a1", "\uff41\u2460"), ("\ufb01x", "FIX")],
 )
-def test_names_that_look_alike_to_people_of_one_script_are_the_same(
-    first: str, second: str, catalog: ApiClient, make_table: MakeTable, everything: Everything
+def test_names_that_look_alike_in_one_script_are_the_same(
+    first: str, second: str, catalog: ApiClient, create_table: CreateTable, everything: Everything
 ) -> None:
-    make_table(first)
+    create_table(first)
     before = everything()
     again = catalog.post("/namespaces/ns/tables", {"name": second, "schema": SCHEMA})
     assert again.refused(409, "AlreadyExistsException")
@@ -160,10 +160,10 @@ def test_names_that_look_alike_to_people_of_one_script_are_the_same(
     assert everything() == before
 
 
-def test_names_of_two_scripts_that_look_alike_are_two(catalog: ApiClient, make_table: MakeTable) -> None:
+def test_names_of_two_scripts_that_look_alike_are_two(catalog: ApiClient, create_table: CreateTable) -> None:
     """Latin and Cyrillic: telling them apart is for who grants rights on them; the catalog never mixes them up."""
     for name in ("copa", "\u0441\u043e\u0440\u0430"):
-        assert make_table(name) == catalog.get(f"/namespaces/ns/tables/{quote(name)}").json()
+        assert create_table(name) == catalog.get(f"/namespaces/ns/tables/{quote(name)}").json()
     assert len(catalog.get("/namespaces/ns/tables").json()["identifiers"]) == 2
 
 
@@ -177,7 +177,7 @@ def test_another_warehouse_has_none_of_ours(
     change = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
     assert theirs.get("/namespaces/ns").refused(404, "NoSuchNamespaceException")
     assert theirs.get("/namespaces").json() == {"namespaces": []}
-    for answer in (
+    for response in (
         theirs.get("/namespaces/ns/tables/t"),
         theirs.delete("/namespaces/ns/tables/t?purgeRequested=true&force=true"),
         theirs.post("/namespaces/ns/tables/t", change),
@@ -189,7 +189,7 @@ def test_another_warehouse_has_none_of_ours(
             {"source": {"namespace": ["ns"], "name": "t"}, "destination": {"namespace": ["ns"], "name": "x"}},
         ),
     ):
-        assert answer.refused(404, "NoSuchTableException")
+        assert response.refused(404, "NoSuchTableException")
     assert everything() == before
 
 
@@ -204,6 +204,9 @@ def test_a_prefix_has_one_spelling(form: str, warehouse: Warehouse, two: None, e
         ("GET", "/namespaces/ns/tables/t"),
         ("DELETE", "/namespaces/ns/views/v"),
     ):
-        answer = call(method, f"/catalog/v1/{prefix}{target}")
-        assert (answer.status, answer.error["type"]) in {(400, "PrefixIsNotWarehouseID"), (400, "BadRequestException")}
+        response = call(method, f"/catalog/v1/{prefix}{target}")
+        assert (response.status, response.error["type"]) in {
+            (400, "PrefixIsNotWarehouseID"),
+            (400, "BadRequestException"),
+        }
     assert everything() == before

@@ -22,11 +22,11 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import read_json_object, write_json
 from tenancy.actor import INTERNAL
 from tests.catalog_fixtures import SCHEMA
-from tests.wsgi_client import Answer, ApiClient, call
+from tests.wsgi_client import ApiClient, Response, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]
 SET_A = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "1"}}]}
 SET_B = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "2"}}]}
@@ -38,13 +38,13 @@ def key() -> str:
     return str(new_id())
 
 
-def same(first: Answer, second: Answer) -> bool:
+def same(first: Response, second: Response) -> bool:
     assert (first.status, first.body) == (second.status, second.body)
     assert first.headers.get("ETag") == second.headers.get("ETag")
     return True
 
 
-def operations() -> dict[str, Callable[[ApiClient, str], Answer]]:
+def operations() -> dict[str, Callable[[ApiClient, str], Response]]:
     """Every operation that changes something, by name; each can be done once in a catalog with the table `t`."""
     here = {"namespace": ["ns"], "name": "t"}
     return {
@@ -72,9 +72,9 @@ def operations() -> dict[str, Callable[[ApiClient, str], Answer]]:
 
 @pytest.mark.parametrize("name", operations())
 def test_sent_again_it_is_not_done_again(
-    name: str, catalog: ApiClient, make_table: MakeTable, files: Files, key: str
+    name: str, catalog: ApiClient, create_table: CreateTable, files: Files, key: str
 ) -> None:
-    make_table()
+    create_table()
     catalog.post("/namespaces", {"namespace": ["empty"]})
     operate = operations()[name]
     first = operate(catalog, key)
@@ -86,8 +86,8 @@ def test_sent_again_it_is_not_done_again(
     assert IdempotencyRecord.objects.count() == 1
 
 
-def test_a_registered_table_is_not_registered_again(catalog: ApiClient, make_table: MakeTable, key: str) -> None:
-    location = make_table()["metadata-location"]
+def test_a_registered_table_is_not_registered_again(catalog: ApiClient, create_table: CreateTable, key: str) -> None:
+    location = create_table()["metadata-location"]
     catalog.delete(T)
     body = {"name": "r", "metadata-location": location}
     first = catalog.post("/namespaces/ns/register", body, idempotency_key=key)
@@ -96,8 +96,8 @@ def test_a_registered_table_is_not_registered_again(catalog: ApiClient, make_tab
     assert Tabular.objects.count() == 1
 
 
-def test_what_others_did_in_between_stays(catalog: ApiClient, make_table: MakeTable, key: str) -> None:
-    make_table()
+def test_what_others_did_in_between_stays(catalog: ApiClient, create_table: CreateTable, key: str) -> None:
+    create_table()
     first = catalog.post(T, SET_A, idempotency_key=key)
     later = catalog.post(T, SET_B)
     assert later.status == 200
@@ -105,36 +105,36 @@ def test_what_others_did_in_between_stays(catalog: ApiClient, make_table: MakeTa
     assert catalog.get(T).json()["metadata"]["properties"]["a"] == "2"
 
 
-def test_the_answer_is_the_newest_version_when_that_file_is_gone(
-    catalog: ApiClient, make_table: MakeTable, key: str, storage_root: Any
+def test_the_response_is_the_newest_version_when_that_file_is_missing(
+    catalog: ApiClient, create_table: CreateTable, key: str, storage_root: Any
 ) -> None:
-    make_table()
+    create_table()
     first = catalog.post(T, SET_A, idempotency_key=key).json()
     later = catalog.post(T, SET_B).json()
     (storage_root.parent / first["metadata-location"].removeprefix("file://")).unlink()
     assert catalog.post(T, SET_A, idempotency_key=key).json() == later
 
 
-def test_a_dropped_table_that_was_made_again_is_not_dropped_again(
-    catalog: ApiClient, make_table: MakeTable, key: str
+def test_a_dropped_and_recreated_table_is_not_dropped_again(
+    catalog: ApiClient, create_table: CreateTable, key: str
 ) -> None:
-    make_table()
+    create_table()
     assert catalog.delete(T, idempotency_key=key).status == 204
-    make_table()
+    create_table()
     assert catalog.delete(T, idempotency_key=key).status == 204
     assert catalog.head(T).status == 204
 
 
-def test_a_refusal_is_given_again(catalog: ApiClient, make_table: MakeTable, key: str) -> None:
-    make_table()
+def test_an_error_is_returned_again(catalog: ApiClient, create_table: CreateTable, key: str) -> None:
+    create_table()
     body = {"requirements": [{"type": "assert-ref-snapshot-id", "ref": "b", "snapshot-id": 1}], "updates": []}
-    refusal = (409, "CommitFailedException", "Requirement failed: branch or tag b is missing, expected 1")
-    assert catalog.post(T, body, idempotency_key=key).refused(*refusal)
+    error = (409, "CommitFailedException", "Requirement failed: branch or tag b is missing, expected 1")
+    assert catalog.post(T, body, idempotency_key=key).refused(*error)
     assert IdempotencyRecord.objects.get().status == 409
-    assert catalog.post(T, body, idempotency_key=key).refused(*refusal)
+    assert catalog.post(T, body, idempotency_key=key).refused(*error)
     missing = str(new_id())
     assert catalog.delete("/namespaces/ns/tables/no", idempotency_key=missing).refused(404, "NoSuchTableException")
-    make_table("no")
+    create_table("no")
     assert catalog.delete("/namespaces/ns/tables/no", idempotency_key=missing).refused(404, "NoSuchTableException")
     assert catalog.head("/namespaces/ns/tables/no").status == 204
 
@@ -149,9 +149,9 @@ def test_a_refusal_is_given_again(catalog: ApiClient, make_table: MakeTable, key
         lambda c, k: c.delete("/namespaces/ns/tables/other?purgeRequested=true", idempotency_key=k),
     ],
 )
-def test_a_key_stands_for_one_request(other: Any, catalog: ApiClient, make_table: MakeTable, key: str) -> None:
-    make_table()
-    make_table("other")
+def test_a_key_stands_for_one_request(other: Any, catalog: ApiClient, create_table: CreateTable, key: str) -> None:
+    create_table()
+    create_table("other")
     assert catalog.post(T, SET_A, idempotency_key=key).status == 200
     before = set(Tabular.objects.values_list("pk", "metadata_location"))
     assert other(catalog, key).refused(400, "IdempotencyKeyReused")
@@ -169,24 +169,26 @@ def test_a_key_stands_for_one_request(other: Any, catalog: ApiClient, make_table
         ("01a1ff95-e3cc-7831-a59b-b91c90243b4f,01a1ff95-e3cc-7831-a59b-b91c90243b4f", "DuplicateIdempotencyKey"),
     ],
 )
-def test_a_malformed_key_does_nothing(given: str, wire_type: str, catalog: ApiClient, make_table: MakeTable) -> None:
-    before = make_table()
+def test_a_malformed_key_does_nothing(
+    given: str, wire_type: str, catalog: ApiClient, create_table: CreateTable
+) -> None:
+    before = create_table()
     assert catalog.post(T, SET_A, idempotency_key=given).refused(400, wire_type)
     assert catalog.get(T).json() == before
 
 
-def test_any_uuid_is_a_key_and_case_does_not_matter(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
+def test_any_uuid_is_a_key_and_case_does_not_matter(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table()
     given = str(uuid4())
     first = catalog.post(T, SET_A, idempotency_key=given)
     assert same(first, catalog.post(T, SET_A, idempotency_key=given.upper()))
 
 
 def test_the_slower_of_two_equal_requests_undoes_itself(
-    catalog: ApiClient, make_table: MakeTable, files: Files, key: str, monkeypatch: pytest.MonkeyPatch
+    catalog: ApiClient, create_table: CreateTable, files: Files, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both looked for a record before either existed: the key's uniqueness decides, in the transaction itself."""
-    make_table()
+    create_table()
     first = catalog.post(T, SET_A, idempotency_key=key)
     other = catalog.post("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA}, idempotency_key=str(new_id()))
     assert other.status == 200
@@ -197,12 +199,12 @@ def test_the_slower_of_two_equal_requests_undoes_itself(
     assert files() == stored, "what the slower one wrote is taken away"
 
 
-def test_contention_is_not_remembered(
-    catalog: ApiClient, make_table: MakeTable, key: str, monkeypatch: pytest.MonkeyPatch
+def test_contention_is_not_cached(
+    catalog: ApiClient, create_table: CreateTable, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from catalog.services.commit import queue, service
 
-    make_table()
+    create_table()
     with monkeypatch.context() as contended:
         contended.setattr(queue, "MAX_ATTEMPTS", 2)
         contended.setattr(service, "write_revisions", lambda *args, **options: False)
@@ -211,11 +213,11 @@ def test_contention_is_not_remembered(
     assert catalog.post(T, SET_A, idempotency_key=key).status == 200
 
 
-def test_contention_is_not_told_when_an_equal_request_was_faster(
-    catalog: ApiClient, make_table: MakeTable, key: str, monkeypatch: pytest.MonkeyPatch
+def test_contention_is_not_reported_when_an_equal_request_was_faster(
+    catalog: ApiClient, create_table: CreateTable, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ "Certainly not committed" makes a client append once more."""
-    make_table()
+    create_table()
     commit = tables.commit_table
 
     def slow(*_: Any, **__: Any) -> Any:
@@ -224,9 +226,9 @@ def test_contention_is_not_told_when_an_equal_request_was_faster(
         raise CommitContended("planted")
 
     monkeypatch.setattr(tables, "commit_table", slow)
-    answer = catalog.post(T, SET_A, idempotency_key=key)
-    assert answer.status == 200
-    assert len(answer.json()["metadata"]["metadata-log"]) == 1
+    response = catalog.post(T, SET_A, idempotency_key=key)
+    assert response.status == 200
+    assert len(response.json()["metadata"]["metadata-log"]) == 1
 
 
 def test_the_file_of_an_equal_request_that_is_under_way_is_no_obstacle(
@@ -240,14 +242,14 @@ def test_the_file_of_an_equal_request_that_is_under_way_is_no_obstacle(
         monkeypatch.setattr(insertion, "insert_tabular", insert)
         duplicate = catalog.post("/namespaces/ns/tables", body, idempotency_key=key)
         assert duplicate.status == 200
-        answers.append(duplicate)
+        responses.append(duplicate)
         return insert(*args, **options)
 
-    answers: list[Answer] = []
+    responses: list[Response] = []
     monkeypatch.setattr(insertion, "insert_tabular", overtaken)
     first = catalog.post("/namespaces/ns/tables", body, idempotency_key=key)
     assert first.status == 200
-    assert same(first, answers[0])
+    assert same(first, responses[0])
     assert same(first, catalog.post("/namespaces/ns/tables", body, idempotency_key=key))
     assert len(files()) == 1
 
@@ -270,29 +272,29 @@ def test_what_an_equal_request_left_that_was_cut_short_is_no_obstacle(
             catalog.post("/namespaces/ns/tables", body, idempotency_key=key)
     for others in (str(uuid4()), None):
         headers = {} if others is None else {"idempotency_key": others}
-        answer = catalog.post("/namespaces/ns/tables", body, **headers)
-        assert answer.refused(400, "InvalidLocation", "Unexpected files")
+        response = catalog.post("/namespaces/ns/tables", body, **headers)
+        assert response.refused(400, "InvalidLocation", "Unexpected files")
     assert catalog.post("/namespaces/ns/tables", body, idempotency_key=key).status == 200
 
 
-def test_a_location_in_use_is_not_remembered(
-    catalog: ApiClient, make_table: MakeTable, warehouse: Any, key: str, do_tasks: Callable[[], int]
+def test_a_location_in_use_is_not_cached(
+    catalog: ApiClient, create_table: CreateTable, warehouse: Any, key: str, do_tasks: Callable[[], int]
 ) -> None:
     """A purge that holds it comes to an end."""
-    location = make_table()["metadata"]["location"]
+    location = create_table()["metadata"]["location"]
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
-    make_table()
+    create_table()
     move = {"requirements": [], "updates": [{"action": "set-location", "location": location}]}
     assert catalog.post(T, move, idempotency_key=key).refused(409, "LocationAlreadyTaken")
     assert do_tasks() == 1
     assert catalog.post(T, move, idempotency_key=key).status == 200
 
 
-def test_the_answer_to_a_registration_of_an_old_form_stays(
-    catalog: ApiClient, make_table: MakeTable, key: str, storage_root: Any
+def test_the_response_to_a_registration_of_an_old_form_stays(
+    catalog: ApiClient, create_table: CreateTable, key: str, storage_root: Any
 ) -> None:
     """The first version of the format does without a UUID; what was given then is given again."""
-    location = make_table(properties={"format-version": "1"})["metadata-location"]
+    location = create_table(properties={"format-version": "1"})["metadata-location"]
     catalog.delete(T)
     file = storage_root.parent / location.removeprefix("file://")
     document = read_json_object(file.read_bytes())
@@ -305,8 +307,8 @@ def test_the_answer_to_a_registration_of_an_old_form_stays(
     assert same(first, catalog.post("/namespaces/ns/register", body, idempotency_key=key))
 
 
-def test_outcomes_are_forgotten_after_their_lifetime(catalog: ApiClient, make_table: MakeTable, key: str) -> None:
-    make_table()
+def test_results_are_deleted_after_their_lifetime(catalog: ApiClient, create_table: CreateTable, key: str) -> None:
+    create_table()
     catalog.post(T, SET_A, idempotency_key=key)
     catalog.post(T, SET_B, idempotency_key=str(new_id()))
     conf = settings.ICEKEEPER.idempotency
@@ -318,9 +320,9 @@ def test_outcomes_are_forgotten_after_their_lifetime(catalog: ApiClient, make_ta
 
 
 def test_switched_off_the_header_means_nothing(
-    catalog: ApiClient, make_table: MakeTable, key: str, monkeypatch: pytest.MonkeyPatch
+    catalog: ApiClient, create_table: CreateTable, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_table()
+    create_table()
     off = settings.ICEKEEPER.idempotency.model_copy(update={"enabled": False})
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"idempotency": off}))
     assert catalog.post(T, SET_A, idempotency_key=key).status == 200
@@ -329,7 +331,7 @@ def test_switched_off_the_header_means_nothing(
 
 
 @pytest.mark.parametrize(
-    ("lifetime", "told"),
+    ("lifetime", "reported"),
     [
         ("1800", "PT30M"), ("90s", "PT90S"), ("59", "PT59S"), ("60", "PT1M"), ("14d", "PT20160M"),
         ("1209601", "PT1209601S"), ("36500d", "PT52560000M"), ("1234567m", "PT1234567M"),
@@ -338,18 +340,18 @@ def test_switched_off_the_header_means_nothing(
     ],
 )  # fmt: skip
 def test_the_lifetime_is_advertised(
-    catalog: ApiClient, monkeypatch: pytest.MonkeyPatch, lifetime: str, told: str
+    catalog: ApiClient, monkeypatch: pytest.MonkeyPatch, lifetime: str, reported: str
 ) -> None:
     read, _ = read_settings({"LAKEKEEPER__IDEMPOTENCY__LIFETIME": lifetime})
     changed = settings.ICEKEEPER.model_copy(update={"idempotency": read.idempotency})
     monkeypatch.setattr(settings, "ICEKEEPER", changed)
-    assert call("GET", "/catalog/v1/config?warehouse=wh").json()["idempotency-key-lifetime"] == told
+    assert call("GET", "/catalog/v1/config?warehouse=wh").json()["idempotency-key-lifetime"] == reported
 
 
 def test_the_longest_lifetime_can_be_counted_back_by(
-    catalog: ApiClient, make_table: MakeTable, key: str, monkeypatch: pytest.MonkeyPatch
+    catalog: ApiClient, create_table: CreateTable, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_table()
+    create_table()
     assert catalog.post(T, SET_A, idempotency_key=key).status == 200
     longest = {f"LAKEKEEPER__IDEMPOTENCY__{name}": "36500d" for name in ("LIFETIME", "GRACE_PERIOD")}
     for variable in longest:

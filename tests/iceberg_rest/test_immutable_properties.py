@@ -11,7 +11,7 @@ from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]
 
 KEY = {"encryption.key-id": "keyA"}
@@ -34,9 +34,9 @@ REMOVE_KEY = {"action": "remove-properties", "removals": ["encryption.key-id"]}
     ],
 )
 def test_the_encryption_key_of_a_table_is_immutable(
-    catalog: ApiClient, make_table: MakeTable, files: Files, updates: list[Any], wire_type: str, text: str
+    catalog: ApiClient, create_table: CreateTable, files: Files, updates: list[Any], wire_type: str, text: str
 ) -> None:
-    created = make_table(properties=KEY)
+    created = create_table(properties=KEY)
     before = files()
     refused = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
     assert refused.refused(400, wire_type, text)
@@ -48,15 +48,15 @@ def test_the_encryption_key_of_a_table_is_immutable(
 
 @pytest.mark.parametrize("updates", [[set_key("keyA")], [REMOVE_KEY, set_key("keyA")]])
 def test_the_encryption_key_may_be_sent_again(
-    catalog: ApiClient, make_table: MakeTable, updates: list[dict[str, Any]]
+    catalog: ApiClient, create_table: CreateTable, updates: list[dict[str, Any]]
 ) -> None:
-    created = make_table(properties=KEY)
+    created = create_table(properties=KEY)
     committed = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
     assert committed.status == 200
     assert committed.json()["metadata-location"] == created["metadata-location"]
 
 
-def test_a_table_without_an_encryption_key_may_get_one(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
+def test_a_table_without_an_encryption_key_may_get_one(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table()
     body = {"requirements": [], "updates": [set_key("keyA")]}
     assert catalog.post("/namespaces/ns/tables/t", body).json()["metadata"]["properties"] == KEY

@@ -16,12 +16,12 @@ from storage.models import Warehouse
 from storage.profiles.location import new_location_inside
 from tests.catalog_fixtures import SCHEMA, snapshot
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
-from tests.signing_fixtures import KEY, make_warehouse, s3_profile
+from tests.signing_fixtures import KEY, new_warehouse, s3_profile
 from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]
 DAY_MS = 24 * 60 * 60 * 1000
 VIEW = {
@@ -38,9 +38,9 @@ VIEW = {
 }
 
 
-def test_types_are_stored_in_canonical_form(catalog: ApiClient, make_table: MakeTable, storage_root: Path) -> None:
+def test_types_are_stored_in_canonical_form(catalog: ApiClient, create_table: CreateTable, storage_root: Path) -> None:
     fields = [{"id": 0, "name": "price", "type": "DECIMAL( 9,2)", "required": False, "unit": "eur"}]
-    created = make_table(schema={"type": "struct", "fields": fields})
+    created = create_table(schema={"type": "struct", "fields": fields})
     (only,) = created["metadata"]["schemas"][0]["fields"]
     assert only == {"id": 1, "name": "price", "type": "decimal(9, 2)", "required": False, "unit": "eur"}
     assert catalog.get("/namespaces/ns/tables/t").json() == created
@@ -55,9 +55,9 @@ def test_types_are_stored_in_canonical_form(catalog: ApiClient, make_table: Make
     ],
 )
 def test_snapshots_that_are_refused(
-    catalog: ApiClient, make_table: MakeTable, files: Files, change: dict[str, Any], text: str
+    catalog: ApiClient, create_table: CreateTable, files: Files, change: dict[str, Any], text: str
 ) -> None:
-    created = make_table()
+    created = create_table()
     before = files()
     document = snapshot(11, sequence_number=1, at=now_ms()) | change
     updates = [
@@ -72,20 +72,20 @@ def test_snapshots_that_are_refused(
 
 @pytest.mark.parametrize("is_registered", [False, True])
 def test_a_file_of_a_late_clock_is_not_registered(
-    catalog: ApiClient, make_table: MakeTable, files: Files, storage_root: Path, *, is_registered: bool
+    catalog: ApiClient, create_table: CreateTable, files: Files, storage_root: Path, *, is_registered: bool
 ) -> None:
-    created = make_table()
+    created = create_table()
     document = copy.deepcopy(created["metadata"])
     document["last-updated-ms"] = now_ms() + (0 if is_registered else 2 * DAY_MS)
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
     path = storage_root / files()[0]
     path.write_text(json.dumps(document))
     body = {"name": "t", "metadata-location": created["metadata-location"]}
-    answer = catalog.post("/namespaces/ns/register", body)
+    response = catalog.post("/namespaces/ns/register", body)
     if is_registered:
-        assert answer.status == 200, answer.body
+        assert response.status == 200, response.body
     else:
-        assert answer.refused(400, "BadRequestException", "last-updated-ms: ")
+        assert response.refused(400, "BadRequestException", "last-updated-ms: ")
         assert not Tabular.objects.exists()
 
 
@@ -104,7 +104,7 @@ def test_a_location_to_which_the_store_cannot_limit_credentials(
 ) -> None:
     keep_secrets(monkeypatch)
     use_settings(monkeypatch, skip_storage_validation=True)
-    warehouse = make_warehouse(s3_profile(**{"sts-enabled": True}), KEY)
+    warehouse = new_warehouse(s3_profile(**{"sts-enabled": True}), KEY)
     catalog = ApiClient(f"/catalog/v1/{warehouse.pk}")
     assert catalog.post("/namespaces", {"namespace": ["ns"]}).status == 200
     body = {"name": "t", "schema": SCHEMA, "location": f"s3://my-bucket/wh/{name}/t", "stage-create": is_staged}

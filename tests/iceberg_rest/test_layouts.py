@@ -12,12 +12,12 @@ from catalog.models import LocationClaim, Namespace, Tabular
 from storage.models import Warehouse
 from tasks.queue.models import Task
 from tests.catalog_fixtures import SCHEMA, finishing_updates
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Files = Callable[[], list[str]]
-SetLayout = Callable[[dict[str, Any] | None], Answer]
+SetLayout = Callable[[dict[str, Any] | None], Response]
 BY_NAME = {"type": "full-hierarchy", "namespace": "{name}", "tabular": "{name}"}
 READABLE = {"type": "full-hierarchy", "namespace": "{name}", "tabular": "{name}-{uuid}"}
 VERSION = {
@@ -36,7 +36,7 @@ def set_layout(warehouse: Warehouse) -> SetLayout:
     """Give the warehouse a layout, as an operator does."""
     api = ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
 
-    def change(layout: dict[str, Any] | None) -> Answer:
+    def change(layout: dict[str, Any] | None) -> Response:
         profile = {"type": "local", "path": warehouse.storage_profile["path"], "storage-layout": layout}
         return api.post("/storage", {"storage-profile": profile})
 
@@ -49,8 +49,8 @@ def generic(catalog: ApiClient) -> ApiClient:
 
 
 @pytest.fixture
-def make(catalog: ApiClient, generic: ApiClient) -> Callable[..., Answer]:
-    def make(kind: str, name: str, namespace: str = "ns", **more: Any) -> Answer:
+def create(catalog: ApiClient, generic: ApiClient) -> Callable[..., Response]:
+    def create(kind: str, name: str, namespace: str = "ns", **more: Any) -> Response:
         folder = f"/namespaces/{namespace}"
         if kind == "table":
             return catalog.post(f"{folder}/tables", {"name": name, "schema": SCHEMA, **more})
@@ -58,7 +58,7 @@ def make(catalog: ApiClient, generic: ApiClient) -> Callable[..., Answer]:
             return catalog.post(f"{folder}/views", {"name": name, "schema": SCHEMA, "view-version": VERSION, **more})
         return generic.post(f"{folder}/generic-tables", {"name": name, "format": "lance", **more})
 
-    return make
+    return create
 
 
 @pytest.fixture
@@ -72,15 +72,15 @@ def drop(catalog: ApiClient, generic: ApiClient) -> Callable[..., None]:
 
 
 def new_namespace(catalog: ApiClient, *levels: str, **properties: str) -> str:
-    answer = catalog.post("/namespaces", {"namespace": list(levels), "properties": properties})
-    assert answer.status == 200, answer.body
-    location: str = answer.json()["properties"]["location"]
+    response = catalog.post("/namespaces", {"namespace": list(levels), "properties": properties})
+    assert response.status == 200, response.body
+    location: str = response.json()["properties"]["location"]
     return location
 
 
-def location_of(answer: Answer) -> str:
-    assert answer.status == 200, answer.body
-    body = answer.json()
+def location_of(response: Response) -> str:
+    assert response.status == 200, response.body
+    body = response.json()
     location: str = body["table"]["base-location"] if "table" in body else body["metadata"]["location"]
     return location
 
@@ -91,111 +91,113 @@ def uuid_of(name: str) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_folder_for_each_level_and_for_what_is_in_it(
-    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, make: Any, kind: str
+    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any, kind: str
 ) -> None:
     assert set_layout(READABLE).json()["storage-profile"]["storage-layout"] == READABLE
     base = warehouse.location
     assert new_namespace(catalog, "Sales") == f"{base}/Sales/"
     assert new_namespace(catalog, "sales", "eu") == f"{base}/Sales/eu/"
-    made = location_of(make(kind, "Orders", "sales%1Feu"))
-    assert made == f"{base}/Sales/eu/Orders-{uuid_of('Orders')}"
+    created = location_of(create(kind, "Orders", "sales%1Feu"))
+    assert created == f"{base}/Sales/eu/Orders-{uuid_of('Orders')}"
 
 
-def test_ids_instead_of_names(catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, make: Any) -> None:
+def test_ids_instead_of_names(catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any) -> None:
     set_layout({"type": "full-hierarchy", "namespace": "ns-{uuid}", "tabular": "{uuid}"})
     new_namespace(catalog, "ns")
     new_namespace(catalog, "ns", "in")
     outer, inner = (Namespace.objects.get(path=path).pk for path in ("ns", "ns\x1fin"))
-    made = location_of(make("table", "t", "ns%1Fin"))
-    assert made == f"{warehouse.location}/ns-{outer}/ns-{inner}/{uuid_of('t')}"
+    created = location_of(create("table", "t", "ns%1Fin"))
+    assert created == f"{warehouse.location}/ns-{outer}/ns-{inner}/{uuid_of('t')}"
 
 
-def test_tables_alone_have_folders(catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, make: Any) -> None:
+def test_tables_alone_have_folders(
+    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any
+) -> None:
     set_layout({"type": "tabular-only", "tabular": "{name}.{uuid}"})
     base = warehouse.location
     assert new_namespace(catalog, "ns") == new_namespace(catalog, "ns", "in") == f"{base}/"
-    assert location_of(make("table", "t", "ns%1Fin")) == f"{base}/t.{uuid_of('t')}"
-    staged = make("table", "s", **{"stage-create": True}).json()["metadata"]
+    assert location_of(create("table", "t", "ns%1Fin")) == f"{base}/t.{uuid_of('t')}"
+    staged = create("table", "s", **{"stage-create": True}).json()["metadata"]
     assert staged["location"] == f"{base}/s.{staged['table-uuid']}"
 
 
-def test_a_location_that_somebody_chose_comes_first(
-    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, make: Any
+def test_a_location_chosen_by_the_user_comes_first(
+    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any
 ) -> None:
     set_layout(READABLE)
     base = warehouse.location
     assert new_namespace(catalog, "ns", location=f"{base}/chosen/deep") == f"{base}/chosen/deep/"
     assert new_namespace(catalog, "ns", "in") == f"{base}/chosen/deep/in/"
-    assert location_of(make("table", "t")) == f"{base}/chosen/deep/t-{uuid_of('t')}"
-    assert location_of(make("table", "u", location=f"{base}/u")) == f"{base}/u"
+    assert location_of(create("table", "t")) == f"{base}/chosen/deep/t-{uuid_of('t')}"
+    assert location_of(create("table", "u", location=f"{base}/u")) == f"{base}/u"
 
 
 def test_a_layout_counts_for_what_is_new(
-    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, make: Any
+    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any
 ) -> None:
     base = warehouse.location
     new_namespace(catalog, "old")
-    before = location_of(make("table", "t", "old"))
+    before = location_of(create("table", "t", "old"))
     set_layout(READABLE)
     assert catalog.get("/namespaces/old").json()["properties"]["location"] == f"{base}/"
     assert location_of(catalog.get("/namespaces/old/tables/t")) == before
-    assert location_of(make("table", "u", "old")) == f"{base}/u-{uuid_of('u')}"
+    assert location_of(create("table", "u", "old")) == f"{base}/u-{uuid_of('u')}"
     new_namespace(catalog, "new")
     set_layout(None)  # leaves it as it is
-    assert location_of(make("table", "v", "new")) == f"{base}/new/v-{uuid_of('v')}"
+    assert location_of(create("table", "v", "new")) == f"{base}/new/v-{uuid_of('v')}"
     set_layout({"type": "default"})
-    assert location_of(make("table", "w", "new")) == f"{base}/new/{uuid_of('w')}"
+    assert location_of(create("table", "w", "new")) == f"{base}/new/{uuid_of('w')}"
 
 
 def test_a_namespace_of_old_is_a_level_without_folder(
-    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, make: Any
+    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any
 ) -> None:
     new_namespace(catalog, "old")
     Namespace.objects.update(location=None)
     set_layout(READABLE)
     assert new_namespace(catalog, "old", "in") == f"{warehouse.location}/in/"
-    assert location_of(make("table", "t", "old")) == f"{warehouse.location}/t-{uuid_of('t')}"
+    assert location_of(create("table", "t", "old")) == f"{warehouse.location}/t-{uuid_of('t')}"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["my table", "a/b", "ü", "n" * 256, "x" * 255])
-def test_a_name_that_makes_no_folder_is_refused(
-    catalog: ApiClient, set_layout: SetLayout, make: Any, files: Files, kind: str, name: str
+def test_a_name_without_a_valid_folder_is_refused(
+    catalog: ApiClient, set_layout: SetLayout, create: Any, files: Files, kind: str, name: str
 ) -> None:
     set_layout(READABLE)
     new_namespace(catalog, "ns")
     before = files()
     expected = "Invalid" if len(name) == 256 else "Choose a location, or another name"
-    answer = make(kind, name)
-    assert answer.status == 400
-    assert expected in answer.json()["error"]["message"]
+    response = create(kind, name)
+    assert response.status == 400
+    assert expected in response.json()["error"]["message"]
     if len(name) < 256:
-        assert answer.json()["error"]["type"] == "InvalidLocation"
+        assert response.json()["error"]["type"] == "InvalidLocation"
     assert catalog.post("/namespaces", {"namespace": ["ns", name]}).status == (200 if name == "x" * 255 else 400)
     assert not Tabular.objects.exists()
     assert files() == before
 
 
 def test_such_a_name_with_a_location_is_fine(
-    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, make: Any
+    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any
 ) -> None:
     set_layout(READABLE)
     new_namespace(catalog, "my space", location=f"{warehouse.location}/my_space")
-    assert location_of(make("table", "a b", "my%20space", location=f"{warehouse.location}/ab")).endswith("/ab")
+    assert location_of(create("table", "a b", "my%20space", location=f"{warehouse.location}/ab")).endswith("/ab")
 
 
 @pytest.mark.parametrize("stage", [False, True])
 @pytest.mark.parametrize("purge", [False, True])
 def test_the_same_name_again(
-    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, make: Any, drop: Any, files: Files,
+    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any, drop: Any, files: Files,
     stage: bool, purge: bool,
 ) -> None:  # fmt: skip
     set_layout(BY_NAME)
     new_namespace(catalog, "ns")
-    first = location_of(make("table", "t"))
+    first = location_of(create("table", "t"))
     assert first == f"{warehouse.location}/ns/t"
     drop("table", "t", purge=purge)
-    again = make("table", "t", **{"stage-create": stage})
+    again = create("table", "t", **{"stage-create": stage})
     if not purge:
         assert again.refused(400, "InvalidLocation", "Unexpected files")
         assert len(files()) == 1
@@ -210,78 +212,78 @@ def test_the_same_name_again(
 
 @pytest.mark.parametrize("kind", ["view", "generic table"])
 def test_the_same_name_again_for_what_needs_no_empty_folder(
-    catalog: ApiClient, set_layout: SetLayout, make: Any, drop: Any, files: Files, kind: str
+    catalog: ApiClient, set_layout: SetLayout, create: Any, drop: Any, files: Files, kind: str
 ) -> None:
     set_layout(BY_NAME)
     new_namespace(catalog, "ns")
     for purge in (True, False, True):
-        first = location_of(make(kind, "t"))
+        first = location_of(create(kind, "t"))
         drop(kind, "t", purge=purge)
-        assert location_of(make(kind, "t")) == first
+        assert location_of(create(kind, "t")) == first
         assert not LocationClaim.objects.exists()
         drop(kind, "t", purge=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_folder_that_somebody_has_is_refused(
-    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, make: Any, files: Files, kind: str
+def test_a_folder_in_use_is_refused(
+    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any, files: Files, kind: str
 ) -> None:
     set_layout(BY_NAME)
     new_namespace(catalog, "ns")
-    assert make("table", "t").status == 200
+    assert create("table", "t").status == 200
     names = [{"namespace": ["ns"], "name": name} for name in ("t", "renamed")]
     assert catalog.post("/tables/rename", {"source": names[0], "destination": names[1]}).status == 204
-    make("table", "around", location=f"{warehouse.location}/ns/u/inner")
+    create("table", "around", location=f"{warehouse.location}/ns/u/inner")
     before = files()
     for name in ("t", "u"):
-        assert make(kind, name).refused(409, "LocationAlreadyTaken")
+        assert create(kind, name).refused(409, "LocationAlreadyTaken")
     assert files() == before
     assert Tabular.objects.count() == 2
 
 
 def test_what_can_be_restored_keeps_its_folder(
-    catalog: ApiClient, set_layout: SetLayout, make: Any, drop: Any, soft_delete: int
+    catalog: ApiClient, set_layout: SetLayout, create: Any, drop: Any, soft_delete: int
 ) -> None:
     set_layout(BY_NAME)
     new_namespace(catalog, "ns")
-    make("table", "t")
+    create("table", "t")
     drop("table", "t", purge=True)
-    assert make("table", "t").refused(409, "LocationAlreadyTaken")
+    assert create("table", "t").refused(409, "LocationAlreadyTaken")
 
 
 def test_a_namespace_gets_no_folder_in_that_of_a_table(
-    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, make: Any
+    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any
 ) -> None:
     set_layout(BY_NAME)
     new_namespace(catalog, "ns")
-    make("table", "t", location=f"{warehouse.location}/data")
+    create("table", "t", location=f"{warehouse.location}/data")
     assert catalog.post("/namespaces", {"namespace": ["data"]}).refused(409, "LocationAlreadyTaken")
-    make("table", "in")
+    create("table", "in")
     assert catalog.post("/namespaces", {"namespace": ["ns", "in"]}).refused(409, "LocationAlreadyTaken")
     assert Namespace.objects.count() == 1
     assert new_namespace(catalog, "data", location=f"{warehouse.location}/other") == f"{warehouse.location}/other/"
 
 
 def test_nothing_is_written_below_a_purge(
-    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, make: Any, drop: Any, files: Files
+    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any, drop: Any, files: Files
 ) -> None:
     """A dropped table that lay right at the folder of a namespace: what is put below it now would go with it."""
     set_layout({"type": "full-hierarchy", "namespace": "{name}", "tabular": "{uuid}"})
     new_namespace(catalog, "ns")
-    assert make("table", "wide", location=f"{warehouse.location}/ns").status == 200
+    assert create("table", "wide", location=f"{warehouse.location}/ns").status == 200
     drop("table", "wide", purge=True)
     before = files()
     for kind in KINDS:
-        assert make(kind, "t").refused(409, "LocationAlreadyTaken")
+        assert create(kind, "t").refused(409, "LocationAlreadyTaken")
     assert files() == before
     assert Task.objects.get().status == "scheduled"
 
 
 def test_a_staged_table_that_was_finished_and_dropped_is_not_finished_again_during_its_purge(
-    catalog: ApiClient, namespace: str, make: Any, drop: Any, files: Files
+    catalog: ApiClient, namespace: str, create: Any, drop: Any, files: Files
 ) -> None:
     """Its UUID is known by then, so its folder is nothing that nobody can have."""
-    staged = make("table", "t", **{"stage-create": True}).json()["metadata"]
+    staged = create("table", "t", **{"stage-create": True}).json()["metadata"]
     body = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(staged)}
     assert catalog.post("/namespaces/ns/tables/t", body).status == 200
     drop("table", "t", purge=True)

@@ -70,16 +70,16 @@ def _steps(step: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["full", "small"])
 def test_a_page_of_tables(filled: Warehouse, name: str) -> None:
-    place = [name, filled.pk, name, "table", FIRST, "table", LIMIT, filled.pk]
-    assert rows_read(load._LIST, place) <= LIMIT
+    location = [name, filled.pk, name, "table", FIRST, "table", LIMIT, filled.pk]
+    assert rows_read(load._LIST, location) <= LIMIT
 
 
 def test_a_page_of_generic_tables(filled: Warehouse) -> None:
-    place = ["small", filled.pk, "small", FIRST, LIMIT, filled.pk]
-    assert rows_read(generic_tables._LIST, place) <= 50 + LIMIT, "their descriptions may be read whole"
+    location = ["small", filled.pk, "small", FIRST, LIMIT, filled.pk]
+    assert rows_read(generic_tables._LIST, location) <= 50 + LIMIT, "their descriptions may be read whole"
 
 
 def test_a_page_of_namespaces(filled: Warehouse) -> None:
     assert rows_read(namespaces._LIST_ROOT, [filled.pk, FIRST, LIMIT, filled.pk]) <= LIMIT
-    place = ["small", filled.pk, filled.pk, "small", FIRST, filled.pk, "small", LIMIT, filled.pk]
-    assert rows_read(namespaces._LIST_CHILDREN, place) <= 600, "no others than the children of that one"
+    location = ["small", filled.pk, filled.pk, "small", FIRST, filled.pk, "small", LIMIT, filled.pk]
+    assert rows_read(namespaces._LIST_CHILDREN, location) <= 600, "no others than the children of that one"

@@ -9,20 +9,22 @@ from typing import Any
 import pytest
 
 from tests.catalog_fixtures import snapshot
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 T = "/namespaces/ns/tables/t"
 
 
-def set_property(catalog: ApiClient, value: str) -> Answer:
+def set_property(catalog: ApiClient, value: str) -> Response:
     update = {"action": "set-properties", "updates": {"p": value}}
     return catalog.post(T, {"requirements": [], "updates": [update]})
 
 
-def test_every_answer_with_a_version_has_its_etag(catalog: ApiClient, namespace: str, make_table: MakeTable) -> None:
+def test_every_response_with_a_version_has_its_etag(
+    catalog: ApiClient, namespace: str, create_table: CreateTable
+) -> None:
     from tests.catalog_fixtures import SCHEMA
 
     created = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
@@ -38,32 +40,32 @@ def test_every_answer_with_a_version_has_its_etag(catalog: ApiClient, namespace:
     assert "ETag" not in staged.headers
 
 
-def test_who_has_the_version_gets_304(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
+def test_who_has_the_version_gets_304(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table()
     etag = catalog.get(T).headers["ETag"]
     for known in (etag, f"W/{etag}", f'"x", {etag}', f'W/"x",W/{etag}', "*"):
-        answer = catalog.get(T, if_none_match=known)
-        assert (answer.status, answer.body) == (304, b"")
-        assert answer.headers["ETag"] == etag
-        assert "Content-Type" not in answer.headers
+        response = catalog.get(T, if_none_match=known)
+        assert (response.status, response.body) == (304, b"")
+        assert response.headers["ETag"] == etag
+        assert "Content-Type" not in response.headers
     for other in ('"x"', "x", "", etag[1:-1]):
         assert catalog.get(T, if_none_match=other).status == 200
     set_property(catalog, "1")
     assert catalog.get(T, if_none_match=etag).json() == catalog.get(T).json()
 
 
-def test_nobody_gets_304_unasked_or_for_what_is_gone(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
+def test_no_304_unless_requested_and_none_for_deleted_objects(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table()
     etag = catalog.get(T).headers["ETag"]
     assert catalog.get(T).status == 200
     catalog.delete(T)
     assert catalog.get(T, if_none_match=etag).refused(404, "NoSuchTableException")
-    make_table()
+    create_table()
     assert catalog.get(T, if_none_match=etag).status == 200, "another table of the same name"
 
 
-def test_all_and_refs_are_different_answers(catalog: ApiClient, make_table: MakeTable) -> None:
-    at = make_table()["metadata"]["last-updated-ms"]
+def test_all_and_refs_are_different_responses(catalog: ApiClient, create_table: CreateTable) -> None:
+    at = create_table()["metadata"]["last-updated-ms"]
     updates: list[dict[str, Any]] = []
     for number in (1, 2, 3):
         parent = number - 1 or None
@@ -87,8 +89,8 @@ def test_all_and_refs_are_different_answers(catalog: ApiClient, make_table: Make
     assert catalog.get(f"{T}?snapshots=nonsense").body == whole.body
 
 
-def test_a_metadata_file_that_is_gone_is_noticed(catalog: ApiClient, make_table: MakeTable) -> None:
-    location = make_table()["metadata-location"]
+def test_a_metadata_file_that_is_gone_is_noticed(catalog: ApiClient, create_table: CreateTable) -> None:
+    location = create_table()["metadata-location"]
     etag = catalog.get(T).headers["ETag"]
     Path(location.removeprefix("file://")).unlink()
     text = f"Failed to open input stream for file: {location}"
@@ -101,16 +103,16 @@ def test_a_location_in_the_short_spelling_is_found(catalog: ApiClient, namespace
     from tests.catalog_fixtures import SCHEMA
 
     location = warehouse.location.replace("file://", "file:") + "/chosen"
-    made = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "location": location}).json()
-    assert made["metadata-location"].startswith(f"{location}/metadata/")
-    assert catalog.get(T).json() == made
-    Path(made["metadata-location"].removeprefix("file:")).unlink()
+    created = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "location": location}).json()
+    assert created["metadata-location"].startswith(f"{location}/metadata/")
+    assert catalog.get(T).json() == created
+    Path(created["metadata-location"].removeprefix("file:")).unlink()
     assert catalog.get(T).refused(404, "NotFoundException")
 
 
-def test_a_warehouse_may_do_without_that_look(catalog: ApiClient, make_table: MakeTable, warehouse: Any) -> None:
-    made = make_table()
+def test_a_warehouse_may_do_without_that_look(catalog: ApiClient, create_table: CreateTable, warehouse: Any) -> None:
+    created = create_table()
     warehouse.storage_profile |= {"verify-metadata-on-load": False}
     warehouse.save()
-    Path(made["metadata-location"].removeprefix("file://")).unlink()
-    assert catalog.get(T).json() == made
+    Path(created["metadata-location"].removeprefix("file://")).unlink()
+    assert catalog.get(T).json() == created

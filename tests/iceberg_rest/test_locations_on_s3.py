@@ -18,7 +18,7 @@ from tests.catalog_fixtures import SCHEMA
 from tests.management.warehouse_request_fixtures import keep_secrets
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 
@@ -45,18 +45,18 @@ class Lake:
         self.catalog = ApiClient(f"/catalog/v1/{self.warehouse.pk}")
 
     def namespace(self, *levels: str) -> str:
-        answer = self.catalog.post("/namespaces", {"namespace": levels or ["ns"]})
-        assert answer.status == 200, answer.body
-        location: str = answer.json()["properties"]["location"]
+        response = self.catalog.post("/namespaces", {"namespace": levels or ["ns"]})
+        assert response.status == 200, response.body
+        location: str = response.json()["properties"]["location"]
         return location
 
-    def create(self, name: str = "t", **more: Any) -> Answer:
+    def create(self, name: str = "t", **more: Any) -> Response:
         return self.catalog.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA, **more})
 
-    def commit(self, update: dict[str, Any]) -> Answer:
+    def commit(self, update: dict[str, Any]) -> Response:
         return self.catalog.post(T, {"requirements": [], "updates": [update]})
 
-    def set(self, **properties: str) -> Answer:
+    def set(self, **properties: str) -> Response:
         return self.commit({"action": "set-properties", "updates": properties})
 
     def put(self, key: str, body: bytes = b"x") -> None:
@@ -77,130 +77,130 @@ def key_of(location: str) -> str:
 
 
 def test_names_become_keys_byte_by_byte(lake: Any, do_tasks: Callable[[], int]) -> None:
-    made = lake(**{"storage-layout": READABLE})
-    assert made.namespace() == f"{made.base}/ns/"
-    assert made.namespace("ns", "a/b ü%") == f"{made.base}/ns/a%2Fb%20%C3%BC%25/"
-    answer = made.catalog.post("/namespaces/ns%1Fa%2Fb%20%C3%BC%25/tables", {"name": "*?", "schema": SCHEMA})
-    location = answer.json()["metadata"]["location"]
-    assert location == f"{made.base}/ns/a%2Fb%20%C3%BC%25/%2A%3F-{Tabular.objects.get().uuid}"
-    assert made.keys() == [key_of(answer.json()["metadata-location"])]
-    assert made.keys()[0].startswith("wh/ns/a%2Fb%20%C3%BC%25/%2A%3F-")
+    created = lake(**{"storage-layout": READABLE})
+    assert created.namespace() == f"{created.base}/ns/"
+    assert created.namespace("ns", "a/b ü%") == f"{created.base}/ns/a%2Fb%20%C3%BC%25/"
+    response = created.catalog.post("/namespaces/ns%1Fa%2Fb%20%C3%BC%25/tables", {"name": "*?", "schema": SCHEMA})
+    location = response.json()["metadata"]["location"]
+    assert location == f"{created.base}/ns/a%2Fb%20%C3%BC%25/%2A%3F-{Tabular.objects.get().uuid}"
+    assert created.keys() == [key_of(response.json()["metadata-location"])]
+    assert created.keys()[0].startswith("wh/ns/a%2Fb%20%C3%BC%25/%2A%3F-")
     folder = key_of(location)
     neighbours = [f"{folder.replace('%2A', '*')}/x", f"{folder}x/x", folder, f"{folder.replace('%2F', '/')}/x"]
     for key in (*neighbours, f"{folder}/data/x.parquet"):
-        made.put(key)
+        created.put(key)
     target = "/namespaces/ns%1Fa%2Fb%20%C3%BC%25/tables/%2A%3F"
-    assert made.catalog.get(target).json()["metadata"] == answer.json()["metadata"]
-    assert made.catalog.delete(f"{target}?purgeRequested=true").status == 204
+    assert created.catalog.get(target).json()["metadata"] == response.json()["metadata"]
+    assert created.catalog.delete(f"{target}?purgeRequested=true").status == 204
     assert do_tasks() == 1
-    assert made.keys() == sorted(neighbours)
+    assert created.keys() == sorted(neighbours)
 
 
 @pytest.mark.parametrize("name", ["..", "n" * 255 + "x", "ü" * 50])
 def test_names_that_are_no_folder(lake: Any, name: str) -> None:
-    made = lake(**{"storage-layout": BY_NAME})
-    made.namespace()
-    answer = made.create(name)
-    assert answer.status == 400
-    assert made.keys() == []
+    created = lake(**{"storage-layout": BY_NAME})
+    created.namespace()
+    response = created.create(name)
+    assert response.status == 400
+    assert created.keys() == []
     assert not Tabular.objects.exists()
 
 
 def test_the_same_name_again(lake: Any) -> None:
-    made = lake(**{"storage-layout": BY_NAME})
-    made.namespace()
+    created = lake(**{"storage-layout": BY_NAME})
+    created.namespace()
     for _ in range(3):
-        answer = made.create()
-        assert answer.json()["metadata"]["location"] == f"{made.base}/ns/t"
-        made.put("wh/ns/t/data/x.parquet")
-        assert made.catalog.delete(f"{T}?purgeRequested=true").status == 204
-    assert made.create().status == 200
+        response = created.create()
+        assert response.json()["metadata"]["location"] == f"{created.base}/ns/t"
+        created.put("wh/ns/t/data/x.parquet")
+        assert created.catalog.delete(f"{T}?purgeRequested=true").status == 204
+    assert created.create().status == 200
     assert not Task.objects.exists()
-    assert len(made.keys()) == 1
-    assert made.catalog.delete(T).status == 204
-    assert made.create().refused(400, "InvalidLocation", "Unexpected files")
+    assert len(created.keys()) == 1
+    assert created.catalog.delete(T).status == 204
+    assert created.create().refused(400, "InvalidLocation", "Unexpected files")
 
 
 def test_a_table_may_be_spelled_s3a_where_that_is_allowed(lake: Any, do_tasks: Callable[[], int]) -> None:
-    made = lake(**{"allow-alternative-protocols": True})
-    made.namespace()
-    spelled = f"s3a://{made.bucket}/wh/t"
-    answer = made.create(location=f"{spelled}/", properties={KEPT: "1", DELETE: "true"})
-    assert answer.json()["metadata"]["location"] == spelled
-    assert answer.json()["metadata-location"].startswith(f"{spelled}/metadata/")
-    assert Tabular.objects.get().location == f"{made.base}/t"
-    for taken in (f"{made.base}/t", f"s3n://{made.bucket}/wh/t/in", f"{made.base}/t/"):
-        assert made.create("u", location=taken).refused(409, "LocationAlreadyTaken")
+    created = lake(**{"allow-alternative-protocols": True})
+    created.namespace()
+    spelled = f"s3a://{created.bucket}/wh/t"
+    response = created.create(location=f"{spelled}/", properties={KEPT: "1", DELETE: "true"})
+    assert response.json()["metadata"]["location"] == spelled
+    assert response.json()["metadata-location"].startswith(f"{spelled}/metadata/")
+    assert Tabular.objects.get().location == f"{created.base}/t"
+    for taken in (f"{created.base}/t", f"s3n://{created.bucket}/wh/t/in", f"{created.base}/t/"):
+        assert created.create("u", location=taken).refused(409, "LocationAlreadyTaken")
     for number in range(3):
-        assert made.set(n=str(number)).status == 200
-    assert len(made.keys()) == 2, "the log keeps one"
-    Warehouse.objects.update(storage_profile=made.warehouse.storage_profile | {"allow-alternative-protocols": False})
-    last = made.set(n="last")
+        assert created.set(n=str(number)).status == 200
+    assert len(created.keys()) == 2, "the log keeps one"
+    Warehouse.objects.update(storage_profile=created.warehouse.storage_profile | {"allow-alternative-protocols": False})
+    last = created.set(n="last")
     assert last.json()["metadata-location"].startswith(f"{spelled}/metadata/")
-    for place in (f"{spelled}2", f"s3n://{made.bucket}/wh/t"):
-        assert made.commit({"action": "set-location", "location": place}).refused(400, "InvalidLocation", "s3:")
-    assert made.set(**{"write.metadata.path": f"{spelled}/md"}).refused(400, "InvalidLocation", "s3:")
-    assert made.create("u", location=f"{spelled}2").refused(400, "InvalidLocation", "s3:")
-    assert made.catalog.delete(T).status == 204
+    for path in (f"{spelled}2", f"s3n://{created.bucket}/wh/t"):
+        assert created.commit({"action": "set-location", "location": path}).refused(400, "InvalidLocation", "s3:")
+    assert created.set(**{"write.metadata.path": f"{spelled}/md"}).refused(400, "InvalidLocation", "s3:")
+    assert created.create("u", location=f"{spelled}2").refused(400, "InvalidLocation", "s3:")
+    assert created.catalog.delete(T).status == 204
     register = {"name": "t", "metadata-location": last.json()["metadata-location"]}
-    assert made.catalog.post("/namespaces/ns/register", register).refused(400, "InvalidLocation", "s3:")
+    assert created.catalog.post("/namespaces/ns/register", register).refused(400, "InvalidLocation", "s3:")
     same_file = register | {"metadata-location": register["metadata-location"].replace("s3a:", "s3:")}
-    assert made.catalog.post("/namespaces/ns/register", same_file).refused(400, "InvalidLocation", "s3:")
-    Warehouse.objects.update(storage_profile=made.warehouse.storage_profile)
-    assert made.catalog.post("/namespaces/ns/register", register).status == 200
-    assert made.commit({"action": "set-location", "location": f"{made.base}/t"}).status == 200
+    assert created.catalog.post("/namespaces/ns/register", same_file).refused(400, "InvalidLocation", "s3:")
+    Warehouse.objects.update(storage_profile=created.warehouse.storage_profile)
+    assert created.catalog.post("/namespaces/ns/register", register).status == 200
+    assert created.commit({"action": "set-location", "location": f"{created.base}/t"}).status == 200
     assert not LocationClaim.objects.exists(), "it has not moved"
-    assert made.catalog.delete(f"{T}?purgeRequested=true").status == 204
+    assert created.catalog.delete(f"{T}?purgeRequested=true").status == 204
     assert do_tasks() == 1
-    assert made.keys() == []
+    assert created.keys() == []
 
 
 @pytest.mark.parametrize(
-    "place",
+    "path",
     ["s3://{upper}/wh/t", "s3://{bucket}/wh/../t", "s3://{bucket}/WH/t", "s3://{bucket}//wh/t", "s3:/{bucket}/t"],
 )
-def test_places_that_only_look_like_those_of_the_warehouse(lake: Any, place: str) -> None:
-    made = lake()
-    made.namespace()
-    assert made.create().status == 200
-    before = made.keys()
-    location = place.format(bucket=made.bucket, upper=made.bucket.upper())
-    for answer in (
-        made.create("u", location=location),
-        made.create("u", properties={"write.metadata.path": location}),
-        made.commit({"action": "set-location", "location": location}),
-        made.set(**{"write.metadata.path": location}),
+def test_locations_that_only_look_like_those_of_the_warehouse(lake: Any, path: str) -> None:
+    created = lake()
+    created.namespace()
+    assert created.create().status == 200
+    before = created.keys()
+    location = path.format(bucket=created.bucket, upper=created.bucket.upper())
+    for response in (
+        created.create("u", location=location),
+        created.create("u", properties={"write.metadata.path": location}),
+        created.commit({"action": "set-location", "location": location}),
+        created.set(**{"write.metadata.path": location}),
     ):
-        assert answer.refused(400, "InvalidLocation")
-    assert made.keys() == before
+        assert response.refused(400, "InvalidLocation")
+    assert created.keys() == before
 
 
 def test_one_request_deletes_what_expired_and_none_when_nothing_did(lake: Any, recorder: Recorder) -> None:
-    made = lake(endpoint=recorder.endpoint)
-    made.namespace()
-    assert made.create(properties={DELETE: "true"}).status == 200
+    created = lake(endpoint=recorder.endpoint)
+    created.namespace()
+    assert created.create(properties={DELETE: "true"}).status == 200
     recorder.requests.clear()
     for number in range(6):
-        assert made.set(n=str(number)).status == 200
+        assert created.set(n=str(number)).status == 200
     assert recorder.asked == ["PUT"] * 6
-    assert made.set(**{KEPT: "2"}).status == 200
+    assert created.set(**{KEPT: "2"}).status == 200
     assert recorder.asked[6:] == ["PUT", "POST"]
     assert recorder.requests[-1].body.count(b"<Key>") == 5
-    assert len(made.keys()) == 3
+    assert len(created.keys()) == 3
 
 
 def test_a_log_that_leads_around_deletes_nothing_of_others(lake: Any) -> None:
     """Where names are bytes, `t/../u` is a name of its own, and the store is not even asked for it."""
-    made = lake()
-    made.namespace()
-    own = made.create(properties={KEPT: "1", DELETE: "true"}).json()
-    victim = made.create("u").json()["metadata-location"]
-    assert made.catalog.delete(T).status == 204
+    created = lake()
+    created.namespace()
+    own = created.create(properties={KEPT: "1", DELETE: "true"}).json()
+    victim = created.create("u").json()["metadata-location"]
+    assert created.catalog.delete(T).status == 204
     location = own["metadata"]["location"]
-    way = victim.removeprefix(made.base)
+    way = victim.removeprefix(created.base)
     log = [
         victim, f"{location}/..{way}", f"{location}/%2e%2e{way}", f"{location}//{way}", f"{location}2/a.metadata.json",
-        victim.replace("s3:", "s3a:"), victim.replace("s3:", "S3:"), f"s3://{made.bucket}/a.metadata.json",
+        victim.replace("s3:", "s3a:"), victim.replace("s3:", "S3:"), f"s3://{created.bucket}/a.metadata.json",
         f"{location}/data/x.parquet", own["metadata-location"], own["metadata-location"].replace("s3:", "s3n:"),
         f"{location}/metadata/mine.metadata.json",
     ]  # fmt: skip
@@ -209,20 +209,20 @@ def test_a_log_that_leads_around_deletes_nothing_of_others(lake: Any) -> None:
     folder = key_of(location)
     kept = ["a.metadata.json", f"{folder}/data/x.parquet", f"{folder}2/a.metadata.json", key_of(victim)]
     for key in (*kept[:3], f"{folder}/metadata/mine.metadata.json"):
-        made.put(key)
-    made.put(key_of(own["metadata-location"]), json.dumps(metadata).encode())
+        created.put(key)
+    created.put(key_of(own["metadata-location"]), json.dumps(metadata).encode())
     register = {"name": "t", "metadata-location": own["metadata-location"]}
-    assert made.catalog.post("/namespaces/ns/register", register).status == 200
-    committed = made.set(a="b")
+    assert created.catalog.post("/namespaces/ns/register", register).status == 200
+    committed = created.set(a="b")
     now_there = [key_of(committed.json()["metadata-location"]), key_of(own["metadata-location"])]
-    assert made.keys() == sorted([*kept, *now_there]), "only what is called mine is gone"
+    assert created.keys() == sorted([*kept, *now_there]), "only what is called mine is gone"
 
 
 def test_expired_files_that_cannot_be_deleted_do_not_fail_the_commit(lake: Any, recorder: Recorder) -> None:
-    made = lake(endpoint=recorder.endpoint)
-    made.namespace()
-    assert made.create(properties={DELETE: "true", KEPT: "1"}).status == 200
-    assert made.set(n="1").status == 200
+    created = lake(endpoint=recorder.endpoint)
+    created.namespace()
+    assert created.create(properties={DELETE: "true", KEPT: "1"}).status == 200
+    assert created.set(n="1").status == 200
 
     def deny(request: Recorded, ask: Callable[[], Reply]) -> Reply:
         return (
@@ -232,6 +232,6 @@ def test_expired_files_that_cannot_be_deleted_do_not_fail_the_commit(lake: Any, 
         )
 
     recorder.answerer = deny
-    assert made.set(n="2").status == 200
-    assert len(made.keys()) == 3
-    assert made.catalog.get(T).json()["metadata"]["properties"]["n"] == "2"
+    assert created.set(n="2").status == 200
+    assert len(created.keys()) == 3
+    assert created.catalog.get(T).json()["metadata"]["properties"]["n"] == "2"

@@ -17,11 +17,11 @@ from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]
 T = "/namespaces/ns/tables/t"
 CODEC, FOLDER = "write.metadata.compression-codec", "write.metadata.path"
@@ -32,18 +32,18 @@ def path_of(location: str) -> Path:
     return Path(location.removeprefix("file://"))
 
 
-def commit_properties(catalog: ApiClient, updates: dict[str, str]) -> Answer:
+def commit_properties(catalog: ApiClient, updates: dict[str, str]) -> Response:
     return catalog.post(T, {"requirements": [], "updates": [{"action": "set-properties", "updates": updates}]})
 
 
 @pytest.mark.parametrize("codec", ["gzip", "GZIP"])
-def test_metadata_may_be_compressed(codec: str, catalog: ApiClient, make_table: MakeTable) -> None:
-    made = make_table(properties={CODEC: codec})
-    assert made["metadata-location"].endswith(".gz.metadata.json")
-    stored = gzip.decompress(path_of(made["metadata-location"]).read_bytes())
-    assert json.loads(stored) == made["metadata"]
+def test_metadata_may_be_compressed(codec: str, catalog: ApiClient, create_table: CreateTable) -> None:
+    created = create_table(properties={CODEC: codec})
+    assert created["metadata-location"].endswith(".gz.metadata.json")
+    stored = gzip.decompress(path_of(created["metadata-location"]).read_bytes())
+    assert json.loads(stored) == created["metadata"]
     assert bytes(TabularMetadata.objects.get().document) == stored, "the database keeps what is served"
-    assert catalog.get(T).json() == made
+    assert catalog.get(T).json() == created
     plain = commit_properties(catalog, {CODEC: "none"}).json()
     assert plain["metadata-location"].endswith(".metadata.json")
     assert ".gz." not in plain["metadata-location"]
@@ -51,13 +51,13 @@ def test_metadata_may_be_compressed(codec: str, catalog: ApiClient, make_table: 
     assert "/00001-" in plain["metadata-location"]
 
 
-def test_a_compressed_file_can_be_registered(catalog: ApiClient, make_table: MakeTable) -> None:
-    made = make_table(properties={CODEC: "gzip"})
+def test_a_compressed_file_can_be_registered(catalog: ApiClient, create_table: CreateTable) -> None:
+    created = create_table(properties={CODEC: "gzip"})
     catalog.delete(T)
-    renamed = path_of(made["metadata-location"]).with_name("any.name.json")
-    path_of(made["metadata-location"]).rename(renamed)
+    renamed = path_of(created["metadata-location"]).with_name("any.name.json")
+    path_of(created["metadata-location"]).rename(renamed)
     body = {"name": "t", "metadata-location": f"file://{renamed}"}
-    assert catalog.post("/namespaces/ns/register", body).json()["metadata"] == made["metadata"]
+    assert catalog.post("/namespaces/ns/register", body).json()["metadata"] == created["metadata"]
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_a_broken_or_explosive_file_is_refused(
 
 
 @pytest.mark.parametrize("codec", ["zstd", "nonsense", " gzip"])
-def test_an_unknown_codec_is_refused(codec: str, catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
+def test_an_unknown_codec_is_refused(codec: str, catalog: ApiClient, create_table: CreateTable, files: Files) -> None:
     body = {"name": "u", "schema": SCHEMA, "properties": {CODEC: codec}}
-    make_table()
+    create_table()
     before = files()
     assert catalog.post("/namespaces/ns/tables", body).refused(400, "BadRequestException", CODEC)
     assert commit_properties(catalog, {CODEC: codec}).refused(400, "BadRequestException", CODEC)
@@ -91,46 +91,48 @@ def test_an_unknown_codec_is_refused(codec: str, catalog: ApiClient, make_table:
 
 
 def test_metadata_files_go_where_the_property_says(
-    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse
+    catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse
 ) -> None:
     folder = f"{warehouse.location}/elsewhere/md"
-    made = make_table(properties={FOLDER: f"{folder}/"})
-    assert made["metadata-location"].startswith(f"{folder}/00000-")
+    created = create_table(properties={FOLDER: f"{folder}/"})
+    assert created["metadata-location"].startswith(f"{folder}/00000-")
     assert LocationClaim.objects.get().location == folder
-    assert catalog.get(T).json() == made
+    assert catalog.get(T).json() == created
     next_one = commit_properties(catalog, {"a": "b"}).json()
     assert next_one["metadata-location"].startswith(f"{folder}/00001-")
     assert LocationClaim.objects.count() == 1
-    inside = f"{made['metadata']['location']}/deep/md"
+    inside = f"{created['metadata']['location']}/deep/md"
     back = commit_properties(catalog, {FOLDER: inside}).json()
     assert back["metadata-location"].startswith(f"{inside}/00002-")
     assert LocationClaim.objects.get().location == folder, "files of it still lie there"
 
 
-def test_nobody_else_lies_in_a_metadata_folder(catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse) -> None:
+def test_no_other_table_lies_in_a_metadata_folder(
+    catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse
+) -> None:
     folder = f"{warehouse.location}/elsewhere/md"
-    first = make_table(properties={FOLDER: folder})
-    make_table("u")
+    first = create_table(properties={FOLDER: folder})
+    create_table("u")
     for location in (folder, f"{folder}/below", f"{warehouse.location}/elsewhere"):
         body = {"name": "x", "schema": SCHEMA, "location": location}
         assert catalog.post("/namespaces/ns/tables", body).refused(409, "LocationAlreadyTaken")
         body = {"name": "x", "schema": SCHEMA, "properties": {FOLDER: location}}
         assert catalog.post("/namespaces/ns/tables", body).refused(409, "LocationAlreadyTaken")
     update = {"action": "set-properties", "updates": {FOLDER: first["metadata"]["location"]}}
-    answer = catalog.post("/namespaces/ns/tables/u", {"requirements": [], "updates": [update]})
-    assert answer.refused(409, "LocationAlreadyTaken")
+    response = catalog.post("/namespaces/ns/tables/u", {"requirements": [], "updates": [update]})
+    assert response.refused(409, "LocationAlreadyTaken")
 
 
 @pytest.mark.parametrize("is_free", [True, False])
 def test_a_folder_that_was_chosen_before_it_was_honoured_is_claimed(
-    is_free: bool, catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse
+    is_free: bool, catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse
 ) -> None:
     """Earlier versions passed over the property: the pointer is in the table's folder, and nobody holds the other."""
     folder = f"{warehouse.location}/elsewhere/md"
-    made = make_table(properties={FOLDER: folder})
-    inside = f"{made['metadata']['location']}/metadata/00000-x.metadata.json"
+    created = create_table(properties={FOLDER: folder})
+    inside = f"{created['metadata']['location']}/metadata/00000-x.metadata.json"
     path_of(inside).parent.mkdir(parents=True)
-    path_of(made["metadata-location"]).rename(path_of(inside))
+    path_of(created["metadata-location"]).rename(path_of(inside))
     Tabular.objects.update(metadata_location=inside)
     LocationClaim.objects.all().delete()
     if is_free:
@@ -144,9 +146,9 @@ def test_a_folder_that_was_chosen_before_it_was_honoured_is_claimed(
 
 @pytest.mark.parametrize("folder", ["file:///etc", "s3://other/x", "{base}", "{base}/../out", "{base}/a//b", "x"])
 def test_a_metadata_folder_outside_of_the_warehouse_is_refused(
-    folder: str, catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse, files: Files
+    folder: str, catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse, files: Files
 ) -> None:
-    make_table()
+    create_table()
     before = files()
     chosen = folder.replace("{base}", warehouse.location)
     body = {"name": "u", "schema": SCHEMA, "properties": {FOLDER: chosen}}
@@ -155,8 +157,10 @@ def test_a_metadata_folder_outside_of_the_warehouse_is_refused(
     assert files() == before
 
 
-def test_old_metadata_files_go_when_the_table_says_so(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
-    make_table(properties={KEPT: "2", DELETE: "true"})
+def test_old_metadata_files_go_when_the_table_says_so(
+    catalog: ApiClient, create_table: CreateTable, files: Files
+) -> None:
+    create_table(properties={KEPT: "2", DELETE: "true"})
     for number in range(5):
         last = commit_properties(catalog, {"n": str(number)}).json()
     log = [entry["metadata-file"] for entry in last["metadata"]["metadata-log"]]
@@ -165,8 +169,8 @@ def test_old_metadata_files_go_when_the_table_says_so(catalog: ApiClient, make_t
     assert {Path(file).name for file in files()} == kept
 
 
-def test_old_metadata_files_stay_otherwise(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
-    make_table(properties={KEPT: "1"})
+def test_old_metadata_files_stay_otherwise(catalog: ApiClient, create_table: CreateTable, files: Files) -> None:
+    create_table(properties={KEPT: "1"})
     for number in range(3):
         last = commit_properties(catalog, {"n": str(number)}).json()
     assert len(last["metadata"]["metadata-log"]) == 1
@@ -174,11 +178,11 @@ def test_old_metadata_files_stay_otherwise(catalog: ApiClient, make_table: MakeT
 
 
 def test_only_own_metadata_files_are_deleted(
-    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse, namespace: str
+    catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse, namespace: str
 ) -> None:
     """A registered file may say that any file in the warehouse was its former version."""
-    victim = make_table("victim")
-    mine = make_table("t", properties={KEPT: "1", DELETE: "true"})
+    victim = create_table("victim")
+    mine = create_table("t", properties={KEPT: "1", DELETE: "true"})
     catalog.delete(T)
     path = path_of(mine["metadata-location"])
     metadata = json.loads(path.read_bytes())
@@ -213,16 +217,16 @@ def deletions(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 @pytest.fixture
-def with_log(catalog: ApiClient, make_table: MakeTable) -> Callable[[Callable[[str], list[str]]], str]:
+def with_log(catalog: ApiClient, create_table: CreateTable) -> Callable[[Callable[[str], list[str]]], str]:
     """Register the table `t` with a log of `files_of(its metadata file)`, one of which it keeps; its metadata file."""
 
     def register(files_of: Callable[[str], list[str]]) -> str:
-        made = make_table("t", properties={KEPT: "1", DELETE: "true"})
+        created = create_table("t", properties={KEPT: "1", DELETE: "true"})
         catalog.delete(T)
-        own: str = made["metadata-location"]
-        at = made["metadata"]["last-updated-ms"]
+        own: str = created["metadata-location"]
+        at = created["metadata"]["last-updated-ms"]
         log = [{"metadata-file": each, "timestamp-ms": at} for each in files_of(own)]
-        path_of(own).write_text(json.dumps(made["metadata"] | {"metadata-log": log}))
+        path_of(own).write_text(json.dumps(created["metadata"] | {"metadata-log": log}))
         assert catalog.post("/namespaces/ns/register", {"name": "t", "metadata-location": own}).status == 200
         return own
 
@@ -230,10 +234,10 @@ def with_log(catalog: ApiClient, make_table: MakeTable) -> Callable[[Callable[[s
 
 
 def test_a_log_that_leads_around_deletes_nothing(
-    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse, with_log: Any, files: Files, deletions: Any
+    catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse, with_log: Any, files: Files, deletions: Any
 ) -> None:
     """Other spellings of files of others, of files that are no metadata, of the current one."""
-    victim = make_table("victim")["metadata-location"]
+    victim = create_table("victim")["metadata-location"]
     others = ("data.parquet", "x.json", "metadata.json", "00001-x.metadata.json.bak")
 
     def files_of(own: str) -> list[str]:
@@ -279,10 +283,10 @@ def test_own_files_of_a_registered_log_go(
 
 
 def test_one_request_deletes_what_a_transaction_leaves(
-    catalog: ApiClient, make_table: MakeTable, deletions: list[list[str]]
+    catalog: ApiClient, create_table: CreateTable, deletions: list[list[str]]
 ) -> None:
     for name in ("t", "u"):
-        make_table(name, properties={KEPT: "1", DELETE: "true"})
+        create_table(name, properties={KEPT: "1", DELETE: "true"})
     changes = [
         {
             "identifier": {"namespace": ["ns"], "name": name},
@@ -298,11 +302,11 @@ def test_one_request_deletes_what_a_transaction_leaves(
 
 
 def test_one_commit_deletes_only_so_many(
-    catalog: ApiClient, make_table: MakeTable, deletions: list[list[str]], monkeypatch: pytest.MonkeyPatch
+    catalog: ApiClient, create_table: CreateTable, deletions: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert revisions.MAX_FILES_PER_DELETE == 1000, "what S3 takes in one request"
     monkeypatch.setattr("catalog.services.commit.revisions.MAX_FILES_PER_DELETE", 3)
-    make_table(properties={DELETE: "true"})
+    create_table(properties={DELETE: "true"})
     for number in range(6):
         commit_properties(catalog, {"n": str(number)})
     assert commit_properties(catalog, {KEPT: "1"}).status == 200
@@ -313,10 +317,10 @@ def test_one_commit_deletes_only_so_many(
     "failure", [StoreUnavailable("The local store failed: Input/output error"), ZeroDivisionError()]
 )
 def test_what_cannot_be_deleted_is_left_and_logged(
-    catalog: ApiClient, make_table: MakeTable, files: Files, monkeypatch: pytest.MonkeyPatch,
+    catalog: ApiClient, create_table: CreateTable, files: Files, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture, failure: Exception,
 ) -> None:  # fmt: skip
-    make_table(properties={KEPT: "1", DELETE: "true"})
+    create_table(properties={KEPT: "1", DELETE: "true"})
     commit_properties(catalog, {"n": "1"})
 
     def fail(*_: Any) -> None:
@@ -331,10 +335,10 @@ def test_what_cannot_be_deleted_is_left_and_logged(
 
 
 def test_files_in_the_folder_of_the_metadata_go_too(
-    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse, files: Files
+    catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse, files: Files
 ) -> None:
     folder = f"{warehouse.location}/elsewhere/md"
-    make_table(properties={KEPT: "1", DELETE: "true", FOLDER: folder})
+    create_table(properties={KEPT: "1", DELETE: "true", FOLDER: folder})
     for number in range(3):
         assert commit_properties(catalog, {"n": str(number)}).status == 200
     assert len(list(path_of(folder).iterdir())) == len(files()) == 2

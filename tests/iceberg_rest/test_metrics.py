@@ -24,12 +24,12 @@ from tenancy.actor import ANONYMOUS, INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.authz.errors import TableActionForbidden
 from tests.catalog_fixtures import COMMIT_REPORT, SCAN_REPORT
-from tests.management.warehouse_request_fixtures import refuse, told
+from tests.management.warehouse_request_fixtures import refuse, reported
 from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 TARGET = "/namespaces/ns/tables/t/metrics"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -50,9 +50,9 @@ def own(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
 
 
 def with_value(metric: str, value: int) -> dict[str, Any]:
-    made = deepcopy(SCAN_REPORT)
-    made["metrics"][metric]["value"] = value
-    return made
+    created = deepcopy(SCAN_REPORT)
+    created["metrics"][metric]["value"] = value
+    return created
 
 
 def figures(day: MetricsDay) -> dict[str, int]:
@@ -69,12 +69,12 @@ def test_the_figures_of_the_engine_are_the_columns_of_the_day() -> None:
 
 
 def test_reports_are_kept_and_added_up_by_utc_day(
-    catalog: ApiClient, make_table: MakeTable, clock: Callable[[datetime], None]
+    catalog: ApiClient, create_table: CreateTable, clock: Callable[[datetime], None]
 ) -> None:
-    make_table()
+    create_table()
     for report in (SCAN_REPORT, COMMIT_REPORT, SCAN_REPORT):
-        answer = catalog.post(TARGET, report)
-        assert (answer.status, answer.body) == (204, b"")
+        response = catalog.post(TARGET, report)
+        assert (response.status, response.body) == (204, b"")
     clock(datetime(2026, 3, 2, 0, 0, 1, tzinfo=UTC))
     assert catalog.post(TARGET, with_value("result-data-files", 9)).status == 204
 
@@ -101,15 +101,15 @@ def test_reports_are_kept_and_added_up_by_utc_day(
     ) == [second]  # fmt: skip
 
 
-def test_tables_do_not_share_a_day(catalog: ApiClient, make_table: MakeTable) -> None:
+def test_tables_do_not_share_a_day(catalog: ApiClient, create_table: CreateTable) -> None:
     for name in ("t", "u"):
-        make_table(name)
+        create_table(name)
         assert catalog.post(f"/namespaces/ns/tables/{name}/metrics", SCAN_REPORT).status == 204
     assert sorted(MetricsDay.objects.values_list("tabular__name", "scans")) == [("t", 1), ("u", 1)]
 
 
-def test_a_wrong_report_leaves_nothing(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
+def test_a_wrong_report_leaves_nothing(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table()
     without_metrics = {name: value for name, value in SCAN_REPORT.items() if name != "metrics"}
     assert catalog.post(TARGET, without_metrics).refused(400, "BadRequestException", "metrics: required field")
     assert catalog.post(TARGET, SCAN_REPORT | {"report-type": "gossip"}).refused(400, "BadRequestException")
@@ -123,17 +123,17 @@ def test_a_wrong_report_leaves_nothing(catalog: ApiClient, make_table: MakeTable
 
 
 @pytest.mark.parametrize("target", ["/namespaces/ns/tables/no/metrics", "/namespaces/no/tables/t/metrics"])
-def test_a_table_that_is_not_there_is_a_404(catalog: ApiClient, make_table: MakeTable, target: str) -> None:
+def test_a_table_that_is_not_there_is_a_404(catalog: ApiClient, create_table: CreateTable, target: str) -> None:
     """As engines do on CREATE TABLE AS SELECT: they report before the table is made."""
-    make_table()
+    create_table()
     assert catalog.post(target, COMMIT_REPORT).refused(404, "NoSuchTableException")
     assert nothing_is_stored()
 
 
 def test_an_inactive_or_unknown_warehouse_takes_none(
-    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse
+    catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse
 ) -> None:
-    make_table()
+    create_table()
     assert catalog.get("/namespaces/ns/tables/t").status == 200  # so that its id is known here
     other = ApiClient("/catalog/v1/0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44")
     assert other.post(TARGET, SCAN_REPORT).refused(404, "NoSuchWarehouseException")
@@ -142,20 +142,20 @@ def test_an_inactive_or_unknown_warehouse_takes_none(
     assert nothing_is_stored()
 
 
-def test_a_report_follows_the_name_not_what_was_seen_there(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
+def test_a_report_follows_the_name_not_what_was_seen_there(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table()
     assert catalog.get("/namespaces/ns/tables/t").status == 200
     source, destination = {"namespace": ["ns"], "name": "t"}, {"namespace": ["ns"], "name": "old"}
     assert catalog.post("/tables/rename", {"source": source, "destination": destination}).status == 204
     assert catalog.post(TARGET, SCAN_REPORT).refused(404, "NoSuchTableException")
     assert nothing_is_stored()
-    make_table()
+    create_table()
     assert catalog.post(TARGET, SCAN_REPORT).status == 204
     assert list(MetricsReport.objects.values_list("tabular__name", flat=True)) == ["t"]
 
 
-def test_a_view_takes_none(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
+def test_a_view_takes_none(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table()
     Tabular.objects.update(kind=Tabular.Kind.VIEW)
     assert catalog.post(TARGET, SCAN_REPORT).refused(404, "NoSuchTableException")
     assert nothing_is_stored()
@@ -163,16 +163,16 @@ def test_a_view_takes_none(catalog: ApiClient, make_table: MakeTable) -> None:
 
 @pytest.mark.parametrize("seen_before", [False, True])
 def test_who_may_not_read_the_table_may_not_report(
-    catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch, seen_before: bool
+    catalog: ApiClient, create_table: CreateTable, monkeypatch: pytest.MonkeyPatch, seen_before: bool
 ) -> None:
-    make_table()
+    create_table()
     if seen_before:
         assert catalog.get("/namespaces/ns/tables/t").status == 200
 
     refuse(monkeypatch, *set(Can) - {Can.GET_METADATA})
     hidden, missing = (catalog.post(f"/namespaces/ns/tables/{name}/metrics", SCAN_REPORT) for name in ("t", "none"))
     assert hidden.refused(404, "NoSuchTableException")
-    assert told(hidden, "ns.t") == told(missing, "ns.none")
+    assert reported(hidden, "ns.t") == reported(missing, "ns.none")
     with pytest.raises(TableActionForbidden):
         list_metrics_days_for(
             actor=ANONYMOUS, table_id=Tabular.objects.get().pk, first=date(2026, 3, 1), last=date(2026, 3, 2)
@@ -180,8 +180,8 @@ def test_who_may_not_read_the_table_may_not_report(
     assert nothing_is_stored()
 
 
-def test_nul_in_a_report_is_made_storable(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
+def test_nul_in_a_report_is_made_storable(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table()
     sent = SCAN_REPORT | {"table-name": "a\0b", "projected-field-names": ["\0", "\\u0000"], "x\0y": {"\0": ["\0"]}}
     assert catalog.post(TARGET, sent).status == 204
     document = MetricsReport.objects.get().document
@@ -191,8 +191,8 @@ def test_nul_in_a_report_is_made_storable(catalog: ApiClient, make_table: MakeTa
     assert catalog.post("/namespaces/ns/tables/a%00b/metrics", SCAN_REPORT).refused(400, "BadRequestException")
 
 
-def test_a_sum_stops_before_it_overflows(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
+def test_a_sum_stops_before_it_overflows(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table()
     for _ in range(3):
         assert catalog.post(TARGET, with_value("result-data-files", 2**63 - 1)).status == 204
     day = MetricsDay.objects.get()
@@ -202,23 +202,23 @@ def test_a_sum_stops_before_it_overflows(catalog: ApiClient, make_table: MakeTab
 @pytest.mark.parametrize(("limit", "kept"), [(0, 0), (1, 1), (2, 2), (5, 3)])
 def test_only_so_many_reports_of_a_day_are_kept_whole(
     catalog: ApiClient,
-    make_table: MakeTable,
+    create_table: CreateTable,
     clock: Callable[[datetime], None],
     monkeypatch: pytest.MonkeyPatch,
     limit: int,
     kept: int,
 ) -> None:
     own(monkeypatch, metrics_reports_per_day=limit)
-    make_table()
+    create_table()
     for report in (SCAN_REPORT, COMMIT_REPORT, SCAN_REPORT):
         assert catalog.post(TARGET, report).status == 204
     assert MetricsReport.objects.count() == kept
     assert MetricsDay.objects.values_list("scans", "commits").get() == (2, 1)
 
 
-def test_reports_go_with_their_table(catalog: ApiClient, make_table: MakeTable) -> None:
+def test_reports_go_with_their_table(catalog: ApiClient, create_table: CreateTable) -> None:
     for name in ("t", "u"):
-        make_table(name)
+        create_table(name)
         assert catalog.post(f"/namespaces/ns/tables/{name}/metrics", SCAN_REPORT).status == 204
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
     assert list(MetricsReport.objects.values_list("tabular__name", flat=True)) == ["u"]
@@ -227,12 +227,12 @@ def test_reports_go_with_their_table(catalog: ApiClient, make_table: MakeTable) 
 
 def test_old_reports_and_days_are_deleted_in_batches(
     catalog: ApiClient,
-    make_table: MakeTable,
+    create_table: CreateTable,
     clock: Callable[[datetime], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     own(monkeypatch, metrics_report_retention=86400.0, metrics_day_retention=3 * 86400.0)
-    make_table()
+    create_table()
     for days_ago in (5, 4, 3, 2, 1, 0):
         clock(NOON - timedelta(days=days_ago))
         assert catalog.post(TARGET, SCAN_REPORT).status == 204
@@ -247,8 +247,8 @@ def test_old_reports_and_days_are_deleted_in_batches(
     assert delete_old_reports(actor=INTERNAL, batch=2) == (0, 0)
 
 
-def test_the_command_says_what_it_deleted(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
+def test_the_command_says_what_it_deleted(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table()
     assert catalog.post(TARGET, SCAN_REPORT).status == 204
     out = StringIO()
     call_command("prune_metrics", stdout=out)

@@ -10,22 +10,22 @@ import pytest
 from catalog.models import Namespace, Tabular
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def make(catalog: ApiClient) -> Callable[[str, str | None], Answer]:
+def create(catalog: ApiClient) -> Callable[[str, str | None], Response]:
     """Create a namespace at a location."""
 
-    def make(name: str, location: str | None) -> Answer:
+    def create(name: str, location: str | None) -> Response:
         properties = {} if location is None else {"location": location}
         return catalog.post("/namespaces", {"namespace": [name], "properties": properties})
 
-    return make
+    return create
 
 
 def location_of(catalog: ApiClient, namespace: str) -> str:
@@ -35,21 +35,21 @@ def location_of(catalog: ApiClient, namespace: str) -> str:
 
 def new_table(catalog: ApiClient, namespace: str, name: str = "t", **more: Any) -> str:
     """The location of a table that is made."""
-    answer = catalog.post(f"/namespaces/{namespace}/tables", {"name": name, "schema": SCHEMA, **more})
-    assert answer.status == 200, answer.body
-    location: str = answer.json()["metadata"]["location"]
+    response = catalog.post(f"/namespaces/{namespace}/tables", {"name": name, "schema": SCHEMA, **more})
+    assert response.status == 200, response.body
+    location: str = response.json()["metadata"]["location"]
     return location
 
 
 @pytest.mark.parametrize("spelling", ["{base}/sales", "{base}/sales/", "{base}/sales//", "{short}/sales/"])
 def test_a_chosen_location_is_kept_and_tables_lie_below_it(
-    catalog: ApiClient, warehouse: Warehouse, make: Any, spelling: str
+    catalog: ApiClient, warehouse: Warehouse, create: Any, spelling: str
 ) -> None:
     base = warehouse.location
     chosen = spelling.replace("{base}", base).replace("{short}", base.replace("file://", "file:"))
-    made = make("sales", chosen)
-    assert made.status == 200, made.body
-    assert made.json()["properties"]["location"] == location_of(catalog, "sales") == f"{base}/sales/"
+    created = create("sales", chosen)
+    assert created.status == 200, created.body
+    assert created.json()["properties"]["location"] == location_of(catalog, "sales") == f"{base}/sales/"
     assert new_table(catalog, "sales") == f"{base}/sales/{Tabular.objects.get().uuid}"
     generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
     vectors = generic.post("/namespaces/sales/generic-tables", {"name": "g", "format": "lance"}).json()["table"]
@@ -60,10 +60,10 @@ def test_a_chosen_location_is_kept_and_tables_lie_below_it(
 
 
 def test_without_a_choice_tables_lie_in_the_warehouse_itself(
-    catalog: ApiClient, warehouse: Warehouse, make: Any
+    catalog: ApiClient, warehouse: Warehouse, create: Any
 ) -> None:
-    make("a", f"{warehouse.location}/a")
-    make("b", None)
+    create("a", f"{warehouse.location}/a")
+    create("b", None)
     catalog.post("/namespaces", {"namespace": ["a", "c"]})
     for target in ("b", "a%1Fc"):
         assert location_of(catalog, target) == f"{warehouse.location}/"
@@ -75,9 +75,9 @@ def test_without_a_choice_tables_lie_in_the_warehouse_itself(
     assert catalog.post("/namespaces/b/properties", other).refused(400, "LocationCannotBeUpdated")
 
 
-def test_a_renamed_table_stays_where_it_is(catalog: ApiClient, make: Any) -> None:
-    make("a", None)
-    make("b", None)
+def test_a_renamed_table_stays_where_it_is(catalog: ApiClient, create: Any) -> None:
+    create("a", None)
+    create("b", None)
     location = new_table(catalog, "a")
     names = [{"namespace": [namespace], "name": "t"} for namespace in ("a", "b")]
     assert catalog.post("/tables/rename", {"source": names[0], "destination": names[1]}).status == 204
@@ -108,54 +108,54 @@ def test_a_renamed_table_stays_where_it_is(catalog: ApiClient, make: Any) -> Non
     ],
 )
 def test_locations_outside_the_warehouse_are_refused(
-    catalog: ApiClient, warehouse: Warehouse, make: Any, location: str
+    catalog: ApiClient, warehouse: Warehouse, create: Any, location: str
 ) -> None:
     if "fits-but" in location:
-        room = 2000 - len(warehouse.location) - 1 - 36
-        location = f"{{base}}/{'n' * room}"
-    assert make("n", location.replace("{base}", warehouse.location)).refused(400, "InvalidLocation")
+        project = 2000 - len(warehouse.location) - 1 - 36
+        location = f"{{base}}/{'n' * project}"
+    assert create("n", location.replace("{base}", warehouse.location)).refused(400, "InvalidLocation")
     assert not Namespace.objects.exists()
 
 
 def test_a_namespace_is_not_put_into_a_tables_folder(
-    catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable, make: Any
+    catalog: ApiClient, warehouse: Warehouse, create_table: CreateTable, create: Any
 ) -> None:
     base = warehouse.location
-    make_table("t", location=f"{base}/deep/t")
+    create_table("t", location=f"{base}/deep/t")
     moved = [{"action": "set-location", "location": f"{base}/new/t"}]
     assert catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": moved}).status == 200
     for taken in ("new/t", "new/t/inner", "new/t/a/b", "deep/t", "deep/t/inner"):  # where it lay it has files
-        assert make("n", f"{base}/{taken}").refused(409, "LocationAlreadyTaken")
+        assert create("n", f"{base}/{taken}").refused(409, "LocationAlreadyTaken")
     assert Namespace.objects.count() == 1
     for free in ("deep", "deep/t10", "new", "new/t_", "DEEP/T"):
-        assert make(free.replace("/", "-"), f"{base}/{free}").status == 200
+        assert create(free.replace("/", "-"), f"{base}/{free}").status == 200
 
 
 def test_namespaces_may_share_a_location_and_lie_in_each_other(
-    catalog: ApiClient, warehouse: Warehouse, make: Any
+    catalog: ApiClient, warehouse: Warehouse, create: Any
 ) -> None:
     for name, folder in (("a", "shared"), ("b", "shared"), ("c", "shared/inner")):
-        assert make(name, f"{warehouse.location}/{folder}").status == 200
+        assert create(name, f"{warehouse.location}/{folder}").status == 200
     locations = {new_table(catalog, name) for name in ("a", "b", "c")}
     assert len(locations) == 3
     assert all(location.startswith(f"{warehouse.location}/shared/") for location in locations)
 
 
 def test_a_table_may_take_a_namespaces_folder_and_stays_the_only_one_there(
-    catalog: ApiClient, warehouse: Warehouse, make: Any
+    catalog: ApiClient, warehouse: Warehouse, create: Any
 ) -> None:
-    make("a", f"{warehouse.location}/a")
+    create("a", f"{warehouse.location}/a")
     new_table(catalog, "a", location=f"{warehouse.location}/a")
-    answer = catalog.post("/namespaces/a/tables", {"name": "u", "schema": SCHEMA})
-    assert answer.refused(409, "LocationAlreadyTaken")
+    response = catalog.post("/namespaces/a/tables", {"name": "u", "schema": SCHEMA})
+    assert response.refused(409, "LocationAlreadyTaken")
     assert Tabular.objects.count() == 1
 
 
-def test_the_location_stays(catalog: ApiClient, warehouse: Warehouse, make: Any) -> None:
+def test_the_location_stays(catalog: ApiClient, warehouse: Warehouse, create: Any) -> None:
     base = warehouse.location
-    make("n", f"{base}/n")
+    create("n", f"{base}/n")
 
-    def update(**body: Any) -> Answer:
+    def update(**body: Any) -> Response:
         return catalog.post("/namespaces/n/properties", body)
 
     for other in (f"{base}/m", f"{base}/n/inner", f"{base}/N", base, "s3://x/y", "", "n", f"{base}/../n"):
@@ -164,14 +164,14 @@ def test_the_location_stays(catalog: ApiClient, warehouse: Warehouse, make: Any)
     assert update(removals=["location"], updates={"location": f"{base}/n"}).refused(422, "UnprocessableEntityException")
     assert Namespace.objects.get().properties == {}
     for same in (f"{base}/n", f"{base}/n/"):
-        answer = update(updates={"location": same, "a": "b"})
-        assert answer.json() == {"updated": ["location", "a"], "removed": [], "missing": []}
+        response = update(updates={"location": same, "a": "b"})
+        assert response.json() == {"updated": ["location", "a"], "removed": [], "missing": []}
     assert location_of(catalog, "n") == f"{base}/n/"
     assert Namespace.objects.get().properties == {"a": "b"}
 
 
-def test_a_namespace_of_old_has_no_location(catalog: ApiClient, warehouse: Warehouse, make: Any) -> None:
-    make("old", None)
+def test_a_namespace_of_old_has_no_location(catalog: ApiClient, warehouse: Warehouse, create: Any) -> None:
+    create("old", None)
     Namespace.objects.update(location=None)
     assert "location" not in catalog.get("/namespaces/old").json()["properties"]
     assert new_table(catalog, "old") == f"{warehouse.location}/{Tabular.objects.get().uuid}"

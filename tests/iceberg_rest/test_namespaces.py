@@ -15,12 +15,12 @@ from tests.wsgi_client import ApiClient
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
-def test_a_namespace_is_made_loaded_listed_and_dropped(catalog: ApiClient, warehouse: Warehouse) -> None:
-    made = catalog.post("/namespaces", {"namespace": ["Sales"], "properties": {"owner": "ann"}})
+def test_a_namespace_is_created_loaded_listed_and_dropped(catalog: ApiClient, warehouse: Warehouse) -> None:
+    created = catalog.post("/namespaces", {"namespace": ["Sales"], "properties": {"owner": "ann"}})
     namespace_id = str(Namespace.objects.get().pk)
     added = {"location": f"{warehouse.location}/", "namespace_id": namespace_id}
     sales = {"namespace": ["Sales"], "properties": {"owner": "ann", **added}}
-    assert (made.status, made.json()) == (200, sales)
+    assert (created.status, created.json()) == (200, sales)
     assert catalog.get("/namespaces/Sales").json() == sales
     assert catalog.head("/namespaces/Sales").status == 204
     assert catalog.get("/namespaces").json() == {"namespaces": [["Sales"]]}
@@ -74,7 +74,7 @@ def test_the_parent_must_exist(catalog: ApiClient) -> None:
         ("%24%7Bx%7D%2A%3F", "${x}*?"),
     ],
 )
-def test_any_printable_name_makes_the_round_trip(catalog: ApiClient, segment: str, name: str) -> None:
+def test_any_printable_name_survives_the_round_trip(catalog: ApiClient, segment: str, name: str) -> None:
     assert catalog.post("/namespaces", {"namespace": [name]}).status == 200
     assert catalog.get(f"/namespaces/{segment}").json()["namespace"] == [name]
     assert catalog.delete(f"/namespaces/{segment}").status == 204
@@ -107,9 +107,9 @@ def test_any_printable_name_makes_the_round_trip(catalog: ApiClient, segment: st
     ],
 )
 def test_bad_names_are_refused_and_change_nothing(catalog: ApiClient, levels: Any) -> None:
-    answer = catalog.post("/namespaces", {"namespace": levels})
-    assert answer.status == 400
-    assert answer.error["type"] in {"BadRequestException", "NamespaceDepthExceeded", "ReservedNamespace"}
+    response = catalog.post("/namespaces", {"namespace": levels})
+    assert response.status == 400
+    assert response.error["type"] in {"BadRequestException", "NamespaceDepthExceeded", "ReservedNamespace"}
     assert not Namespace.objects.exists()
     assert not Securable.objects.filter(type="namespace").exists()
 
@@ -127,8 +127,8 @@ def test_reserved_names_are_not_dropped(catalog: ApiClient, monkeypatch: pytest.
 
 @pytest.mark.parametrize("properties", [[], "x", {"a": 1}, {"a": None}, {"a": {"b": "c"}}, {"a": "\x00"}])
 def test_bad_properties_are_refused(catalog: ApiClient, properties: Any) -> None:
-    answer = catalog.post("/namespaces", {"namespace": ["n"], "properties": properties})
-    assert answer.refused(400, "BadRequestException", "properties")
+    response = catalog.post("/namespaces", {"namespace": ["n"], "properties": properties})
+    assert response.refused(400, "BadRequestException", "properties")
     assert not Namespace.objects.exists()
 
 
@@ -141,13 +141,13 @@ def test_properties_are_merged(catalog: ApiClient, namespace: str) -> None:
 
 
 def test_a_key_in_both_lists_is_unprocessable(catalog: ApiClient, namespace: str) -> None:
-    answer = catalog.post("/namespaces/ns/properties", {"updates": {"a": "1"}, "removals": ["a"]})
-    assert answer.refused(422, "UnprocessableEntityException", "a")
+    response = catalog.post("/namespaces/ns/properties", {"updates": {"a": "1"}, "removals": ["a"]})
+    assert response.refused(422, "UnprocessableEntityException", "a")
     assert chosen(catalog.get("/namespaces/ns").json()["properties"]) == {}
 
 
 def test_a_missing_namespace_is_404_everywhere(catalog: ApiClient) -> None:
-    for answer in (
+    for response in (
         catalog.get("/namespaces/no"),
         catalog.delete("/namespaces/no"),
         catalog.post("/namespaces/no/properties", {"updates": {"a": "1"}}),
@@ -155,8 +155,8 @@ def test_a_missing_namespace_is_404_everywhere(catalog: ApiClient) -> None:
         catalog.get("/namespaces/a%00b%1F"),
         catalog.get("/namespaces/" + "n" * 2000),
     ):
-        if answer.error["type"] != "BadRequestException":  # NUL is refused before anything looks at the path
-            assert answer.refused(404, "NoSuchNamespaceException", "Namespace does not exist: ")
+        if response.error["type"] != "BadRequestException":  # NUL is refused before anything looks at the path
+            assert response.refused(404, "NoSuchNamespaceException", "Namespace does not exist: ")
 
 
 def test_listing_pages_are_stable_under_insertion(catalog: ApiClient) -> None:
@@ -174,9 +174,9 @@ def test_listing_pages_are_stable_under_insertion(catalog: ApiClient) -> None:
 
 @pytest.mark.parametrize("token", ["x", "!!", "WzEsInRhYmxlcyIsIngiXQ", "%00", "null", "e30", "%E2%98%83"])
 def test_forged_page_tokens_are_refused(catalog: ApiClient, token: str) -> None:
-    answer = catalog.get(f"/namespaces?pageToken={token}")
-    assert answer.status == 400
-    assert answer.error["type"] in {"InvalidPaginationToken", "BadRequestException"}
+    response = catalog.get(f"/namespaces?pageToken={token}")
+    assert response.status == 400
+    assert response.error["type"] in {"InvalidPaginationToken", "BadRequestException"}
 
 
 @pytest.mark.parametrize("size", ["0", "-1", "x", "1e3", "99999999999999", ""])
@@ -210,7 +210,7 @@ def test_the_prefix_may_be_percent_encoded(catalog: ApiClient, warehouse: Wareho
         assert ApiClient(f"/catalog/v1/{encoded}").get("/namespaces").refused(400, "PrefixIsNotWarehouseID")
 
 
-def test_listings_tell_uuids_and_protection_when_asked(catalog: ApiClient) -> None:
+def test_listings_have_uuids_and_protection_on_request(catalog: ApiClient) -> None:
     for levels in (["a"], ["a", "x"], ["b"], ["a", "y"]):
         assert catalog.post("/namespaces", {"namespace": levels}).status == 200
     Namespace.objects.filter(path__in=["b", "a\x1fx"]).update(protected=True)
@@ -240,8 +240,8 @@ def test_listings_tell_uuids_and_protection_when_asked(catalog: ApiClient) -> No
     }  # fmt: skip
 
 
-def test_listings_of_tables_tell_uuids_and_protection_when_asked(catalog: ApiClient, make_table: Any) -> None:
-    uuids = [make_table(name)["metadata"]["table-uuid"] for name in ("t", "u", "v")]
+def test_listings_of_tables_have_uuids_and_protection_on_request(catalog: ApiClient, create_table: Any) -> None:
+    uuids = [create_table(name)["metadata"]["table-uuid"] for name in ("t", "u", "v")]
     Tabular.objects.filter(name="u").update(protected=True)
     both = "returnUuids=true&returnProtectionStatus=true"
     listed = catalog.get(f"/namespaces/ns/tables?{both}").json()
@@ -253,7 +253,7 @@ def test_listings_of_tables_tell_uuids_and_protection_when_asked(catalog: ApiCli
     assert catalog.get("/namespaces/ns/tables").json() == {"identifiers": listed["identifiers"]}
 
 
-def test_a_load_tells_the_uuid_when_asked(catalog: ApiClient, namespace: str) -> None:
+def test_a_load_returns_the_uuid_on_request(catalog: ApiClient, namespace: str) -> None:
     loaded = catalog.get("/namespaces/NS").json()
     assert catalog.get("/namespaces/NS?returnUuid=false").json() == loaded
     with_uuid = catalog.get("/namespaces/NS?returnUuid=true").json()
@@ -274,7 +274,7 @@ def test_what_to_return_is_true_or_false(catalog: ApiClient, namespace: str, val
 
 
 @pytest.mark.parametrize("segment", ["a%20b%1Fc+d", "a+b%1fc%20d", "a+b\x1fc+d", "A%20B%1FC%2BD"])
-def test_levels_are_told_apart_however_they_are_encoded(catalog: ApiClient, segment: str) -> None:
+def test_levels_are_distinguished_however_they_are_encoded(catalog: ApiClient, segment: str) -> None:
     for levels in (["a b"], ["a b", "c d"], ["a b", "c+d"]):
         assert catalog.post("/namespaces", {"namespace": levels}).status == 200
     expected = ["a b", "c+d"] if "%2B" in segment else ["a b", "c d"]
@@ -284,7 +284,7 @@ def test_levels_are_told_apart_however_they_are_encoded(catalog: ApiClient, segm
 
 
 @pytest.mark.parametrize("parent", ["a+b%1Fc", "a%20b%1fc", "a%2520b%251Fc", "a%2Bb%251Fc", "A%20B%1FC"])
-def test_the_parent_is_told_once_or_twice_encoded(catalog: ApiClient, parent: str) -> None:
+def test_the_parent_is_read_once_or_twice_encoded(catalog: ApiClient, parent: str) -> None:
     for levels in (["a b"], ["a b", "c"], ["a b", "c", "child"]):
         assert catalog.post("/namespaces", {"namespace": levels}).status == 200
     assert catalog.get(f"/namespaces?parent={parent}").json() == {"namespaces": [["a b", "c", "child"]]}
@@ -297,21 +297,21 @@ def test_a_dot_separates_nothing(catalog: ApiClient) -> None:
     assert catalog.get("/namespaces?parent=a.b").json() == {"namespaces": []}
 
 
-def test_five_levels_are_made_and_a_deeper_one_is_not_there(catalog: ApiClient) -> None:
+def test_five_levels_are_created_and_a_deeper_one_does_not_exist(catalog: ApiClient) -> None:
     for depth in range(1, 6):
         assert catalog.post("/namespaces", {"namespace": list("abcde")[:depth]}).status == 200
     assert catalog.post("/namespaces", {"namespace": list("abcdef")}).refused(
         400, "NamespaceDepthExceeded", "exceeds maximum depth"
     )
     deep = "%1F".join("abcdef")
-    for answer in (
+    for response in (
         catalog.get(f"/namespaces/{deep}"),
         catalog.delete(f"/namespaces/{deep}"),
         catalog.get(f"/namespaces?parent={deep}"),
         catalog.get(f"/namespaces/{deep}/tables"),
         catalog.post(f"/namespaces/{deep}/properties", {"updates": {}}),
     ):
-        assert answer.refused(404, "NoSuchNamespaceException", "Namespace does not exist: a.b.c.d.e.f")
+        assert response.refused(404, "NoSuchNamespaceException", "Namespace does not exist: a.b.c.d.e.f")
     assert catalog.get(f"/namespaces/{deep}/tables/t").refused(404, "NoSuchTableException")
     assert Namespace.objects.count() == 5
 
@@ -331,9 +331,9 @@ def test_the_levels_above_a_new_namespace_keep_their_spelling(catalog: ApiClient
         (["SALES", "eu", "North"], ["Sales", "EU", "North"]),
     ):
         body, key = {"namespace": asked}, {"Idempotency-Key": str(uuid4())}
-        made = catalog.post("/namespaces", body, **key)
-        assert (made.status, made.json()["namespace"]) == (200, stored)
-        assert catalog.post("/namespaces", body, **key).json() == made.json()
+        created = catalog.post("/namespaces", body, **key)
+        assert (created.status, created.json()["namespace"]) == (200, stored)
+        assert catalog.post("/namespaces", body, **key).json() == created.json()
     assert sorted(Namespace.objects.values_list("path", "path_key")) == [
         ("Sales", "sales"),
         ("Sales\x1fEU", "sales\x1feu"),
@@ -357,10 +357,10 @@ def test_keys_of_properties_keep_their_case(catalog: ApiClient) -> None:
 
 def test_properties_of_the_server_are_passed_over(catalog: ApiClient) -> None:
     claimed = {"namespace_id": "mine", "managed_access": "true"}
-    made = catalog.post("/namespaces", {"namespace": ["n"], "properties": {"a": "b", **claimed}}).json()
+    created = catalog.post("/namespaces", {"namespace": ["n"], "properties": {"a": "b", **claimed}}).json()
     namespace_id = str(Namespace.objects.get().pk)
-    assert made["properties"]["namespace_id"] == namespace_id
-    assert chosen(made["properties"]) == {"a": "b"}
+    assert created["properties"]["namespace_id"] == namespace_id
+    assert chosen(created["properties"]) == {"a": "b"}
     update = catalog.post("/namespaces/n/properties", {"updates": {"c": "d", **claimed}})
     assert update.json() == {"updated": ["c"], "removed": [], "missing": []}
     update = catalog.post("/namespaces/n/properties", {"removals": ["a", "namespace_id"]})
@@ -375,6 +375,6 @@ def test_a_large_map_of_properties_is_refused(catalog: ApiClient, namespace: str
         assert catalog.post("/namespaces/ns/properties", {"updates": updates}).refused(
             400, "BadRequestException", "larger than"
         )
-        answer = catalog.post("/namespaces", {"namespace": ["n"], "properties": updates})
-        assert answer.refused(400, "BadRequestException", "larger than")
+        response = catalog.post("/namespaces", {"namespace": ["n"], "properties": updates})
+        assert response.refused(400, "BadRequestException", "larger than")
     assert Namespace.objects.get().properties == {}

@@ -25,7 +25,7 @@ from tenancy.services.access_tokens import rotate_token
 from tenancy.services.service_accounts import create_service_account
 from tests.fingerprint import Fingerprint
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import Answer, call
+from tests.wsgi_client import Response, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -35,13 +35,13 @@ TYPE = "urn:ietf:params:oauth:token-type:"
 ACCESS = f"{TYPE}access_token"
 
 
-def ask(fields: Any, *, authorization: str | None = None, content_type: str = FORM) -> Answer:
+def ask(fields: Any, *, authorization: str | None = None, content_type: str = FORM) -> Response:
     headers = {"authorization": authorization} if authorization is not None else {}
     body = fields if isinstance(fields, bytes) else urlencode(fields).encode()
-    answer = call("POST", TARGET, body=body, headers=headers, content_type=content_type)
-    assert answer.headers["Cache-Control"] == "no-store"
-    assert answer.headers["Content-Type"] == "application/json"
-    return answer
+    response = call("POST", TARGET, body=body, headers=headers, content_type=content_type)
+    assert response.headers["Cache-Control"] == "no-store"
+    assert response.headers["Content-Type"] == "application/json"
+    return response
 
 
 def basic(name: str, secret: str) -> str:
@@ -60,9 +60,9 @@ def exchange(token: str, **more: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def granted(answer: Answer, scope: str = "catalog") -> str:
-    assert answer.status == 200, answer.body
-    content = answer.json()
+def granted(response: Response, scope: str = "catalog") -> str:
+    assert response.status == 200, response.body
+    content = response.json()
     token = content.pop("access_token")
     seconds = content.pop("expires_in")
     assert content == {"token_type": "bearer", "issued_token_type": ACCESS, "scope": scope}
@@ -71,12 +71,12 @@ def granted(answer: Answer, scope: str = "catalog") -> str:
     return str(token)
 
 
-def refused(answer: Answer, code: str, text: str = "", *, status: int = 400) -> bool:
-    content = answer.json()
+def refused(response: Response, code: str, text: str = "", *, status: int = 400) -> bool:
+    content = response.json()
     assert content.keys() == {"error", "error_description"}
-    assert (answer.status, content["error"]) == (status, code), content
+    assert (response.status, content["error"]) == (status, code), content
     assert text in content["error_description"], content
-    assert ("WWW-Authenticate" in answer.headers) == (status == 401)
+    assert ("WWW-Authenticate" in response.headers) == (status == 401)
     assert content["error_description"].isascii()
     assert not set(content["error_description"]) & set('"\\')
     return True
@@ -118,8 +118,8 @@ def test_every_name_that_a_client_has(robot: ServiceAccount, secret: str) -> Non
         granted(ask({"grant_type": "client_credentials", "scope": "catalog"}, authorization=basic(name or "", secret)))
     encoded = basic(quote(robot.user_id, safe="").replace("~", "%7E"), secret)
     granted(ask({"grant_type": "client_credentials", "scope": "catalog"}, authorization=encoded))
-    person = new_token("local~alice")
-    granted(ask(credentials(person, "local~alice")))
+    user = new_token("local~alice")
+    granted(ask(credentials(user, "local~alice")))
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_scopes_are_those_asked_for_as_far_as_they_are_held(
 
 @pytest.mark.parametrize("asked", ["PRINCIPAL_ROLE:ALL", "catalog PRINCIPAL_ROLE:ALL", "Catalog", "management", "sign"])
 def test_scopes_that_are_unknown_or_not_held(access_tokens: None, asked: str) -> None:
-    answer = ask(credentials(new_token(scopes=["catalog"]), scope=asked))
-    assert refused(answer, "invalid_scope", "this client has catalog")
+    response = ask(credentials(new_token(scopes=["catalog"]), scope=asked))
+    assert refused(response, "invalid_scope", "this client has catalog")
 
 
 def test_secrets_that_are_refused(robot: ServiceAccount, secret: str, clock: list[float]) -> None:
@@ -164,12 +164,12 @@ def test_secrets_that_are_refused(robot: ServiceAccount, secret: str, clock: lis
         (secret, "x" * 10_000),
     ]
     for text, name in wrong:
-        for answer in (
+        for response in (
             ask(credentials(text, name)),
             ask({"grant_type": "client_credentials"}, authorization=basic(name or "", text)),
         ):
-            assert refused(answer, "invalid_client", status=401)
-            assert answer.headers["WWW-Authenticate"] == 'Basic realm="icekeeper"'
+            assert refused(response, "invalid_client", status=401)
+            assert response.headers["WWW-Authenticate"] == 'Basic realm="icekeeper"'
     for change in ({"revoked_at": now()}, {"revoked_at": None, "expires_at": now()}):
         AccessToken.objects.update(**change)
         assert refused(ask(credentials(secret)), "invalid_client", status=401)
@@ -177,8 +177,8 @@ def test_secrets_that_are_refused(robot: ServiceAccount, secret: str, clock: lis
 
 @pytest.mark.parametrize("header", ["Basic", "Basic !", "Basic eA==", "Basic /w==", "basic   "])
 def test_headers_that_cannot_be_read(secret: str, header: str) -> None:
-    answer = ask({"grant_type": "client_credentials"}, authorization=header)
-    assert refused(answer, "invalid_client", status=401)
+    response = ask({"grant_type": "client_credentials"}, authorization=header)
+    assert refused(response, "invalid_client", status=401)
 
 
 def test_a_client_must_show_a_secret_once(robot: ServiceAccount, secret: str) -> None:
@@ -191,8 +191,8 @@ def test_a_client_must_show_a_secret_once(robot: ServiceAccount, secret: str) ->
 def test_a_token_works_for_every_second_that_was_promised(secret: str, clock: list[float]) -> None:
     for fraction in (0.0, 0.001, 0.5, 0.999):
         clock[0] = int(clock[0]) + 10_000 + fraction
-        answer = ask(credentials(secret))
-        token, seconds = granted(answer), answer.json()["expires_in"]
+        response = ask(credentials(secret))
+        token, seconds = granted(response), response.json()["expires_in"]
         clock[0] += seconds - 0.001
         assert identify(token).scopes == {"catalog"}
         clock[0] += 1.001
@@ -226,11 +226,11 @@ def test_an_expired_token_is_renewed_for_a_client_with_its_secret(
     assert refused(ask(exchange(first)), "invalid_request", "subject_token")
     granted(ask(exchange(first), authorization=basic(robot.user_id, secret)), "catalog:read")
     alice = new_token("local~alice")
-    answer = ask(exchange(first), authorization=basic("local~alice", alice))
-    assert refused(answer, "invalid_request", "not issued for this client")
+    response = ask(exchange(first), authorization=basic("local~alice", alice))
+    assert refused(response, "invalid_request", "not issued for this client")
     forged = first[:-2] + ("xx" if first[-2:] != "xx" else "yy")
-    answer = ask(exchange(forged), authorization=basic(robot.user_id, secret))
-    assert refused(answer, "invalid_request", "subject_token")
+    response = ask(exchange(forged), authorization=basic(robot.user_id, secret))
+    assert refused(response, "invalid_request", "subject_token")
 
 
 def test_an_exchange_stands_on_the_secret_that_is_shown(robot: ServiceAccount, secret: str, clock: list[float]) -> None:
@@ -238,8 +238,8 @@ def test_an_exchange_stands_on_the_secret_that_is_shown(robot: ServiceAccount, s
     narrow = new_token(robot.user_id, scopes=["catalog:read"])
     wide = granted(ask(credentials(secret, scope="catalog management")), "catalog management")
     for subject in (wide, secret):
-        answer = ask(exchange(subject), authorization=basic(robot.user_id, narrow))
-        assert refused(answer, "invalid_request", "not issued for this client")
+        response = ask(exchange(subject), authorization=basic(robot.user_id, narrow))
+        assert refused(response, "invalid_request", "not issued for this client")
     clock[0] += 7200
     assert refused(ask(exchange(wide), authorization=basic(robot.user_id, narrow)), "invalid_request", "not of the")
     granted(ask(exchange(wide), authorization=basic(robot.user_id, secret)))
@@ -250,8 +250,8 @@ def test_an_exchange_with_the_secret_that_replaced_the_first_one(robot: ServiceA
     first = granted(ask(credentials(secret, scope="catalog management")), "catalog management")
     rotated = rotate_token(actor=INTERNAL, token_id=row.pk)
     AccessToken.objects.filter(pk=rotated.row.pk).update(scopes="catalog:read")
-    answer = ask(exchange(first, scope="catalog"), authorization=basic(robot.user_id, rotated.text))
-    renewed = granted(answer, "catalog:read")
+    response = ask(exchange(first, scope="catalog"), authorization=basic(robot.user_id, rotated.text))
+    renewed = granted(response, "catalog:read")
     assert identify(renewed).access_token_id == rotated.row.pk
     assert refused(
         ask(exchange(renewed), authorization=basic("", secret)), "invalid_request", "not issued for this client"
@@ -263,9 +263,9 @@ def test_renewal_without_the_secret_comes_to_an_end(robot: ServiceAccount, secre
     token = granted(ask(credentials(secret)))
     for _ in range(14):
         clock[0] += 3000
-        answer = ask(exchange(token))
-        token = granted(answer)
-        assert clock[0] + answer.json()["expires_in"] <= start + 12 * 3600
+        response = ask(exchange(token))
+        token = granted(response)
+        assert clock[0] + response.json()["expires_in"] <= start + 12 * 3600
     clock[0] = start + 12 * 3600 - 1
     assert identify(token).user_id == robot.user_id
     token = granted(ask(exchange(token)))
@@ -273,19 +273,19 @@ def test_renewal_without_the_secret_comes_to_an_end(robot: ServiceAccount, secre
     assert refused(ask(exchange(token)), "invalid_request", "authenticate with the client secret")
     clock[0] += 0.5
     assert refused(ask(exchange(token)), "invalid_request", "has ended")
-    answer = ask(exchange(token), authorization=basic(robot.user_id, secret))
-    assert identify(granted(answer)).user_id == robot.user_id
-    assert answer.json()["expires_in"] == 3600
+    response = ask(exchange(token), authorization=basic(robot.user_id, secret))
+    assert identify(granted(response)).user_id == robot.user_id
+    assert response.json()["expires_in"] == 3600
 
 
 def test_how_long_renewal_needs_no_secret(secret: str, clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     shorter = {"oauth_session_lifetime": 90.0}
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=shorter))
     clock[0] = float(int(clock[0]))
-    answer = ask(credentials(secret))
-    assert answer.json()["expires_in"] == 90
+    response = ask(credentials(secret))
+    assert response.json()["expires_in"] == 90
     clock[0] += 60
-    assert ask(exchange(granted(answer))).json()["expires_in"] == 30
+    assert ask(exchange(granted(response))).json()["expires_in"] == 30
 
 
 def test_exchange_does_not_raise_scopes(secret: str) -> None:
@@ -363,9 +363,9 @@ def test_the_body_is_a_form(secret: str) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"])
 def test_other_methods(access_tokens: None, method: str) -> None:
-    answer = call(method, TARGET)
-    assert answer.status == 405
-    assert answer.headers["Allow"] == "POST"
+    response = call(method, TARGET)
+    assert response.status == 405
+    assert response.headers["Allow"] == "POST"
 
 
 def test_nothing_is_given_out_where_tokens_are_not_taken(db: None) -> None:
@@ -387,8 +387,8 @@ def test_a_database_that_is_away(secret: str, monkeypatch: pytest.MonkeyPatch) -
         raise OperationalError("away")
 
     monkeypatch.setattr("tenancy.authn.own_tokens.stored_tokens.fetch_one", away)
-    answer = ask(credentials(secret))
-    assert (answer.status, answer.json()["error"], answer.headers["Retry-After"]) == (503, "server_error", "2")
+    response = ask(credentials(secret))
+    assert (response.status, response.json()["error"], response.headers["Retry-After"]) == (503, "server_error", "2")
 
 
 def test_the_life_of_what_is_given_out(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,7 +402,7 @@ def test_no_secret_is_written_anywhere(secret: str, caplog: pytest.LogCaptureFix
         token = granted(ask(credentials(secret)))
         damaged = secret[:-10] + "0000000000"
         forged = token[:-5] + "00000"
-        answers = [
+        responses = [
             ask(credentials(damaged)),
             ask(exchange(forged)),
             ask({"grant_type": "x", "client_secret": secret}, authorization="Basic " + "x" * 40),
@@ -410,7 +410,7 @@ def test_no_secret_is_written_anywhere(secret: str, caplog: pytest.LogCaptureFix
             TokenClient(forged).get("/token"),
         ]
     written = caplog.text + "".join(repr(record.__dict__) for record in caplog.records)
-    written += "".join(str(answer.body) + str(answer.headers) for answer in answers)
+    written += "".join(str(response.body) + str(response.headers) for response in responses)
     assert session_tokens._keys()[0].as_dict()["k"] not in written
     for text in (secret[27:60], token.split(".")[2][:30], token.split(".")[1]):
         assert text not in written

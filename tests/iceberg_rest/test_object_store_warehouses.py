@@ -47,11 +47,11 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 def stored(request: pytest.FixtureRequest, bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
     keep_secrets(monkeypatch)
     profile, credential, _ = KINDS[request.param]
-    made = create_warehouse(
+    created = create_warehouse(
         actor=INTERNAL, project=get_project(None), name="wh", storage_profile=profile, storage_credential=credential
     )
-    assert made.location == KINDS[request.param][2]
-    return made
+    assert created.location == KINDS[request.param][2]
+    return created
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def catalog(stored: Warehouse) -> ApiClient:
     return ApiClient(f"/catalog/v1/{stored.pk}")
 
 
-def make(catalog: ApiClient, name: str, location: str | None = None) -> Any:
+def create(catalog: ApiClient, name: str, location: str | None = None) -> Any:
     properties = {} if location is None else {"location": location}
     return catalog.post("/namespaces", {"namespace": [name], "properties": properties})
 
@@ -69,10 +69,10 @@ def test_the_catalog_has_the_warehouse(stored: Warehouse) -> None:
     assert config.json()["defaults"]["prefix"] == str(stored.pk)
 
 
-def test_namespaces_have_their_places_in_the_store(stored: Warehouse, catalog: ApiClient) -> None:
-    own = make(catalog, "own").json()["properties"]
+def test_namespaces_have_their_locations_in_the_store(stored: Warehouse, catalog: ApiClient) -> None:
+    own = create(catalog, "own").json()["properties"]
     assert own["location"] == f"{stored.location}/"
-    assert make(catalog, "chosen", f"{stored.location}/a b/ü/").json()["properties"]["location"].endswith("/a b/ü/")
+    assert create(catalog, "chosen", f"{stored.location}/a b/ü/").json()["properties"]["location"].endswith("/a b/ü/")
     assert catalog.get("/namespaces/chosen").json()["properties"]["location"] == f"{stored.location}/a b/ü/"
     kept = {"updates": {"location": f"{stored.location}/a b/ü", "a": "b"}}
     assert catalog.post("/namespaces/chosen/properties", kept).status == 200
@@ -89,7 +89,7 @@ def test_namespaces_stay_in_the_warehouse(stored: Warehouse, catalog: ApiClient,
         f"{stored.location}/a//b", f"{stored.location}/a?b", "s3://other/wh/a", f"{stored.location}/{'x' * 2000}",
         stored.location.replace("s3:", "s3a:").replace("abfss:", "wasbs:").replace("gs:", "gcs:") + "/a", "", "\x01",
     ):  # fmt: skip
-        assert make(catalog, "ns", location).refused(400, "InvalidLocation"), location
+        assert create(catalog, "ns", location).refused(400, "InvalidLocation"), location
     assert take_fingerprint(storage_root) == before
 
 
@@ -98,9 +98,9 @@ def test_other_spellings_of_the_scheme_need_leave(bootstrapped: None) -> None:
     project = get_project(None)
     for allowed, name in ((True, "a"), (False, "b")):
         own = profile | {"key-prefix": name, "allow-alternative-protocols": allowed}
-        made = create_warehouse(actor=INTERNAL, project=project, name=name, storage_profile=own)
-        answer = make(ApiClient(f"/catalog/v1/{made.pk}"), "ns", f"s3a://my-bucket/{name}/x")
+        created = create_warehouse(actor=INTERNAL, project=project, name=name, storage_profile=own)
+        response = create(ApiClient(f"/catalog/v1/{created.pk}"), "ns", f"s3a://my-bucket/{name}/x")
         if allowed:
-            assert answer.json()["properties"]["location"] == "s3://my-bucket/a/x/"
+            assert response.json()["properties"]["location"] == "s3://my-bucket/a/x/"
         else:
-            assert answer.refused(400, "InvalidLocation", "must begin with s3:")
+            assert response.refused(400, "InvalidLocation", "must begin with s3:")

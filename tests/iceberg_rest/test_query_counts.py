@@ -12,12 +12,12 @@ from catalog.selectors.tables.metadata_cache import MetadataCache
 from catalog.services import metrics
 from tests.catalog_fixtures import SCAN_REPORT, SCHEMA, snapshot
 from tests.statement_counts import counting, recorded, require_as_recorded
-from tests.wsgi_client import Answer, ApiClient, call
+from tests.wsgi_client import ApiClient, Response, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
-Operations = dict[str, Callable[[], Answer]]
+Operations = dict[str, Callable[[], Response]]
 
 COLUMNS = {"schema": SCHEMA}
 HERE = {"namespace": ["ns"], "name": "u"}
@@ -135,16 +135,16 @@ def of_generic_tables(generic: ApiClient) -> Operations:
     }
 
 
-def test_counts_are_as_recorded(catalog: ApiClient, make_table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = make_table()
+def test_counts_are_as_recorded(catalog: ApiClient, create_table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = create_table()
     cold = MetadataCache(max_bytes=1_000_000)
     for module in (load, targets, metrics):
         monkeypatch.setattr(module, "metadata_cache", cold)
     counted: dict[str, dict[str, int]] = {}
     for name, operate in operations(catalog, table).items():
         with counting() as seen:
-            answer = operate()
-        assert answer.status < 400, (name, answer.body)
+            response = operate()
+        assert response.status < 400, (name, response.body)
         counted[name] = dict(sorted(seen.items()))
     require_as_recorded("catalog", counted)
 

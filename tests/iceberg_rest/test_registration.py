@@ -18,7 +18,7 @@ from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]
 T = "/namespaces/ns/tables/t"
 
@@ -27,31 +27,31 @@ def register(name: str, location: object, **more: Any) -> dict[str, Any]:
     return {"name": name, "metadata-location": location, **more}
 
 
-def test_unregister_gives_the_table_away(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
-    made = make_table()
+def test_unregister_gives_the_table_away(catalog: ApiClient, create_table: CreateTable, files: Files) -> None:
+    created = create_table()
     before = files()
-    answer = catalog.post(f"{T}/unregister")
-    assert answer.status == 200
-    assert answer.json() == {name: made[name] for name in ("metadata-location", "metadata")}
+    response = catalog.post(f"{T}/unregister")
+    assert response.status == 200
+    assert response.json() == {name: created[name] for name in ("metadata-location", "metadata")}
     assert catalog.get(T).refused(404, "NoSuchTableException")
     commit = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
     assert catalog.post(T, commit).refused(404, "NoSuchTableException")
     assert files() == before
     assert not Task.objects.exists()
     assert not Securable.objects.filter(type="table").exists()
-    assert catalog.post("/namespaces/ns/register", register("t", made["metadata-location"])).json() == made
+    assert catalog.post("/namespaces/ns/register", register("t", created["metadata-location"])).json() == created
 
 
-def test_unregister_refuses_what_is_missing_or_protected(catalog: ApiClient, make_table: MakeTable) -> None:
+def test_unregister_refuses_what_is_missing_or_protected(catalog: ApiClient, create_table: CreateTable) -> None:
     assert catalog.post(f"{T}/unregister").refused(404, "NoSuchTableException")
-    make_table()
+    create_table()
     Tabular.objects.update(protected=True)
     assert catalog.post(f"{T}/unregister").refused(409, "ProtectedTabularDeletionWithoutForce")
     assert catalog.head(T).status == 204
 
 
-def test_register_over_a_table_replaces_it(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
-    first = make_table()
+def test_register_over_a_table_replaces_it(catalog: ApiClient, create_table: CreateTable, files: Files) -> None:
+    first = create_table()
     second = catalog.post(
         T, {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
     ).json()
@@ -68,9 +68,9 @@ def test_register_over_a_table_replaces_it(catalog: ApiClient, make_table: MakeT
     assert not Task.objects.exists()
 
 
-def test_register_over_a_table_with_that_of_another(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
-    other = make_table("u")
+def test_register_over_a_table_with_that_of_another(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table()
+    other = create_table("u")
     body = register("t", other["metadata-location"], overwrite=True)
     assert catalog.post("/namespaces/ns/register", body).refused(409, "LocationAlreadyTaken"), "of u"
     catalog.post("/namespaces/ns/tables/u/unregister")
@@ -78,26 +78,28 @@ def test_register_over_a_table_with_that_of_another(catalog: ApiClient, make_tab
 
 
 @pytest.mark.parametrize("overwrite", ["true", 1, [], {}])
-def test_overwrite_is_a_boolean(overwrite: object, catalog: ApiClient, make_table: MakeTable) -> None:
-    made = make_table()
-    body = register("t", made["metadata-location"], overwrite=overwrite)
+def test_overwrite_is_a_boolean(overwrite: object, catalog: ApiClient, create_table: CreateTable) -> None:
+    created = create_table()
+    body = register("t", created["metadata-location"], overwrite=overwrite)
     assert catalog.post("/namespaces/ns/register", body).refused(400, "BadRequestException", "overwrite")
 
 
-def test_what_cannot_be_registered_does_not_replace(catalog: ApiClient, make_table: MakeTable, warehouse: Any) -> None:
-    made = make_table()
+def test_what_cannot_be_registered_does_not_replace(
+    catalog: ApiClient, create_table: CreateTable, warehouse: Any
+) -> None:
+    created = create_table()
     body = register("t", f"{warehouse.location}/no/such.metadata.json", overwrite=True)
     assert catalog.post("/namespaces/ns/register", body).refused(404, "NotFoundException")
     Tabular.objects.update(protected=True)
-    body = register("t", made["metadata-location"], overwrite=True)
+    body = register("t", created["metadata-location"], overwrite=True)
     assert catalog.post("/namespaces/ns/register", body).refused(409, "ProtectedTabularDeletionWithoutForce")
-    assert catalog.get(T).json() == made
+    assert catalog.get(T).json() == created
 
 
-def misplaced(catalog: ApiClient, make_table: MakeTable, file: str, warehouse: Any) -> dict[str, Any]:
+def misplaced(catalog: ApiClient, create_table: CreateTable, file: str, warehouse: Any) -> dict[str, Any]:
     """The body that registers a metadata file at `file` of a table that lies somewhere else."""
-    made = make_table("other")
-    document = made["metadata"] | {"location": f"{warehouse.location}/somewhere", "table-uuid": str(new_id())}
+    created = create_table("other")
+    document = created["metadata"] | {"location": f"{warehouse.location}/somewhere", "table-uuid": str(new_id())}
     path = Path(file.removeprefix("file://"))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(write_json(document))
@@ -105,23 +107,25 @@ def misplaced(catalog: ApiClient, make_table: MakeTable, file: str, warehouse: A
 
 
 def test_a_file_in_the_folder_of_another_table_is_not_registered(
-    catalog: ApiClient, make_table: MakeTable, warehouse: Any
+    catalog: ApiClient, create_table: CreateTable, warehouse: Any
 ) -> None:
     """A purge of that one would delete it."""
-    place = make_table("f")["metadata"]["location"]
-    body = misplaced(catalog, make_table, f"{place}/metadata/9.metadata.json", warehouse)
+    location = create_table("f")["metadata"]["location"]
+    body = misplaced(catalog, create_table, f"{location}/metadata/9.metadata.json", warehouse)
     assert catalog.post("/namespaces/ns/register", body).refused(409, "LocationAlreadyTaken")
 
 
-def test_the_file_of_a_registered_table_is_its_own(catalog: ApiClient, make_table: MakeTable, warehouse: Any) -> None:
+def test_the_file_of_a_registered_table_is_its_own(
+    catalog: ApiClient, create_table: CreateTable, warehouse: Any
+) -> None:
     """Also where it lies in nobody's folder, as in one for all metadata files."""
     folder = f"{warehouse.location}/all"
-    body = misplaced(catalog, make_table, f"{folder}/9.metadata.json", warehouse)
+    body = misplaced(catalog, create_table, f"{folder}/9.metadata.json", warehouse)
     assert catalog.post("/namespaces/ns/register", body).status == 200
     assert LocationClaim.objects.get().location == f"{folder}/9.metadata.json"
     around = {"name": "h", "schema": SCHEMA, "location": folder}
     assert catalog.post("/namespaces/ns/tables", around).refused(409, "LocationAlreadyTaken")
-    second = misplaced(catalog, lambda _: make_table("more"), f"{folder}/10.metadata.json", warehouse)
+    second = misplaced(catalog, lambda _: create_table("more"), f"{folder}/10.metadata.json", warehouse)
     document = Path(folder.removeprefix("file://"), "10.metadata.json")
     document.write_text(document.read_text().replace("/somewhere", "/elsewhere"))
     assert catalog.post("/namespaces/ns/register", second | {"name": "i"}).status == 200

@@ -28,8 +28,8 @@ def value(name: str, **labels: str) -> float | None:
     return metrics().registry.get_sample_value(name, labels)
 
 
-def test_a_load(catalog: ApiClient, make_table: Callable[[str], object]) -> None:
-    make_table("t")
+def test_a_load(catalog: ApiClient, create_table: Callable[[str], object]) -> None:
+    create_table("t")
     flush()
     metrics.cache_clear()
     with counting() as counted:
@@ -45,11 +45,11 @@ def test_a_load(catalog: ApiClient, make_table: Callable[[str], object]) -> None
     assert 0 < seconds < total
 
 
-def test_calls_to_the_object_store(catalog: ApiClient, make_table: Callable[[str], object]) -> None:
+def test_calls_to_the_object_store(catalog: ApiClient, create_table: Callable[[str], object]) -> None:
     flush()
     metrics.cache_clear()
     with counting() as counted:
-        make_table("t")
+        create_table("t")
     flush()
     assert counted["store.put_new"] == 1
     store = "icekeeper_object_store_call_duration_seconds_count"

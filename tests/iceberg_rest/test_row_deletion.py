@@ -19,10 +19,10 @@ pytestmark = pytest.mark.django_db
 
 
 def test_what_hangs_on_a_row_goes_with_it_and_nothing_else(
-    catalog: ApiClient, make_table: Callable[..., dict[str, Any]], warehouse: Any
+    catalog: ApiClient, create_table: Callable[..., dict[str, Any]], warehouse: Any
 ) -> None:
     for name in ("t", "other"):
-        at = make_table(name)["metadata"]["last-updated-ms"]
+        at = create_table(name)["metadata"]["last-updated-ms"]
         updates = [
             {"action": "add-snapshot", "snapshot": snapshot(1, at=at)},
             {"action": "set-location", "location": f"{warehouse.location}/moved-{name}"},
@@ -40,8 +40,8 @@ def test_what_hangs_on_a_row_goes_with_it_and_nothing_else(
         assert list(model._default_manager.values_list("tabular_id", flat=True)) == [kept]
 
 
-def test_what_is_still_held_stays(catalog: ApiClient, make_table: Callable[..., dict[str, Any]]) -> None:
-    make_table()
+def test_what_is_still_held_stays(catalog: ApiClient, create_table: Callable[..., dict[str, Any]]) -> None:
+    create_table()
     home = Namespace.objects.get()
     with pytest.raises(IntegrityError), transaction.atomic():  # noqa: PT012 - the transaction as a whole
         delete_rows(Namespace, [home.pk])

@@ -16,7 +16,7 @@ from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, Identity
 from tenancy.authz.actions import Can
 from tests.fingerprint import Fingerprint
-from tests.management.warehouse_request_fixtures import NOBODY, refuse, told, use_settings
+from tests.management.warehouse_request_fixtures import NO_ONE, refuse, reported, use_settings
 from tests.named_callers import CallerClient, NamedCallers
 from tests.signing_fixtures import (
     BASE,
@@ -25,15 +25,15 @@ from tests.signing_fixtures import (
     add_tabular,
     ask,
     by_id,
+    by_location,
     by_name,
-    by_place,
     by_ticket,
-    make_warehouse,
+    new_warehouse,
     s3_profile,
     to_sign,
 )
 from tests.statement_counts import counting, require_as_recorded
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -41,7 +41,7 @@ OF_T = f"{BASE}/wh/t/a"
 MISSING = "NoSuchTableLocationException"
 READS_AND_WRITES = ("GET", "PUT")
 
-Sign = Callable[..., Answer]
+Sign = Callable[..., Response]
 
 
 @pytest.fixture
@@ -50,21 +50,21 @@ def table(signing: Warehouse) -> Tabular:
 
 
 def ways(warehouse: Warehouse, tabular: Tabular) -> list[str]:
-    return [by_id(warehouse, tabular.pk), by_place(warehouse), by_name(warehouse, tabular.name)]
+    return [by_id(warehouse, tabular.pk), by_location(warehouse), by_name(warehouse, tabular.name)]
 
 
 # --- the answer ------------------------------------------------------------------------------------------------------
 
 
-def test_the_answer(signing: Warehouse, table: Tabular) -> None:
+def test_the_response(signing: Warehouse, table: Tabular) -> None:
     sent = {"Host": [HOST], "Range": ["bytes=0-1"], "X-Amz-Meta-A": ["b"], "Authorization": ["x"], "x-amz-date": ["y"]}
     for target in ways(signing, table):
-        answer = ask(target, "GET", OF_T, headers=sent, properties={"a": "b"}, provider="s3", body="")
-        assert answer.status == 200, answer.body
-        told = answer.json()
-        assert set(told) == {"uri", "headers"}
-        assert told["uri"] == OF_T
-        headers = told["headers"]
+        response = ask(target, "GET", OF_T, headers=sent, properties={"a": "b"}, provider="s3", body="")
+        assert response.status == 200, response.body
+        reported = response.json()
+        assert set(reported) == {"uri", "headers"}
+        assert reported["uri"] == OF_T
+        headers = reported["headers"]
         assert set(headers) == {
             "Host", "Range", "X-Amz-Meta-A", "authorization", "x-amz-date", "x-amz-content-sha256",
         }  # fmt: skip
@@ -75,7 +75,7 @@ def test_the_answer(signing: Warehouse, table: Tabular) -> None:
         )
         assert signed is not None
         assert signed[1] == "host;x-amz-content-sha256;x-amz-date;x-amz-meta-a"
-        assert b"canary" not in answer.body
+        assert b"canary" not in response.body
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,11 @@ def test_only_files_below_the_table(signing: Warehouse, table: Tabular) -> None:
     for target in ways(signing, table):
         assert ask(target, "GET", f"{BASE}/wh/t/data/p=1/a").status == 200
     for path in ("wh/t", "wh/u/a", "wh", "t/a", "other/t/a"):
-        for target in (by_id(signing, table.pk), by_place(signing)):
+        for target in (by_id(signing, table.pk), by_location(signing)):
             assert ask(target, "GET", f"{BASE}/{path}").refused(400, MISSING), path
         assert ask(by_name(signing), "GET", f"{BASE}/{path}").refused(400, "RequestUriMismatch")
-    assert ask(by_place(signing), "GET", f"{BASE}/wh/x/y/z/a").status == 200
-    assert ask(by_place(signing), "GET", f"{BASE}/wh/x/y/a").refused(400, MISSING)
+    assert ask(by_location(signing), "GET", f"{BASE}/wh/x/y/z/a").status == 200
+    assert ask(by_location(signing), "GET", f"{BASE}/wh/x/y/a").refused(400, MISSING)
     assert ask(by_id(signing, deep.pk), "GET", f"{BASE}/wh/x/y/z/a").status == 200
     assert ask(by_name(signing), "GET", f"{BASE}/wh/t2/a").refused(400, "RequestUriMismatch")
 
@@ -126,8 +126,8 @@ def test_a_client_may_come_with_the_id_of_another_table(signing: Warehouse, tabl
             assert ask(by_id(signing, tabular_id), method, OF_T).status == 200
     both = "".join(f"<Object><Key>wh/{name}/a</Key></Object>" for name in ("t", "other"))
     for order in (both, both.replace("wh/t/", "wh/x/").replace("other", "t").replace("wh/x/", "wh/other/")):
-        answer = ask(by_id(signing, other.pk), "POST", f"{BASE}?delete", body=f"<Delete>{order}</Delete>")
-        assert answer.refused(400, "RequestUriMismatch")
+        response = ask(by_id(signing, other.pk), "POST", f"{BASE}?delete", body=f"<Delete>{order}</Delete>")
+        assert response.refused(400, "RequestUriMismatch")
 
 
 def test_files_where_a_table_was_before_and_where_its_metadata_goes(signing: Warehouse) -> None:
@@ -139,16 +139,16 @@ def test_files_where_a_table_was_before_and_where_its_metadata_goes(signing: War
                 assert ask(target, method, f"{BASE}/wh/{folder}/a").status == 200
         assert ask(target, "GET", f"{BASE}/wh/meta/a").status == 400
     keys = "".join(f"<Object><Key>wh/{name}/a</Key></Object>" for name in ("t", "before"))
-    deletion = ask(by_place(signing), "POST", f"{BASE}?delete", body=f"<Delete>{keys}</Delete>")
+    deletion = ask(by_location(signing), "POST", f"{BASE}?delete", body=f"<Delete>{keys}</Delete>")
     assert deletion.refused(403, "RemoteSigningDisabled"), "for its keys' sake alone"
     copied = {"x-amz-copy-source": ["my-bucket/wh/before/a"]}
-    assert ask(by_place(signing), "PUT", OF_T, headers=copied).refused(400, "RequestUriMismatch")
+    assert ask(by_location(signing), "PUT", OF_T, headers=copied).refused(400, "RequestUriMismatch")
 
 
 def test_what_was_dropped_can_be_read_until_it_is_gone(signing: Warehouse) -> None:
     dropped = add_tabular(signing, "t", dropped=True)
     body = "<Delete><Object><Key>wh/t/a</Key></Object></Delete>"
-    for target in (by_id(signing, dropped.pk), by_place(signing), by_id(signing, uuid4())):
+    for target in (by_id(signing, dropped.pk), by_location(signing), by_id(signing, uuid4())):
         for method, uri in (("GET", OF_T), ("HEAD", OF_T), ("GET", f"{BASE}?list-type=2&prefix=wh/t/")):
             assert ask(target, method, uri).status == 200
         for method, query in (("PUT", ""), ("DELETE", ""), ("POST", "?uploads")):
@@ -159,7 +159,7 @@ def test_what_was_dropped_can_be_read_until_it_is_gone(signing: Warehouse) -> No
 
 def test_views_have_no_files_to_ask_for(signing: Warehouse) -> None:
     view = add_tabular(signing, "t", kind=Tabular.Kind.VIEW)
-    for target in (by_id(signing, view.pk), by_place(signing)):
+    for target in (by_id(signing, view.pk), by_location(signing)):
         for method in READS_AND_WRITES:
             assert ask(target, method, OF_T).refused(400, MISSING)
     assert ask(by_name(signing), "GET", OF_T).refused(404, "NoSuchTableException")
@@ -167,26 +167,28 @@ def test_views_have_no_files_to_ask_for(signing: Warehouse) -> None:
 
 def test_generic_tables_have(signing: Warehouse) -> None:
     generic = add_tabular(signing, "t", kind=Tabular.Kind.GENERIC_TABLE)
-    for target in (by_id(signing, generic.pk), by_place(signing)):
+    for target in (by_id(signing, generic.pk), by_location(signing)):
         for method in READS_AND_WRITES:
             assert ask(target, method, OF_T).status == 200
     assert ask(by_name(signing), "GET", OF_T).refused(404, "NoSuchTableException")
 
 
-def test_tables_of_other_warehouses(make_signing: Callable[..., Warehouse], signing: Warehouse, table: Tabular) -> None:
-    other = make_warehouse(s3_profile(**{"key-prefix": "other"}), KEY, "other")
+def test_tables_of_other_warehouses(
+    create_signing: Callable[..., Warehouse], signing: Warehouse, table: Tabular
+) -> None:
+    other = new_warehouse(s3_profile(**{"key-prefix": "other"}), KEY, "other")
     theirs = add_tabular(other, "t")
-    for target in (by_id(signing, theirs.pk), by_place(signing)):
+    for target in (by_id(signing, theirs.pk), by_location(signing)):
         assert ask(target, "GET", f"{BASE}/other/t/a").refused(400, MISSING)
     assert ask(by_id(other, table.pk), "GET", OF_T).refused(400, MISSING)
     assert ask(by_id(other, theirs.pk), "GET", f"{BASE}/other/t/a").status == 200
 
 
 def test_at_aws_all_is_signed_with_the_warehouses_own_keys(
-    make_signing: Callable[..., Warehouse], monkeypatch: pytest.MonkeyPatch
+    create_signing: Callable[..., Warehouse], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """AWS heeds all of a signature."""
-    warehouse = make_signing(endpoint=None, flavor="aws")
+    warehouse = create_signing(endpoint=None, flavor="aws")
     storage = settings.ICEKEEPER.storage.model_copy(update={"sign_writes_with_warehouse_keys": False})
     use_settings(monkeypatch, storage=storage)
     add_tabular(warehouse, "t")
@@ -195,7 +197,7 @@ def test_at_aws_all_is_signed_with_the_warehouses_own_keys(
         ("GET", f"{at}/wh/t/a"), ("PUT", f"{at}/wh/t/a"), ("DELETE", f"{at}/wh/t/a"), ("POST", f"{at}/wh/t/a?uploads"),
         ("POST", f"{at}?delete"),
     ):  # fmt: skip
-        assert ask(by_place(warehouse), method, uri, body=body).status == 200, (method, uri)
+        assert ask(by_location(warehouse), method, uri, body=body).status == 200, (method, uri)
 
 
 # --- rights ----------------------------------------------------------------------------------------------------------
@@ -223,7 +225,7 @@ def test_what_is_hidden_is_as_what_is_not_there(
 ) -> None:
     hidden = add_tabular(signing, "t", kind=kind)
     refuse(monkeypatch, Can.USE)
-    for target, wire_type in ((by_id(signing, hidden.pk), MISSING), (by_place(signing), MISSING)):
+    for target, wire_type in ((by_id(signing, hidden.pk), MISSING), (by_location(signing), MISSING)):
         for method in READS_AND_WRITES:
             there, nowhere = (ask(target, method, f"{BASE}/wh/{name}/a").error for name in ("t", "none"))
             assert (there["type"], there["code"], there["message"]) == (wire_type, 400, nowhere["message"])
@@ -231,7 +233,7 @@ def test_what_is_hidden_is_as_what_is_not_there(
     assert (named["code"], named["message"]) == (404, "Table does not exist: ns.t")
 
 
-def test_who_sees_a_table_is_told_what_is_not_allowed(
+def test_viewers_of_a_table_see_what_is_denied(
     signing: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse(monkeypatch, Can.USE, Can.GET_METADATA, Can.READ_DATA)
@@ -240,9 +242,9 @@ def test_who_sees_a_table_is_told_what_is_not_allowed(
         assert ask(target, "PUT", OF_T).refused(403, "TableActionForbidden", "write_data")
     refuse(monkeypatch, Can.READ_DATA, Can.WRITE_DATA)
     for target in ways(signing, table):
-        hidden, missing = (ask(at, "GET", OF_T) for at in (target, target.replace(str(signing.pk), NOBODY)))
+        hidden, missing = (ask(at, "GET", OF_T) for at in (target, target.replace(str(signing.pk), NO_ONE)))
         assert hidden.refused(404, "NoSuchWarehouseException")
-        assert told(hidden, signing.pk) == told(missing, NOBODY)
+        assert reported(hidden, signing.pk) == reported(missing, NO_ONE)
 
 
 def test_a_token_that_may_only_read_gets_signatures_to_read(
@@ -250,7 +252,7 @@ def test_a_token_that_may_only_read_gets_signatures_to_read(
 ) -> None:
     scopes = frozenset({"catalog:read"})
     callers.add("reader", Identity("oidc~reader", "oidc", "human", "R", "r@example.com", (), scopes=scopes))
-    callers.person("alice")
+    callers.user("alice")
     for target in ways(signing, table):
         reader = CallerClient(target, "reader")
         assert reader.post("", to_sign("GET", OF_T)).status == 200
@@ -279,7 +281,7 @@ def test_the_order_of_the_checks(signing: Warehouse, table: Tabular, monkeypatch
         ({"method": "PATCH", "uri": "http://evil/wh/none/a"}, 405, "MethodNotAllowed"),
         ({"method": "PATCH", "uri": "ftp://evil/wh/none/a"}, 400, "UriSchemeNotSupported"),
     ]
-    for target in (by_id(signing, table.pk), by_place(signing), by_name(signing)):
+    for target in (by_id(signing, table.pk), by_location(signing), by_name(signing)):
         bad_region = {"region": "eu-2"}
         assert ask(target, "GET", f"{BASE}/wh/t/a", **bad_region).refused(400, "RegionMismatch")
         with_list = {**bad_region, "headers": {"x-amz-acl": ["private"]}}
@@ -288,29 +290,29 @@ def test_the_order_of_the_checks(signing: Warehouse, table: Tabular, monkeypatch
             assert ApiClient(target).post("", to_sign("", "", **bad_region) | fault).refused(status, wire_type)
     refuse(monkeypatch, Can.USE, Can.GET_METADATA)
     hidden = {"region": "eu-2"}
-    for target in (by_id(signing, table.pk), by_place(signing), by_name(signing)):
+    for target in (by_id(signing, table.pk), by_location(signing), by_name(signing)):
         assert ask(target, "GET", f"{BASE}/wh/t/a", **hidden).refused(403, "TableActionForbidden")
     refuse(monkeypatch)
     for fault, _, _ in faults:
-        answer = ApiClient(by_place(signing)).post("", to_sign("GET", "") | fault)
-        assert answer.refused(404, "NoSuchWarehouseException"), "nothing is read for who may not use the warehouse"
+        response = ApiClient(by_location(signing)).post("", to_sign("GET", "") | fault)
+        assert response.refused(404, "NoSuchWarehouseException"), "nothing is read for who may not use the warehouse"
 
 
-def test_regions_come_before_places(signing: Warehouse, table: Tabular) -> None:
+def test_regions_come_before_locations(signing: Warehouse, table: Tabular) -> None:
     add_tabular(signing, "u")
     uri, body = (
         f"{BASE}?delete",
         "<Delete><Object><Key>wh/t/a</Key></Object><Object><Key>wh/u/a</Key></Object></Delete>",
     )
-    assert ask(by_place(signing), "POST", uri, body=body, region="eu-2").refused(400, "RegionMismatch")
-    assert ask(by_place(signing), "POST", uri, body=body).refused(
+    assert ask(by_location(signing), "POST", uri, body=body, region="eu-2").refused(400, "RegionMismatch")
+    assert ask(by_location(signing), "POST", uri, body=body).refused(
         400, "RequestUriMismatch", "below s3://my-bucket/wh/t"
     )
-    assert ask(by_place(signing), "POST", uri).refused(400, "DeleteWithoutBody")
+    assert ask(by_location(signing), "POST", uri).refused(400, "DeleteWithoutBody")
 
 
-def test_a_warehouse_that_signs_nothing(make_signing: Callable[..., Warehouse]) -> None:
-    warehouse = make_signing(**{"remote-signing-enabled": False})
+def test_a_warehouse_that_signs_nothing(create_signing: Callable[..., Warehouse]) -> None:
+    warehouse = create_signing(**{"remote-signing-enabled": False})
     table = add_tabular(warehouse, "t")
     for target in [*ways(warehouse, table), by_id(warehouse, uuid4())]:
         assert ask(target, "GET", OF_T).refused(403, "RemoteSigningDisabled")
@@ -343,12 +345,12 @@ def test_warehouses_that_are_not_there(signing: Warehouse, table: Tabular) -> No
 
 def test_without_a_warehouse_nothing_is_signed(signing: Warehouse, table: Tabular) -> None:
     for body in (to_sign("GET", OF_T), {}):
-        answer = ApiClient("/catalog/v1/aws/s3/sign").post("", body)
-        assert answer.refused(400, "NoPrefixProvided", "signer.endpoint")
+        response = ApiClient("/catalog/v1/aws/s3/sign").post("", body)
+        assert response.refused(400, "NoPrefixProvided", "signer.endpoint")
 
 
-def test_a_warehouse_without_keys(make_signing: Callable[..., Warehouse]) -> None:
-    warehouse = make_warehouse(s3_profile(), None)
+def test_a_warehouse_without_keys(create_signing: Callable[..., Warehouse]) -> None:
+    warehouse = new_warehouse(s3_profile(), None)
     table = add_tabular(warehouse, "t")
     assert ask(by_id(warehouse, table.pk), "GET", OF_T).refused(412, "ShortTermCredentialError", "no credential")
 
@@ -366,8 +368,8 @@ def test_counts_are_as_recorded(signing: Warehouse, table: Tabular) -> None:
         ("first", by_id(signing, table.pk), OF_T),  # reads the credential, too
         ("by_id", by_id(signing, table.pk), OF_T),
         ("by_name", by_name(signing), OF_T),
-        ("by_location", by_place(signing), OF_T),
-        ("by_claim", by_place(signing), f"{BASE}/wh/before/a"),
+        ("by_location", by_location(signing), OF_T),
+        ("by_claim", by_location(signing), f"{BASE}/wh/before/a"),
         ("by_id_of_another", by_id(signing, uuid4()), OF_T),
         ("staged", by_ticket(signing, ticket), f"{BASE}/wh/new/a"),
     ):
@@ -390,10 +392,10 @@ def test_counts_are_as_recorded(signing: Warehouse, table: Tabular) -> None:
         {"properties": {"a": 1}}, {"properties": []}, {"provider": []}, {"provider": "gcs"}, {"provider": ""},
     ],
 )  # fmt: skip
-def test_a_malformed_request_is_told_so(signing: Warehouse, table: Tabular, change: dict[str, Any]) -> None:
+def test_a_malformed_request_is_refused(signing: Warehouse, table: Tabular, change: dict[str, Any]) -> None:
     for target in ways(signing, table):
-        answer = ApiClient(target).post("", to_sign("GET", OF_T) | change)
-        assert answer.refused(400, "BadRequestException", next(iter(change)))
+        response = ApiClient(target).post("", to_sign("GET", OF_T) | change)
+        assert response.refused(400, "BadRequestException", next(iter(change)))
 
 
 def test_what_may_be_left_out(signing: Warehouse, table: Tabular) -> None:
@@ -410,8 +412,8 @@ def test_large_requests_are_read_and_refused(signing: Warehouse, table: Tabular)
     assert ask(target, "GET", f"{BASE}/wh" + "/u" * 500).refused(400, MISSING)
 
 
-def test_nothing_secret_is_told(signing: Warehouse, table: Tabular, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_secret_is_shown(signing: Warehouse, table: Tabular, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("DEBUG"):
-        answers = [ask(target, method, OF_T) for target in ways(signing, table) for method in ("GET", "PUT", "PATCH")]
-    assert all(b"canary" not in answer.body for answer in answers)
+        responses = [ask(target, method, OF_T) for target in ways(signing, table) for method in ("GET", "PUT", "PATCH")]
+    assert all(b"canary" not in response.body for response in responses)
     assert "canary" not in caplog.text

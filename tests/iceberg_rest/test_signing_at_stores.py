@@ -25,7 +25,7 @@ from tests.signing_fixtures import (
     add_tabular,
     authorize_signatures,
     digest,
-    make_warehouse,
+    new_warehouse,
     sign_writes,
 )
 from tests.wsgi_client import ApiClient
@@ -47,18 +47,20 @@ def bucket(store: S3Server) -> str:
 
 
 @pytest.fixture
-def make(bootstrapped: None, store: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Warehouse]:
+def create(
+    bootstrapped: None, store: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Warehouse]:
     """A warehouse in `wh` of the bucket."""
     keep_secrets(monkeypatch)
-    return lambda **members: make_warehouse(store.profile(bucket, "wh", **members), store.credential)
+    return lambda **members: new_warehouse(store.profile(bucket, "wh", **members), store.credential)
 
 
 @pytest.fixture(params=[True, False], ids=["narrowed keys", "own keys"])
 def warehouse(
-    request: pytest.FixtureRequest, make: Callable[..., Warehouse], monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, create: Callable[..., Warehouse], monkeypatch: pytest.MonkeyPatch
 ) -> Warehouse:
     sign_writes(monkeypatch)
-    return make(**{"sts-enabled": request.param})
+    return create(**{"sts-enabled": request.param})
 
 
 @pytest.fixture
@@ -82,9 +84,9 @@ def deletion(*keys: str) -> bytes:
     return f'<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{objects}</Delete>'.encode()
 
 
-def listed(answer: requests.Response) -> list[str]:
-    assert answer.status_code == 200, answer.text
-    return [each.text or "" for each in ElementTree.fromstring(answer.content).iter() if each.tag.endswith("}Key")]
+def listed(response: requests.Response) -> list[str]:
+    assert response.status_code == 200, response.text
+    return [each.text or "" for each in ElementTree.fromstring(response.content).iter() if each.tag.endswith("}Key")]
 
 
 NAMES = ("a", "p=1/ü +&%2F.parquet", "it's (1)~*!$;:@,[x].orc", '#?^`{|}"<>')
@@ -119,8 +121,8 @@ def test_an_object_is_uploaded_in_parts(client: SigningClient, store: S3Server, 
         client.send("PUT", f"{uri}?partNumber={number}&uploadId={upload}", part).headers["etag"]
         for number, part in enumerate(parts, 1)
     ]
-    told = "".join(f"<Part><PartNumber>{n}</PartNumber><ETag>{tag}</ETag></Part>" for n, tag in enumerate(tags, 1))
-    whole = f"<CompleteMultipartUpload>{told}</CompleteMultipartUpload>".encode()
+    reported = "".join(f"<Part><PartNumber>{n}</PartNumber><ETag>{tag}</ETag></Part>" for n, tag in enumerate(tags, 1))
+    whole = f"<CompleteMultipartUpload>{reported}</CompleteMultipartUpload>".encode()
     assert "CompleteMultipartUploadResult" in client.send("POST", f"{uri}?uploadId={upload}", whole).text
     assert store.client().get_object(Bucket=bucket, Key="wh/t/data/large")["Body"].read() == b"".join(parts)
     given_up = client.send("POST", f"{uri}?uploads").text
@@ -135,9 +137,9 @@ def test_many_are_listed_and_deleted(
     for name in ("t/a", "t/b", "t/c d", "t2/other"):
         store.client().put_object(Bucket=bucket, Key=f"wh/{name}", Body=b"")
     at = base.removesuffix("/wh")
-    answer = client.send("GET", f"{at}?list-type=2&prefix=wh%2Ft%2F&max-keys=2")
-    assert listed(answer) == ["wh/t/a", "wh/t/b"]
-    token = quote(re.findall("<NextContinuationToken>(.*)</NextContinuationToken>", answer.text)[0], safe="")
+    response = client.send("GET", f"{at}?list-type=2&prefix=wh%2Ft%2F&max-keys=2")
+    assert listed(response) == ["wh/t/a", "wh/t/b"]
+    token = quote(re.findall("<NextContinuationToken>(.*)</NextContinuationToken>", response.text)[0], safe="")
     more = client.send("GET", f"{at}/?list-type=2&prefix=wh/t/&max-keys=2&continuation-token={token}")
     assert listed(more) == ["wh/t/c d"]
     assert listed(client.send("GET", f"{at}?list-type=2&prefix=wh/t/c+d&delimiter=/")) == ["wh/t/c d"]
@@ -173,8 +175,8 @@ def test_no_archive_is_unpacked_and_nothing_copied_in_a_stores_own_way(
     client: SigningClient, base: str, bucket: str, name: str, value: str
 ) -> None:
     """MinIO unpacked an archive into the whole bucket where such metadata was signed."""
-    answer = client.sign("PUT", f"{base}/t/a.tar", headers={name: value.format(bucket=bucket)})
-    assert answer.refused(400, "UnsupportedHeader")
+    response = client.sign("PUT", f"{base}/t/a.tar", headers={name: value.format(bucket=bucket)})
+    assert response.refused(400, "UnsupportedHeader")
 
 
 def test_nothing_is_signed_for_files_of_others(
@@ -221,18 +223,20 @@ def test_a_signature_is_good_for_its_own_request_alone(
         ("PUT", f"{base}/other/a", written),
         ("PUT", f"{base}/t/new", written | {"x-amz-content-sha256": hashlib.sha256(b"changed").hexdigest()}),
     ):
-        answer = requests.request(method, uri, headers=headers, data=b"changed" if method == "PUT" else b"", timeout=30)
-        assert answer.status_code in {400, 403}, (method, uri, answer.text)
+        response = requests.request(
+            method, uri, headers=headers, data=b"changed" if method == "PUT" else b"", timeout=30
+        )
+        assert response.status_code in {400, 403}, (method, uri, response.text)
     assert store.keys(bucket) == before
     assert requests.get(f"{base}/t/a", headers=read, timeout=30).content == b"content"
 
 
 def test_reads_alone_are_signed_with_the_warehouses_own_keys(
-    make: Callable[..., Warehouse], store: S3Server, bucket: str, base: str, monkeypatch: pytest.MonkeyPatch
+    create: Callable[..., Warehouse], store: S3Server, bucket: str, base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a store that was not probed, where rights count."""
     authorize_signatures(monkeypatch)
-    warehouse = make(**{"sts-enabled": False})
+    warehouse = create(**{"sts-enabled": False})
     client = SigningClient.of(warehouse, add_tabular(warehouse, "t").pk, REGION)
     store.client().put_object(Bucket=bucket, Key="wh/t/a", Body=b"content")
     uri, at = f"{base}/t/a", base.removesuffix("/wh")
@@ -249,9 +253,9 @@ def test_reads_alone_are_signed_with_the_warehouses_own_keys(
 
 
 @pytest.fixture
-def fenced(make: Callable[..., Warehouse]) -> SigningClient:
+def fenced(create: Callable[..., Warehouse]) -> SigningClient:
     """Of a table in a warehouse that has temporary keys."""
-    warehouse = make()
+    warehouse = create()
     return SigningClient.of(warehouse, add_tabular(warehouse, "t").pk, REGION)
 
 
@@ -264,8 +268,8 @@ def test_a_header_that_was_not_signed_copies_nothing_from_outside_the_table(
     store.client().put_object(Bucket=bucket, Key="wh/t2/a", Body=b"secret")
     for source in (f"/{secret}/a", f"/{bucket}/wh/t2/a"):
         signed = fenced.signed("PUT", f"{base}/t/stolen")
-        answer = requests.put(f"{base}/t/stolen", headers=signed | {"x-amz-copy-source": source}, timeout=30)
-        assert answer.status_code == 403, answer.text
+        response = requests.put(f"{base}/t/stolen", headers=signed | {"x-amz-copy-source": source}, timeout=30)
+        assert response.status_code == 403, response.text
     assert store.keys(bucket, "wh/t/") == []
 
 
@@ -293,15 +297,15 @@ def test_another_list_of_deletions_than_the_signed_one_deletes_nothing_outside_t
     signed = fenced.signed("POST", uri, body=own.decode(), headers={"Content-MD5": digest(own)})
     unbound = fenced.signed("POST", uri, body=own.decode())
     for headers in (signed, signed | {"Content-MD5": digest(wanted)}, unbound | {"Content-MD5": digest(wanted)}):
-        answer = requests.post(uri, data=wanted, headers=headers, timeout=30)
-        assert answer.status_code == 403 or "<Code>AccessDenied</Code>" in answer.text, answer.text
+        response = requests.post(uri, data=wanted, headers=headers, timeout=30)
+        assert response.status_code == 403 or "<Code>AccessDenied</Code>" in response.text, response.text
     assert store.keys(bucket) == ["wh/t2/a"]
 
 
 def test_temporary_keys_are_for_one_folder(
-    make: Callable[..., Warehouse], store: S3Server, bucket: str, base: str
+    create: Callable[..., Warehouse], store: S3Server, bucket: str, base: str
 ) -> None:
-    warehouse = make()
+    warehouse = create()
     moved = add_tabular(warehouse, "t", claims=(f"{warehouse.location}/before",))
     client, uri = SigningClient.of(warehouse, moved.pk, REGION), f"{base.removesuffix('/wh')}?delete"
     for name in ("t/a", "before/a"):
@@ -314,11 +318,11 @@ def test_temporary_keys_are_for_one_folder(
 
 
 def test_a_role_is_assumed_once_for_many_signatures(
-    make: Callable[..., Warehouse], store: S3Server, base: str, monkeypatch: pytest.MonkeyPatch
+    create: Callable[..., Warehouse], store: S3Server, base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sign_writes(monkeypatch)
     role = store.role_arn or "arn:aws:iam::123456789012:role/any"
-    warehouse = make(**{"assume-role-arn": role, "sts-enabled": False})
+    warehouse = create(**{"assume-role-arn": role, "sts-enabled": False})
     client = SigningClient.of(warehouse, add_tabular(warehouse, "t").pk, REGION)
     tokens = {client.signed("PUT", f"{base}/t/{number}")["x-amz-security-token"] for number in range(5)}
     assert len(tokens) == 1
@@ -326,9 +330,9 @@ def test_a_role_is_assumed_once_for_many_signatures(
 
 
 def test_a_staged_table_is_written_before_it_is_there(
-    make: Callable[..., Warehouse], store: S3Server, bucket: str
+    create: Callable[..., Warehouse], store: S3Server, bucket: str
 ) -> None:
-    catalog = ApiClient(f"/catalog/v1/{make().pk}")
+    catalog = ApiClient(f"/catalog/v1/{create().pk}")
     assert catalog.post("/namespaces", {"namespace": ["ns"]}).status == 200
     asked = {"name": "t", "schema": SCHEMA, "stage-create": True}
     signing = {"X-Iceberg-Access-Delegation": "remote-signing"}

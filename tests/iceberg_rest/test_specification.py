@@ -35,15 +35,15 @@ def differences(theirs: Operation, here: Operation) -> set[str]:
     found |= {f"request lacks {path}" for path in expected.members.keys() - request.members.keys()}
     found |= {f"request requires {path}" for path in set(request.required) - set(expected.required)}
     found |= {f"request {path} is never {kind}" for path, kind in kinds_beyond(expected, request)}
-    for status, body in theirs.answers.items():
-        if status not in here.answers:
+    for status, body in theirs.responses.items():
+        if status not in here.responses:
             found.add(f"no {status}")
             continue
-        answer = here.answers[status]
-        found |= {f"{status} lacks {path}" for path in body.members.keys() - answer.members.keys()}
-        promised = {path for path in body.required if path in answer.members}
-        found |= {f"{status} may lack {path}" for path in promised - set(answer.required)}
-        found |= {f"{status} {path} may be {kind}" for path, kind in kinds_beyond(answer, body)}
+        response = here.responses[status]
+        found |= {f"{status} lacks {path}" for path in body.members.keys() - response.members.keys()}
+        promised = {path for path in body.required if path in response.members}
+        found |= {f"{status} may lack {path}" for path in promised - set(response.required)}
+        found |= {f"{status} {path} may be {kind}" for path, kind in kinds_beyond(response, body)}
     return found
 
 

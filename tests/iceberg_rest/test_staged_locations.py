@@ -23,7 +23,7 @@ from tests.catalog_fixtures import SCHEMA, finishing_updates
 from tests.fingerprint import Fingerprint
 from tests.iceberg_rest.lake_fixtures import VIEW
 from tests.named_callers import CallerClient, NamedCallers
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -35,7 +35,7 @@ NEW = {"name": "mine", "schema": SCHEMA}
 @pytest.fixture
 def alice(callers: NamedCallers, warehouse: Warehouse) -> CallerClient:
     """Who stages; everybody may do everything here."""
-    callers.person("alice")
+    callers.user("alice")
     client = CallerClient(f"/catalog/v1/{warehouse.pk}", "alice")
     assert client.post("/namespaces", {"namespace": ["ns"]}).status == 200
     return client
@@ -43,46 +43,46 @@ def alice(callers: NamedCallers, warehouse: Warehouse) -> CallerClient:
 
 @pytest.fixture
 def bob(alice: CallerClient, callers: NamedCallers) -> CallerClient:
-    callers.person("bob")
+    callers.user("bob")
     return CallerClient(alice.base, "bob")
 
 
 @pytest.fixture
-def place(alice: CallerClient, warehouse: Warehouse) -> str:
+def path(alice: CallerClient, warehouse: Warehouse) -> str:
     folder = Namespace.objects.get().location or warehouse.location
     return f"{folder}/orders"
 
 
 def stage(client: CallerClient, name: str = "t", **more: Any) -> dict[str, Any]:
     """The metadata of a table that `client` stages."""
-    answer = client.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA, "stage-create": True, **more})
-    assert answer.status == 200, answer.body
-    metadata: dict[str, Any] = answer.json()["metadata"]
+    response = client.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA, "stage-create": True, **more})
+    assert response.status == 200, response.body
+    metadata: dict[str, Any] = response.json()["metadata"]
     return metadata
 
 
-def finish(client: CallerClient, metadata: dict[str, Any], name: str = "t", **changed: Any) -> Answer:
+def finish(client: CallerClient, metadata: dict[str, Any], name: str = "t", **changed: Any) -> Response:
     body = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(metadata, **changed)}
     return client.post(f"/namespaces/ns/tables/{name}", body)
 
 
 def is_finished(client: CallerClient, metadata: dict[str, Any], name: str = "t") -> bool:
     """Whether the commit makes that very table, and its place is held by nobody else any more."""
-    answer = finish(client, metadata, name)
-    assert answer.status == 200, answer.body
-    assert (answer.json()["metadata"]["table-uuid"], answer.json()["metadata"]["location"]) == (
+    response = finish(client, metadata, name)
+    assert response.status == 200, response.body
+    assert (response.json()["metadata"]["table-uuid"], response.json()["metadata"]["location"]) == (
         metadata["table-uuid"], metadata["location"],
     )  # fmt: skip
     return not LocationClaim.objects.filter(location=metadata["location"]).exists()
 
 
-def generic(client: CallerClient, location: str) -> Answer:
+def generic(client: CallerClient, location: str) -> Response:
     own = CallerClient(client.base.replace("/catalog/", "/lakekeeper/"), client.token)
     body = {"name": "mine", "format": "lance", "base-location": location}
     return own.post("/namespaces/ns/generic-tables", body)
 
 
-def commit(client: CallerClient, *updates: dict[str, Any]) -> Answer:
+def commit(client: CallerClient, *updates: dict[str, Any]) -> Response:
     return client.post("/namespaces/ns/tables/own", {"requirements": [], "updates": list(updates)})
 
 
@@ -90,7 +90,7 @@ def folder(location: str) -> dict[str, Any]:
     return {"write.metadata.path": location}
 
 
-WAYS: dict[str, Callable[[CallerClient, str], Answer]] = {
+WAYS: dict[str, Callable[[CallerClient, str], Response]] = {
     "create": lambda c, at: c.post("/namespaces/ns/tables", NEW | {"location": at}),
     "stage": lambda c, at: c.post("/namespaces/ns/tables", NEW | {"location": at, "stage-create": True}),
     "view": lambda c, at: c.post(
@@ -112,24 +112,24 @@ WAYS: dict[str, Callable[[CallerClient, str], Answer]] = {
 @pytest.mark.parametrize("where", ["at", "below", "above"])
 @pytest.mark.parametrize("way", WAYS)
 def test_others_do_not_come_to_be_there(
-    alice: CallerClient, bob: CallerClient, place: str, everything: Everything, way: str, where: str
+    alice: CallerClient, bob: CallerClient, path: str, everything: Everything, way: str, where: str
 ) -> None:
     assert bob.post("/namespaces/ns/tables", {"name": "own", "schema": SCHEMA}).status == 200
-    metadata = stage(alice, location=f"{place}/t")
+    metadata = stage(alice, location=f"{path}/t")
     before = everything()
-    there = {"at": f"{place}/t", "below": f"{place}/t/in/deep", "above": place}[where]
+    there = {"at": f"{path}/t", "below": f"{path}/t/in/deep", "above": path}[where]
     if (way, where) != ("register", "above"):  # of what is registered there only the file is asked for: it is beside
         assert WAYS[way](bob, there).refused(*TAKEN)
     assert everything() == before
-    assert WAYS[way](bob, f"{place}2").status == (404 if way == "register" else 200)
+    assert WAYS[way](bob, f"{path}2").status == (404 if way == "register" else 200)
     assert is_finished(alice, metadata)
 
 
 @pytest.mark.parametrize("chosen", [False, True])
 def test_another_does_not_finish_it(
-    alice: CallerClient, bob: CallerClient, place: str, everything: Everything, chosen: bool
+    alice: CallerClient, bob: CallerClient, path: str, everything: Everything, chosen: bool
 ) -> None:
-    metadata = stage(alice, **({"location": place} if chosen else {}))
+    metadata = stage(alice, **({"location": path} if chosen else {}))
     data = Path(metadata["location"].removeprefix("file://")) / "data.parquet"
     data.parent.mkdir(parents=True)
     data.write_text("what Alice wrote")
@@ -152,13 +152,13 @@ def test_the_name_stays_free(alice: CallerClient, bob: CallerClient) -> None:
 
 @pytest.mark.parametrize("inside", ["", "/in"])
 def test_no_namespace_comes_to_be_there(
-    alice: CallerClient, bob: CallerClient, place: str, everything: Everything, inside: str
+    alice: CallerClient, bob: CallerClient, path: str, everything: Everything, inside: str
 ) -> None:
     """Not even by who staged: what others make by default in a namespace lies in its folder."""
-    stage(alice, location=place)
+    stage(alice, location=path)
     before = everything()
     for client in (alice, bob):
-        body = {"namespace": ["sales"], "properties": {"location": f"{place}{inside}"}}
+        body = {"namespace": ["sales"], "properties": {"location": f"{path}{inside}"}}
         assert client.post("/namespaces", body).refused(*TAKEN)
     assert everything() == before
 
@@ -166,51 +166,51 @@ def test_no_namespace_comes_to_be_there(
 # --- who staged it ----------------------------------------------------------------------------------------------------
 
 
-def test_it_may_be_staged_again_and_made_in_every_way(alice: CallerClient, place: str) -> None:
-    stage(alice, location=place)
-    metadata = stage(alice, location=place)
+def test_it_may_be_staged_again_and_created_in_every_way(alice: CallerClient, path: str) -> None:
+    stage(alice, location=path)
+    metadata = stage(alice, location=path)
     assert LocationClaim.objects.count() == 1
     assert is_finished(alice, metadata)
-    stage(alice, "u", location=f"{place}-2")
-    assert WAYS["create"](alice, f"{place}-2").status == 200
-    stage(alice, "v", location=f"{place}-3")
+    stage(alice, "u", location=f"{path}-2")
+    assert WAYS["create"](alice, f"{path}-2").status == 200
+    stage(alice, "v", location=f"{path}-3")
     assert alice.delete("/namespaces/ns/tables/mine?purgeRequested=false").status == 204
-    assert WAYS["generic table"](alice, f"{place}-3").status == 200
+    assert WAYS["generic table"](alice, f"{path}-3").status == 200
     assert not LocationClaim.objects.exists()
 
 
 @pytest.mark.parametrize("way", ["create", "stage", "view", "generic table"])
 def test_it_keeps_its_own_maker_from_around_it(
-    alice: CallerClient, place: str, everything: Everything, way: str
+    alice: CallerClient, path: str, everything: Everything, way: str
 ) -> None:
-    stage(alice, location=f"{place}/t")
+    stage(alice, location=f"{path}/t")
     before = everything()
-    for around in (place, f"{place}/t/in"):
+    for around in (path, f"{path}/t/in"):
         assert WAYS[way](alice, around).refused(*TAKEN)
     assert everything() == before
 
 
-def test_a_table_is_not_moved_to_it(alice: CallerClient, place: str, everything: Everything) -> None:
+def test_a_table_is_not_moved_to_it(alice: CallerClient, path: str, everything: Everything) -> None:
     assert alice.post("/namespaces/ns/tables", {"name": "own", "schema": SCHEMA}).status == 200
-    stage(alice, location=place)
+    stage(alice, location=path)
     before = everything()
     for way in ("move", "move of metadata", "metadata folder"):
-        assert WAYS[way](alice, place).refused(*TAKEN)
+        assert WAYS[way](alice, path).refused(*TAKEN)
     assert everything() == before
 
 
 @pytest.mark.parametrize("staged_as_role", [False, True])
-def test_whoever_acts_as_a_role_is_somebody_else(
-    alice: CallerClient, place: str, everything: Everything, staged_as_role: bool
+def test_a_user_in_an_assumed_role_is_another_actor(
+    alice: CallerClient, path: str, everything: Everything, staged_as_role: bool
 ) -> None:
     team = role("team")
     RoleMember.objects.create(role=team, user_id="oidc~alice")
     in_role = InRole(alice, team)
     maker, other = (in_role, alice) if staged_as_role else (alice, in_role)
-    metadata = stage(maker, location=place)
+    metadata = stage(maker, location=path)
     before = everything()
     assert finish(other, metadata).refused(*TAKEN)
-    assert WAYS["create"](other, place).refused(*TAKEN)
+    assert WAYS["create"](other, path).refused(*TAKEN)
     assert everything() == before
     assert is_finished(maker, metadata)
 
@@ -218,8 +218,8 @@ def test_whoever_acts_as_a_role_is_somebody_else(
 class InRole(CallerClient):
     """The same person, who assumes a role."""
 
-    def __init__(self, person: CallerClient, assumed: Role) -> None:
-        super().__init__(person.base, person.token)
+    def __init__(self, user: CallerClient, assumed: Role) -> None:
+        super().__init__(user.base, user.token)
         self.assumed = assumed
 
     def _with_token(self, headers: dict[str, str]) -> dict[str, str]:
@@ -249,9 +249,9 @@ def test_it_is_not_in_the_way_of_a_namespace(
 # --- its end ----------------------------------------------------------------------------------------------------------
 
 
-def test_its_time_is_what_a_query_and_its_last_credential_may_take(alice: CallerClient, place: str) -> None:
+def test_its_time_is_what_a_query_and_its_last_credential_may_take(alice: CallerClient, path: str) -> None:
     earliest = now()
-    stage(alice, location=place)
+    stage(alice, location=path)
     held_for = LocationClaim.objects.get().expires_at - earliest
     assert timedelta(0) <= held_for - TICKET_LIFETIME <= timedelta(minutes=5)  # local files: nothing is lent
 
@@ -267,14 +267,14 @@ def test_its_time_is_what_a_query_and_its_last_credential_may_take(alice: Caller
         ({"type": "gcs", "sts-enabled": True}, 3_600),
     ],
 )
-def test_the_life_of_what_is_lent(profile: dict[str, Any], life: int) -> None:
+def test_the_lifetime_of_vended_credentials(profile: dict[str, Any], life: int) -> None:
     assert max_credential_lifetime(profile) == timedelta(seconds=life)
 
 
-def test_when_its_time_is_over_the_place_is_free(alice: CallerClient, bob: CallerClient, place: str) -> None:
-    metadata = stage(alice, location=place)
+def test_after_its_time_the_location_is_free(alice: CallerClient, bob: CallerClient, path: str) -> None:
+    metadata = stage(alice, location=path)
     LocationClaim.objects.update(expires_at=now() - timedelta(seconds=1))
-    late = stage(bob, location=place)
+    late = stage(bob, location=path)
     assert finish(alice, metadata).refused(*TAKEN)
     assert is_finished(bob, late) is False  # the old row is nobody's obstacle, and goes by itself
     assert [each.staged_by for each in LocationClaim.objects.all()] == ["oidc~alice"]
@@ -282,17 +282,17 @@ def test_when_its_time_is_over_the_place_is_free(alice: CallerClient, bob: Calle
     assert not LocationClaim.objects.exists()
 
 
-def test_only_what_is_over_is_cleared_away(alice: CallerClient, bob: CallerClient, place: str) -> None:
-    stage(alice, location=place)
+def test_only_what_is_over_is_cleared_away(alice: CallerClient, bob: CallerClient, path: str) -> None:
+    stage(alice, location=path)
     stage(bob, "u")
     LocationClaim.objects.filter(staged_by="oidc~bob").update(expires_at=now())
-    assert alice.post("/namespaces/ns/tables", NEW | {"properties": folder(f"{place}2")}).status == 200
+    assert alice.post("/namespaces/ns/tables", NEW | {"properties": folder(f"{path}2")}).status == 200
     task_worker.run_periodic_jobs(lambda: None)
-    assert sorted(each.location for each in LocationClaim.objects.all()) == [place, f"{place}2"]
+    assert sorted(each.location for each in LocationClaim.objects.all()) == [path, f"{path}2"]
 
 
-def test_a_late_commit_is_taken_where_nobody_came(alice: CallerClient, place: str) -> None:
-    metadata = stage(alice, location=place)
+def test_a_late_commit_takes_a_free_slot(alice: CallerClient, path: str) -> None:
+    metadata = stage(alice, location=path)
     LocationClaim.objects.all().delete()
     assert is_finished(alice, metadata)
 
@@ -309,7 +309,7 @@ def test_a_warehouse_goes_with_what_is_only_staged_in_it(alice: CallerClient, wa
 
 @pytest.mark.parametrize("what", ["namespace", "another namespace", "name", "place", "warehouse"])
 def test_what_changed_between_the_look_and_the_lock(
-    alice: CallerClient, bob: CallerClient, warehouse: Warehouse, place: str, monkeypatch: pytest.MonkeyPatch, what: str
+    alice: CallerClient, bob: CallerClient, warehouse: Warehouse, path: str, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     hold = creation.reserve_staged_location
 
@@ -318,31 +318,31 @@ def test_what_changed_between_the_look_and_the_lock(
         done = {
             "namespace": lambda: bob.delete("/namespaces/ns").status == 204,
             "another namespace": lambda: (
-                bob.post("/namespaces", {"namespace": ["q"], "properties": {"location": place}}).status == 200
+                bob.post("/namespaces", {"namespace": ["q"], "properties": {"location": path}}).status == 200
             ),
             "name": lambda: bob.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}).status == 200,
-            "place": lambda: stage(bob, "other", location=f"{place}/in"),
+            "place": lambda: stage(bob, "other", location=f"{path}/in"),
             "warehouse": lambda: Warehouse.objects.filter(pk=warehouse.pk).update(status="inactive"),
         }
         assert done[what]()
         hold(*args, **more)
 
     monkeypatch.setattr(creation, "reserve_staged_location", after_others)
-    body = {"name": "t", "schema": SCHEMA, "stage-create": True, "location": place}
-    answer = alice.post("/namespaces/ns/tables", body)
-    refusal = {
+    body = {"name": "t", "schema": SCHEMA, "stage-create": True, "location": path}
+    response = alice.post("/namespaces/ns/tables", body)
+    error = {
         "namespace": (404, "NoSuchNamespaceException"), "another namespace": (400, "InvalidLocation"),
         "name": (409, "AlreadyExistsException"), "place": TAKEN, "warehouse": (404, "NoSuchWarehouseException"),
     }  # fmt: skip
-    assert answer.refused(*refusal[what])
+    assert response.refused(*error[what])
     assert not LocationClaim.objects.filter(staged_by="oidc~alice").exists()
 
 
 # --- requests that are sent again -------------------------------------------------------------------------------------
 
 
-def test_the_same_request_holds_it_anew(alice: CallerClient, place: str) -> None:
-    body = {"name": "t", "schema": SCHEMA, "stage-create": True, "location": place}
+def test_the_same_request_reserves_it_again(alice: CallerClient, path: str) -> None:
+    body = {"name": "t", "schema": SCHEMA, "stage-create": True, "location": path}
     key = str(new_id())
     first = alice.post("/namespaces/ns/tables", body, idempotency_key=key)
     LocationClaim.objects.update(expires_at=now())
@@ -351,10 +351,8 @@ def test_the_same_request_holds_it_anew(alice: CallerClient, place: str) -> None
     assert ends[-1] > now() + timedelta(hours=23)
 
 
-def test_the_same_request_does_not_hold_what_is_there_by_now(
-    alice: CallerClient, bob: CallerClient, place: str
-) -> None:
-    body = {"name": "t", "schema": SCHEMA, "stage-create": True, "location": place}
+def test_the_same_request_does_not_hold_what_is_there_by_now(alice: CallerClient, bob: CallerClient, path: str) -> None:
+    body = {"name": "t", "schema": SCHEMA, "stage-create": True, "location": path}
     key = str(new_id())
     first = alice.post("/namespaces/ns/tables", body, idempotency_key=key)
     assert is_finished(alice, first.json()["metadata"])

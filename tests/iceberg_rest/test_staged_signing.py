@@ -24,7 +24,7 @@ from tests.signing_fixtures import (
     HOST,
     add_tabular,
     ask,
-    by_place,
+    by_location,
     by_ticket,
     to_sign,
 )
@@ -45,9 +45,9 @@ def catalog(signing: Warehouse) -> ApiClient:
 
 def stage(catalog: ApiClient) -> tuple[str, str]:
     """The signer's address and the address of a file of a table that is staged."""
-    answer = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "stage-create": True})
-    assert answer.status == 200, answer.body
-    config, location = answer.json()["config"], answer.json()["metadata"]["location"]
+    response = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "stage-create": True})
+    assert response.status == 200, response.body
+    config, location = response.json()["config"], response.json()["metadata"]["location"]
     assert config["signer.endpoint"] == config["s3.signer.endpoint"]
     return f"/catalog/{config['s3.signer.endpoint']}", f"http://{HOST}/{location.removeprefix('s3://')}/a"
 
@@ -57,7 +57,7 @@ def test_a_staged_table_is_written_and_read(catalog: ApiClient, signing: Warehou
     for method in ("GET", "PUT"):
         assert ask(signer, method, uri).status == 200
         assert ask(signer, method, f"{uri.rpartition('/')[0]}2/a").refused(400, "RequestUriMismatch")
-        assert ask(by_place(signing), method, uri).refused(400, MISSING)
+        assert ask(by_location(signing), method, uri).refused(400, MISSING)
 
 
 def test_once_it_is_there_it_is_a_table_as_others(
@@ -65,11 +65,11 @@ def test_once_it_is_there_it_is_a_table_as_others(
 ) -> None:
     signer, uri = stage(catalog)
     location = f"s3://{uri.removeprefix(f'http://{HOST}/').rpartition('/')[0]}"
-    made = add_tabular(signing, "t", location=location)
+    created = add_tabular(signing, "t", location=location)
     assert ask(signer, "PUT", uri).status == 200
     refuse(monkeypatch, Can.USE, Can.CREATE_TABLE)
     assert ask(signer, "PUT", uri).refused(400, MISSING)
-    made.delete()
+    created.delete()
     assert ask(signer, "PUT", uri).status == 200
     refuse(monkeypatch, Can.USE, Can.GET_METADATA)
     assert ask(signer, "PUT", uri).refused(403, "NamespaceActionForbidden", "create_table")
@@ -93,7 +93,7 @@ def test_nothing_is_signed_for_a_namespace_that_is_gone(catalog: ApiClient) -> N
 
 def test_tickets_of_others(catalog: ApiClient, signing: Warehouse, callers: NamedCallers) -> None:
     location = f"{signing.location}/t"
-    callers.person("alice")
+    callers.user("alice")
     ticket = StagingTicket.of(actor=ANONYMOUS, warehouse_id=signing.pk, levels=("ns",), location=location).encode()
     alice = CallerClient(by_ticket(signing, ticket), "alice")
     assert alice.post("", to_sign("PUT", OF_T)).refused(400, MISSING)
@@ -120,9 +120,9 @@ def test_tickets_that_are_none(catalog: ApiClient, signing: Warehouse, monkeypat
 
 
 def test_who_asks_for_no_signatures_gets_no_ticket(catalog: ApiClient) -> None:
-    answer = ApiClient(catalog.base).post(
+    response = ApiClient(catalog.base).post(
         "/namespaces/ns/tables",
         {"name": "t", "schema": SCHEMA, "stage-create": True},
         **{"x-iceberg-access-delegation": "client-managed"},
     )
-    assert not any("signer" in name for name in answer.json()["config"])
+    assert not any("signer" in name for name in response.json()["config"])

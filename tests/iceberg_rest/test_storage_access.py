@@ -16,13 +16,13 @@ from storage.models import Warehouse
 from tenancy.actor import Identity
 from tenancy.authz.actions import Can
 from tests.catalog_fixtures import SCHEMA
-from tests.iceberg_rest.lake_fixtures import KEYS, VIEW, client_of, make_table, may_write, new_lake
+from tests.iceberg_rest.lake_fixtures import KEYS, VIEW, client_of, create_table, may_write, new_lake
 from tests.management.warehouse_request_fixtures import keep_secrets, refuse
 from tests.named_callers import CallerClient, NamedCallers
 from tests.parts.minio import Minio
-from tests.wsgi_client import Answer, ApiClient, call
+from tests.wsgi_client import ApiClient, Response, call
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("nothing_lent_before")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("nothing_vended_before")]
 
 TABLE = "/namespaces/ns/tables/t"
 STORE = {"s3.region", "client.region", "s3.endpoint", "s3.path-style-access"}
@@ -33,7 +33,7 @@ SIGNER = {
 ENDS = {"s3.session-token-expires-at-ms", "expiration-time", "client.refresh-credentials-endpoint"}
 
 
-def get(lake: ApiClient, path: str, **headers: str) -> Answer:
+def get(lake: ApiClient, path: str, **headers: str) -> Response:
     return call("GET", lake.base + path, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
 
@@ -45,7 +45,7 @@ def asking(lake: ApiClient, asked: str, path: str = TABLE) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("lends", "signs", "asked", "lent", "signed"),
+    ("vends", "signs", "asked", "vended", "signed"),
     [
         (True, True, "", True, False),
         (True, True, "something-new", True, False),
@@ -65,29 +65,34 @@ def asking(lake: ApiClient, asked: str, path: str = TABLE) -> dict[str, Any]:
 )
 def test_clients_get_what_they_ask_for_where_it_is_to_be_had(
     minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch,
-    lends: bool, signs: bool, asked: str, lent: bool, signed: bool,
+    vends: bool, signs: bool, asked: str, vended: bool, signed: bool,
 ) -> None:  # fmt: skip
     keep_secrets(monkeypatch)
-    lake = new_lake(minio, bucket, **{"sts-enabled": lends, "remote-signing-enabled": signs})
-    make_table(lake)
-    answer = asking(lake, asked)
-    expected = {"region"} | STORE | (KEYS if lent else set()) | (SIGNER if signed else set())
-    assert set(answer["config"]) == expected
-    assert ("storage-credentials" in answer) == lent
+    lake = new_lake(minio, bucket, **{"sts-enabled": vends, "remote-signing-enabled": signs})
+    create_table(lake)
+    response = asking(lake, asked)
+    expected = {"region"} | STORE | (KEYS if vended else set()) | (SIGNER if signed else set())
+    assert set(response["config"]) == expected
+    assert ("storage-credentials" in response) == vended
     credentials = asking(lake, asked, f"{TABLE}/credentials")["storage-credentials"]
-    has_more = asked == "client-managed" and lends  # who comes for credentials does not manage them
-    assert bool(credentials) == (lent or has_more)
+    has_more = asked == "client-managed" and vends  # who comes for credentials does not manage them
+    assert bool(credentials) == (vended or has_more)
 
 
-def test_what_is_told_opens_the_table(lake: ApiClient, minio: Minio) -> None:
-    made = make_table(lake)
-    answer = lake.get(TABLE).json()
-    location = made["metadata"]["location"]
-    [credential] = answer["storage-credentials"]
+def test_the_vended_config_opens_the_table(lake: ApiClient, minio: Minio) -> None:
+    created = create_table(lake)
+    response = lake.get(TABLE).json()
+    location = created["metadata"]["location"]
+    [credential] = response["storage-credentials"]
     assert credential["prefix"] == location
     assert set(credential["config"]) == STORE | KEYS | ENDS
-    assert credential["config"]["s3.endpoint"] == answer["config"]["s3.endpoint"] == minio.endpoint
-    for config in (answer["config"], credential["config"], made["config"], made["storage-credentials"][0]["config"]):
+    assert credential["config"]["s3.endpoint"] == response["config"]["s3.endpoint"] == minio.endpoint
+    for config in (
+        response["config"],
+        credential["config"],
+        created["config"],
+        created["storage-credentials"][0]["config"],
+    ):
         assert may_write(config, location)
         assert not may_write(config, location + "2")
         assert not may_write(config, location.rpartition("/")[0])
@@ -98,8 +103,8 @@ def test_what_is_told_opens_the_table(lake: ApiClient, minio: Minio) -> None:
     assert 3500 < ends_at - time.time() <= 3610
 
 
-def test_the_same_credential_is_lent_again_and_not_after_a_change(lake: ApiClient) -> None:
-    make_table(lake)
+def test_the_same_credential_is_vended_again_and_not_after_a_change(lake: ApiClient) -> None:
+    create_table(lake)
     first, second = (lake.get(TABLE).json()["config"] for _ in range(2))
     assert first == second
     warehouse = lake.base.rpartition("/")[2]
@@ -114,15 +119,15 @@ def test_the_same_credential_is_lent_again_and_not_after_a_change(lake: ApiClien
 def test_the_route_of_newer_credentials_has_names_of_any_kind(lake: ApiClient) -> None:
     name = "a/b c%2Fd\u00fc?#"
     assert lake.post("/namespaces", {"namespace": ["ns", "x.y"]}).status == 200
-    made = lake.post("/namespaces/ns%1Fx.y/tables", {"name": name, "schema": SCHEMA}).json()
-    where = made["storage-credentials"][0]["config"]["client.refresh-credentials-endpoint"]
+    created = lake.post("/namespaces/ns%1Fx.y/tables", {"name": name, "schema": SCHEMA}).json()
+    where = created["storage-credentials"][0]["config"]["client.refresh-credentials-endpoint"]
     assert where.endswith("/namespaces/ns%1Fx.y/tables/a%2Fb%20c%252Fd%C3%BC%3F%23/credentials")
-    answer = call("GET", where.removeprefix("http://testserver"))
-    assert [each["prefix"] for each in answer.json()["storage-credentials"]] == [made["metadata"]["location"]]
+    response = call("GET", where.removeprefix("http://testserver"))
+    assert [each["prefix"] for each in response.json()["storage-credentials"]] == [created["metadata"]["location"]]
 
 
 def test_the_signer_is_found_by_the_table(lake: ApiClient) -> None:
-    make_table(lake)
+    create_table(lake)
     config = asking(lake, "remote-signing")["config"]
     assert config["s3.signer.uri"] == config["signer.uri"] == "http://testserver/catalog/"
     assert config["s3.signer.endpoint"] == config["signer.endpoint"]
@@ -135,7 +140,7 @@ def test_the_signer_is_found_by_the_table(lake: ApiClient) -> None:
 
 
 def test_readers_get_less_and_others_nothing(lake: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    location = make_table(lake)["metadata"]["location"]
+    location = create_table(lake)["metadata"]["location"]
     with monkeypatch.context() as patched:
         refuse(patched, Can.GET_METADATA, Can.READ_DATA)
         config = lake.get(TABLE).json()["config"]
@@ -149,82 +154,84 @@ def test_readers_get_less_and_others_nothing(lake: ApiClient, monkeypatch: pytes
         assert not may_write(lake.get(f"{TABLE}/credentials").json()["storage-credentials"][0]["config"], location)
     with monkeypatch.context() as patched:
         refuse(patched, Can.GET_METADATA)
-        answer = lake.get(TABLE).json()
-        assert answer["config"] == {}
-        assert "storage-credentials" not in answer
+        response = lake.get(TABLE).json()
+        assert response["config"] == {}
+        assert "storage-credentials" not in response
         assert lake.get(f"{TABLE}/credentials").refused(403, "TableActionForbidden", "read_data")
     assert may_write(lake.get(TABLE).json()["config"], location)
 
 
 def test_a_token_that_may_only_read_opens_files_to_be_read(lake: ApiClient, request: pytest.FixtureRequest) -> None:
-    location = make_table(lake)["metadata"]["location"]
+    location = create_table(lake)["metadata"]["location"]
     generic = lake.base.replace("/catalog/", "/lakekeeper/")
-    place = ApiClient(generic).post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).json()["table"]
+    target_location = (
+        ApiClient(generic).post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).json()["table"]
+    )
     callers: NamedCallers = request.getfixturevalue("callers")
     for token, scopes in (("reads", {"catalog:read"}), ("writes", {"catalog"}), ("all", None)):
         held = None if scopes is None else frozenset(scopes)
         callers.add(token, Identity(f"oidc~{token}", "oidc", "human", "R", scopes=held))
         of_tables, of_generic = CallerClient(lake.base, token), CallerClient(generic, token)
-        lent = [
+        vended = [
             (of_tables.get(TABLE).json()["config"], location),
             (of_tables.get(f"{TABLE}/credentials").json()["storage-credentials"][0]["config"], location),
-            (of_generic.get("/namespaces/ns/generic-tables/g").json()["config"], place["base-location"]),
+            (of_generic.get("/namespaces/ns/generic-tables/g").json()["config"], target_location["base-location"]),
         ]
-        assert [may_write(*each) for each in lent] == [token != "reads"] * len(lent), token
+        assert [may_write(*each) for each in vended] == [token != "reads"] * len(vended), token
         bucket, _, key = location.removeprefix("s3://").partition("/")
-        assert client_of(lent[0][0]).list_objects_v2(Bucket=bucket, Prefix=f"{key}/")["KeyCount"] > 0
+        assert client_of(vended[0][0]).list_objects_v2(Bucket=bucket, Prefix=f"{key}/")["KeyCount"] > 0
 
 
 # --- other answers ---------------------------------------------------------------------------------------------------
 
 
 def test_a_staged_table_can_be_written_before_it_is_there(lake: ApiClient) -> None:
-    staged = make_table(lake, **{"stage-create": True})
+    staged = create_table(lake, **{"stage-create": True})
     assert staged["metadata-location"] is None
     assert may_write(staged["config"], staged["metadata"]["location"])
     assert staged["storage-credentials"][0]["prefix"] == staged["metadata"]["location"]
     assert "s3.signer" not in asking(lake, "remote-signing", "/namespaces")
 
 
-def test_a_registered_table_is_opened_to_whoever_registers_it(lake: ApiClient) -> None:
-    made = make_table(lake)
+def test_a_registered_table_is_accessible_to_the_user_who_registered_it(lake: ApiClient) -> None:
+    created = create_table(lake)
     assert lake.delete(TABLE).status == 204
-    body = {"name": "again", "metadata-location": made["metadata-location"]}
+    body = {"name": "again", "metadata-location": created["metadata-location"]}
     registered = lake.post("/namespaces/ns/register", body).json()
-    assert may_write(registered["config"], made["metadata"]["location"])
+    assert may_write(registered["config"], created["metadata"]["location"])
 
 
-def test_a_view_lends_readers_its_folder_in_its_config_only(lake: ApiClient) -> None:
-    made = lake.post(
+def test_a_view_vends_readers_its_folder_in_its_config_only(lake: ApiClient) -> None:
+    created = lake.post(
         "/namespaces/ns/views", {"name": "v", "schema": SCHEMA, "view-version": VIEW, "properties": {}}
     ).json()
-    for answer in (
-        made,
+    for response in (
+        created,
         asking(lake, "", "/namespaces/ns/views/v"),
         asking(lake, "remote-signing", "/namespaces/ns/views/v"),
     ):
-        assert "storage-credentials" not in answer
-        assert not set(answer["config"]) & SIGNER
-    assert set(made["config"]) == {"region"} | STORE | KEYS
-    assert not may_write(made["config"], made["metadata"]["location"])
+        assert "storage-credentials" not in response
+        assert not set(response["config"]) & SIGNER
+    assert set(created["config"]) == {"region"} | STORE | KEYS
+    assert not may_write(created["config"], created["metadata"]["location"])
 
 
 def test_generic_tables_are_as_tables(lake: ApiClient) -> None:
     generic = ApiClient(lake.base.replace("/catalog/", "/lakekeeper/"))
-    made = generic.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).json()
+    created = generic.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).json()
     loaded = generic.get("/namespaces/ns/generic-tables/g").json()
     assert set(loaded["storage-credentials"][0]["config"]) == STORE | KEYS | (
         ENDS - {"client.refresh-credentials-endpoint"}
     )
-    for answer in (made, loaded):
-        assert may_write(answer["config"], answer["table"]["base-location"])
+    for response in (created, loaded):
+        assert may_write(response["config"], response["table"]["base-location"])
     listed = generic.get("/namespaces/ns/generic-tables/g/credentials").json()["storage-credentials"]
-    assert [each["prefix"] for each in listed] == [made["table"]["base-location"]]
+    assert [each["prefix"] for each in listed] == [created["table"]["base-location"]]
 
 
 def test_a_table_that_moved_has_credentials_for_its_former_files_too(lake: ApiClient) -> None:
-    made = make_table(lake)
-    former = made["metadata"]["location"]
+    created = create_table(lake)
+    former = created["metadata"]["location"]
     new = former.rpartition("/")[0] + "/moved"
     assert (
         lake.post(TABLE, {"requirements": [], "updates": [{"action": "set-location", "location": new}]}).status == 200
@@ -238,8 +245,10 @@ def test_a_table_that_moved_has_credentials_for_its_former_files_too(lake: ApiCl
 # --- ETags -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_etag_of_an_answer_with_credentials_ends_with_them(lake: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_table(lake)
+def test_an_etag_of_a_response_with_credentials_expires_with_them(
+    lake: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_table(lake)
     loaded = lake.get(TABLE)
     etag = loaded.headers["ETag"]
     same = get(lake, TABLE, if_none_match=etag)
@@ -257,7 +266,7 @@ def test_an_etag_of_an_answer_with_credentials_ends_with_them(lake: ApiClient, m
 
 
 def test_an_etag_without_credentials_does_not_end(lake: ApiClient) -> None:
-    make_table(lake)
+    create_table(lake)
     etag = get(lake, TABLE, x_iceberg_access_delegation="client-managed").headers["ETag"]
     assert "." not in etag
     assert get(lake, TABLE, if_none_match=etag, x_iceberg_access_delegation="client-managed").status == 304
@@ -269,7 +278,7 @@ def test_an_etag_without_credentials_does_not_end(lake: ApiClient) -> None:
 
 @pytest.mark.parametrize("soft", [True, False])
 @pytest.mark.parametrize("pushed", [True, False])
-def test_where_drops_can_be_undone_clients_are_told_not_to_delete(
+def test_where_drops_can_be_undone_clients_get_the_setting_not_to_delete(
     minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch, soft: bool, pushed: bool
 ) -> None:
     keep_secrets(monkeypatch)
@@ -280,25 +289,25 @@ def test_where_drops_can_be_undone_clients_are_told_not_to_delete(
     assert (defaults["s3.sse.type"], defaults["s3.sse.key"]) == ("kms", key)
 
 
-def test_a_load_says_when_nothing_can_be_lent(lake: ApiClient, minio: Minio) -> None:
-    make_table(lake)
+def test_a_load_reports_when_nothing_can_be_vended(lake: ApiClient, minio: Minio) -> None:
+    create_table(lake)
     Warehouse.objects.update(version=99)  # what was lent before is not for this one
     with minio.relay.refusing():
         assert lake.get(TABLE).refused(503, "StorageUnavailableException")
-        answer = get(lake, TABLE, x_iceberg_access_delegation="client-managed")
-        assert answer.status == 200
+        response = get(lake, TABLE, x_iceberg_access_delegation="client-managed")
+        assert response.status == 200
     assert lake.get(TABLE).status == 200
 
 
-def test_what_was_made_is_answered_though_nothing_can_be_lent(lake: ApiClient, minio: Minio) -> None:
+def test_a_created_object_is_returned_though_nothing_can_be_vended(lake: ApiClient, minio: Minio) -> None:
     """An error would be untrue: the table is there, and a client that tries again would meet it.
 
     No credential is vended for a location that is too long for a session policy.
     """
     prefix = "/".join([Warehouse.objects.get().location, *["a" * 200] * 4])
-    made = make_table(lake, location=f"{prefix}/t")
-    assert "storage-credentials" not in made
-    assert set(made["config"]) == {"region"} | STORE
+    created = create_table(lake, location=f"{prefix}/t")
+    assert "storage-credentials" not in created
+    assert set(created["config"]) == {"region"} | STORE
     assert lake.get(TABLE).refused(412, "ShortTermCredentialError")
     view = {"name": "v", "schema": SCHEMA, "view-version": VIEW, "properties": {}, "location": f"{prefix}/v"}
     assert set(lake.post("/namespaces/ns/views", view).json()["config"]) == {"region"} | STORE
@@ -309,7 +318,7 @@ def test_what_was_made_is_answered_though_nothing_can_be_lent(lake: ApiClient, m
     assert lake.post("/namespaces/ns/tables", staged).refused(412, "ShortTermCredentialError")
 
 
-def test_what_was_written_is_answered_though_the_database_is_lost_by_then(
+def test_written_data_is_confirmed_though_the_database_is_lost_by_then(
     lake: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A refusal that says "nothing was changed" would be untrue."""
@@ -321,10 +330,10 @@ def test_what_was_written_is_answered_though_the_database_is_lost_by_then(
 
     monkeypatch.setattr(files, "files_of", lost)
     updates = [{"action": "set-properties", "updates": {"a": "b"}}]
-    answer = lake.post("/namespaces/ns/views/v", {"requirements": [], "updates": updates})
-    assert answer.status == 200
-    assert (answer.json()["config"], answer.json()["metadata"]["properties"]) == ({}, {"a": "b"})
+    response = lake.post("/namespaces/ns/views/v", {"requirements": [], "updates": updates})
+    assert response.status == 200
+    assert (response.json()["config"], response.json()["metadata"]["properties"]) == ({}, {"a": "b"})
     key = {"Idempotency-Key": str(new_id())}
-    answers = [lake.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}, **key) for _ in range(2)]
-    assert [answer.status for answer in answers] == [200, 200]
-    assert ["storage-credentials" in answer.json() for answer in answers] == [True, False]
+    responses = [lake.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}, **key) for _ in range(2)]
+    assert [response.status for response in responses] == [200, 200]
+    assert ["storage-credentials" in response.json() for response in responses] == [True, False]

@@ -8,35 +8,35 @@ from typing import Any
 import pytest
 
 from tenancy.authz.actions import Can
-from tests.management.warehouse_request_fixtures import forbid, refuse, told
+from tests.management.warehouse_request_fixtures import forbid, refuse, reported
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 
 TABLE = "/namespaces/ns/tables/t"
 
 
 def test_local_files_have_no_credentials(
-    catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+    catalog: ApiClient, create_table: CreateTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_table()
+    create_table()
     asked = refuse(monkeypatch, *Can).asked
     for query in ("", "?referenced-by=ns%1Fv", "?planId=x", "?referenced-by="):
-        answer = catalog.get(f"{TABLE}/credentials{query}")
-        assert (answer.status, answer.json()) == (200, {"storage-credentials": []})
+        response = catalog.get(f"{TABLE}/credentials{query}")
+        assert (response.status, response.json()) == (200, {"storage-credentials": []})
     assert asked == [(Can.READ_DATA, "table"), (Can.WRITE_DATA, "table")] * 4
 
 
-def test_the_chain_of_views_is_bounded_wherever_it_is_taken(catalog: ApiClient, make_table: MakeTable) -> None:
-    loaded = make_table()
+def test_the_chain_of_views_is_bounded_wherever_it_is_taken(catalog: ApiClient, create_table: CreateTable) -> None:
+    loaded = create_table()
     ten = ",".join(f"a%1Fb%1Fv{number}" for number in range(10))
     for target in (TABLE, f"{TABLE}/credentials"):
         assert catalog.get(f"{target}?referenced-by={ten}").status == 200
         for eleven in (f"{ten},ns%1Fv", f"{ten},", "," * 10, "," * 10_000):
-            answer = catalog.get(f"{target}?referenced-by={eleven}")
-            assert answer.refused(400, "ReferencedByDepthExceeded", "more than 10 views")
+            response = catalog.get(f"{target}?referenced-by={eleven}")
+            assert response.refused(400, "ReferencedByDepthExceeded", "more than 10 views")
     for few in (ten, "%2C" * 10_000):
         assert catalog.get(f"{TABLE}?referenced-by={few}").json() == loaded
     assert catalog.get(f"/namespaces/ns/tables/no?referenced-by={ten},x").refused(400, "ReferencedByDepthExceeded")
@@ -54,19 +54,21 @@ def test_the_chain_of_views_is_bounded_wherever_it_is_taken(catalog: ApiClient, 
         ("/namespaces//tables/t", "Table does not exist: .t"),
     ],
 )
-def test_a_missing_table(catalog: ApiClient, make_table: MakeTable, target: str, text: str) -> None:
-    make_table()
+def test_a_missing_table(catalog: ApiClient, create_table: CreateTable, target: str, text: str) -> None:
+    create_table()
     assert catalog.get(f"{target}/credentials").refused(404, "NoSuchTableException", text)
 
 
-def test_who_may_not_read_gets_none(catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_table()
+def test_who_may_not_read_gets_none(
+    catalog: ApiClient, create_table: CreateTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_table()
     forbid(monkeypatch)
     assert catalog.get(f"{TABLE}/credentials").refused(403, "TableActionForbidden", "read_data")
     refuse(monkeypatch, Can.USE)
     hidden, missing = (catalog.get(f"/namespaces/ns/tables/{name}/credentials") for name in ("t", "none"))
     assert hidden.refused(404, "NoSuchTableException")
-    assert told(hidden, "ns.t") == told(missing, "ns.none")
+    assert reported(hidden, "ns.t") == reported(missing, "ns.none")
 
 
 def test_config_advertises_credentials_and_signing(catalog: ApiClient) -> None:

@@ -17,18 +17,18 @@ from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]
 
 
-def nothing_was_made(files: Files) -> bool:
+def nothing_was_created(files: Files) -> bool:
     return not Tabular.objects.exists() and not TabularMetadata.objects.exists() and files() == []
 
 
-def test_a_created_table_is_loaded_as_it_was_answered(
-    catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable, files: Files, storage_root: Path
+def test_a_created_table_loads_as_it_was_returned(
+    catalog: ApiClient, warehouse: Warehouse, create_table: CreateTable, files: Files, storage_root: Path
 ) -> None:
-    created = make_table(properties={"a": "b"})
+    created = create_table(properties={"a": "b"})
     metadata = created["metadata"]
     assert [field["id"] for field in metadata["schemas"][0]["fields"]] == [1, 2]
     assert metadata["format-version"] == 2
@@ -44,8 +44,8 @@ def test_a_created_table_is_loaded_as_it_was_answered(
     assert Securable.objects.get(type="table").path.count("/") == 5
 
 
-def test_a_table_is_made_once(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
-    make_table()
+def test_a_table_is_created_once(catalog: ApiClient, create_table: CreateTable, files: Files) -> None:
+    create_table()
     before = files()
     again = catalog.post("/namespaces/ns/tables", {"name": "T", "schema": SCHEMA})
     assert again.refused(409, "AlreadyExistsException", "Table already exists: ns.T")
@@ -54,9 +54,9 @@ def test_a_table_is_made_once(catalog: ApiClient, make_table: MakeTable, files: 
 
 
 def test_create_in_a_missing_namespace(catalog: ApiClient, files: Files) -> None:
-    answer = catalog.post("/namespaces/no/tables", {"name": "t", "schema": SCHEMA})
-    assert answer.refused(404, "NoSuchNamespaceException", "Namespace does not exist: no")
-    assert nothing_was_made(files)
+    response = catalog.post("/namespaces/no/tables", {"name": "t", "schema": SCHEMA})
+    assert response.refused(404, "NoSuchNamespaceException", "Namespace does not exist: no")
+    assert nothing_was_created(files)
 
 
 def test_a_missing_table_is_404_also_in_a_missing_namespace(catalog: ApiClient, namespace: str) -> None:
@@ -76,7 +76,7 @@ def test_a_missing_table_is_404_also_in_a_missing_namespace(catalog: ApiClient, 
 def test_a_staged_table_is_nowhere_until_its_commit(catalog: ApiClient, namespace: str, files: Files) -> None:
     staged = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "stage-create": True}).json()
     assert staged["metadata-location"] is None
-    assert nothing_was_made(files)
+    assert nothing_was_created(files)
     metadata = staged["metadata"]
     updates: list[dict[str, Any]] = [
         {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
@@ -124,10 +124,10 @@ def test_a_staged_table_is_nowhere_until_its_commit(catalog: ApiClient, namespac
 def test_bad_create_requests_change_nothing(
     catalog: ApiClient, namespace: str, files: Files, change: dict[str, Any]
 ) -> None:
-    answer = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, **change})
-    assert answer.status == 400, answer.body
-    assert answer.error["type"] in {"BadRequestException", "FormatVersionNotAllowed"}
-    assert nothing_was_made(files)
+    response = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, **change})
+    assert response.status == 400, response.body
+    assert response.error["type"] in {"BadRequestException", "FormatVersionNotAllowed"}
+    assert nothing_was_created(files)
 
 
 @pytest.mark.parametrize(
@@ -158,14 +158,14 @@ def test_locations_outside_the_warehouse_are_refused(
     if isinstance(spelled, str):
         path = warehouse.location.removeprefix("file://")
         spelled = spelled.replace("{base}", warehouse.location).replace("{path}", path)
-    answer = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "location": spelled})
-    assert answer.refused(400, "InvalidLocation")
+    response = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "location": spelled})
+    assert response.refused(400, "InvalidLocation")
     assert not Tabular.objects.exists()
     assert files() == []
 
 
-def test_a_chosen_location_is_nobody_elses(catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable) -> None:
-    make_table("t", location=f"{warehouse.location}/deep/t/")
+def test_a_chosen_location_is_exclusive(catalog: ApiClient, warehouse: Warehouse, create_table: CreateTable) -> None:
+    create_table("t", location=f"{warehouse.location}/deep/t/")
     taken = {
         f"{warehouse.location}/deep": "LocationAlreadyTaken",
         f"{warehouse.location}/deep/t": "LocationAlreadyTaken",
@@ -173,17 +173,17 @@ def test_a_chosen_location_is_nobody_elses(catalog: ApiClient, warehouse: Wareho
         f"{warehouse.location}/deep/t10": None,  # a sibling whose name only begins alike
     }
     for number, (location, wire_type) in enumerate(taken.items()):
-        answer = catalog.post("/namespaces/ns/tables", {"name": f"x{number}", "schema": SCHEMA, "location": location})
-        assert (answer.json().get("error") or {"type": None})["type"] == wire_type
+        response = catalog.post("/namespaces/ns/tables", {"name": f"x{number}", "schema": SCHEMA, "location": location})
+        assert (response.json().get("error") or {"type": None})["type"] == wire_type
     assert Tabular.objects.count() == 2
 
 
 def test_a_commit_moves_the_pointer_and_writes_one_file(
-    catalog: ApiClient, make_table: MakeTable, files: Files
+    catalog: ApiClient, create_table: CreateTable, files: Files
 ) -> None:
-    created = make_table()
+    created = create_table()
     before = set(files())
-    answer = catalog.post(
+    response = catalog.post(
         "/namespaces/ns/tables/t",
         {
             "identifier": {"namespace": ["ns"], "name": "t"},
@@ -191,8 +191,8 @@ def test_a_commit_moves_the_pointer_and_writes_one_file(
             "updates": [{"action": "set-properties", "updates": {"k": "v"}}],
         },
     )
-    assert answer.status == 200, answer.body
-    committed = answer.json()
+    assert response.status == 200, response.body
+    committed = response.json()
     assert set(committed) == {"metadata-location", "metadata"}
     assert committed["metadata"]["properties"]["k"] == "v"
     assert committed["metadata"]["metadata-log"] == [
@@ -205,19 +205,19 @@ def test_a_commit_moves_the_pointer_and_writes_one_file(
     assert loaded["metadata"] == committed["metadata"]
 
 
-def test_no_net_change_writes_nothing(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
-    created = make_table(properties={"k": "v"})
+def test_no_net_change_writes_nothing(catalog: ApiClient, create_table: CreateTable, files: Files) -> None:
+    created = create_table(properties={"k": "v"})
     before = files()
     for updates in ([], [{"action": "set-properties", "updates": {"k": "v"}}]):
-        answer = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
-        assert answer.json()["metadata-location"] == created["metadata-location"]
+        response = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
+        assert response.json()["metadata-location"] == created["metadata-location"]
     assert files() == before
 
 
-def test_snapshots_are_projected(catalog: ApiClient, make_table: MakeTable) -> None:
-    at = make_table()["metadata"]["last-updated-ms"]
+def test_snapshots_are_projected(catalog: ApiClient, create_table: CreateTable) -> None:
+    at = create_table()["metadata"]["last-updated-ms"]
     for number, parent in ((11, None), (12, 11)):
-        answer = catalog.post(
+        response = catalog.post(
             "/namespaces/ns/tables/t",
             {
                 "requirements": [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": parent}],
@@ -230,16 +230,16 @@ def test_snapshots_are_projected(catalog: ApiClient, make_table: MakeTable) -> N
                 ],
             },
         )
-        assert answer.status == 200, answer.body
+        assert response.status == 200, response.body
     assert list(Snapshot.objects.order_by("snapshot_id").values_list("snapshot_id", "parent_snapshot_id")) == [
         (11, None),
         (12, 11),
     ]
-    answer = catalog.post(
+    response = catalog.post(
         "/namespaces/ns/tables/t",
         {"requirements": [], "updates": [{"action": "remove-snapshots", "snapshot-ids": [11]}]},
     )
-    assert answer.status == 200, answer.body
+    assert response.status == 200, response.body
     assert list(Snapshot.objects.values_list("snapshot_id", flat=True)) == [12]
     catalog.delete("/namespaces/ns/tables/t")
     assert not Snapshot.objects.exists()
@@ -280,9 +280,9 @@ def test_snapshots_are_projected(catalog: ApiClient, make_table: MakeTable) -> N
     ],
 )
 def test_refused_commits_change_nothing(
-    catalog: ApiClient, make_table: MakeTable, files: Files, body: Any, status: int, wire_type: str
+    catalog: ApiClient, create_table: CreateTable, files: Files, body: Any, status: int, wire_type: str
 ) -> None:
-    created = make_table()
+    created = create_table()
     before = files()
     assert catalog.post("/namespaces/ns/tables/t", body).refused(status, wire_type)
     assert files() == before
@@ -293,9 +293,9 @@ def test_refused_commits_change_nothing(
     "body", [{}, {"requirements": None, "updates": None}, {"requirements": []}, {"updates": []}, {"updates": None}]
 )
 def test_a_commit_without_updates_changes_nothing(
-    catalog: ApiClient, make_table: MakeTable, files: Files, body: Any
+    catalog: ApiClient, create_table: CreateTable, files: Files, body: Any
 ) -> None:
-    created = make_table()
+    created = create_table()
     before = files()
     assert catalog.post("/namespaces/ns/tables/t", body).json()["metadata"] == created["metadata"]
     assert files() == before
@@ -303,19 +303,19 @@ def test_a_commit_without_updates_changes_nothing(
 
 @pytest.mark.parametrize("requirements", [{}, {"requirements": None}])
 def test_a_commit_without_requirements_is_unconditional(
-    catalog: ApiClient, make_table: MakeTable, requirements: Any
+    catalog: ApiClient, create_table: CreateTable, requirements: Any
 ) -> None:
     """iceberg-go sends null."""
-    make_table()
+    create_table()
     body = {**requirements, "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
     assert catalog.post("/namespaces/ns/tables/t", body).json()["metadata"]["properties"]["a"] == "b"
 
 
-def test_a_table_moves_only_to_a_free_place_in_the_warehouse(
-    catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable
+def test_a_table_moves_only_to_a_free_location_in_the_warehouse(
+    catalog: ApiClient, warehouse: Warehouse, create_table: CreateTable
 ) -> None:
-    make_table("a")
-    other = make_table("b")["metadata"]["location"]
+    create_table("a")
+    other = create_table("b")["metadata"]["location"]
 
     def move(location: str) -> Any:
         updates = [{"action": "set-location", "location": location}]
@@ -328,36 +328,36 @@ def test_a_table_moves_only_to_a_free_place_in_the_warehouse(
     assert Tabular.objects.get(name="a").location == f"{warehouse.location}/elsewhere"
 
 
-def test_nobody_takes_a_place_where_a_moved_table_still_has_files(
-    catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable
+def test_no_table_takes_a_location_where_a_moved_table_still_has_files(
+    catalog: ApiClient, warehouse: Warehouse, create_table: CreateTable
 ) -> None:
-    old = make_table("a", location=f"{warehouse.location}/old")["metadata"]["location"]
+    old = create_table("a", location=f"{warehouse.location}/old")["metadata"]["location"]
     there = [{"action": "set-location", "location": f"{warehouse.location}/new"}]
     back = [{"action": "set-location", "location": old}]
     assert catalog.post("/namespaces/ns/tables/a", {"requirements": [], "updates": there}).status == 200
     for location in (old, f"{old}/inner"):
-        answer = catalog.post("/namespaces/ns/tables", {"name": "b", "schema": SCHEMA, "location": location})
-        assert answer.refused(409, "LocationAlreadyTaken")
+        response = catalog.post("/namespaces/ns/tables", {"name": "b", "schema": SCHEMA, "location": location})
+        assert response.refused(409, "LocationAlreadyTaken")
     for updates in (back, there, back):  # its own places stay open to it
         assert catalog.post("/namespaces/ns/tables/a", {"requirements": [], "updates": updates}).status == 200
     assert catalog.delete("/namespaces/ns/tables/a?purgeRequested=true").status == 204
     assert Task.objects.get().payload["former_locations"].count(f"{warehouse.location}/new") == 1
-    assert make_table("b", location=old)
+    assert create_table("b", location=old)
 
 
 def test_locations_differ_by_case_and_are_bounded_in_bytes(
-    catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable
+    catalog: ApiClient, warehouse: Warehouse, create_table: CreateTable
 ) -> None:
-    make_table("a", location=f"{warehouse.location}/ABC/x")
-    make_table("b", location=f"{warehouse.location}/abc")
+    create_table("a", location=f"{warehouse.location}/ABC/x")
+    create_table("b", location=f"{warehouse.location}/abc")
     wide = f"{warehouse.location}/" + "/".join(["\u4e2d" * 80] * 20)
-    answer = catalog.post("/namespaces/ns/tables", {"name": "c", "schema": SCHEMA, "location": wide})
-    assert answer.refused(400, "InvalidLocation", "bytes")
+    response = catalog.post("/namespaces/ns/tables", {"name": "c", "schema": SCHEMA, "location": wide})
+    assert response.refused(400, "InvalidLocation", "bytes")
 
 
-def test_rename(catalog: ApiClient, make_table: MakeTable) -> None:
-    created = make_table("a")
-    make_table("b")
+def test_rename(catalog: ApiClient, create_table: CreateTable) -> None:
+    created = create_table("a")
+    create_table("b")
     catalog.post("/namespaces", {"namespace": ["to"]})
 
     def rename(source: list[str], destination: list[str]) -> Any:
@@ -384,8 +384,8 @@ def test_rename(catalog: ApiClient, make_table: MakeTable) -> None:
     assert moved.updated_at > moved.created_at
 
 
-def test_register_brings_a_dropped_table_back(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
-    created = make_table()
+def test_register_brings_a_dropped_table_back(catalog: ApiClient, create_table: CreateTable, files: Files) -> None:
+    created = create_table()
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
     assert len(files()) == 1
     body = {"name": "back", "metadata-location": created["metadata-location"]}
@@ -421,8 +421,8 @@ def test_register_of_what_is_not_metadata(
     if content is not None:
         (storage_root / "wh" / "x.metadata.json").write_bytes(content)
     body = {"name": "t", "metadata-location": f"{warehouse.location}/x.metadata.json"}
-    answer = catalog.post("/namespaces/ns/register", body)
-    assert answer.status == status, answer.body
+    response = catalog.post("/namespaces/ns/register", body)
+    assert response.status == status, response.body
     assert not Tabular.objects.exists()
 
 
@@ -432,15 +432,15 @@ def test_register_reads_nothing_outside_the_warehouse(
 ) -> None:
     if isinstance(location, str):
         location = location.replace("{base}", warehouse.location)
-    answer = catalog.post("/namespaces/ns/register", {"name": "t", "metadata-location": location})
-    assert answer.refused(400, "InvalidLocation")
+    response = catalog.post("/namespaces/ns/register", {"name": "t", "metadata-location": location})
+    assert response.refused(400, "InvalidLocation")
 
 
 def test_drop_keeps_files_and_queues_a_purge_only_when_asked(
-    catalog: ApiClient, make_table: MakeTable, files: Files
+    catalog: ApiClient, create_table: CreateTable, files: Files
 ) -> None:
-    make_table("keep")
-    make_table("purge")
+    create_table("keep")
+    create_table("purge")
     before = files()
     assert catalog.delete("/namespaces/ns/tables/keep").status == 204
     assert not Task.objects.exists()
@@ -452,27 +452,27 @@ def test_drop_keeps_files_and_queues_a_purge_only_when_asked(
     assert catalog.delete("/namespaces/ns/tables/keep").refused(404, "NoSuchTableException")
 
 
-def test_a_bad_purge_flag_drops_nothing(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
+def test_a_bad_purge_flag_drops_nothing(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table()
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=perhaps").refused(400, "BadRequestException")
     assert Tabular.objects.exists()
 
 
-def test_a_protected_table_is_not_dropped(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
+def test_a_protected_table_is_not_dropped(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table()
     Tabular.objects.update(protected=True)
     assert catalog.delete("/namespaces/ns/tables/t").refused(409, "ProtectedTabularDeletionWithoutForce")
     assert catalog.delete("/namespaces/ns/tables/t?force=true").status == 204
 
 
 def test_metadata_above_the_inline_limit_is_read_from_the_store(
-    catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+    catalog: ApiClient, create_table: CreateTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = settings.ICEKEEPER.model_copy(update={"metadata_inline_limit": 10})
     monkeypatch.setattr(settings, "ICEKEEPER", small)
-    created = make_table()
+    created = create_table()
     assert TabularMetadata.objects.get().document is None
-    forget_what_was_served(monkeypatch)
+    clear_served_requests(monkeypatch)
     assert catalog.get("/namespaces/ns/tables/t").json() == created
     commit = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
     assert catalog.post("/namespaces/ns/tables/t", commit).json()["metadata"]["properties"]["a"] == "b"
@@ -513,8 +513,8 @@ def test_a_version_1_file_of_old_is_registered_and_committed_to(
     assert committed.json()["metadata"]["metadata-log"][0]["metadata-file"] == body["metadata-location"]
 
 
-def test_a_replaced_snapshot_is_projected_anew(catalog: ApiClient, make_table: MakeTable) -> None:
-    at = make_table()["metadata"]["last-updated-ms"]
+def test_a_replaced_snapshot_is_projected_again(catalog: ApiClient, create_table: CreateTable) -> None:
+    at = create_table()["metadata"]["last-updated-ms"]
 
     def commit(*updates: dict[str, Any]) -> Any:
         return catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": list(updates)})
@@ -522,21 +522,21 @@ def test_a_replaced_snapshot_is_projected_anew(catalog: ApiClient, make_table: M
     add = {"action": "add-snapshot", "snapshot": snapshot(1, at=at)}
     assert commit(add).status == 200
     other = {"action": "add-snapshot", "snapshot": snapshot(1, sequence_number=2, at=at + 1)}
-    answer = commit({"action": "remove-snapshots", "snapshot-ids": [1]}, other)
-    assert answer.status == 200, answer.body
+    response = commit({"action": "remove-snapshots", "snapshot-ids": [1]}, other)
+    assert response.status == 200, response.body
     assert list(Snapshot.objects.values_list("snapshot_id", "timestamp_ms")) == [(1, at + 1)]
 
 
-def test_metadata_that_nobody_could_read_again_is_refused(
-    catalog: ApiClient, make_table: MakeTable, files: Files, monkeypatch: pytest.MonkeyPatch
+def test_unreadable_metadata_is_refused(
+    catalog: ApiClient, create_table: CreateTable, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    created = make_table()
+    created = create_table()
     before = files()
     limited = settings.ICEKEEPER.model_copy(update={"metadata_file_limit": 4096})
     monkeypatch.setattr(settings, "ICEKEEPER", limited)
     large = [{"action": "set-properties", "updates": {"a": "x" * 5000}}]
-    answer = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": large})
-    assert answer.refused(400, "BadRequestException", "4096")
+    response = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": large})
+    assert response.refused(400, "BadRequestException", "4096")
     body = {"name": "u", "schema": SCHEMA, "properties": {"a": "x" * 5000}}
     assert catalog.post("/namespaces/ns/tables", body).refused(400, "BadRequestException", "4096")
     assert files() == before
@@ -544,12 +544,12 @@ def test_metadata_that_nobody_could_read_again_is_refused(
 
 
 def test_a_table_whose_file_is_lost_can_still_be_renamed_and_dropped(
-    catalog: ApiClient, make_table: MakeTable, storage_root: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: ApiClient, create_table: CreateTable, storage_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"metadata_inline_limit": 10}))
-    created = make_table()
+    created = create_table()
     Path(created["metadata-location"].removeprefix("file://")).unlink()
-    forget_what_was_served(monkeypatch)
+    clear_served_requests(monkeypatch)
     assert catalog.get("/namespaces/ns/tables/t").refused(
         404, "NotFoundException", "Failed to open input stream for file"
     )
@@ -558,12 +558,12 @@ def test_a_table_whose_file_is_lost_can_still_be_renamed_and_dropped(
     assert catalog.delete("/namespaces/ns/tables/u").status == 204
 
 
-def test_a_file_that_was_edited_and_registered_anew_is_served_as_it_is_now(
-    catalog: ApiClient, make_table: MakeTable
+def test_a_file_that_was_edited_and_registered_again_is_served_as_it_is_now(
+    catalog: ApiClient, create_table: CreateTable
 ) -> None:
     from catalog.selectors.tables.metadata_cache import metadata_cache
 
-    created = make_table()
+    created = create_table()
     first = Tabular.objects.get()
     old_version, old_bytes = metadata_cache.last_seen((first.warehouse_id, "ns", "t"))
     catalog.delete("/namespaces/ns/tables/t")
@@ -584,12 +584,12 @@ def test_a_file_that_was_edited_and_registered_anew_is_served_as_it_is_now(
 
 
 def test_a_drop_does_not_follow_a_rename(
-    catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+    catalog: ApiClient, create_table: CreateTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table is renamed after the drop has found it and before it locks it."""
     from catalog.services.tables import drop
 
-    make_table("a")
+    create_table("a")
     found = drop.find_target
 
     def found_then_renamed(**options: Any) -> Any:
@@ -604,8 +604,10 @@ def test_a_drop_does_not_follow_a_rename(
     assert not Task.objects.exists()
 
 
-def test_a_staged_create_tells_a_taken_name_from_a_taken_uuid(catalog: ApiClient, make_table: MakeTable) -> None:
-    taken = make_table("the same name")["metadata"]
+def test_a_staged_create_distinguishes_a_taken_name_from_a_taken_uuid(
+    catalog: ApiClient, create_table: CreateTable
+) -> None:
+    taken = create_table("the same name")["metadata"]
     updates: list[dict[str, Any]] = [
         {"action": "assign-uuid", "uuid": taken["table-uuid"]},
         {"action": "add-schema", "schema": taken["schemas"][0]},
@@ -620,12 +622,12 @@ def test_a_staged_create_tells_a_taken_name_from_a_taken_uuid(catalog: ApiClient
 
 
 @pytest.mark.parametrize("overwrite", ["no", [], {}, 1, 0, 0.0])
-def test_overwrite_is_true_or_false(catalog: ApiClient, make_table: MakeTable, overwrite: Any) -> None:
-    body = {"name": "x", "metadata-location": make_table()["metadata-location"], "overwrite": overwrite}
+def test_overwrite_is_true_or_false(catalog: ApiClient, create_table: CreateTable, overwrite: Any) -> None:
+    body = {"name": "x", "metadata-location": create_table()["metadata-location"], "overwrite": overwrite}
     assert catalog.post("/namespaces/ns/register", body).refused(400, "BadRequestException", "overwrite")
 
 
-def forget_what_was_served(monkeypatch: pytest.MonkeyPatch) -> None:
+def clear_served_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a process that has just started."""
     from catalog.selectors.tables import load, targets
     from catalog.selectors.tables.metadata_cache import MetadataCache
@@ -635,12 +637,12 @@ def forget_what_was_served(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_commit_that_runs_out_of_time_is_408_and_changes_nothing(
-    catalog: ApiClient, make_table: MakeTable, files: Files, monkeypatch: pytest.MonkeyPatch
+    catalog: ApiClient, create_table: CreateTable, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from catalog.services.commit import service
     from icekeeper.kernel.errors.types import RequestTimeout
 
-    created = make_table()
+    created = create_table()
     before = files()
     looks = iter(range(10_000))
 
@@ -650,9 +652,9 @@ def test_a_commit_that_runs_out_of_time_is_408_and_changes_nothing(
 
     monkeypatch.setattr(service.deadline, "remaining", remaining)
     updates = [{"action": "set-properties", "updates": {f"k{number}": "v"}} for number in range(5)]
-    answer = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
+    response = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
     monkeypatch.undo()
-    assert answer.refused(408, "RequestTimeoutException")
+    assert response.refused(408, "RequestTimeoutException")
     assert files() == before
     assert Tabular.objects.get().metadata_location == created["metadata-location"]
 
@@ -662,12 +664,12 @@ def test_version_4_is_for_warehouses_that_ask_for_it(
 ) -> None:
     body = {"name": "t", "schema": SCHEMA, "properties": {"format-version": "4"}}
     assert catalog.post("/namespaces/ns/tables", body).refused(400, "FormatVersionNotAllowed")
-    assert nothing_was_made(files)
+    assert nothing_was_created(files)
     warehouse.allowed_format_versions = [2, 4]
     warehouse.save()
-    made = catalog.post("/namespaces/ns/tables", body)
-    assert made.status == 200, made.body
-    metadata = made.json()["metadata"]
+    created = catalog.post("/namespaces/ns/tables", body)
+    assert created.status == 200, created.body
+    metadata = created.json()["metadata"]
     assert (metadata["format-version"], metadata["next-row-id"], metadata["current-snapshot-id"]) == (4, 0, None)
     old = catalog.post("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA}).json()["metadata"]
     assert old["format-version"] == 2

@@ -30,12 +30,12 @@ from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.statement_counts import counting
 from tests.storage.cloud_fixtures import azure, gcs
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
-NOTHING_LENT = {"sts-enabled": False, "sas-enabled": False}
+NOTHING_VENDED = {"sts-enabled": False, "sas-enabled": False}
 """Neither the emulator of Azure nor that of Google Cloud takes credentials for folders."""
 
 
@@ -60,7 +60,7 @@ class Remote:
         return location
 
 
-def make_warehouse(profile: dict[str, Any], credential: dict[str, Any], **more: Any) -> Warehouse:
+def new_warehouse(profile: dict[str, Any], credential: dict[str, Any], **more: Any) -> Warehouse:
     return create_warehouse(
         actor=INTERNAL,
         project=get_project(None),
@@ -80,11 +80,11 @@ def remote(request: pytest.FixtureRequest, bootstrapped: None, monkeypatch: pyte
         cloud = azure(request.getfixturevalue("azurite"), monkeypatch)
     else:
         cloud = gcs(request.getfixturevalue("fake_gcs"), request.getfixturevalue("tokens"), monkeypatch)
-    return Remote(make_warehouse(cloud.profile | NOTHING_LENT, cloud.credential), cloud.list_names)
+    return Remote(new_warehouse(cloud.profile | NOTHING_VENDED, cloud.credential), cloud.list_names)
 
 
 def on_minio(minio: Minio, bucket: str) -> Remote:
-    warehouse = make_warehouse(minio.profile(bucket, "wh", **{"sts-enabled": False}), minio.credential)
+    warehouse = new_warehouse(minio.profile(bucket, "wh", **{"sts-enabled": False}), minio.credential)
     return Remote(warehouse, lambda: minio.keys(bucket))
 
 
@@ -101,12 +101,12 @@ def generic(catalog: ApiClient) -> ApiClient:
 
 
 def create(catalog: ApiClient, name: str = "t", **more: Any) -> Any:
-    answer = catalog.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA, **more})
-    assert answer.status == 200, answer.body
-    return answer.json()
+    response = catalog.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA, **more})
+    assert response.status == 200, response.body
+    return response.json()
 
 
-def set_properties(catalog: ApiClient, kind: str = "tables", name: str = "t", **properties: str) -> Answer:
+def set_properties(catalog: ApiClient, kind: str = "tables", name: str = "t", **properties: str) -> Response:
     updates = [{"action": "set-properties", "updates": properties}]
     return catalog.post(f"/namespaces/ns/{kind}/{name}", {"requirements": [], "updates": updates})
 
@@ -122,10 +122,10 @@ def view(name: str, **more: Any) -> dict[str, Any]:
 def test_a_table_from_its_creation_to_its_purge(
     remote: Remote, catalog: ApiClient, do_tasks: Callable[[], int]
 ) -> None:
-    made = create(catalog)
-    location = made["metadata"]["location"]
+    created = create(catalog)
+    location = created["metadata"]["location"]
     assert location.startswith(f"{remote.warehouse.location}/")
-    assert json.loads(remote.read(made["metadata-location"])) == made["metadata"]
+    assert json.loads(remote.read(created["metadata-location"])) == created["metadata"]
     committed = set_properties(catalog, a="b").json()
     assert json.loads(remote.read(committed["metadata-location"])) == committed["metadata"]
     loaded = catalog.get("/namespaces/ns/tables/t").json()
@@ -147,8 +147,8 @@ def test_a_table_from_its_creation_to_its_purge(
 def test_a_view_and_a_generic_table(
     remote: Remote, catalog: ApiClient, generic: ApiClient, do_tasks: Callable[[], int]
 ) -> None:
-    made = catalog.post("/namespaces/ns/views", view("v")).json()
-    assert json.loads(remote.read(made["metadata-location"])) == made["metadata"]
+    created = catalog.post("/namespaces/ns/views", view("v")).json()
+    assert json.loads(remote.read(created["metadata-location"])) == created["metadata"]
     assert set_properties(catalog, "views", "v", a="b").status == 200
     assert catalog.get("/namespaces/ns/views/v").json()["metadata"]["properties"] == {"a": "b"}
     lance = generic.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).json()
@@ -183,9 +183,9 @@ def test_a_staged_table_and_a_transaction(remote: Remote, catalog: ApiClient) ->
 def test_a_table_at_a_chosen_location(remote: Remote, catalog: ApiClient) -> None:
     base = remote.warehouse.location
     location = f"{base}/a+b/%41 ü"
-    made = create(catalog, location=f"{location}/")
-    assert made["metadata"]["location"] == location
-    assert remote.names() == [made["metadata-location"].removeprefix(f"{base}/")]
+    created = create(catalog, location=f"{location}/")
+    assert created["metadata"]["location"] == location
+    assert remote.names() == [created["metadata-location"].removeprefix(f"{base}/")]
     again = {"name": "u", "schema": SCHEMA, "location": f"{location}/inner"}
     assert catalog.post("/namespaces/ns/tables", again).refused(409, "LocationAlreadyTaken")
     remote.put("full/data/x.parquet")
@@ -194,23 +194,23 @@ def test_a_table_at_a_chosen_location(remote: Remote, catalog: ApiClient) -> Non
     assert catalog.post("/namespaces/ns/tables", full | {"location": f"{base}/ful"}).status == 200
 
 
-def test_a_table_at_the_place_of_a_dropped_one(remote: Remote, catalog: ApiClient) -> None:
+def test_a_table_at_the_location_of_a_dropped_one(remote: Remote, catalog: ApiClient) -> None:
     """The purge that is queued is done by the request itself."""
     location = f"{remote.warehouse.location}/place"
     create(catalog, location=location)
     remote.put("place/data/x.parquet")
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
-    made = create(catalog, location=location)
-    assert remote.names() == [made["metadata-location"].removeprefix(f"{remote.warehouse.location}/")]
+    created = create(catalog, location=location)
+    assert remote.names() == [created["metadata-location"].removeprefix(f"{remote.warehouse.location}/")]
     assert not Task.objects.exists()
 
 
 def test_a_table_of_a_file_that_is_there(remote: Remote, catalog: ApiClient) -> None:
-    made = create(catalog)
+    created = create(catalog)
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=false").status == 204
-    file = {"name": "r", "metadata-location": made["metadata-location"]}
+    file = {"name": "r", "metadata-location": created["metadata-location"]}
     registered = catalog.post("/namespaces/ns/register", file)
-    assert registered.json()["metadata"] == made["metadata"]
+    assert registered.json()["metadata"] == created["metadata"]
     missing = file | {"name": "s", "metadata-location": f"{remote.warehouse.location}/x/metadata/00000-x.metadata.json"}
     assert catalog.post("/namespaces/ns/register", missing).refused(404, "NotFoundException")
 
@@ -219,11 +219,11 @@ def test_a_table_too_large_for_the_database_is_read_from_the_store(
     remote: Remote, catalog: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_settings(monkeypatch, metadata_inline_limit=10)
-    made = create(catalog)
-    assert Tabular.objects.get().metadata_location == made["metadata-location"]
+    created = create(catalog)
+    assert Tabular.objects.get().metadata_location == created["metadata-location"]
     monkeypatch.setattr(load, "metadata_cache", MetadataCache(max_bytes=1_000_000))
     with counting() as seen:
-        assert catalog.get("/namespaces/ns/tables/t").json()["metadata"] == made["metadata"]
+        assert catalog.get("/namespaces/ns/tables/t").json()["metadata"] == created["metadata"]
     assert seen["store.get"] == 1
 
 
@@ -236,7 +236,7 @@ def recorded(
 ) -> Remote:
     keep_secrets(monkeypatch)
     profile = minio.profile(bucket, "wh", endpoint=recorder.endpoint, **{"sts-enabled": False})
-    return Remote(make_warehouse(profile, minio.credential), lambda: minio.keys(bucket))
+    return Remote(new_warehouse(profile, minio.credential), lambda: minio.keys(bucket))
 
 
 @pytest.fixture
@@ -271,33 +271,33 @@ def test_the_store_is_asked_no_more_than_it_must(
     sent: dict[str, list[str]] = {}
     for name, operate in operations(through_recorder, table).items():
         recorder.requests.clear()
-        answer = operate()
-        assert answer.status < 400, (name, answer.body)
+        response = operate()
+        assert response.status < 400, (name, response.body)
         if recorder.requests:
             sent[name] = recorder.asked
     assert sent == REQUESTS
 
 
-def test_a_store_that_fails_is_told_and_nothing_is_made(
+def test_a_failing_store_is_reported_and_nothing_is_created(
     through_recorder: ApiClient, recorded: Remote, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = create(through_recorder)
+    created = create(through_recorder)
     recorder.answerer = lambda *_: Reply(503, {}, b"<Error><Code>SlowDown</Code></Error>")
-    answer = set_properties(through_recorder, a="b")
-    assert answer.refused(503, "StorageUnavailableException", "SlowDown")
-    assert answer.headers["Retry-After"] == "5"
+    response = set_properties(through_recorder, a="b")
+    assert response.refused(503, "StorageUnavailableException", "SlowDown")
+    assert response.headers["Retry-After"] == "5"
     new = {"name": "u", "schema": SCHEMA}
     assert through_recorder.post("/namespaces/ns/tables", new).refused(503, "StorageUnavailableException")
     recorder.answerer = lambda *_: Reply(403, {}, b"<Error><Code>AccessDenied</Code></Error>")
     assert set_properties(through_recorder, a="b").refused(412, "PermissionDenied", "AccessDenied")
     assert through_recorder.post("/namespaces/ns/views", view("v")).refused(412, "PermissionDenied")
     recorder.answerer = lambda _, ask: ask()
-    assert through_recorder.get("/namespaces/ns/tables/t").json()["metadata"] == made["metadata"]
+    assert through_recorder.get("/namespaces/ns/tables/t").json()["metadata"] == created["metadata"]
     assert Tabular.objects.count() == 1
     assert len(recorded.names()) == 1
 
 
-def test_a_commit_whose_answer_from_the_store_was_lost(
+def test_a_commit_whose_store_response_was_lost(
     through_recorder: ApiClient, recorded: Remote, recorder: Recorder
 ) -> None:
     create(through_recorder)
@@ -319,9 +319,9 @@ def test_a_commit_whose_answer_from_the_store_was_lost(
 
 
 def test_a_refused_commit_leaves_no_file(through_recorder: ApiClient, recorded: Remote) -> None:
-    made = create(through_recorder)
+    created = create(through_recorder)
     files = recorded.names()
-    taken = {"name": "u", "schema": SCHEMA, "location": made["metadata"]["location"]}
+    taken = {"name": "u", "schema": SCHEMA, "location": created["metadata"]["location"]}
     assert through_recorder.post("/namespaces/ns/tables", taken).refused(409, "LocationAlreadyTaken")
     assert through_recorder.post("/namespaces/ns/views", view("t")).refused(409, "AlreadyExistsException")
     assert recorded.names() == files
@@ -342,7 +342,7 @@ def test_a_purge_that_the_store_refuses_is_tried_again(
     assert recorded.names() == []
 
 
-def test_the_store_of_a_changed_warehouse_is_opened_anew(
+def test_the_store_of_a_changed_warehouse_is_opened_again(
     through_recorder: ApiClient, recorded: Remote, minio: Minio, bucket: str
 ) -> None:
     create(through_recorder)

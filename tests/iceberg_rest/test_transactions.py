@@ -13,11 +13,11 @@ from catalog.models import LocationClaim, Tabular
 from catalog.services.commit import revisions, service
 from tests.catalog_fixtures import SCHEMA, finishing_updates, snapshot
 from tests.fingerprint import Fingerprint
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]
 
 
@@ -30,7 +30,7 @@ def setting(name: str, value: str, *requirements: dict[str, Any]) -> dict[str, A
     return {"identifier": named(name), "requirements": list(requirements), "updates": [update]}
 
 
-def commit(catalog: ApiClient, *changes: Any) -> Answer:
+def commit(catalog: ApiClient, *changes: Any) -> Response:
     return catalog.post("/transactions/commit", {"table-changes": list(changes)})
 
 
@@ -39,35 +39,37 @@ def properties(catalog: ApiClient, *names: str) -> list[str | None]:
     return [each["metadata"]["properties"].get("p") for each in loaded]
 
 
-def test_all_tables_change_at_once(catalog: ApiClient, make_table: MakeTable) -> None:
-    made = {name: make_table(name) for name in ("a", "b", "c")}
-    at = made["a"]["metadata"]["last-updated-ms"]
+def test_all_tables_change_at_once(catalog: ApiClient, create_table: CreateTable) -> None:
+    created = {name: create_table(name) for name in ("a", "b", "c")}
+    at = created["a"]["metadata"]["last-updated-ms"]
     append = [
         {"action": "add-snapshot", "snapshot": snapshot(7, at=at)},
         {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 7},
     ]
-    held = {"type": "assert-table-uuid", "uuid": made["b"]["metadata"]["table-uuid"]}
-    answer = commit(
+    held = {"type": "assert-table-uuid", "uuid": created["b"]["metadata"]["table-uuid"]}
+    response = commit(
         catalog,
         setting("b", "2", held),
         setting("a", "1"),
         {"identifier": named("c"), "requirements": [], "updates": append},
     )
-    assert (answer.status, answer.body) == (204, b"")
+    assert (response.status, response.body) == (204, b"")
     assert properties(catalog, "a", "b") == ["1", "2"]
     assert catalog.get("/namespaces/ns/tables/c").json()["metadata"]["current-snapshot-id"] == 7
-    for name in made:
+    for name in created:
         log = catalog.get(f"/namespaces/ns/tables/{name}").json()["metadata"]["metadata-log"]
-        assert [entry["metadata-file"] for entry in log] == [made[name]["metadata-location"]]
+        assert [entry["metadata-file"] for entry in log] == [created[name]["metadata-location"]]
 
 
-def test_one_refused_requirement_refuses_all(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
-    make_table("a")
-    make_table("b")
+def test_one_refused_requirement_refuses_all(catalog: ApiClient, create_table: CreateTable, files: Files) -> None:
+    create_table("a")
+    create_table("b")
     before = files()
     wrong = {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 5}
-    answer = commit(catalog, setting("a", "1"), setting("b", "2", wrong))
-    assert answer.refused(409, "CommitFailedException", "Requirement failed: branch or tag main is missing, expected 5")
+    response = commit(catalog, setting("a", "1"), setting("b", "2", wrong))
+    assert response.refused(
+        409, "CommitFailedException", "Requirement failed: branch or tag main is missing, expected 5"
+    )
     assert properties(catalog, "a", "b") == [None, None]
     assert files() == before
 
@@ -91,10 +93,10 @@ def test_one_refused_requirement_refuses_all(catalog: ApiClient, make_table: Mak
     ],
 )
 def test_what_is_refused_changes_nothing(
-    changes: Any, status: int, wire_type: str, catalog: ApiClient, make_table: MakeTable, files: Files
+    changes: Any, status: int, wire_type: str, catalog: ApiClient, create_table: CreateTable, files: Files
 ) -> None:
-    make_table("a")
-    make_table("b")
+    create_table("a")
+    create_table("b")
     before = files()
     assert catalog.post("/transactions/commit", {"table-changes": changes}).refused(status, wire_type)
     assert properties(catalog, "a", "b") == [None, None]
@@ -104,37 +106,37 @@ def test_what_is_refused_changes_nothing(
 @pytest.mark.parametrize("takes_part", ["alone", "first", "last"])
 def test_a_transaction_is_of_tables_that_are_there(
     catalog: ApiClient,
-    make_table: MakeTable,
+    create_table: CreateTable,
     files: Files,
     everything: Callable[[], Fingerprint],
     takes_part: str,
 ) -> None:
     """The specification creates tables by their own route alone: here one that is not there is missing, as it says."""
-    make_table("a")
+    create_table("a")
     staged = catalog.post("/namespaces/ns/tables", {"name": "new", "schema": SCHEMA, "stage-create": True}).json()
     creation = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(staged["metadata"])}
     change, other = {"identifier": named("new"), **creation}, setting("a", "1")
     before, written = everything(), files()
-    answer = commit(catalog, *{"alone": [change], "first": [change, other], "last": [other, change]}[takes_part])
-    assert answer.refused(404, "NoSuchTableException", "Table does not exist: ns.new")
+    response = commit(catalog, *{"alone": [change], "first": [change, other], "last": [other, change]}[takes_part])
+    assert response.refused(404, "NoSuchTableException", "Table does not exist: ns.new")
     assert (everything(), files()) == (before, written)
     assert catalog.post("/namespaces/ns/tables/new", creation).status == 200, "its own route makes it"
     assert commit(catalog, change, other).refused(409, "CommitFailedException", "table already exists")
     assert properties(catalog, "a") == [None]
 
 
-def test_nothing_to_do_is_done(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
-    made = make_table("a")
+def test_nothing_to_do_is_done(catalog: ApiClient, create_table: CreateTable, files: Files) -> None:
+    created = create_table("a")
     before = files()
     assert commit(catalog).status == 204
     assert commit(catalog, {"identifier": named("a"), "requirements": [], "updates": []}).status == 204
-    assert catalog.get("/namespaces/ns/tables/a").json() == made
+    assert catalog.get("/namespaces/ns/tables/a").json() == created
     assert files() == before
 
 
-def test_requirements_and_updates_are_optional(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table("a")
-    make_table("b")
+def test_requirements_and_updates_are_optional(catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table("a")
+    create_table("b")
     update = {"action": "set-properties", "updates": {"p": "1"}}
     changes = [
         {"identifier": named("a"), "requirements": None, "updates": [update]},
@@ -145,12 +147,12 @@ def test_requirements_and_updates_are_optional(catalog: ApiClient, make_table: M
     assert properties(catalog, "a", "b") == ["1", None]
 
 
-def test_a_table_that_was_changed_in_between_is_judged_anew(
-    catalog: ApiClient, make_table: MakeTable, files: Files, monkeypatch: pytest.MonkeyPatch
+def test_a_table_that_changed_meanwhile_is_checked_again(
+    catalog: ApiClient, create_table: CreateTable, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else commits to `b` after the transaction has read it: `a` must not move before `b` can."""
-    make_table("a")
-    make_table("b")
+    create_table("a")
+    create_table("b")
     write, times = service.write_revisions, []
 
     def interrupted(*args: Any, **options: Any) -> bool:
@@ -181,10 +183,10 @@ class _no_slot:  # noqa: N801 - stands in for a function
 
 
 def test_a_database_error_takes_all_files_away(
-    catalog: ApiClient, make_table: MakeTable, files: Files, monkeypatch: pytest.MonkeyPatch
+    catalog: ApiClient, create_table: CreateTable, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_table("a")
-    make_table("b")
+    create_table("a")
+    create_table("b")
     before, move = files(), revisions.move_pointer
     calls: list[int] = []
 
@@ -201,49 +203,51 @@ def test_a_database_error_takes_all_files_away(
     assert files() == before
 
 
-def test_a_transaction_may_move_tables(catalog: ApiClient, make_table: MakeTable, warehouse: Any) -> None:
-    made = {name: make_table(name)["metadata"] for name in ("a", "b")}
+def test_a_transaction_may_move_tables(catalog: ApiClient, create_table: CreateTable, warehouse: Any) -> None:
+    created = {name: create_table(name)["metadata"] for name in ("a", "b")}
     moves = [
         {
             "identifier": named(name),
             "requirements": [],
             "updates": [{"action": "set-location", "location": f"{warehouse.location}/moved/{name}"}],
         }
-        for name in made
+        for name in created
     ]
     assert commit(catalog, *moves).status == 204
-    assert set(LocationClaim.objects.values_list("location", flat=True)) == {each["location"] for each in made.values()}
+    assert set(LocationClaim.objects.values_list("location", flat=True)) == {
+        each["location"] for each in created.values()
+    }
     inside = {**moves[0], "updates": [{"action": "set-location", "location": f"{warehouse.location}/moved/b/x"}]}
     assert commit(catalog, setting("b", "1"), inside).refused(409, "LocationAlreadyTaken")
     assert properties(catalog, "b") == [None]
-    assert {row.location for row in Tabular.objects.all()} == {f"{warehouse.location}/moved/{name}" for name in made}
+    assert {row.location for row in Tabular.objects.all()} == {f"{warehouse.location}/moved/{name}" for name in created}
 
 
 @pytest.mark.parametrize(("a", "b"), [("y", "y"), ("y", "y/sub"), ("y/sub", "y")])
 def test_tables_of_a_transaction_keep_out_of_each_others_way(
-    a: str, b: str, catalog: ApiClient, make_table: MakeTable, warehouse: Any, files: Files
+    a: str, b: str, catalog: ApiClient, create_table: CreateTable, warehouse: Any, files: Files
 ) -> None:
     for name in ("a", "b"):
-        make_table(name)
+        create_table(name)
     before, rows = files(), list(Tabular.objects.order_by("id").values())
     moves = [
         {
             "identifier": named(name),
             "requirements": [],
-            "updates": [{"action": "set-location", "location": f"{warehouse.location}/{place}"}],
+            "updates": [{"action": "set-location", "location": f"{warehouse.location}/{location}"}],
         }
-        for name, place in (("a", a), ("b", b))
+        for name, location in (("a", a), ("b", b))
     ]
     assert commit(catalog, *moves).refused(409, "LocationAlreadyTaken")
     assert (files(), list(Tabular.objects.order_by("id").values())) == (before, rows)
 
 
 def test_a_table_that_is_only_asserted_is_held_at_the_commit(
-    catalog: ApiClient, make_table: MakeTable, files: Files, monkeypatch: pytest.MonkeyPatch
+    catalog: ApiClient, create_table: CreateTable, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process changes it after it was judged."""
     for name in ("a", "b"):
-        make_table(name)
+        create_table(name)
     held = {"type": "assert-current-schema-id", "current-schema-id": 0}
     only_asserted = {"identifier": named("b"), "requirements": [held], "updates": []}
     write = service.write_revisions
@@ -274,5 +278,5 @@ def test_a_table_that_is_only_asserted_is_held_at_the_commit(
 def test_nothing_is_done_in_the_warehouse_of_the_path_only(catalog: ApiClient) -> None:
     assert commit(catalog).status == 204
     elsewhere = ApiClient("/catalog/v1/0198c0de-0000-7000-8000-000000000000")
-    answer = commit(elsewhere)
-    assert (answer.status, answer.json()["error"]["type"]) == (404, "NoSuchWarehouseException")
+    response = commit(elsewhere)
+    assert (response.status, response.json()["error"]["type"]) == (404, "NoSuchWarehouseException")

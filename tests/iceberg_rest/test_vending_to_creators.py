@@ -13,24 +13,24 @@ from storage.models import Warehouse
 from storage.vending import vend
 from tenancy.authz.actions import Can
 from tests.catalog_fixtures import SCHEMA
-from tests.iceberg_rest.lake_fixtures import KEYS, VIEW, make_table, may_write, new_lake
+from tests.iceberg_rest.lake_fixtures import KEYS, VIEW, create_table, may_write, new_lake
 from tests.management.warehouse_request_fixtures import keep_secrets, refuse
 from tests.parts.minio import Minio
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("nothing_lent_before")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("nothing_vended_before")]
 
 
 # --- staged where others may come to be ------------------------------------------------------------------------------
 
 
-def stage_at(lake: ApiClient, namespace: str, location: str) -> Answer:
+def stage_at(lake: ApiClient, namespace: str, location: str) -> Response:
     body = {"name": "mine", "schema": SCHEMA, "stage-create": True, "location": location}
     return lake.post(f"/namespaces/{namespace}/tables", body)
 
 
 @pytest.mark.parametrize("where", ["sales", "", "sales/eu", "sales/eu/x", "sales/orders"])
-def test_nothing_is_lent_for_a_staged_table_in_the_way_of_a_namespace(
+def test_nothing_is_vended_for_a_staged_table_in_the_path_of_a_namespace(
     lake: ApiClient, minio: Minio, bucket: str, where: str
 ) -> None:
     base = f"s3://{bucket}/wh/shared"
@@ -42,9 +42,7 @@ def test_nothing_is_lent_for_a_staged_table_in_the_way_of_a_namespace(
 
 
 @pytest.mark.parametrize(("namespace", "where"), [("ns", "other"), ("ns", "salesman"), ("sales", "sales/orders")])
-def test_a_table_is_staged_at_a_place_of_its_namespace(
-    lake: ApiClient, bucket: str, namespace: str, where: str
-) -> None:
+def test_a_table_is_staged_below_its_namespace(lake: ApiClient, bucket: str, namespace: str, where: str) -> None:
     location = f"s3://{bucket}/wh/sales"
     assert lake.post("/namespaces", {"namespace": ["sales"], "properties": {"location": location}}).status == 200
     location = f"s3://{bucket}/wh/{where}"
@@ -61,86 +59,86 @@ def again(lake: ApiClient, route: str, body: dict[str, Any]) -> Callable[[], dic
     client = ApiClient(lake.base.replace("/catalog", "/lakekeeper")) if route == "generic-tables" else lake
 
     def send() -> dict[str, Any]:
-        answer = client.post(f"/namespaces/ns/{route}", body, **{"Idempotency-Key": key})
-        assert answer.status == 200, answer.body
+        response = client.post(f"/namespaces/ns/{route}", body, **{"Idempotency-Key": key})
+        assert response.status == 200, response.body
         vend._cache_of.cache_clear()
-        return dict(answer.json())
+        return dict(response.json())
 
     send()
     return send
 
 
 def registered_body(lake: ApiClient) -> dict[str, Any]:
-    made = make_table(lake, "r")
+    created = create_table(lake, "r")
     assert lake.delete("/namespaces/ns/tables/r").status == 204
-    return {"name": "own", "metadata-location": made["metadata-location"]}
+    return {"name": "own", "metadata-location": created["metadata-location"]}
 
 
-MADE: dict[str, Callable[[ApiClient], dict[str, Any]]] = {
+CREATED: dict[str, Callable[[ApiClient], dict[str, Any]]] = {
     "tables": lambda _: {"name": "own", "schema": SCHEMA},
     "register": registered_body,
     "generic-tables": lambda _: {"name": "own", "format": "lance"},
 }
 
 
-_MAKING = (Can.CREATE_TABLE, Can.CREATE_GENERIC_TABLE)
+_CREATING = (Can.CREATE_TABLE, Can.CREATE_GENERIC_TABLE)
 """Without which the request is judged anew, and refused."""
 
 
-@pytest.mark.parametrize("route", MADE)
-def test_who_made_it_gets_what_he_may_have_now_when_he_asks_again(
+@pytest.mark.parametrize("route", CREATED)
+def test_the_creator_gets_the_current_rights_on_a_repeated_request(
     lake: ApiClient, monkeypatch: pytest.MonkeyPatch, route: str
 ) -> None:
-    send = again(lake, route, MADE[route](lake))
-    told = send()
-    place = told["storage-credentials"][0]["prefix"]
-    assert may_write(told["config"], place)
+    send = again(lake, route, CREATED[route](lake))
+    reported = send()
+    location = reported["storage-credentials"][0]["prefix"]
+    assert may_write(reported["config"], location)
     with monkeypatch.context() as patched:
-        refuse(patched, Can.USE, *_MAKING, Can.GET_METADATA, Can.READ_DATA)
-        assert not may_write(send()["config"], place)
-    refuse(monkeypatch, Can.USE, *_MAKING, Can.GET_METADATA)
-    told = send()
-    assert told["config"] == {}
-    assert "storage-credentials" not in told
+        refuse(patched, Can.USE, *_CREATING, Can.GET_METADATA, Can.READ_DATA)
+        assert not may_write(send()["config"], location)
+    refuse(monkeypatch, Can.USE, *_CREATING, Can.GET_METADATA)
+    reported = send()
+    assert reported["config"] == {}
+    assert "storage-credentials" not in reported
 
 
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("route", ["tables", "register"])
-def test_what_was_dropped_is_told_again_and_not_lent(lake: ApiClient, route: str, soft: bool) -> None:
-    body = MADE[route](lake)
+def test_dropped_objects_are_listed_again_and_not_vended(lake: ApiClient, route: str, soft: bool) -> None:
+    body = CREATED[route](lake)
     if soft:
         Warehouse.objects.update(delete_profile={"type": "soft", "expiration-seconds": 60})
     send = again(lake, route, body)
-    made = send()
+    created = send()
     assert lake.delete("/namespaces/ns/tables/own?purgeRequested=false").status == 204
-    told = send()
-    assert told["config"] == {}
-    assert "storage-credentials" not in told
-    assert (told["metadata"], told["metadata-location"]) == (made["metadata"], made["metadata-location"])
+    reported = send()
+    assert reported["config"] == {}
+    assert "storage-credentials" not in reported
+    assert (reported["metadata"], reported["metadata-location"]) == (created["metadata"], created["metadata-location"])
 
 
 @pytest.mark.parametrize("soft", [False, True])
-def test_a_view_that_was_dropped_is_told_again(
+def test_a_dropped_view_is_reported_again(
     minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch, soft: bool
 ) -> None:
     keep_secrets(monkeypatch)
     lake = new_lake(minio, bucket, soft=soft)
     send = again(lake, "views", {"name": "v", "schema": SCHEMA, "view-version": VIEW})
-    made = send()
-    assert set(made["config"]) >= KEYS
+    created = send()
+    assert set(created["config"]) >= KEYS
     assert lake.delete("/namespaces/ns/views/v").status == 204
-    assert send() == made | {"config": {}}
+    assert send() == created | {"config": {}}
 
 
-def test_a_staged_table_is_opened_again_while_its_place_is_free(lake: ApiClient, bucket: str) -> None:
+def test_a_staged_table_gets_credentials_again_while_its_location_is_free(lake: ApiClient, bucket: str) -> None:
     location = f"s3://{bucket}/wh/place"
     body = {"name": "mine", "schema": SCHEMA, "stage-create": True, "location": location}
     send = again(lake, "tables", body)
-    told = send()
-    assert told["storage-credentials"][0]["prefix"] == location
-    closed = {"metadata-location": None, "metadata": told["metadata"], "config": {}}
+    reported = send()
+    assert reported["storage-credentials"][0]["prefix"] == location
+    closed = {"metadata-location": None, "metadata": reported["metadata"], "config": {}}
     LocationClaim.objects.all().delete()  # its time is over: others come
-    make_table(lake, "bobs", location=f"{location}/t")
+    create_table(lake, "bobs", location=f"{location}/t")
     assert send() == closed
     assert lake.delete("/namespaces/ns/tables/bobs?purgeRequested=false").status == 204
     assert may_write(send()["config"], location)
@@ -150,24 +148,24 @@ def test_a_staged_table_is_opened_again_while_its_place_is_free(lake: ApiClient,
 
 
 @pytest.mark.parametrize("what", ["name", "namespace"])
-def test_a_staged_table_is_not_opened_when_it_cannot_be_made_any_more(lake: ApiClient, what: str) -> None:
+def test_a_staged_table_gets_no_credentials_when_it_cannot_be_created_any_more(lake: ApiClient, what: str) -> None:
     send = again(lake, "tables", {"name": "mine", "schema": SCHEMA, "stage-create": True})
-    told = send()
+    reported = send()
     if what == "name":
-        make_table(lake, "mine")
+        create_table(lake, "mine")
     else:
         assert lake.delete("/namespaces/ns").status == 204
-    assert send() == {"metadata-location": None, "metadata": told["metadata"], "config": {}}
+    assert send() == {"metadata-location": None, "metadata": reported["metadata"], "config": {}}
 
 
-def test_a_generic_table_that_can_be_restored_is_told_again_and_not_lent(
+def test_a_restorable_generic_table_is_returned_again_without_credentials(
     minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_secrets(monkeypatch)
     lake = new_lake(minio, bucket, soft=True)
-    send = again(lake, "generic-tables", MADE["generic-tables"](lake))
-    made = send()
-    assert made["storage-credentials"]
+    send = again(lake, "generic-tables", CREATED["generic-tables"](lake))
+    created = send()
+    assert created["storage-credentials"]
     generic = ApiClient(lake.base.replace("/catalog", "/lakekeeper"))
     assert generic.delete("/namespaces/ns/generic-tables/own").status == 204
-    assert send() == {"table": made["table"], "config": {}}
+    assert send() == {"table": created["table"], "config": {}}

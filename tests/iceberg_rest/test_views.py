@@ -9,12 +9,12 @@ from catalog.models import Tabular, TabularMetadata
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.models import Securable
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-MakeTable = Callable[..., dict[str, Any]]
-MakeView = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
+CreateView = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]
 V = "/namespaces/ns/views/v"
 SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "x", "type": "int", "required": False}]}
@@ -37,34 +37,34 @@ def request(name: str = "v", **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def make_view(catalog: ApiClient, namespace: str) -> MakeView:
-    def make(name: str = "v", **more: Any) -> dict[str, Any]:
-        answer = catalog.post("/namespaces/ns/views", request(name, **more))
-        assert answer.status == 200, answer.body
-        made: dict[str, Any] = answer.json()
-        return made
+def create_view(catalog: ApiClient, namespace: str) -> CreateView:
+    def create(name: str = "v", **more: Any) -> dict[str, Any]:
+        response = catalog.post("/namespaces/ns/views", request(name, **more))
+        assert response.status == 200, response.body
+        created: dict[str, Any] = response.json()
+        return created
 
-    return make
+    return create
 
 
-def replace(catalog: ApiClient, *updates: dict[str, Any], requirements: Any = None) -> Answer:
+def replace(catalog: ApiClient, *updates: dict[str, Any], requirements: Any = None) -> Response:
     return catalog.post(V, {"requirements": requirements or [], "updates": list(updates)})
 
 
-def test_a_created_view_is_loaded_as_it_was_answered(
-    catalog: ApiClient, make_view: MakeView, warehouse: Warehouse, files: Files, storage_root: Any
+def test_a_created_view_loads_as_it_was_returned(
+    catalog: ApiClient, create_view: CreateView, warehouse: Warehouse, files: Files, storage_root: Any
 ) -> None:
     first = version("trino", "spark", **{"default-catalog": "cat"})
-    made = make_view(properties={"a": "b"}, **{"view-version": first})
-    metadata = made["metadata"]
+    created = create_view(properties={"a": "b"}, **{"view-version": first})
+    metadata = created["metadata"]
     folder = catalog.get("/namespaces/ns").json()["properties"]["location"]
     assert metadata["location"] == f"{folder}{metadata['view-uuid']}"
-    assert made["metadata-location"].startswith(f"{metadata['location']}/metadata/00000-")
+    assert created["metadata-location"].startswith(f"{metadata['location']}/metadata/00000-")
     assert metadata["versions"] == [first]
     assert (metadata["current-version-id"], metadata["format-version"]) == (1, 1)
     assert [entry["version-id"] for entry in metadata["version-log"]] == [1]
-    assert catalog.get(V).json() == made
-    assert catalog.get("/namespaces/NS/views/V").json() == made
+    assert catalog.get(V).json() == created
+    assert catalog.get("/namespaces/NS/views/V").json() == created
     assert catalog.head(V).status == 204
     assert catalog.get("/namespaces/ns/views").json() == {"identifiers": [{"namespace": ["ns"], "name": "v"}]}
     assert catalog.get("/namespaces/ns/tables").json() == {"identifiers": []}
@@ -74,10 +74,10 @@ def test_a_created_view_is_loaded_as_it_was_answered(
 
 
 def test_views_and_tables_do_not_find_each_other(
-    catalog: ApiClient, make_view: MakeView, make_table: MakeTable
+    catalog: ApiClient, create_view: CreateView, create_table: CreateTable
 ) -> None:
-    make_view()
-    make_table("t")
+    create_view()
+    create_table("t")
     assert catalog.get("/namespaces/ns/tables/v").refused(404, "NoSuchTableException", "Table does not exist: ns.v")
     assert catalog.get("/namespaces/ns/views/t").refused(404, "NoSuchViewException", "View does not exist: ns.t")
     assert catalog.get("/namespaces/no/views/v").refused(404, "NoSuchViewException", "View does not exist: no.v")
@@ -90,9 +90,11 @@ def test_views_and_tables_do_not_find_each_other(
     assert catalog.post("/namespaces/ns/tables/v/unregister").refused(404, "NoSuchTableException")
 
 
-def test_views_and_tables_share_one_name_space(catalog: ApiClient, make_view: MakeView, make_table: MakeTable) -> None:
-    made = make_view()
-    table = make_table("t")
+def test_views_and_tables_share_one_name_space(
+    catalog: ApiClient, create_view: CreateView, create_table: CreateTable
+) -> None:
+    created = create_view()
+    table = create_table("t")
     schema = {"type": "struct", "fields": []}
     assert catalog.post("/namespaces/ns/views", request("V")).refused(
         409, "AlreadyExistsException", "View already exists: ns.V"
@@ -107,7 +109,7 @@ def test_views_and_tables_share_one_name_space(catalog: ApiClient, make_view: Ma
     assert catalog.post("/namespaces/ns/register", register).refused(
         409, "AlreadyExistsException", "View with same name already exists: ns.v"
     )
-    register = {"name": "t", "metadata-location": made["metadata-location"]}
+    register = {"name": "t", "metadata-location": created["metadata-location"]}
     assert catalog.post("/namespaces/ns/register-view", register).refused(
         409, "AlreadyExistsException", "Table with same name already exists: ns.t"
     )
@@ -125,25 +127,25 @@ def test_views_and_tables_share_one_name_space(catalog: ApiClient, make_view: Ma
     assert catalog.post("/namespaces/ns/tables/v", commit).refused(
         409, "AlreadyExistsException", "View with same name already exists: ns.v"
     )
-    make_view("w")
+    create_view("w")
     assert catalog.post("/views/rename", {"source": here, "destination": here | {"name": "w"}}).refused(
         409, "AlreadyExistsException", "Cannot rename ns.v to ns.w. View already exists"
     )
 
 
-def test_a_replaced_view_has_both_versions(catalog: ApiClient, make_view: MakeView) -> None:
-    made = make_view()
+def test_a_replaced_view_has_both_versions(catalog: ApiClient, create_view: CreateView) -> None:
+    created = create_view()
     second = version(sql="select 2 as x", version_id=2)
-    held = [{"type": "assert-view-uuid", "uuid": made["metadata"]["view-uuid"]}]
+    held = [{"type": "assert-view-uuid", "uuid": created["metadata"]["view-uuid"]}]
     updates = [
         {"action": "add-view-version", "view-version": second},
         {"action": "set-current-view-version", "view-version-id": -1},
         {"action": "set-properties", "updates": {"p": "q"}},
     ]
-    answer = replace(catalog, *updates, requirements=held)
-    assert answer.status == 200, answer.body
-    replaced = answer.json()
-    assert replaced["metadata-location"].startswith(f"{made['metadata']['location']}/metadata/00001-")
+    response = replace(catalog, *updates, requirements=held)
+    assert response.status == 200, response.body
+    replaced = response.json()
+    assert replaced["metadata-location"].startswith(f"{created['metadata']['location']}/metadata/00001-")
     assert replaced["config"] == {}
     metadata = replaced["metadata"]
     assert [each["version-id"] for each in metadata["versions"]] == [1, 2]
@@ -154,13 +156,13 @@ def test_a_replaced_view_has_both_versions(catalog: ApiClient, make_view: MakeVi
     assert late.json()["metadata"]["current-version-id"] == 3, "two that both asked for 2"
 
 
-def test_nothing_to_do_writes_nothing(catalog: ApiClient, make_view: MakeView, files: Files) -> None:
-    made = make_view()
+def test_nothing_to_do_writes_nothing(catalog: ApiClient, create_view: CreateView, files: Files) -> None:
+    created = create_view()
     before = files()
-    assert replace(catalog).json() == made
-    assert replace(catalog, {"action": "remove-properties", "removals": ["no"]}).json() == made
+    assert replace(catalog).json() == created
+    assert replace(catalog, {"action": "remove-properties", "removals": ["no"]}).json() == created
     for body in ({"updates": []}, {}, {"updates": None, "requirements": None}):
-        assert catalog.post(V, body).json() == made
+        assert catalog.post(V, body).json() == created
     assert files() == before
 
 
@@ -187,12 +189,12 @@ def test_nothing_to_do_writes_nothing(catalog: ApiClient, make_view: MakeView, f
     ],
 )
 def test_refused_replacements_change_nothing(
-    body: dict[str, Any], status: int, wire_type: str, catalog: ApiClient, make_view: MakeView, files: Files
+    body: dict[str, Any], status: int, wire_type: str, catalog: ApiClient, create_view: CreateView, files: Files
 ) -> None:
-    made = make_view()
+    created = create_view()
     before = files()
     assert catalog.post(V, body).refused(status, wire_type)
-    assert catalog.get(V).json() == made
+    assert catalog.get(V).json() == created
     assert files() == before
 
 
@@ -220,17 +222,17 @@ def test_refused_creates_leave_nothing(
 
 
 def test_a_view_in_a_missing_namespace(catalog: ApiClient) -> None:
-    answer = catalog.post("/namespaces/no/views", request())
-    assert answer.refused(404, "NoSuchNamespaceException", "Namespace does not exist: no")
+    response = catalog.post("/namespaces/no/views", request())
+    assert response.refused(404, "NoSuchNamespaceException", "Namespace does not exist: no")
 
 
-def test_rename_and_drop(catalog: ApiClient, make_view: MakeView, files: Files) -> None:
-    made = make_view()
+def test_rename_and_drop(catalog: ApiClient, create_view: CreateView, files: Files) -> None:
+    created = create_view()
     catalog.post("/namespaces", {"namespace": ["other"]})
     source, destination = {"namespace": ["ns"], "name": "v"}, {"namespace": ["other"], "name": "w"}
     assert catalog.post("/views/rename", {"source": source, "destination": destination}).status == 204
     assert catalog.get(V).refused(404, "NoSuchViewException", "View does not exist: ns.v")
-    assert catalog.get("/namespaces/other/views/w").json() == made
+    assert catalog.get("/namespaces/other/views/w").json() == created
     gone = {"source": source, "destination": destination | {"namespace": ["no"]}}
     assert catalog.post("/views/rename", gone).refused(404, "NoSuchViewException")
     back = {"source": destination, "destination": {"namespace": ["no"], "name": "v"}}
@@ -242,16 +244,16 @@ def test_rename_and_drop(catalog: ApiClient, make_view: MakeView, files: Files) 
     assert files() == before
     assert not Securable.objects.filter(type="view").exists()
     registered = catalog.post(
-        "/namespaces/other/register-view", {"name": "w", "metadata-location": made["metadata-location"]}
+        "/namespaces/other/register-view", {"name": "w", "metadata-location": created["metadata-location"]}
     )
-    assert registered.json() == made
+    assert registered.json() == created
 
 
 def test_what_is_no_view_cannot_be_registered(
-    catalog: ApiClient, make_view: MakeView, make_table: MakeTable, warehouse: Warehouse
+    catalog: ApiClient, create_view: CreateView, create_table: CreateTable, warehouse: Warehouse
 ) -> None:
-    table = make_table("t")["metadata-location"]
-    view = make_view()["metadata-location"]
+    table = create_table("t")["metadata-location"]
+    view = create_view()["metadata-location"]
     assert catalog.post("/namespaces/ns/tables/t/unregister").status == 200
     missing = f"{warehouse.location}/no.metadata.json"
     for location, status, wire_type in (

@@ -15,7 +15,7 @@ from tenancy.authn.token_verification import identify
 from tests.fingerprint import Fingerprint
 from tests.identity_fixtures import PARTNER
 from tests.parts.keycloak import Keycloak
-from tests.wsgi_client import Answer, call
+from tests.wsgi_client import Response, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("warehouse", "authentication")]
 
@@ -25,23 +25,23 @@ def claims_of(token: str) -> dict[str, Any]:
     return claims
 
 
-def ask(target: str, token: str) -> Answer:
+def ask(target: str, token: str) -> Response:
     return call("GET", target, headers={"authorization": f"Bearer {token}"})
 
 
-def namespaces(warehouse: Warehouse, token: str) -> Answer:
+def namespaces(warehouse: Warehouse, token: str) -> Response:
     return ask(f"/catalog/v1/{warehouse.pk}/namespaces", token)
 
 
-def test_a_person_signs_in_by_password_and_is_known_from_then_on(keycloak: Keycloak, warehouse: Warehouse) -> None:
+def test_a_user_signs_in_by_password_and_is_registered(keycloak: Keycloak, warehouse: Warehouse) -> None:
     token = keycloak.sign_in("alice")
     assert ask(f"/catalog/v1/config?warehouse={warehouse.name}", token).status == 200
     known = ask("/management/v1/whoami", token)
     assert known.status == 200, known.body
-    person = known.json()
-    assert person["id"] == f"oidc~{claims_of(token)['sub']}"
-    assert (person["name"], person["email"], person["user-type"]) == ("Alice Archer", "alice@example.com", "human")
-    assert person["last-updated-with"] == "config-call-creation"
+    user = known.json()
+    assert user["id"] == f"oidc~{claims_of(token)['sub']}"
+    assert (user["name"], user["email"], user["user-type"]) == ("Alice Archer", "alice@example.com", "human")
+    assert user["last-updated-with"] == "config-call-creation"
 
 
 def test_a_program_is_known_by_its_credential(keycloak: Keycloak, warehouse: Warehouse) -> None:
@@ -52,7 +52,7 @@ def test_a_program_is_known_by_its_credential(keycloak: Keycloak, warehouse: War
     assert (program["name"], program["user-type"]) == ("service-account-spark", "application")
 
 
-def test_the_same_person_is_somebody_else_in_another_realm(keycloak: Keycloak) -> None:
+def test_the_same_subject_is_another_user_in_another_realm(keycloak: Keycloak) -> None:
     here, there = identify(keycloak.sign_in("alice")), identify(keycloak.sign_in("alice", realm=PARTNER))
     assert (here.provider_id, there.provider_id) == ("oidc", PARTNER)
     assert here.user_id.startswith("oidc~")
@@ -68,7 +68,7 @@ def test_roles_are_what_the_claim_of_the_realm_says(keycloak: Keycloak) -> None:
     assert identify(keycloak.credential_token("spark", realm=PARTNER)).roles == ()
 
 
-def test_tokens_for_somebody_else_are_refused(
+def test_tokens_for_another_audience_are_refused(
     keycloak: Keycloak, warehouse: Warehouse, everything: Callable[[], Fingerprint]
 ) -> None:
     good = keycloak.sign_in("alice")
@@ -95,8 +95,8 @@ def test_a_token_that_has_ended_is_refused(keycloak: Keycloak, warehouse: Wareho
     """Also one that was accepted, and remembered, while it held."""
     token = keycloak.credential_token("brief")
     assert namespaces(warehouse, token).status == 200
-    answer = namespaces(warehouse, token)
-    while answer.status == 200:
+    response = namespaces(warehouse, token)
+    while response.status == 200:
         time.sleep(0.2)
-        answer = namespaces(warehouse, token)
-    assert answer.refused(401, "AuthenticationFailed")
+        response = namespaces(warehouse, token)
+    assert response.refused(401, "AuthenticationFailed")

@@ -10,7 +10,7 @@ from storage.models import Warehouse
 from tenancy.authn.token_verification import verified_tokens
 from tests.identity_fixtures import believing, provider_settings
 from tests.parts.keycloak import Keycloak
-from tests.wsgi_client import Answer, call
+from tests.wsgi_client import Response, call
 
 pytestmark = pytest.mark.django_db
 
@@ -35,7 +35,7 @@ def alice(keycloak: Keycloak, turning: str) -> str:
     return keycloak.sign_in("alice", realm=turning)
 
 
-def ask(warehouse: Warehouse, token: str) -> Answer:
+def ask(warehouse: Warehouse, token: str) -> Response:
     return call("GET", f"/catalog/v1/{warehouse.pk}/namespaces", headers={"authorization": f"Bearer {token}"})
 
 
@@ -67,10 +67,10 @@ def test_those_whose_keys_are_known_go_on_without_keycloak(
     with keycloak.relay.refusing():
         assert ask(warehouse, alice).status == 200
         assert ask(warehouse, not_seen_yet).status == 200
-        answer = ask(warehouse, of_unknown_key)
-        assert answer.refused(503, "IdentityProviderUnavailable")
-        assert int(answer.headers["Retry-After"]) > 0
-        assert "127.0.0.1" not in answer.error["message"]
+        response = ask(warehouse, of_unknown_key)
+        assert response.refused(503, "IdentityProviderUnavailable")
+        assert int(response.headers["Retry-After"]) > 0
+        assert "127.0.0.1" not in response.error["message"]
         verified_tokens.clear()
         assert ask(warehouse, alice).status == 200
         assert ask(warehouse, "garbage").refused(401, "AuthenticationFailed")

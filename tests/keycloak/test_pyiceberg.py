@@ -47,7 +47,7 @@ def works(catalog: Catalog, name: str) -> bool:
     return sorted(found) == [1, 2]
 
 
-def test_with_the_token_of_a_person(connect: Connect, keycloak: Keycloak) -> None:
+def test_with_the_token_of_a_user(connect: Connect, keycloak: Keycloak) -> None:
     assert works(connect(token=keycloak.sign_in("alice")), "token")
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-PEER = Path(__file__).with_name("lakekeeper_management_api.json")
+LAKEKEEPER = Path(__file__).with_name("lakekeeper_management_api.json")
 METHODS = {"get", "put", "post", "delete", "patch"}
 
 Schema = dict[str, Any]
@@ -44,7 +44,7 @@ class Operation:
 
     parameters: list[str]
     request: Body
-    answers: dict[str, Body]
+    responses: dict[str, Body]
 
 
 Digest = dict[str, Operation]
@@ -61,14 +61,14 @@ def digest(document: Schema) -> Digest:
     }
 
 
-def read_peer() -> Digest:
+def read_lakekeeper() -> Digest:
     return {
         name: Operation(
             known["parameters"],
             Body(**known["request"]),
             {status: Body(**body) for status, body in known["answers"].items()},
         )
-        for name, known in json.loads(PEER.read_text()).items()
+        for name, known in json.loads(LAKEKEEPER.read_text()).items()
     }
 
 
@@ -78,13 +78,13 @@ class _Reader:
 
     def operation(self, operation: Schema, shared: list[Schema]) -> Operation:
         parameters = [self._resolved(each) for each in [*shared, *operation.get("parameters", [])]]
-        answers = operation["responses"]
+        responses = operation["responses"]
         return Operation(
             parameters=sorted(f"{each['in']} {each['name']}" for each in parameters if each["in"] != "path"),
             request=self._body(self._resolved(operation.get("requestBody", {}))),
-            answers={
-                str(status): self._body(self._resolved(answers[status]))
-                for status in sorted(answers, key=str)
+            responses={
+                str(status): self._body(self._resolved(responses[status]))
+                for status in sorted(responses, key=str)
                 if str(status).startswith("2")
             },
         )
@@ -200,7 +200,7 @@ def main(path: str) -> None:
     """Writes one line for each operation."""
     document = yaml.safe_load(Path(path).read_text())
     lines = [f"{json.dumps(name)}: {json.dumps(asdict(each))}" for name, each in sorted(digest(document).items())]
-    PEER.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    LAKEKEEPER.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":

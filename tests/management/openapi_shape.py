@@ -49,7 +49,7 @@ class _Reader:
         parts = {"operation": own, "parameters": sorted(self._parameters(operation.get("parameters", []), ""))}
         if "requestBody" in operation:
             parts["request"] = self._body(operation["requestBody"])
-        return parts | {status: self._body(answer) for status, answer in operation["responses"].items()}
+        return parts | {status: self._body(response) for status, response in operation["responses"].items()}
 
     def _parameters(self, parameters: list[Schema], path: str) -> Iterator[str]:
         for each in parameters:

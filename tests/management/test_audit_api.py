@@ -51,16 +51,16 @@ def seven(bootstrapped: None) -> list[str]:
 
 def numbers(query: str = "", *, client: ApiClient = api, **headers: str) -> list[str]:
     """The objects of the roles that are listed."""
-    answer = client.get(f"?event=role.created&{query}", **headers)
-    assert answer.status == 200, answer.body
-    return [row["object-id"] for row in answer.json()["records"]]
+    response = client.get(f"?event=role.created&{query}", **headers)
+    assert response.status == 200, response.body
+    return [row["object-id"] for row in response.json()["records"]]
 
 
 def exported(query: str = "", **headers: str) -> list[dict[str, Any]]:
-    answer = api.get(f"/export?{query}", **headers)
-    assert answer.status == 200, answer.body
-    assert answer.headers["Content-Type"] == "application/x-ndjson"
-    return [json.loads(line) for line in answer.body.splitlines()]
+    response = api.get(f"/export?{query}", **headers)
+    assert response.status == 200, response.body
+    assert response.headers["Content-Type"] == "application/x-ndjson"
+    return [json.loads(line) for line in response.body.splitlines()]
 
 
 # --- the list --------------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_filters(seven: list[str], query: str, expected: list[str]) -> None:
 
 def test_filters_by_what_a_request_left(callers: NamedCallers, bootstrapped: None) -> None:
     role = create_role(actor=INTERNAL, project=get_project(None), name="staff")
-    callers.person("anna")
+    callers.user("anna")
     anna = CallerClient("/management/v1", "anna")
     headers = {"x-request-id": REQUEST_ID, "x-assume-role": str(role.pk)}
     assert anna.post("/project", {"project-name": "p"}, **headers).status == 201
@@ -175,7 +175,7 @@ def test_who_reads_leaves_a_row(seven: list[str]) -> None:
 
 
 def test_who_is_denied_leaves_a_row(callers: NamedCallers, seven: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    callers.person("anna")
+    callers.user("anna")
     refuse(monkeypatch)
     CallerClient("/management/v1", "anna").get("/audit")
     [row] = AuditRecord.objects.filter(event="access.denied")

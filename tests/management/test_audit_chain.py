@@ -38,13 +38,13 @@ DAY = 86_400
 BOB = Actor(user_id="oidc~bob")
 
 
-def tell(subject: object = "x") -> None:
+def report(subject: object = "x") -> None:
     record(AuditEvent.ROLE_CREATED, actor=BOB, subject=subject, named="Zoë ☃ \x00 \u2028")
 
 
 def sealed(count: int) -> list[AuditRecord]:
     for number in range(count):
-        tell(number)
+        report(number)
     assert seal_records(actor=INTERNAL) == count
     return list(AuditRecord.objects.order_by("position"))
 
@@ -84,11 +84,11 @@ def test_an_empty_chain_is_whole(db: None) -> None:
 def test_a_chain_is_whole_however_it_was_sealed(db: None, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chain_verification, "CHUNK", 3)
     for number in range(7):
-        tell(number)
+        report(number)
     assert seal_records(actor=INTERNAL, batch=batch) == 7
-    tell("later")
+    report("later")
     assert seal_records(actor=INTERNAL, batch=batch) == 1
-    tell("not sealed")
+    report("not sealed")
     rows = list(AuditRecord.objects.exclude(position=None).order_by("position"))
     assert [(row.position, row.object_id) for row in rows] == [*((n + 1, str(n)) for n in range(7)), (8, "later")]
     assert [row.previous_hash for row in rows] == ["0" * 64, *(row.hash for row in rows[:-1])]
@@ -104,21 +104,21 @@ def test_anybody_can_check_an_export(db: None) -> None:
     call_command("export_audit", stdout=out, stderr=StringIO())
     previous = "0" * 64
     for row, line in zip(rows, out.getvalue().splitlines(), strict=True):
-        told = json.loads(line)
-        assert told.pop("object-uuid") is None
-        claimed, before = told.pop("hash"), told.pop("previous-hash")
-        text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+        reported = json.loads(line)
+        assert reported.pop("object-uuid") is None
+        claimed, before = reported.pop("hash"), reported.pop("previous-hash")
+        text = json.dumps(reported, sort_keys=True, separators=(",", ":"))
         assert (before, claimed) == (previous, sha256(f"{before}\n{text}".encode()).hexdigest())
         previous = claimed
-        assert (claimed, told["position"]) == (row.hash, row.position)
+        assert (claimed, reported["position"]) == (row.hash, row.position)
 
 
-def test_heads_are_told_to_the_log(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heads_are_recorded_in_the_log(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tenancy.audit.chain._head_log._next", 0.0)
     with log_lines("icekeeper.audit") as lines:
         first = sealed(2)[-1]
-        told = [line for line in lines.read() if line["message"] == "audit.sealed"]
-        assert [(line["position"], line["hash"]) for line in told] == [(2, first.hash)]
+        reported = [line for line in lines.read() if line["message"] == "audit.sealed"]
+        assert [(line["position"], line["hash"]) for line in reported] == [(2, first.hash)]
         sealed(1)
         assert [line for line in lines.read() if line["message"] == "audit.sealed"] == [], "it was told just now"
 
@@ -140,7 +140,7 @@ def test_a_row_that_was_changed_is_found(db: None, change: dict[str, Any]) -> No
     assert broken() == f"Row 3 ({row.pk}) is not what was sealed"
 
 
-def test_a_changed_row_that_was_hashed_anew_is_found(db: None) -> None:
+def test_a_changed_row_with_a_recomputed_hash_is_found(db: None) -> None:
     rows = sealed(5)
     rows[2].actor = "oidc~carl"
     changed_hash = record_hash(rows[2], rows[2].previous_hash)
@@ -149,16 +149,16 @@ def test_a_changed_row_that_was_hashed_anew_is_found(db: None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gone", "told"),
+    ("gone", "reported"),
     [
         ([1], "Row 1 is missing"), ([3], "Row 3 is missing"), ([2, 3, 4], "Rows 2 to 4 are missing"),
         ([5], "Row 5 is missing"), ([1, 2, 3, 4, 5], "Rows 1 to 5 are missing"),
     ],
 )  # fmt: skip
-def test_rows_that_were_deleted_are_found(db: None, gone: list[int], told: str) -> None:
+def test_rows_that_were_deleted_are_found(db: None, gone: list[int], reported: str) -> None:
     sealed(5)
     AuditRecord.objects.filter(position__in=gone).delete()
-    assert broken() == told
+    assert broken() == reported
 
 
 def test_rows_that_were_exchanged_are_found(db: None) -> None:
@@ -193,7 +193,7 @@ def test_an_end_that_was_cut_off_is_found(db: None) -> None:
     assert broken(heads=[ChainHead(5, rows[4].hash)]) == "Row 5 is a given head, but the chain ends at row 3"
 
 
-def test_who_seals_everything_anew_is_found_by_a_head_that_was_kept(db: None) -> None:
+def test_a_completely_resealed_trail_is_found_by_a_kept_head(db: None) -> None:
     head = sealed(3)[-1]
     AuditRecord.objects.filter(position=2).update(actor="oidc~carl")
     AuditRecord.objects.update(position=None, hash="", previous_hash="")
@@ -209,7 +209,7 @@ def test_a_chain_without_its_row_is_broken(db: None) -> None:
     sealed(1)
     AuditChain.objects.all().delete()
     assert broken() == "The row with the end of the chain is missing"
-    tell()
+    report()
     assert seal_records(actor=INTERNAL) == 0
 
 
@@ -227,19 +227,19 @@ def test_heads_that_are_none(db: None, head: str) -> None:
 def test_old_rows_go_and_the_chain_stays_whole(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(monkeypatch, 30)
     for number in range(10):
-        tell(number)
+        report(number)
     for number in range(7):
         age(40 - number, object_id=str(number))
     rows = sealed_in_order()
     assert delete_old_records(actor=INTERNAL, batch=2) == 7
-    told = [row for row in AuditRecord.objects.order_by("position") if row.event == "audit.records-deleted"]
-    assert [(row.position, row.count, row.actor) for row in told] == [
+    reported = [row for row in AuditRecord.objects.order_by("position") if row.event == "audit.records-deleted"]
+    assert [(row.position, row.count, row.actor) for row in reported] == [
         (11, 2, "internal"), (12, 2, "internal"), (13, 2, "internal"), (14, 1, "internal")
     ]  # fmt: skip
     newest = rows[6].at.isoformat()
-    assert json.loads(told[-1].details) == {"position": 7, "hash": rows[6].hash, "newest": newest}
+    assert json.loads(reported[-1].details) == {"position": 7, "hash": rows[6].hash, "newest": newest}
     found = verify_chain(heads=[ChainHead(7, rows[6].hash), ChainHead(9, rows[8].hash), ChainHead(3, "f" * 64)])
-    assert (found.count, found.anchor, found.head) == (7, 7, ChainHead(14, told[-1].hash))
+    assert (found.count, found.anchor, found.head) == (7, 7, ChainHead(14, reported[-1].hash))
     assert found.deleted_until == newest
     assert found.unknown_heads == [ChainHead(3, "f" * 64)]
     assert broken(heads=[ChainHead(7, "f" * 64)]) == "Row 7 has another hash than the given head"
@@ -256,25 +256,25 @@ def sealed_in_order() -> list[AuditRecord]:
 def test_a_chain_of_old_rows_alone_goes_on(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(monkeypatch, 30)
     for number in range(3):
-        tell(number)
+        report(number)
     age(31)
     last = sealed_in_order()[-1]
     assert delete_old_records(actor=INTERNAL) == 3
-    tell("new")
-    [told, new] = sealed_in_order()
-    assert (told.position, told.previous_hash, told.event) == (4, last.hash, "audit.records-deleted")
-    assert (new.position, new.previous_hash) == (5, told.hash)
+    report("new")
+    [reported, new] = sealed_in_order()
+    assert (reported.position, reported.previous_hash, reported.event) == (4, last.hash, "audit.records-deleted")
+    assert (new.position, new.previous_hash) == (5, reported.hash)
     assert verify_chain().count == 2
 
 
 def test_what_is_young_or_not_sealed_stays(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(monkeypatch, 30)
-    tell("young")
+    report("young")
     seal_records(actor=INTERNAL)
-    tell("old, told late")
+    report("old, told late")
     age(31)
     seal_records(actor=INTERNAL)
-    tell("old, not sealed")
+    report("old, not sealed")
     age(31)
     assert delete_old_records(actor=INTERNAL) == 0
     assert AuditRecord.objects.count() == 3
@@ -283,7 +283,7 @@ def test_what_is_young_or_not_sealed_stays(db: None, monkeypatch: pytest.MonkeyP
 def test_a_row_from_the_future_holds_nothing_up(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(monkeypatch, 30)
     for number, days in enumerate((31, -9999, 31, -9999, 0)):
-        tell(number)
+        report(number)
         age(days)
         seal_records(actor=INTERNAL)
     assert delete_old_records(actor=INTERNAL) == 3
@@ -301,10 +301,10 @@ def test_a_beginning_that_was_cut_off_is_found(db: None, monkeypatch: pytest.Mon
     assert broken() == "Rows 1 to 10 are missing, and no record of their deletion by retention exists"
 
 
-def test_more_than_retention_has_told_of_is_found(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_lost_beyond_retention_are_found(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(monkeypatch, 30)
     for number in range(3):
-        tell(number)
+        report(number)
     age(31)
     sealed_in_order()
     assert delete_old_records(actor=INTERNAL) == 3
@@ -319,17 +319,18 @@ def test_more_than_retention_has_told_of_is_found(db: None, monkeypatch: pytest.
 def test_heads_of_deleted_rows_fail_unless_that_is_expected(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(monkeypatch, 30)
     for number in range(3):
-        tell(number)
+        report(number)
     age(31)
     old = sealed_in_order()
     assert delete_old_records(actor=INTERNAL) == 3
     head = f"1:{old[0].hash}"
     with pytest.raises(CommandError, match=r"^Rows of the given heads were deleted"):
         verify("--head", head)
-    told = verify("--head", head, "--allow-deleted")
-    assert "Row 1 was deleted: its hash cannot be verified." in told
+    reported = verify("--head", head, "--allow-deleted")
+    assert "Row 1 was deleted: its hash cannot be verified." in reported
     assert (
-        f"Rows 1 to 3 were deleted after their retention period, the newest was from {old[-1].at.isoformat()}." in told
+        f"Rows 1 to 3 were deleted after their retention period, the newest was from {old[-1].at.isoformat()}."
+        in reported
     )
     verify("--head", f"3:{old[2].hash}")
     with pytest.raises(CommandError, match="Row 3 has another hash than the given head"):
@@ -338,10 +339,10 @@ def test_heads_of_deleted_rows_fail_unless_that_is_expected(db: None, monkeypatc
 
 def test_old_rows_wait_for_an_hour_and_go_together(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(monkeypatch, 30)
-    tell("old")
+    report("old")
     age(30 + 0.5 / 24)
     seal_records(actor=INTERNAL)
-    tell("younger")
+    report("younger")
     age(30 + 0.1 / 24)
     seal_records(actor=INTERNAL)
     assert delete_old_records(actor=INTERNAL) == 0
@@ -353,7 +354,7 @@ def test_old_rows_wait_for_an_hour_and_go_together(db: None, monkeypatch: pytest
 
 def test_without_retention_nothing_is_deleted(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(monkeypatch, 0)
-    tell()
+    report()
     age(99_999)
     seal_records(actor=INTERNAL)
     assert delete_old_records(actor=INTERNAL) == 0
@@ -361,9 +362,9 @@ def test_without_retention_nothing_is_deleted(db: None, monkeypatch: pytest.Monk
 
 
 def test_the_worker_seals_and_deletes() -> None:
-    house = settings.PERIODIC_TASKS
+    lake = settings.PERIODIC_TASKS
     names = ["tenancy.audit.chain.seal_records", "tenancy.audit.chain.delete_old_records"]
-    assert [name for name in house if name.startswith("tenancy.audit")] == names
+    assert [name for name in lake if name.startswith("tenancy.audit")] == names
     assert "tenancy.audit.collector.start_flushing" in settings.BACKGROUND_JOBS
 
 
@@ -371,19 +372,19 @@ def test_the_worker_seals_and_deletes() -> None:
 
 
 def export(*arguments: str) -> tuple[list[dict[str, Any]], str]:
-    out, told = StringIO(), StringIO()
-    call_command("export_audit", *arguments, stdout=out, stderr=told)
-    return [json.loads(line) for line in out.getvalue().splitlines()], told.getvalue().strip()
+    out, reported = StringIO(), StringIO()
+    call_command("export_audit", *arguments, stdout=out, stderr=reported)
+    return [json.loads(line) for line in out.getvalue().splitlines()], reported.getvalue().strip()
 
 
 def test_an_export_goes_on_where_it_ended(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("management.management.commands.export_audit.CHUNK", 2)
     for number in range(5):
-        tell(number)
-    lines, told = export("--limit", "3")
+        report(number)
+    lines, reported = export("--limit", "3")
     assert [line["object-id"] for line in lines] == ["0", "1", "2"]
     head = lines[-1]["hash"]
-    assert told == f"Exported 3 rows. Continue with --after 3. Head: 3:{head}"
+    assert reported == f"Exported 3 rows. Continue with --after 3. Head: 3:{head}"
     verify("--head", f"3:{head}")
     lines, _ = export("--after", "3")
     assert [line["object-id"] for line in lines][:2] == ["3", "4"]
@@ -392,7 +393,7 @@ def test_an_export_goes_on_where_it_ended(db: None, monkeypatch: pytest.MonkeyPa
 
 
 def test_an_export_into_a_file_overwrites_none(db: None, tmp_path: Path) -> None:
-    tell()
+    report()
     file = tmp_path / "audit.jsonl"
     assert export("--output", str(file))[0] == []
     assert [json.loads(line)["event"] for line in file.read_text().splitlines()] == ["role.created"]
@@ -408,7 +409,7 @@ def test_an_export_into_a_file_overwrites_none(db: None, tmp_path: Path) -> None
 
 def test_in_maintenance_mode_an_export_seals_nothing(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     sealed(1)
-    tell("later")
+    report("later")
     monkeypatch.setattr(switch, "refresh", lambda: False)
     monkeypatch.setattr(switch, "is_on", True)
     assert [line["object-id"] for line in export()[0]] == ["0"]
@@ -442,7 +443,7 @@ def test_writers_sealers_and_deleters_at_once(monkeypatch: pytest.MonkeyPatch) -
         try:
             for number in range(each):
                 with write_transaction():
-                    tell(f"{writer}-{number}")
+                    report(f"{writer}-{number}")
                     if number % 5 == 0:
                         age(31, object_id=f"{writer}-{number}")
                     if number % 5 == 4:
@@ -483,14 +484,14 @@ def test_a_transaction_that_was_long_comes_later_in_the_chain() -> None:
 
     def long() -> None:
         with write_transaction():
-            tell("long")
+            report("long")
             is_written.set()
             assert may_commit.wait(30)
 
     def short() -> None:
         assert is_written.wait(30)
         try:
-            tell("short")
+            report("short")
             assert seal_records(actor=INTERNAL) == 1
         finally:
             may_commit.set()

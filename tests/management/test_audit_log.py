@@ -29,11 +29,11 @@ from tests.log_lines import LogLines, log_lines
 from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, refuse
 from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-Told = Callable[[Callable[[], Any]], list[dict[str, Any]]]
+Reported = Callable[[Callable[[], Any]], list[dict[str, Any]]]
 REQUEST_ID = "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44"
 NOWHERE = "0198e0f4-3f6e-7c31-8c7d-000000000000"
 api = ApiClient("/management/v1")
@@ -47,7 +47,7 @@ def lines() -> Iterator[LogLines]:
 
 
 @pytest.fixture
-def told(lines: LogLines, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks) -> Told:
+def reported(lines: LogLines, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks) -> Reported:
     """The lines of an act, whose transactions count as committed when it is over."""
 
     def of(act: Callable[[], Any]) -> list[dict[str, Any]]:
@@ -75,9 +75,9 @@ def id_of(token: str) -> str:
     return str(text.token_id)
 
 
-def good(answer: Answer) -> Any:
-    assert answer.status in {200, 201, 204}, answer.body
-    return answer.json() if answer.body else None
+def good(response: Response) -> Any:
+    assert response.status in {200, 201, 204}, response.body
+    return response.json() if response.body else None
 
 
 # --- who, and with what ------------------------------------------------------------------------------------------
@@ -87,21 +87,23 @@ def good(answer: Answer) -> Any:
 def test_the_line_says_who_with_which_token_and_in_which_request(alice: TokenClient, lines: LogLines) -> None:
     lines.read()
     client = CallerClient("/management/v1", alice.token)
-    answer = client.post("/service-account", {"name": "robot"}, **{"x-request-id": REQUEST_ID})
+    response = client.post("/service-account", {"name": "robot"}, **{"x-request-id": REQUEST_ID})
     [line] = lines.read()
     assert line.pop("timestamp") > "2026"
     assert line == {
         "level": "INFO", "logger": "icekeeper.audit", "message": "service-account.created", "request_id": REQUEST_ID,
-        "id": answer.json()["id"], "by": "local~alice", "access_token": id_of(alice.token), "named": "robot",
+        "id": response.json()["id"], "by": "local~alice", "access_token": id_of(alice.token), "named": "robot",
     }  # fmt: skip
 
 
-def test_an_assumed_role_is_told_with_the_person(bootstrapped: None, callers: NamedCallers, told: Told) -> None:
+def test_an_assumed_role_is_recorded_with_the_user(
+    bootstrapped: None, callers: NamedCallers, reported: Reported
+) -> None:
     role = create_role(actor=INTERNAL, project=get_project(None), name="staff")
-    callers.person("anna")
+    callers.user("anna")
     anna = CallerClient("/management/v1", "anna")
     header = {"x-assume-role": str(role.pk)}
-    line = the_one(told(lambda: good(anna.post("/project", {"project-name": "p"}, **header))))
+    line = the_one(reported(lambda: good(anna.post("/project", {"project-name": "p"}, **header))))
     assert line["by"] == f"role {role.pk} assumed by oidc~anna"
     assert "access_token" not in line
 
@@ -109,30 +111,30 @@ def test_an_assumed_role_is_told_with_the_person(bootstrapped: None, callers: Na
 # --- one line for each change ------------------------------------------------------------------------------------
 
 
-def test_tokens(alice: TokenClient, told: Told, lines: LogLines) -> None:
-    made: list[dict[str, Any]] = []
+def test_tokens(alice: TokenClient, reported: Reported, lines: LogLines) -> None:
+    created: list[dict[str, Any]] = []
     own = {"by": "local~alice", "access_token": id_of(alice.token)}
 
     def post(target: str, body: dict[str, Any]) -> None:
-        made.append(good(alice.post(target, body)))
+        created.append(good(alice.post(target, body)))
 
-    first = the_one(told(lambda: post("/token", {"name": "laptop", "scopes": ["catalog"]})))
+    first = the_one(reported(lambda: post("/token", {"name": "laptop", "scopes": ["catalog"]})))
     about = {"user": "local~alice", "named": "laptop", "scopes": "catalog"}
     assert first.pop("expires_at") is not None
-    assert first == {"message": "access-token.created", "id": made[0]["id"], **own, **about}
+    assert first == {"message": "access-token.created", "id": created[0]["id"], **own, **about}
 
-    second = the_one(told(lambda: post(f"/token/{made[0]['id']}/rotate", {"overlap-seconds": 0})))
+    second = the_one(reported(lambda: post(f"/token/{created[0]['id']}/rotate", {"overlap-seconds": 0})))
     assert second.pop("expires_at") is not None
-    ids = {"id": made[0]["id"], "replaced_by": made[1]["id"]}
+    ids = {"id": created[0]["id"], "replaced_by": created[1]["id"]}
     assert second == {"message": "access-token.rotated", **ids, **own, **about}
 
-    target = f"/token/{made[1]['id']}"
-    third = the_one(told(lambda: alice.delete(target)))
-    assert third == {"message": "access-token.revoked", "id": made[1]["id"], **own, "user": "local~alice"}
-    assert told(lambda: good(alice.delete(target))) == [], "it was revoked already"
+    target = f"/token/{created[1]['id']}"
+    third = the_one(reported(lambda: alice.delete(target)))
+    assert third == {"message": "access-token.revoked", "id": created[1]["id"], **own, "user": "local~alice"}
+    assert reported(lambda: good(alice.delete(target))) == [], "it was revoked already"
 
 
-def test_users(alice: TokenClient, told: Told) -> None:
+def test_users(alice: TokenClient, reported: Reported) -> None:
     bob = {"id": "oidc~bob", "name": "Bob", "user-type": "human", "email": "bob@example.com"}
     again = {"name": "Bob the Second", "user-type": "human"}
     client = CallerClient("/management/v1", alice.token)
@@ -144,28 +146,28 @@ def test_users(alice: TokenClient, told: Told) -> None:
         (lambda: call_command("unblock_user", "oidc~bob", stdout=StringIO()), "user.unblocked"),
         (lambda: client.delete("/user/oidc~bob"), "user.deleted"),
     ):
-        line = the_one(told(act))
+        line = the_one(reported(act))
         assert (line["message"], line["id"]) == (message, "oidc~bob")
         assert "example.com" not in str(line)
     assert line["tokens_revoked"] == 0
     new_token("local~bob")
-    assert the_one(told(lambda: client.delete("/user/local~bob")))["tokens_revoked"] == 1
+    assert the_one(reported(lambda: client.delete("/user/local~bob")))["tokens_revoked"] == 1
 
 
-def test_service_accounts(alice: TokenClient, told: Told) -> None:
+def test_service_accounts(alice: TokenClient, reported: Reported) -> None:
     ids: list[str] = []
-    line = the_one(told(lambda: ids.append(good(alice.post("/service-account", {"name": "robot"}))["id"])))
+    line = the_one(reported(lambda: ids.append(good(alice.post("/service-account", {"name": "robot"}))["id"])))
     assert (line["message"], line["id"], line["named"]) == ("service-account.created", ids[0], "robot")
     create_token(actor=INTERNAL, user_id=ids[0], name="t")
-    line = the_one(told(lambda: alice.delete(f"/service-account/{ids[0]}")))
+    line = the_one(reported(lambda: alice.delete(f"/service-account/{ids[0]}")))
     assert (line["message"], line["id"], line["tokens_revoked"]) == ("service-account.deleted", ids[0], 1)
 
 
-def test_roles_and_their_members(bootstrapped: None, told: Told) -> None:
+def test_roles_and_their_members(bootstrapped: None, reported: Reported) -> None:
     register_user(actor=INTERNAL, user_id="oidc~bob", name="Bob", user_type="human")
     inner = str(create_role(actor=INTERNAL, project=get_project(None), name="inner").pk)
     ids: list[str] = []
-    line = the_one(told(lambda: ids.append(good(api.post("/role", {"name": "staff"}))["id"])))
+    line = the_one(reported(lambda: ids.append(good(api.post("/role", {"name": "staff"}))["id"])))
     role = f"/role/{ids[0]}"
     assert line == {
         "message": "role.created", "id": ids[0], "by": "anonymous", "project": str(get_project(None).pk),
@@ -191,27 +193,27 @@ def test_roles_and_their_members(bootstrapped: None, told: Told) -> None:
         ),
         (lambda: api.delete(role), {"message": "role.deleted", "named": "crew"}),
     ):
-        line = the_one(told(lambda act=act: good(act())))
+        line = the_one(reported(lambda act=act: good(act())))
         assert {name: line.get(name) for name in expected} == expected
         assert line["id"] == ids[0]
 
 
-def test_projects(bootstrapped: None, told: Told) -> None:
+def test_projects(bootstrapped: None, reported: Reported) -> None:
     for act, message in (
         (lambda: api.post("/project", {"project-name": "Lab", "project-id": "lab"}), "project.created"),
         (lambda: api.post("/project/lab/rename", {"new-name": "Laboratory"}), "project.renamed"),
         (lambda: api.delete("/project/lab"), "project.deleted"),
     ):
-        line = the_one(told(lambda act=act: good(act())))
+        line = the_one(reported(lambda act=act: good(act())))
         assert (line["message"], line["id"]) == (message, "lab")
     assert line["named"] == "Laboratory"
 
 
-def test_warehouses(bootstrapped: None, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warehouses(bootstrapped: None, reported: Reported, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_secrets(monkeypatch)
     ids: list[str] = []
     body = {"warehouse-name": "s3", "storage-profile": S3, "storage-credential": KEY}
-    line = the_one(told(lambda: ids.append(good(api.post("/warehouse", body))["warehouse-id"])))
+    line = the_one(reported(lambda: ids.append(good(api.post("/warehouse", body))["warehouse-id"])))
     assert (line["message"], line["id"], line["named"]) == ("warehouse.created", ids[0], "s3")
     assert line["credential_type"] == "access-key"
     own = f"/warehouse/{ids[0]}"
@@ -232,15 +234,15 @@ def test_warehouses(bootstrapped: None, told: Told, monkeypatch: pytest.MonkeyPa
         ),
         ("storage-credential", {}, {"credential_type": None, "storage_profile": []}),
     ):
-        line = the_one(told(lambda change=change, body=body: good(api.post(f"{own}/{change}", body))))
+        line = the_one(reported(lambda change=change, body=body: good(api.post(f"{own}/{change}", body))))
         assert (line["message"], line["id"], line["changed"]) == ("warehouse.updated", ids[0], expected), change
         assert "a-secret" not in str(line)
-    assert told(lambda: good(api.post(f"{own}/rename", {"new-name": "other"}))) == [], "nothing was changed"
-    line = the_one(told(lambda: good(api.delete(own))))
+    assert reported(lambda: good(api.post(f"{own}/rename", {"new-name": "other"}))) == [], "nothing was changed"
+    line = the_one(reported(lambda: good(api.delete(own))))
     assert (line["message"], line["id"], line["named"]) == ("warehouse.deleted", ids[0], "other")
 
 
-def test_the_server(db: None, told: Told) -> None:
+def test_the_server(db: None, reported: Reported) -> None:
     server = str(Server.objects.get().server_id)
     ann = {"user": "oidc~ann", "privilege": "admin"}
     bob = {"user": "oidc~bob", "privilege": "operator"}
@@ -259,24 +261,24 @@ def test_the_server(db: None, told: Told) -> None:
             (lambda: call_command("maintenance", "on", stdout=StringIO()), {**switched, "is_on": True}),
             (lambda: call_command("maintenance", "off", stdout=StringIO()), {**switched, "is_on": False}),
         ):
-            line = the_one(told(act))
+            line = the_one(reported(act))
             assert {name: line.get(name) for name in expected} == expected
             assert line["id"] == server
-        assert told(lambda: call_command("maintenance", "off", stdout=StringIO())) == []
+        assert reported(lambda: call_command("maintenance", "off", stdout=StringIO())) == []
     finally:
         maintenance.switch.is_on = False
 
 
-def test_commands_that_make_and_end_tokens(access_tokens: None, told: Told) -> None:
+def test_commands_that_create_and_revoke_tokens(access_tokens: None, reported: Reported) -> None:
     out = StringIO()
     arguments = ("create_token", "--user", "local~bob", "--create-user")
-    made = told(lambda: call_command(*arguments, stdout=out, stderr=StringIO()))
+    created = reported(lambda: call_command(*arguments, stdout=out, stderr=StringIO()))
     token = out.getvalue().strip()
-    assert [(line["message"], line["id"], line["by"]) for line in made] == [
+    assert [(line["message"], line["id"], line["by"]) for line in created] == [
         ("user.created", "local~bob", "internal"), ("access-token.created", id_of(token), "internal"),
     ]  # fmt: skip
-    assert token[27:] not in str(made)
-    ended = the_one(told(lambda: call_command("revoke_token", "--user", "local~bob", stdout=StringIO())))
+    assert token[27:] not in str(created)
+    ended = the_one(reported(lambda: call_command("revoke_token", "--user", "local~bob", stdout=StringIO())))
     assert (ended["message"], ended["id"]) == ("access-token.revoked", id_of(token))
 
 
@@ -284,7 +286,7 @@ def test_commands_that_make_and_end_tokens(access_tokens: None, told: Told) -> N
 
 
 def test_what_is_refused_has_no_line(
-    warehouse: Warehouse, alice: TokenClient, told: Told, monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, alice: TokenClient, reported: Reported, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = CallerClient("/management/v1", alice.token)
     role = str(create_role(actor=INTERNAL, project=get_project(None), name="staff").pk)
@@ -309,7 +311,7 @@ def test_what_is_refused_has_no_line(
     ]
     for method, target, body in requests:
         act = {"POST": lambda t=target, b=body: client.post(t, b), "DELETE": lambda t=target: client.delete(t)}[method]
-        assert changes(told(act)) == [], (method, target)
+        assert changes(reported(act)) == [], (method, target)
     refuse(monkeypatch)
     for method, target, body in (
         ("POST", "/service-account", {"name": "robot"}),
@@ -317,11 +319,11 @@ def test_what_is_refused_has_no_line(
         ("DELETE", f"/warehouse/{warehouse.pk}", None),
     ):
         act = {"POST": lambda t=target, b=body: client.post(t, b), "DELETE": lambda t=target: client.delete(t)}[method]
-        assert changes(told(act)) == [], (method, target)
+        assert changes(reported(act)) == [], (method, target)
 
 
-def test_what_is_rolled_back_has_no_line(alice: TokenClient, told: Told) -> None:
-    def make_and_fail() -> None:
+def test_what_is_rolled_back_has_no_line(alice: TokenClient, reported: Reported) -> None:
+    def create_and_fail() -> None:
         with write_transaction():
             create_token(actor=INTERNAL, user_id="local~alice", name="t")
             delete_user(actor=INTERNAL, user_id="local~alice")
@@ -329,13 +331,15 @@ def test_what_is_rolled_back_has_no_line(alice: TokenClient, told: Told) -> None
 
     def try_it() -> None:
         with pytest.raises(OperationalError):
-            make_and_fail()
+            create_and_fail()
 
-    assert told(try_it) == []
+    assert reported(try_it) == []
     assert alice.get("/token").status == 200
 
 
-def test_what_is_tried_twice_has_one_line(alice: TokenClient, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_tried_twice_has_one_line(
+    alice: TokenClient, reported: Reported, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another request makes the row at the same moment; the first attempt is rolled back."""
     real, attempts = registration._put_once, []
 
@@ -346,7 +350,7 @@ def test_what_is_tried_twice_has_one_line(alice: TokenClient, told: Told, monkey
         return attempts[-1]
 
     monkeypatch.setattr(registration, "_put_once", losing_at_first)
-    line = the_one(told(lambda: good(alice.post("/user", {"id": "oidc~bob", "name": "B", "user-type": "human"}))))
+    line = the_one(reported(lambda: good(alice.post("/user", {"id": "oidc~bob", "name": "B", "user-type": "human"}))))
     assert (line["message"], len(attempts)) == ("user.created", 2)
 
 
@@ -373,9 +377,9 @@ def _delete_and_fail() -> None:
 
 
 @pytest.mark.parametrize("name", ['"},{"logger":"icekeeper.audit', "a\\nb", "\u0085x", "\ud800", "\x1b[2J", "\n{}\n"])
-def test_nobody_forges_a_line(bootstrapped: None, lines: LogLines, told: Told, name: str) -> None:
+def test_no_log_line_can_be_forged(bootstrapped: None, lines: LogLines, reported: Reported, name: str) -> None:
     """Whatever may come to be a name some day."""
-    found = told(lambda: record(Event.PROJECT_CREATED, actor=INTERNAL, subject=name, named=name))
+    found = reported(lambda: record(Event.PROJECT_CREATED, actor=INTERNAL, subject=name, named=name))
     assert the_one(found)["message"] == "project.created"
 
 
@@ -393,8 +397,8 @@ def test_no_secret_is_in_any_line(
         new = good(alice.post(f"/token/{token['id']}/rotate", {}))
         texts += [token["token"], new["token"]]
         body = {"warehouse-name": "w", "storage-profile": S3, "storage-credential": KEY}
-        made = good(alice.post("/warehouse", body))
-        good(alice.post(f"/warehouse/{made['warehouse-id']}/storage-credential", {"storage-credential": KEY}))
+        created = good(alice.post("/warehouse", body))
+        good(alice.post(f"/warehouse/{created['warehouse-id']}/storage-credential", {"storage-credential": KEY}))
     written = lines.text
     assert len(lines.read()) == 4
     for secret in (*(text[27:] for text in texts), KEY["secret-access-key"]):

@@ -42,19 +42,19 @@ def get(server: CatalogServer, target: str, headers: dict[str, str]) -> requests
     return requests.get(f"{server.base_url}/management/v1{target}", headers=headers, timeout=30)
 
 
-def test_a_refusal_that_was_answered_survives_a_kill(server: CatalogServer) -> None:
+def test_a_returned_error_survives_a_kill(server: CatalogServer) -> None:
     """The first of its kind does; how often it came again is lost."""
     headers = {"User-Agent": "prober/1", "X-Forwarded-For": "203.0.113.9"}
-    answers = [get(server, "/token", {**headers, "Authorization": "Bearer ikp_x"}) for _ in range(10)]
+    responses = [get(server, "/token", {**headers, "Authorization": "Bearer ikp_x"}) for _ in range(10)]
     server.kill()
-    assert {answer.status_code for answer in answers} == {401}
+    assert {response.status_code for response in responses} == {401}
     rows = [row for row in exported(server) if row["user-agent"] == "prober/1"]
     assert 1 <= len(rows) <= WORKERS
     for row in rows:
-        told = (row["event"], row["outcome"], row["reason"], row["count"])
-        assert told == ("sign-in.refused", "failed", "AuthenticationFailed", 1)
+        reported = (row["event"], row["outcome"], row["reason"], row["count"])
+        assert reported == ("sign-in.refused", "failed", "AuthenticationFailed", 1)
         assert (row["address"], row["forwarded-for"]) == ("127.0.0.1", "203.0.113.9")
-    asked = {answer.headers["X-Request-Id"] for answer in answers}
+    asked = {response.headers["X-Request-Id"] for response in responses}
     assert {row["request-id"] for row in rows} <= asked
     server.start()
 
@@ -76,13 +76,13 @@ def test_a_server_seals_while_it_serves_and_streams_its_export(server: CatalogSe
             assert session.post(role, json={"name": f"r{number}"}, headers=admin, timeout=30).status_code == 201
     query, rows = "/audit/export?event=role.created&limit=10000", []
     for _ in range(600):
-        answer = get(server, query, admin)
-        rows = [json.loads(line) for line in answer.text.splitlines()]
+        response = get(server, query, admin)
+        rows = [json.loads(line) for line in response.text.splitlines()]
         if len(rows) == ROLES:
             break
         time.sleep(0.1)
     assert len({row["object-id"] for row in rows}) == ROLES, "the rest is not sealed"
-    assert (answer.status_code, answer.headers["Transfer-Encoding"]) == (200, "chunked")
+    assert (response.status_code, response.headers["Transfer-Encoding"]) == (200, "chunked")
     positions = [row["position"] for row in rows]
     assert positions == sorted(positions)
     half = rows[ROLES // 2]["position"]

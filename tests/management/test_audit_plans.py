@@ -82,8 +82,8 @@ def test_an_export_looks_for_its_rows_once(many: None, monkeypatch: pytest.Monke
     monkeypatch.setattr(audit_records, "CHUNK", 1)
     seal_records(actor=INTERNAL)
     with CaptureQueriesContext(connection) as captured:
-        answer = ApiClient("/management/v1/audit").get("/export?event=project.deleted")
-    lines = [json.loads(line) for line in answer.body.splitlines()]
+        response = ApiClient("/management/v1/audit").get("/export?event=project.deleted")
+    lines = [json.loads(line) for line in response.body.splitlines()]
     assert [line["event"] for line in lines] == ["project.deleted"] * FEW
     assert [line["position"] for line in lines] == [1, 2, 3]
     statements = [each["sql"] for each in captured if "tenancy_auditrecord" in each["sql"] and "SELECT" in each["sql"]]

@@ -43,7 +43,7 @@ api = ApiClient("/management/v1")
 
 def test_a_row_says_who_with_what_and_from_where(alice: TokenClient, callers: NamedCallers) -> None:
     role = create_role(actor=INTERNAL, project=create_project(actor=INTERNAL, name="p", project_id="lab"), name="staff")
-    callers.person("anna")
+    callers.user("anna")
     anna = CallerClient("/management/v1", "anna")
     headers = {
         "x-assume-role": str(role.pk), "x-request-id": REQUEST_ID, "x-forwarded-for": "203.0.113.9, 198.51.100.1",
@@ -62,10 +62,10 @@ def test_a_row_says_who_with_what_and_from_where(alice: TokenClient, callers: Na
 
 
 def test_a_row_has_a_uuid_where_the_client_sent_another_request_id(alice: TokenClient, callers: NamedCallers) -> None:
-    callers.person("anna")
+    callers.user("anna")
     anna = CallerClient("/management/v1", "anna")
-    made = anna.post("/project", {"project-name": "p", "project-id": "p"}, **{"x-request-id": "job 7"})
-    assert (made.status, made.headers["X-Request-Id"]) == (201, "job 7")
+    created = anna.post("/project", {"project-name": "p", "project-id": "p"}, **{"x-request-id": "job 7"})
+    assert (created.status, created.headers["X-Request-Id"]) == (201, "job 7")
     request_id = the_row(event="project.created", object_id="p").request_id
     assert request_id is not None
     assert request_id.version == 7
@@ -87,7 +87,7 @@ def test_forwarded_addresses_are_left_out_where_they_are_not_believed(
     assert (row.address, row.forwarded_for) == ("192.0.2.7", "")
 
 
-def test_instance_admins_are_told_apart(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_instance_admins_are_distinguished(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
     use_settings(monkeypatch, instance_admins=["local~alice"])
     assert alice.post("/service-account", {"name": "robot"}).status == 201
     assert the_row(event="service-account.created").privilege_source == "instance_admin"
@@ -112,15 +112,17 @@ def test_what_is_rolled_back_leaves_no_row(db: None) -> None:
     assert rows() == []
 
 
-def test_a_change_whose_row_cannot_be_written_is_not_made(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_whose_audit_row_cannot_be_written_is_rolled_back(
+    bootstrapped: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise OperationalError("the disk is full")
 
     before = rows()
     with monkeypatch.context() as patched:
         patched.setattr(AuditRecord, "save", fail)
-        answer = api.post("/project", {"project-name": "p", "project-id": "p"})
-    assert answer.status == 503
+        response = api.post("/project", {"project-name": "p", "project-id": "p"})
+    assert response.status == 503
     assert not Project.objects.filter(pk="p").exists()
     assert rows() == before
 
@@ -153,10 +155,10 @@ def test_lines_can_be_switched_off(
     assert [len(rows(event=event)) for event in ("project.created", "access.denied")] == [2, 2]
 
 
-def test_protection_moves_and_undrops_are_told(
-    warehouse: Warehouse, catalog: ApiClient, soft_delete: int, make_table: Callable[..., dict[str, Any]]
+def test_protection_moves_and_undrops_are_reported(
+    warehouse: Warehouse, catalog: ApiClient, soft_delete: int, create_table: Callable[..., dict[str, Any]]
 ) -> None:
-    table = make_table("t")["metadata"]["table-uuid"]
+    table = create_table("t")["metadata"]["table-uuid"]
     own = f"/warehouse/{warehouse.pk}"
     assert api.post(f"{own}/table/{table}/protection", {"protected": True}).status == 200
     row = the_row(event="protection.set")
@@ -176,10 +178,10 @@ def test_protection_moves_and_undrops_are_told(
     assert row.details == f'{{"uuids":["{table}"]}}'
 
 
-def test_grants_are_told_under_what_they_are_on(
-    warehouse: Warehouse, make_table: Callable[..., dict[str, Any]]
+def test_grants_are_listed_under_their_object(
+    warehouse: Warehouse, create_table: Callable[..., dict[str, Any]]
 ) -> None:
-    make_table("t")
+    create_table("t")
     table = Tabular.objects.get().pk
     grant = {"privilege": "select", "user": "oidc~carl"}
     record(Event.GRANT_CREATED, actor=BOB, subject=table, object_type="table", **grant)
@@ -249,7 +251,7 @@ def test_a_use_that_is_refused_for_its_scope_is_both(access_tokens: None) -> Non
 
 def test_a_token_of_a_provider_is_a_use_by_its_user(callers: NamedCallers, bootstrapped: None) -> None:
     role = create_role(actor=INTERNAL, project=get_project(None), name="staff")
-    callers.person("anna")
+    callers.user("anna")
     anna = CallerClient("/management/v1", "anna")
     anna.get("/whoami")
     anna.get("/project", **{"x-assume-role": str(role.pk)})
@@ -258,7 +260,7 @@ def test_a_token_of_a_provider_is_a_use_by_its_user(callers: NamedCallers, boots
     assert found == [("oidc~anna", None, "user", "oidc~anna"), ("oidc~anna", role.pk, "user", "oidc~anna")]
 
 
-def test_nobody_uses_a_token_where_authentication_is_off(bootstrapped: None) -> None:
+def test_no_token_is_used_where_authentication_is_off(bootstrapped: None) -> None:
     assert api.get("/project").status == 200
     collector.flush(is_last=True)
     assert rows(event="token.used") == []
@@ -291,11 +293,11 @@ def test_reads_are_recorded_when_asked(db: None, monkeypatch: pytest.MonkeyPatch
 def test_no_row_has_a_secret(alice: TokenClient, bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_secrets(monkeypatch)
     body = {"warehouse-name": "s3", "storage-profile": S3, "storage-credential": KEY}
-    made = alice.post("/warehouse", body)
-    assert made.status == 201
+    created = alice.post("/warehouse", body)
+    assert created.status == 201
     secret = alice.post("/token", {"name": "laptop"}).json()["token"]
     again = {"storage-credential": {**KEY, "secret-access-key": "another-secret"}}
-    assert alice.post(f"/warehouse/{made.json()['warehouse-id']}/storage-credential", again).status == 200
+    assert alice.post(f"/warehouse/{created.json()['warehouse-id']}/storage-credential", again).status == 200
     call("GET", f"/management/v1/token/{secret}", headers={"authorization": f"Bearer {secret}x"})
     refuse(monkeypatch)
     call("GET", f"/management/v1/token/{secret}?token={secret}", headers={"authorization": f"Bearer {alice.token}"})

@@ -47,7 +47,7 @@ def id_of(token: str) -> UUID:
     return text.token_id
 
 
-def test_a_denial_is_written_before_the_answer(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_denial_is_written_before_the_response(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch)
     assert alice.post("/service-account", {"name": "robot"}).status == 403
     row = the_row(event="access.denied")
@@ -59,7 +59,7 @@ def test_a_denial_is_written_before_the_answer(alice: TokenClient, monkeypatch: 
     assert not ServiceAccount.objects.exists()
 
 
-def test_a_denial_that_was_told_of_is_not_told_of_twice(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reported_denial_is_not_reported_twice(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(*_: Any, **__: Any) -> None:
         with write_transaction():
             deny(ANONYMOUS, project="lab", privilege_source="authorizer", reason="CannotSeeResource")
@@ -132,8 +132,10 @@ def test_a_flood_of_deferred_denials_is_bounded(refused_as_missing: Callable[[in
     assert len(found) == collecting.MAX_DENIALS_PER_CALLER + 1
 
 
-def test_the_project_of_a_denial_is_looked_up(warehouse: Warehouse, make_table: Callable[..., dict[str, Any]]) -> None:
-    make_table("t")
+def test_the_project_of_a_denial_is_looked_up(
+    warehouse: Warehouse, create_table: Callable[..., dict[str, Any]]
+) -> None:
+    create_table("t")
     table = Tabular.objects.get().pk
     deny(object_id=table)
     record_denial(actor=BOB, action="use", object_type="warehouse", object_id=warehouse.pk)
@@ -188,7 +190,7 @@ def test_who_is_denied_much_keeps_what_each_is_about(db: None) -> None:
     assert {row.count for row in found} == {1}
 
 
-def test_who_has_shown_nothing_takes_no_room_from_others(db: None) -> None:
+def test_unauthenticated_clients_take_no_space_from_others(db: None) -> None:
     for number in range(2000):
         row = build_record(
             "sign-in.refused",
@@ -253,7 +255,7 @@ def test_nothing_is_written_in_maintenance_mode(db: None, monkeypatch: pytest.Mo
     assert the_row().object_id == NOWHERE_ID
 
 
-def test_what_has_no_room_is_counted(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_fit_is_counted(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collecting, "MAX_UNWRITTEN", 3)
     with monkeypatch.context() as patched:
         patched.setattr(switch, "is_on", True)
@@ -269,10 +271,10 @@ def test_what_has_no_room_is_counted(db: None, monkeypatch: pytest.MonkeyPatch) 
 def test_a_row_that_no_database_takes_holds_up_no_other(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     create = AuditRecord.objects.bulk_create
 
-    def fail(made: list[AuditRecord], **options: Any) -> Any:
-        if any(row.object_id == NOWHERE_ID for row in made):
+    def fail(created: list[AuditRecord], **options: Any) -> Any:
+        if any(row.object_id == NOWHERE_ID for row in created):
             raise DatabaseError("it is cursed")
-        return create(made, **options)
+        return create(created, **options)
 
     with monkeypatch.context() as patched:
         patched.setattr(switch, "is_on", True)
@@ -304,7 +306,7 @@ def test_hostile_texts_are_taken(db: None) -> None:
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_a_refusal_waits_for_another_writer_for_a_moment_only() -> None:
+def test_an_error_waits_only_briefly_for_another_writer() -> None:
     """On SQLite, which has one writer at a time; its row is written a little later."""
     if connection.vendor != "sqlite":
         pytest.skip("writers of PostgreSQL do not wait for each other")
@@ -326,7 +328,7 @@ def test_a_refusal_waits_for_another_writer_for_a_moment_only() -> None:
         (lambda: User.objects.update(is_active=False), "UserBlocked"),
     ],
 )
-def test_whose_token_was_refused_is_told_of_genuine_ones_alone(
+def test_only_genuine_refused_tokens_show_whose_they_are(
     access_tokens: None, end: Callable[[], int], reason: str
 ) -> None:
     alice, bob = (new_token(f"local~{name}") for name in ("alice", "bob"))
@@ -335,31 +337,31 @@ def test_whose_token_was_refused_is_told_of_genuine_ones_alone(
     AuditRecord.objects.all().delete()
     forged = f"{alice[:-1]}{'x' if alice[-1] != 'x' else 'y'}"
     for token in (alice, bob, forged, "ikp_forged", "rubbish"):
-        answer = TokenClient(token).get("/whoami")
-        assert answer.refused(401, "AuthenticationFailed")
-        assert "alice" not in answer.error["message"]
+        response = TokenClient(token).get("/whoami")
+        assert response.refused(401, "AuthenticationFailed")
+        assert "alice" not in response.error["message"]
     collector.flush(is_last=True)
-    told = {(row.actor, row.access_token_id, row.reason, row.count) for row in rows(event="sign-in.refused")}
+    reported = {(row.actor, row.access_token_id, row.reason, row.count) for row in rows(event="sign-in.refused")}
     known = {(f"local~{name}", id_of(token), reason, 1) for name, token in (("alice", alice), ("bob", bob))}
-    assert known < told
-    assert {each[:3] for each in told - known} == {("anonymous", None, "AuthenticationFailed")}
+    assert known < reported
+    assert {each[:3] for each in reported - known} == {("anonymous", None, "AuthenticationFailed")}
 
 
-def test_who_is_locked_out_is_told_of_by_name_whatever_their_provider_says(callers: NamedCallers) -> None:
-    User.objects.create(id=callers.person("bob"), name="Bob", is_active=False)
+def test_locked_out_users_are_reported_by_name_whatever_their_provider_says(callers: NamedCallers) -> None:
+    User.objects.create(id=callers.user("bob"), name="Bob", is_active=False)
     assert CallerClient("/management/v1", "bob").get("/whoami").refused(401, "AuthenticationFailed")
     row = the_row(event="sign-in.refused")
     assert (row.actor, row.reason, row.outcome) == ("oidc~bob", "UserBlocked", "failed")
 
 
 def test_whose_secret_was_refused_in_a_trade(access_tokens: None) -> None:
-    made = new_token("local~alice")
+    created = new_token("local~alice")
     AccessToken.objects.update(revoked_at=now())
-    form = f"grant_type=client_credentials&client_secret={made}".encode()
-    answer = call("POST", "/catalog/v1/oauth/tokens", body=form, content_type="application/x-www-form-urlencoded")
-    assert answer.status == 401
+    form = f"grant_type=client_credentials&client_secret={created}".encode()
+    response = call("POST", "/catalog/v1/oauth/tokens", body=form, content_type="application/x-www-form-urlencoded")
+    assert response.status == 401
     row = the_row(event="sign-in.refused")
-    assert (row.actor, row.access_token_id, row.reason) == ("local~alice", id_of(made), "TokenRevoked")
+    assert (row.actor, row.access_token_id, row.reason) == ("local~alice", id_of(created), "TokenRevoked")
 
 
 @pytest.mark.parametrize(
@@ -370,7 +372,7 @@ def test_whose_secret_was_refused_in_a_trade(access_tokens: None) -> None:
         lambda good, ended: {"grant_type": TOKEN_EXCHANGE, **shown("subject", good), **shown("actor", ended)},
     ],
 )
-def test_a_refused_trade_itself_tells_whose_token_has_ended(
+def test_a_refused_token_exchange_shows_whose_token_has_expired(
     access_tokens: None, form: Callable[[str, str], dict[str, str]]
 ) -> None:
     ended, good = (new_token(f"local~{name}") for name in ("alice", "bob"))

@@ -55,7 +55,7 @@ def test_in_json(alice: TokenClient) -> None:
         ("local~a\u0000b", "must not contain"),
     ],
 )
-def test_nobody_of_that_name(alice: TokenClient, user_id: str, text: str) -> None:
+def test_no_user_of_that_name(alice: TokenClient, user_id: str, text: str) -> None:
     new_token("local~bob")
     for command in ("block_user", "unblock_user"):
         with pytest.raises(CommandError, match=text):

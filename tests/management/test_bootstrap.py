@@ -38,7 +38,7 @@ from tenancy.user_ids import InvalidUserId
 from tests.fingerprint import Fingerprint
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 
@@ -64,13 +64,13 @@ class NamedTokens(Authenticator):
 
 @pytest.fixture
 def with_tokens(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for place in (authn_requests, token_verification, module):
-        monkeypatch.setattr(place, "authenticators", lambda: (NamedTokens(),))
+    for location in (authn_requests, token_verification, module):
+        monkeypatch.setattr(location, "authenticators", lambda: (NamedTokens(),))
     yield
     token_verification.verified_tokens.clear()
 
 
-def call_as(user: str, **members: Any) -> Answer:
+def call_as(user: str, **members: Any) -> Response:
     return api.post("/bootstrap", ACCEPTED | members, authorization=f"Bearer {user}")
 
 
@@ -146,9 +146,9 @@ def test_anonymous_callers_may_not_while_it_is_on(with_tokens: None, everything:
     assert api.post("/bootstrap", ACCEPTED).refused(401, "MissingAuthorizationHeader")
     assert call_as("nobody").refused(401, "AuthenticationFailed")
     assert api.get("/info").refused(401, "MissingAuthorizationHeader")
-    with pytest.raises(AnonymousBootstrap) as refusal:
+    with pytest.raises(AnonymousBootstrap) as error:
         bootstrap(actor=ANONYMOUS, accept_terms_of_use=True)
-    assert (refusal.value.status, refusal.value.wire_type) == (401, "AnonymousBootstrap")
+    assert (error.value.status, error.value.wire_type) == (401, "AnonymousBootstrap")
     assert everything() == before
 
 
@@ -203,7 +203,7 @@ def test_what_is_no_object_changes_nothing(everything: Callable[[], Fingerprint]
     assert everything() == before
 
 
-def test_members_that_nobody_knows_are_ignored(with_tokens: None) -> None:
+def test_unknown_members_are_ignored(with_tokens: None) -> None:
     assert (
         call_as("alice", **{"server-id": str(uuid4()), "user-id": "oidc~mallory", "bootstrapped": False}).status == 204
     )
@@ -295,7 +295,7 @@ def test_administrators_are_appointed_once() -> None:
     assert users() == [("oidc~bob", "Back", "", "human")]
 
 
-def test_whoever_remembers_rights_is_told_of_administrators() -> None:
+def test_rights_caches_follow_changes_of_administrators() -> None:
     versions = []
     for act in (
         lambda: bootstrap(actor=INTERNAL, accept_terms_of_use=True),
@@ -317,7 +317,7 @@ def test_ids_that_are_none(user_id: str) -> None:
 
 
 @pytest.mark.parametrize("user_id", ["icekeeper~x", "system~x", "lakekeeper~x", "local~bad name!"])
-def test_nobody_is_made_in_the_name_of_the_server(everything: Callable[[], Fingerprint], user_id: str) -> None:
+def test_no_user_is_created_in_the_name_of_the_server(everything: Callable[[], Fingerprint], user_id: str) -> None:
     bootstrap(actor=INTERNAL, accept_terms_of_use=True)
     before = everything()
     with pytest.raises(InvalidUserId):
@@ -336,15 +336,15 @@ def test_a_service_account_can_be_administrator() -> None:
 def held_before_its_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
     """The first bootstrap stops within its transaction, which sets the first event, until the second one is set."""
     inside, go_on = threading.Event(), threading.Event()
-    make = module._create_default_project
+    create = module._create_default_project
 
-    def make_and_wait(server: Server) -> str | None:
-        made = make(server)
+    def create_and_wait(server: Server) -> str | None:
+        created = create(server)
         inside.set()
         assert go_on.wait(60)
-        return made
+        return created
 
-    monkeypatch.setattr(module, "_create_default_project", make_and_wait)
+    monkeypatch.setattr(module, "_create_default_project", create_and_wait)
     try:
         yield inside, go_on
     finally:
@@ -354,15 +354,15 @@ def held_before_its_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threa
 def bootstrap_in_thread(user_id: str) -> CatalogError | None:
     try:
         bootstrap(actor=Actor(user_id=user_id), accept_terms_of_use=True)
-    except CatalogError as refusal:
-        return refusal
+    except CatalogError as error:
+        return error
     finally:
         connections.close_all()
     return None
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_the_one_that_was_slower_by_a_moment_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_request_that_was_slower_by_a_moment_gets_the_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
     enters = threading.Event()
     begin = module.write_transaction
 
@@ -378,9 +378,9 @@ def test_the_one_that_was_slower_by_a_moment_is_told_so(monkeypatch: pytest.Monk
         assert enters.wait(60), "it has seen that the catalog is not bootstrapped"
         go_on.set()
         assert first.result(60) is None
-        refusal = second.result(60)
-    assert isinstance(refusal, ConcurrentBootstrap)
-    assert (refusal.status, refusal.wire_type) == (400, "ConcurrentBootstrap")
+        error = second.result(60)
+    assert isinstance(error, ConcurrentBootstrap)
+    assert (error.status, error.wire_type) == (400, "ConcurrentBootstrap")
     assert grants() == {("oidc~first", "admin", "server"), ("oidc~first", "project_admin", "project")}
     assert [user[0] for user in users()] == ["oidc~first"]
 
@@ -394,10 +394,10 @@ def test_of_many_threads_exactly_one_wins() -> None:
         return bootstrap_in_thread(f"oidc~{number}")
 
     with ThreadPoolExecutor(8) as pool:
-        outcomes = list(pool.map(go, range(8)))
-    assert outcomes.count(None) == 1
-    assert all(isinstance(each, AlreadyBootstrapped | ConcurrentBootstrap) for each in outcomes if each is not None)
-    winner = f"oidc~{outcomes.index(None)}"
+        results = list(pool.map(go, range(8)))
+    assert results.count(None) == 1
+    assert all(isinstance(each, AlreadyBootstrapped | ConcurrentBootstrap) for each in results if each is not None)
+    winner = f"oidc~{results.index(None)}"
     assert grants() == {(winner, "admin", "server"), (winner, "project_admin", "project")}
     assert [user[0] for user in users()] == [winner]
     assert Project.objects.count() == 1
@@ -416,13 +416,13 @@ def test_of_many_requests_to_many_processes_exactly_one_wins(run_environment: Ru
 
         def post(_: int) -> tuple[int, str]:
             start.wait(60)
-            answer = requests.post(f"{server.base_url}/management/v1/bootstrap", json=ACCEPTED, timeout=60)
-            return answer.status_code, "" if answer.ok else answer.json()["error"]["type"]
+            response = requests.post(f"{server.base_url}/management/v1/bootstrap", json=ACCEPTED, timeout=60)
+            return response.status_code, "" if response.ok else response.json()["error"]["type"]
 
         with ThreadPoolExecutor(12) as pool:
-            answers = sorted(pool.map(post, range(12)))
-        assert answers[0] == (204, "")
-        assert set(answers[1:]) <= {(400, "CatalogAlreadyBootstrapped"), (400, "ConcurrentBootstrap")}
+            responses = sorted(pool.map(post, range(12)))
+        assert responses[0] == (204, "")
+        assert set(responses[1:]) <= {(400, "CatalogAlreadyBootstrapped"), (400, "ConcurrentBootstrap")}
         info = requests.get(f"{server.base_url}/management/v1/info", timeout=30).json()
         assert info["bootstrapped"] is True
         projects = requests.get(f"{server.base_url}/management/v1/project-list", timeout=30).json()["projects"]

@@ -78,25 +78,25 @@ def full(storage_root: Path) -> dict[str, Any]:
     }
 
 
-def run(place: str, *options: str) -> str:
+def run(location: str, *options: str) -> str:
     out = StringIO()
-    call_command("bootstrap", "--file", place, *options, stdout=out)
+    call_command("bootstrap", "--file", location, *options, stdout=out)
     return out.getvalue()
 
 
-def refused(place: str, *options: str) -> str:
+def refused(location: str, *options: str) -> str:
     """What it says on stderr, having done nothing more."""
-    with pytest.raises(CommandError) as refusal:
-        run(place, *options)
-    assert refusal.value.returncode == 1
-    return str(refusal.value)
+    with pytest.raises(CommandError) as error:
+        run(location, *options)
+    assert error.value.returncode == 1
+    return str(error.value)
 
 
 def test_a_new_catalog_comes_to_hold_what_is_declared(full: Any, declared: Any, everything: Any) -> None:
-    place, before = declared(full), everything()
-    would = run(place, "--dry-run")
+    location, before = declared(full), everything()
+    would = run(location, "--dry-run")
     assert everything() == before
-    said = run(place)
+    said = run(location)
     assert said == would.replace("would ", "done: ")
     assert said.splitlines() == [
         "done: bootstrap the catalog and appoint oidc~alice administrator of the server",
@@ -107,8 +107,8 @@ def test_a_new_catalog_comes_to_hold_what_is_declared(full: Any, declared: Any, 
         "done: create the warehouse 'Sandbox' in the project lab",
     ]
     assert Server.objects.get().bootstrapped_at is not None
-    people = set(User.objects.values_list("id", "name", "email", "user_type"))
-    assert people == {
+    users = set(User.objects.values_list("id", "name", "email", "user_type"))
+    assert users == {
         ("oidc~alice", "Alice", "alice@example.com", "human"),
         ROBOT,
     }
@@ -129,11 +129,11 @@ def test_a_new_catalog_comes_to_hold_what_is_declared(full: Any, declared: Any, 
 
 
 def test_a_second_time_changes_nothing_and_says_so(full: Any, declared: Any, everything: Any) -> None:
-    place = declared(full)
-    run(place)
+    location = declared(full)
+    run(location)
     before = everything()
-    assert run(place) == run(place, "--dry-run") == NOTHING
-    assert json.loads(run(place, "--json")) == {"dry-run": False, "changed": False, "steps": [], "problems": []}
+    assert run(location) == run(location, "--dry-run") == NOTHING
+    assert json.loads(run(location, "--json")) == {"dry-run": False, "changed": False, "steps": [], "problems": []}
     assert everything() == before
 
 
@@ -145,8 +145,8 @@ def test_differences_are_applied(full: Any, declared: Any, everything: Any) -> N
     sales |= {"delete-profile": {"type": "hard"}, "protected": False, "allowed-format-versions": [2]}
     sandbox |= {"warehouse-name": "sandbox", "protected": True, "default-format-version": 3}
     sandbox["managed-by"] = "instance-admin"
-    place, before = declared(full), everything()
-    planned = json.loads(run(place, "--dry-run", "--json"))
+    location, before = declared(full), everything()
+    planned = json.loads(run(location, "--dry-run", "--json"))
     assert everything() == before
     assert [(step["path"], step["action"]) for step in planned["steps"]] == [
         ("administrators[2]", "appoint-administrator"),
@@ -159,14 +159,14 @@ def test_differences_are_applied(full: Any, declared: Any, everything: Any) -> N
         ("warehouses[1]", "set-warehouse-protection"),
         ("warehouses[1]", "set-managed-by"),
     ]
-    assert json.loads(run(place, "--json")) == planned | {"dry-run": False}
-    made = {warehouse.name: warehouse for warehouse in Warehouse.objects.all()}
-    assert (made["sales"].delete_profile, made["sales"].protected) == ({"type": "hard"}, False)
-    assert (made["sales"].allowed_format_versions, made["sales"].default_format_version) == ([2], 2)
-    assert (made["sandbox"].protected, made["sandbox"].default_format_version) == (True, 3)
-    assert made["sandbox"].managed_by == "instance-admin"
+    assert json.loads(run(location, "--json")) == planned | {"dry-run": False}
+    created = {warehouse.name: warehouse for warehouse in Warehouse.objects.all()}
+    assert (created["sales"].delete_profile, created["sales"].protected) == ({"type": "hard"}, False)
+    assert (created["sales"].allowed_format_versions, created["sales"].default_format_version) == ([2], 2)
+    assert (created["sandbox"].protected, created["sandbox"].default_format_version) == (True, 3)
+    assert created["sandbox"].managed_by == "instance-admin"
     assert Project.objects.get(pk="lab").name == "Lab"
-    assert run(place) == NOTHING
+    assert run(location) == NOTHING
 
 
 def test_a_warehouse_is_renamed_by_its_id(full: Any, declared: Any) -> None:
@@ -379,7 +379,7 @@ def entry(kind: str, **members: Any) -> dict[str, Any]:
         ({"warehouses": entry("warehouses")["warehouses"] * 2}, "warehouses[1].warehouse-name: the same as in"),
     ],
 )
-def test_the_path_of_the_wrong_member_is_told(declared: Any, everything: Any, content: Any, problem: str) -> None:
+def test_the_path_of_the_wrong_member_is_reported(declared: Any, everything: Any, content: Any, problem: str) -> None:
     before = everything()
     said = refused(declared(content))
     assert problem in said
@@ -434,10 +434,10 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     ],
 )
 def test_hostile_documents(content: str, problem: str) -> None:
-    with pytest.raises(InvalidDocument) as refusal:
+    with pytest.raises(InvalidDocument) as error:
         parse_document(content.encode(errors="surrogatepass"))
-    assert problem in str(refusal.value)
-    assert CANARY not in str(refusal.value)
+    assert problem in str(error.value)
+    assert CANARY not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -502,15 +502,20 @@ def test_secrets_come_from_variables_and_files_and_are_never_printed(
         "external-id": f"{CANARY}-literal",
     }
     profile = {"type": "s3", "bucket": "bucket", "region": "r", "sts-enabled": False}
-    place = declared(entry("warehouses", storage_profile=profile, storage_credential=credential))
-    said = run(place, "--dry-run") + run(place, "--json", "--dry-run") + run(place, "--verbosity", "3") + run(place)
-    told = {"access-key-id": "text", "secret-access-key": "env", "external-id": "literal"}
-    assert received == [named | {name: f"{CANARY}-{what}" for name, what in told.items()}]
+    location = declared(entry("warehouses", storage_profile=profile, storage_credential=credential))
+    said = (
+        run(location, "--dry-run")
+        + run(location, "--json", "--dry-run")
+        + run(location, "--verbosity", "3")
+        + run(location)
+    )
+    reported = {"access-key-id": "text", "secret-access-key": "env", "external-id": "literal"}
+    assert received == [named | {name: f"{CANARY}-{what}" for name, what in reported.items()}]
     captured = capfd.readouterr()
     assert CANARY not in said + captured.out + captured.err
 
 
-def test_a_secret_that_a_refusal_meets_is_not_printed(
+def test_a_secret_in_an_error_is_not_printed(
     declared: Any, storage_root: Path, everything: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     content = entry("warehouses", storage_credential={"secret": CANARY, "x": {"env": ""}})
@@ -545,10 +550,10 @@ def test_what_a_credential_settles_is_no_difference(
         "type": "s3", "credential-type": "cloudflare-r2",
         "access-key-id": "x", "secret-access-key": "y", "token": "z", "account-id": "a",
     }  # fmt: skip
-    place = declared(entry("warehouses", storage_profile=profile | settled, storage_credential=credential))
-    run(place)
+    location = declared(entry("warehouses", storage_profile=profile | settled, storage_credential=credential))
+    run(location)
     before = everything()
-    assert run(place) == NOTHING
+    assert run(location) == NOTHING
     assert everything() == before
 
 
@@ -591,7 +596,7 @@ def test_what_is_no_reference_is_left_as_it_is(value: Any) -> None:
 def test_another_run_that_was_faster_is_met_by_another_plan(
     full: Any, declared: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = declared(full)
+    location = declared(full)
     create = plan_module.create_warehouse
 
     def faster(**arguments: Any) -> Warehouse:
@@ -600,12 +605,12 @@ def test_another_run_that_was_faster_is_met_by_another_plan(
         return create(**arguments)
 
     monkeypatch.setattr(plan_module, "create_warehouse", faster)
-    run(place)
+    run(location)
     assert Warehouse.objects.count() == 2
-    assert run(place) == NOTHING
+    assert run(location) == NOTHING
 
 
-def test_conflicts_without_end_are_told(full: Any, declared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_conflicts_are_reported(full: Any, declared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def conflict(**_: Any) -> Warehouse:
@@ -618,24 +623,24 @@ def test_conflicts_without_end_are_told(full: Any, declared: Any, monkeypatch: p
     assert len(asked) == plan_module.MAX_ATTEMPTS
 
 
-def test_what_was_done_before_a_refusal_stays_and_is_told(
+def test_work_done_before_an_error_stays_and_is_reported(
     full: Any, declared: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def make(**asked: Any) -> Warehouse:
+    def create(**asked: Any) -> Warehouse:
         if asked["name"] == "Sandbox":
             raise BadRequest("not now")
         return create_warehouse(**asked)
 
-    place, out = declared(full), StringIO()
+    location, out = declared(full), StringIO()
     with monkeypatch.context() as patched:
-        patched.setattr(plan_module, "create_warehouse", make)
+        patched.setattr(plan_module, "create_warehouse", create)
         with pytest.raises(CommandError, match=r"warehouses\[1\]: not now"):
-            call_command("bootstrap", "--file", place, stdout=out)
+            call_command("bootstrap", "--file", location, stdout=out)
     assert out.getvalue().count("done: ") == 5
-    assert run(place) == "done: create the warehouse 'Sandbox' in the project lab\n"
+    assert run(location) == "done: create the warehouse 'Sandbox' in the project lab\n"
 
 
-def test_places_that_overlap_are_found_before_anything_is_done(
+def test_overlapping_locations_are_found_before_any_change(
     full: Any, declared: Any, storage_root: Path, everything: Any
 ) -> None:
     before = everything()
@@ -655,7 +660,7 @@ def test_places_that_overlap_are_found_before_anything_is_done(
     run(declared(full))  # one bucket in two projects
 
 
-def test_the_identity_of_the_server_shares_no_place_between_projects(
+def test_the_identity_of_the_server_shares_no_location_between_projects(
     full: Any, declared: Any, everything: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_secrets(monkeypatch)
@@ -671,7 +676,7 @@ def test_the_identity_of_the_server_shares_no_place_between_projects(
     assert everything() == before
 
 
-def test_a_catalog_that_was_reopened_is_bootstrapped_anew(full: Any, declared: Any) -> None:
+def test_a_reopened_catalog_can_be_bootstrapped_again(full: Any, declared: Any) -> None:
     from tenancy.actor import INTERNAL
 
     run(declared(full))

@@ -38,8 +38,8 @@ def column(things: dict[str, str], name: str) -> str:
 def set_schema(catalog: ApiClient, fields: list[dict[str, Any]]) -> None:
     schema = {"type": "struct", "schema-id": 1, "fields": fields}
     updates = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
-    answer = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
-    assert answer.status == 200, answer.body
+    response = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
+    assert response.status == 200, response.body
 
 
 def test_columns_at_any_depth(api: ApiClient, things: dict[str, str]) -> None:
@@ -71,8 +71,8 @@ def test_columns_that_are_not_there(api: ApiClient, things: dict[str, str], name
     define()
     before = everything()
     target = f"{column(things, name)}/tags"
-    for answer in (api.get(target), api.put(f"{target}/pii", {"value": "x"}), api.delete(f"{target}/pii")):
-        assert answer.refused(404, "ColumnNotFound")
+    for response in (api.get(target), api.put(f"{target}/pii", {"value": "x"}), api.delete(f"{target}/pii")):
+        assert response.refused(404, "ColumnNotFound")
     assert everything() == before
 
 

@@ -50,7 +50,7 @@ def test_bootstrap_says_so_the_second_time() -> None:
     assert Project.objects.count() == 1
 
 
-def test_a_warehouse_is_made_once(root: Path) -> None:
+def test_a_warehouse_is_created_once(root: Path) -> None:
     run("bootstrap")
     command = ["create_warehouse", "wh", "--local-path", str(root / "wh")]
     assert f"at file://{root}/wh" in run(*command)
@@ -68,9 +68,9 @@ def test_a_warehouse_needs_a_project(root: Path) -> None:
 
 
 def refused(*arguments: str) -> CommandError:
-    with pytest.raises(CommandError) as refusal:
+    with pytest.raises(CommandError) as error:
         run(*arguments)
-    return refusal.value
+    return error.value
 
 
 # --- bootstrap -------------------------------------------------------------------------------------------------------
@@ -142,9 +142,9 @@ def test_a_warehouse_from_a_profile(root: Path, tmp_path: Path) -> None:
     profile = {"type": "local", "path": str(root / "a"), "verify-metadata-on-load": False}
     rules = ["--delete-profile", "soft:60", "--format-versions", "2, 3", "--default-format-version", "3", "--protected"]
     rules += ["--managed-by", "instance-admin"]
-    made = json.loads(run("create_warehouse", "a", "--profile", json.dumps(profile), *rules, "--json"))
+    created = json.loads(run("create_warehouse", "a", "--profile", json.dumps(profile), *rules, "--json"))
     warehouse = Warehouse.objects.get()
-    assert made == {"created": True, "name": "a", "id": str(warehouse.pk), "location": f"file://{root}/a"}
+    assert created == {"created": True, "name": "a", "id": str(warehouse.pk), "location": f"file://{root}/a"}
     assert warehouse.storage_profile["verify-metadata-on-load"] is False
     assert warehouse.delete_profile == {"type": "soft", "expiration-seconds": 60}
     assert (warehouse.allowed_format_versions, warehouse.default_format_version) == ([2, 3], 3)
@@ -219,7 +219,7 @@ def test_a_credential_comes_through_standard_input(root: Path, monkeypatch: pyte
     assert "canary" not in said
 
 
-def test_storage_is_tried_out(root: Path, files_below: Callable[[], list[str]]) -> None:
+def test_storage_is_validated(root: Path, files_below: Callable[[], list[str]]) -> None:
     run("bootstrap")
     run("create_warehouse", "w", "--local-path", str(root / "w"))
     Warehouse.objects.update(status="inactive")  # as while its storage is mended
@@ -235,8 +235,12 @@ def test_storage_is_tried_out(root: Path, files_below: Callable[[], list[str]]) 
         ["remote-signing", skipped],
         ["cleanup", "ok"],
     ]
-    told = json.loads(run("check_storage", "00000000-0000-0000-0000-000000000000/w", "--json"))
-    assert (told["ok"], told["type"], [check["problem"] for check in told["checks"]]) == (True, "local", [None] * 7)
+    reported = json.loads(run("check_storage", "00000000-0000-0000-0000-000000000000/w", "--json"))
+    assert (reported["ok"], reported["type"], [check["problem"] for check in reported["checks"]]) == (
+        True,
+        "local",
+        [None] * 7,
+    )
     assert files_below() == []
     assert "Warehouse" in str(refused("check_storage", "nope"))
     assert refused("check_storage", "nope").returncode == 1
@@ -256,7 +260,7 @@ def files_below(root: Path) -> Callable[[], list[str]]:
         ("delete_below", None),
     ],
 )
-def test_storage_that_does_not_work_is_told_and_nothing_is_left(
+def test_failing_storage_is_reported_and_nothing_is_left(
     root: Path, files_below: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, step: str, problem: Any
 ) -> None:
     run("bootstrap")
@@ -272,9 +276,9 @@ def test_storage_that_does_not_work_is_told_and_nothing_is_left(
         if step == "delete_below":
             patched.setattr(LocalStore, "delete", fail)
         out = StringIO()
-        with pytest.raises(CommandError, match="The storage of warehouse w does not work") as refusal:
+        with pytest.raises(CommandError, match="The storage of warehouse w does not work") as error:
             call_command("check_storage", "w", stdout=out)
-    assert refusal.value.returncode == 1
+    assert error.value.returncode == 1
     expected = {
         "put_new": "lakekeeper-read-write               The local store failed: No space left on device",
         "get": "lakekeeper-read-write               The local store failed: Input/output error",
@@ -285,16 +289,16 @@ def test_storage_that_does_not_work_is_told_and_nothing_is_left(
     assert bool(files_below()) == (step == "delete_below")
 
 
-def test_storage_of_others_is_tried_out(minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_of_others_is_validated(minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_secrets(monkeypatch)
     run("bootstrap")
     create_warehouse(
         actor=INTERNAL, project=get_project(None), name="w",
         storage_profile=minio.profile(bucket, "w"), storage_credential=minio.credential,
     )  # fmt: skip
-    told = json.loads(run("check_storage", "w", "--json"))
-    statuses = {check["check"]: check["status"] for check in told["checks"]}
-    assert (told["ok"], told["type"]) == (True, "s3")
+    reported = json.loads(run("check_storage", "w", "--json"))
+    statuses = {check["check"]: check["status"] for check in reported["checks"]}
+    assert (reported["ok"], reported["type"]) == (True, "s3")
     assert statuses == dict.fromkeys(statuses, "passed") | {"remote-signing": "skipped"}
     assert minio.keys(bucket) == []
     minio.client().delete_bucket(Bucket=bucket)
@@ -308,17 +312,17 @@ def test_storage_of_others_is_tried_out(minio: Minio, bucket: str, monkeypatch: 
 
 
 def test_every_setting_is_shown_with_its_origin() -> None:
-    told = json.loads(run("show_config", "--json"))
-    by_name = {each["variable"]: each for each in told["settings"]}
+    reported = json.loads(run("show_config", "--json"))
+    by_name = {each["variable"]: each for each in reported["settings"]}
     described = {each.variable for each in describe_settings()}
     assert set(by_name) == {each for each in described if "<" not in each}, "no provider is named"
     assert by_name["LAKEKEEPER__LISTEN_PORT"] == {
         "variable": "LAKEKEEPER__LISTEN_PORT", "value": 8181, "from": "default", "secret": False
     }  # fmt: skip
     assert by_name["ICEKEEPER__DATA_DIR"]["from"] == "environment"
-    assert told["unread-variables"] == list(settings.UNREAD_VARIABLES)
+    assert reported["unread-variables"] == list(settings.UNREAD_VARIABLES)
     only = json.loads(run("show_config", "--set", "--json"))["settings"]
-    assert only == [each for each in told["settings"] if each["from"] == "environment"]
+    assert only == [each for each in reported["settings"] if each["from"] == "environment"]
     assert "LAKEKEEPER__MAX_REQUEST_TIME" in run("show_config")
 
 
@@ -348,8 +352,8 @@ def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_version() -> None:
-    told = json.loads(run("version", "--json"))
-    assert (told["icekeeper"], told["lakekeeper"]) == (VERSION, LAKEKEEPER_VERSION)
+    reported = json.loads(run("version", "--json"))
+    assert (reported["icekeeper"], reported["lakekeeper"]) == (VERSION, LAKEKEEPER_VERSION)
     assert run("version").startswith(f"icekeeper {VERSION} (APIs of Lakekeeper {LAKEKEEPER_VERSION}; Django ")
 
 
@@ -359,13 +363,13 @@ def test_the_version() -> None:
 class Tries:
     """Instead of the databases: refuses as it is told to, then is well."""
 
-    def __init__(self, *refusals: Exception) -> None:
-        self.refusals, self.asked, self.slept = list(refusals), [], []
+    def __init__(self, *errors: Exception) -> None:
+        self.errors, self.asked, self.slept = list(errors), [], []
 
     def check(self, *, needs_migrations: bool = True) -> None:
         self.asked.append(needs_migrations)
-        if self.refusals:
-            raise self.refusals.pop(0)
+        if self.errors:
+            raise self.errors.pop(0)
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -373,35 +377,35 @@ class Tries:
 
 @pytest.fixture
 def tries(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tries]:
-    def make(*refusals: Exception) -> Tries:
-        made = Tries(*refusals)
-        monkeypatch.setattr(wait_for_db, "check_databases", made.check)
-        monkeypatch.setattr(wait_for_db, "time", made)
-        return made
+    def create(*errors: Exception) -> Tries:
+        created = Tries(*errors)
+        monkeypatch.setattr(wait_for_db, "check_databases", created.check)
+        monkeypatch.setattr(wait_for_db, "time", created)
+        return created
 
-    return make
+    return create
 
 
 def test_waiting_ends_when_the_databases_are_ready(tries: Callable[..., Tries]) -> None:
-    made = tries(DatabaseUnreachable("away"), MigrationsMissing("behind"))
+    created = tries(DatabaseUnreachable("away"), MigrationsMissing("behind"))
     assert run("wait_for_db", "--backoff", "0.5") == "The databases are ready.\n"
-    assert (made.asked, made.slept) == ([True] * 3, [0.5, 0.5])
+    assert (created.asked, created.slept) == ([True] * 3, [0.5, 0.5])
     assert json.loads(run("wait_for_db", "--json")) == {"ready": True, "problem": None}
 
 
 def test_waiting_ends_when_it_was_long_enough(tries: Callable[..., Tries]) -> None:
-    made = tries(*[DatabaseUnreachable("away")] * 20)
+    created = tries(*[DatabaseUnreachable("away")] * 20)
     assert str(refused("wait_for_db")) == "away"
-    assert (len(made.asked), made.slept) == (16, [2.0] * 15)
-    made = tries(*[DatabaseUnreachable("away")] * 20)
+    assert (len(created.asked), created.slept) == (16, [2.0] * 15)
+    created = tries(*[DatabaseUnreachable("away")] * 20)
     assert str(refused("wait_for_db", "--retries", "0")) == "away"
-    assert (len(made.asked), made.slept) == (1, [])
+    assert (len(created.asked), created.slept) == (1, [])
 
 
 def test_what_waiting_does_not_cure_ends_it_at_once(tries: Callable[..., Tries]) -> None:
-    made = tries(UnusableDatabase("migrated by a newer version"))
+    created = tries(UnusableDatabase("migrated by a newer version"))
     assert str(refused("wait_for_db")) == "migrated by a newer version"
-    assert (len(made.asked), made.slept) == (1, [])
+    assert (len(created.asked), created.slept) == (1, [])
 
 
 @pytest.mark.parametrize(
@@ -409,18 +413,18 @@ def test_what_waiting_does_not_cure_ends_it_at_once(tries: Callable[..., Tries])
     [([], True), (["-m"], True), (["-d", "-m"], True), (["-d"], False), (["--check-db"], False)],
 )
 def test_what_is_waited_for(tries: Callable[..., Tries], options: list[str], needs_migrations: bool) -> None:
-    made = tries()
+    created = tries()
     run("wait_for_db", *options)
-    assert made.asked == [needs_migrations]
+    assert created.asked == [needs_migrations]
 
 
 @pytest.mark.parametrize(
     "options", [["-r", "-1"], ["-r", "x"], ["-r", "99999"], ["-b", "-1"], ["-b", "nan"], ["-b", "inf"], ["-b", "soon"]]
 )
-def test_options_that_make_no_sense(tries: Callable[..., Tries], options: list[str]) -> None:
-    made = tries()
+def test_meaningless_options(tries: Callable[..., Tries], options: list[str]) -> None:
+    created = tries()
     refused("wait_for_db", *options)
-    assert made.asked == []
+    assert created.asked == []
 
 
 @pytest.mark.django_db(databases="__all__")
@@ -432,9 +436,9 @@ def test_the_databases_of_this_run_are_ready() -> None:
 def test_a_server_that_is_not_there_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
     own = settings.ICEKEEPER.model_copy(update={"listen_port": free_port(), "bind_ip": "::"})
     monkeypatch.setattr(settings, "ICEKEEPER", own)
-    refusal = refused("healthcheck")
-    assert refusal.returncode == 1
-    assert f"http://[::1]:{own.listen_port}/health does not respond" in str(refusal)
+    error = refused("healthcheck")
+    assert error.returncode == 1
+    assert f"http://[::1]:{own.listen_port}/health does not respond" in str(error)
 
 
 @pytest.mark.django_db(databases="__all__")

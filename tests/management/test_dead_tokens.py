@@ -15,7 +15,7 @@ from tenancy.services.bootstrap import bootstrap
 from tenancy.services.registration import register_principal, registered_users
 from tests.fingerprint import Fingerprint
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = pytest.mark.django_db
 
@@ -40,12 +40,12 @@ def end(how: str) -> None:
         AccessToken.objects.filter(user_id=ALICE).delete()
 
 
-def config(alice: TokenClient) -> Answer:
+def config(alice: TokenClient) -> Response:
     registered_users.clear()
     return TokenClient(alice.token, "/catalog/v1").get("/config?warehouse=missing")
 
 
-CALLS: dict[str, Callable[[TokenClient], Answer]] = {
+CALLS: dict[str, Callable[[TokenClient], Response]] = {
     "config": config,
     "register": lambda alice: alice.post("/user", {}),
     "register by id": lambda alice: alice.post("/user", {"id": ALICE}),
@@ -56,7 +56,7 @@ CALLS: dict[str, Callable[[TokenClient], Answer]] = {
 
 @pytest.mark.parametrize("how", GONE)
 @pytest.mark.parametrize("call", [name for name in CALLS if name != "config"])
-def test_a_dead_token_registers_nobody(
+def test_an_expired_token_registers_no_user(
     alice: TokenClient, everything: Callable[[], Fingerprint], call: str, how: str
 ) -> None:
     assert alice.get("/whoami").status == 200
@@ -67,7 +67,7 @@ def test_a_dead_token_registers_nobody(
 
 
 @pytest.mark.parametrize("how", ["deleted", "deleted and revoked"])
-def test_the_first_call_of_a_client_brings_nobody_back(
+def test_the_first_call_of_a_client_restores_no_user(
     alice: TokenClient, everything: Callable[[], Fingerprint], how: str
 ) -> None:
     assert alice.get("/whoami").status == 200
@@ -104,7 +104,7 @@ def test_a_dead_token_does_not_bootstrap(everything: Callable[[], Fingerprint], 
 
 
 @pytest.mark.usefixtures("access_tokens")
-def test_a_token_never_makes_a_user() -> None:
+def test_a_token_never_creates_a_user() -> None:
     new_token()
     own: dict[str, Any] = {"provider_id": "local", "user_type": "human", "access_token_id": identity().access_token_id}
     actor = Actor("local~bob", identity=Identity(user_id="local~bob", **own))

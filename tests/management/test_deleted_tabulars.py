@@ -22,12 +22,12 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA
-from tests.management.warehouse_request_fixtures import NOBODY, choose, told
+from tests.management.warehouse_request_fixtures import NO_ONE, choose, reported
 from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
@@ -40,26 +40,26 @@ def generic(catalog: ApiClient) -> ApiClient:
     return ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
 
 
-def names(answer: Any) -> list[str]:
-    assert answer.status == 200, answer.body
-    return [each["name"] for each in answer.json()["tabulars"]]
+def names(response: Any) -> list[str]:
+    assert response.status == 200, response.body
+    return [each["name"] for each in response.json()["tabulars"]]
 
 
-def test_nothing_was_dropped(api: ApiClient, make_table: MakeTable) -> None:
-    make_table()
+def test_nothing_was_dropped(api: ApiClient, create_table: CreateTable) -> None:
+    create_table()
     assert api.get("/deleted-tabulars").json() == {"tabulars": []}
 
 
-def test_what_was_dropped_is_told_with_the_end_of_its_time(
+def test_dropped_objects_are_listed_with_their_expiration(
     api: ApiClient,
     catalog: ApiClient,
     generic: ApiClient,
-    make_table: MakeTable,
+    create_table: CreateTable,
     warehouse: Warehouse,
     soft_delete: int,
 ) -> None:
-    made = make_table("T", properties={"a": "b"})
-    make_table("kept")
+    created = create_table("T", properties={"a": "b"})
+    create_table("kept")
     assert generic.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).status == 200
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
     assert generic.delete("/namespaces/ns/generic-tables/g").status == 204
@@ -68,7 +68,7 @@ def test_what_was_dropped_is_told_with_the_end_of_its_time(
     assert row.deleted_at is not None
     times = {key: datetime.fromisoformat(table.pop(key)) for key in ("created-at", "deleted-at", "expiration-date")}
     assert table == {
-        "id": made["metadata"]["table-uuid"],
+        "id": created["metadata"]["table-uuid"],
         "name": "T",
         "namespace": ["ns"],
         "typ": "table",
@@ -87,11 +87,11 @@ def test_what_was_dropped_is_told_with_the_end_of_its_time(
     assert datetime.fromisoformat(later) == Task.objects.get(entity_id=row.pk).scheduled_for
 
 
-def test_what_is_gone_for_good_is_not_told(
-    api: ApiClient, catalog: ApiClient, make_table: MakeTable, do_tasks: Callable[[], int]
+def test_permanently_deleted_objects_are_not_reported(
+    api: ApiClient, catalog: ApiClient, create_table: CreateTable, do_tasks: Callable[[], int]
 ) -> None:
-    make_table("forced")
-    make_table("expired")
+    create_table("forced")
+    create_table("expired")
     assert catalog.delete("/namespaces/ns/tables/forced?force=true").status == 204
     assert catalog.delete("/namespaces/ns/tables/expired").status == 204
     assert names(api.get("/deleted-tabulars")) == ["expired"]
@@ -99,10 +99,10 @@ def test_what_is_gone_for_good_is_not_told(
     assert names(api.get("/deleted-tabulars")) == []
 
 
-def test_one_name_dropped_again_and_again(api: ApiClient, catalog: ApiClient, make_table: MakeTable) -> None:
+def test_one_name_dropped_again_and_again(api: ApiClient, catalog: ApiClient, create_table: CreateTable) -> None:
     ids = []
     for _ in range(3):
-        ids.append(make_table()["metadata"]["table-uuid"])
+        ids.append(create_table()["metadata"]["table-uuid"])
         assert catalog.delete("/namespaces/ns/tables/t").status == 204
     assert [each["id"] for each in api.get("/deleted-tabulars").json()["tabulars"]] == ids
 
@@ -121,9 +121,9 @@ def fill(warehouse: Warehouse, namespace: Namespace, count: int) -> None:
 def all_pages(api: ApiClient, query: str) -> list[list[str]]:
     pages, token = [], ""
     while True:
-        answer = api.get(f"/deleted-tabulars?{query}&pageToken={token}")
-        pages.append(names(answer))
-        token = answer.json().get("next-page-token")
+        response = api.get(f"/deleted-tabulars?{query}&pageToken={token}")
+        pages.append(names(response))
+        token = response.json().get("next-page-token")
         if not token:
             return pages
 
@@ -142,8 +142,8 @@ def test_pages(api: ApiClient, warehouse: Warehouse, namespace: str) -> None:
     assert names(rest) == [name for name in expected if name > "t004" and name != "t007"]
 
 
-def test_only_of_one_namespace(api: ApiClient, catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table("outer")
+def test_only_of_one_namespace(api: ApiClient, catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table("outer")
     for levels in (["ns", "in"], ["ns2"]):
         assert catalog.post("/namespaces", {"namespace": levels}).status == 200
         path = "%1F".join(levels)
@@ -159,12 +159,12 @@ def test_only_of_one_namespace(api: ApiClient, catalog: ApiClient, make_table: M
 @pytest.mark.parametrize(
     ("query", "status", "wire_type"),
     [
-        (f"namespaceId={NOBODY}", 404, "NoSuchNamespaceException"),
+        (f"namespaceId={NO_ONE}", 404, "NoSuchNamespaceException"),
         ("namespaceId=ns", 400, "BadRequestException"),
         ("namespaceId=", 400, "BadRequestException"),
         ("namespaceId=%00", 400, "BadRequestException"),
         ("pageToken=x", 400, "InvalidPaginationToken"),
-        (f"pageToken={write_page_token('search-tabular', NOBODY)}", 400, "InvalidPaginationToken"),
+        (f"pageToken={write_page_token('search-tabular', NO_ONE)}", 400, "InvalidPaginationToken"),
         (f"pageToken={write_page_token('deleted-tabulars', 'x')}", 400, "InvalidPaginationToken"),
         ("pageSize=0", 400, "BadRequestException"),
         ("pageSize=-1", 400, "BadRequestException"),
@@ -175,10 +175,10 @@ def test_what_is_refused(api: ApiClient, catalog: ApiClient, query: str, status:
     assert api.get(f"/deleted-tabulars?{query}").refused(status, wire_type)
 
 
-def test_of_other_warehouses_nothing_is_told(
-    api: ApiClient, catalog: ApiClient, make_table: MakeTable, storage_root: Any
+def test_nothing_is_reported_of_other_warehouses(
+    api: ApiClient, catalog: ApiClient, create_table: CreateTable, storage_root: Any
 ) -> None:
-    make_table()
+    create_table()
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
     other = create_warehouse(
         actor=INTERNAL,
@@ -190,13 +190,13 @@ def test_of_other_warehouses_nothing_is_told(
     assert names(elsewhere.get("/deleted-tabulars")) == []
     here = Namespace.objects.get().pk
     assert elsewhere.get(f"/deleted-tabulars?namespaceId={here}").refused(404, "NoSuchNamespaceException")
-    for warehouse_id in (NOBODY, "wh"):
+    for warehouse_id in (NO_ONE, "wh"):
         stranger = ApiClient(f"/management/v1/warehouse/{warehouse_id}")
         assert stranger.get("/deleted-tabulars").refused(404, "NoSuchWarehouseException")
 
 
-def test_an_inactive_warehouse_tells_too(api: ApiClient, catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
+def test_an_inactive_warehouse_shows_too(api: ApiClient, catalog: ApiClient, create_table: CreateTable) -> None:
+    create_table()
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
     Warehouse.objects.update(status="inactive")
     assert names(api.get("/deleted-tabulars")) == ["t"]
@@ -216,9 +216,9 @@ def test_each_caller_sees_what_that_one_may_see(
     choosing.refused[:] = [Can.LIST_DELETED_TABULARS]
     assert api.get("/deleted-tabulars").refused(403, "WarehouseActionForbidden", "list_deleted_tabulars")
     choosing.refused[:] = [Can.USE]
-    unseen, missing = (ApiClient(f"/management/v1/warehouse/{at}") for at in (warehouse.pk, NOBODY))
+    unseen, missing = (ApiClient(f"/management/v1/warehouse/{at}") for at in (warehouse.pk, NO_ONE))
     assert unseen.get("/deleted-tabulars").refused(404, "NoSuchWarehouseException")
-    assert told(unseen.get("/deleted-tabulars"), warehouse.pk) == told(missing.get("/deleted-tabulars"), NOBODY)
+    assert reported(unseen.get("/deleted-tabulars"), warehouse.pk) == reported(missing.get("/deleted-tabulars"), NO_ONE)
 
 
 def test_statements_do_not_grow_with_the_page(api: ApiClient, warehouse: Warehouse, namespace: str) -> None:
@@ -240,7 +240,7 @@ def test_what_is_not_dropped_is_not_read(warehouse: Warehouse, namespace: str) -
     Tabular.objects.filter(name__gt="t020").update(deleted_at=None)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    dropped = Tabular.objects.filter(deleted_at__isnull=False, pk__gt=NOBODY).order_by("pk")
+    dropped = Tabular.objects.filter(deleted_at__isnull=False, pk__gt=NO_ONE).order_by("pk")
     assert "tabular_dropped " in dropped.filter(warehouse=warehouse)[:10].explain()
     within = dropped.filter(warehouse=warehouse, namespace=space)[:10].explain()
     assert "tabular_dropped_in " in within or "tabular_dropped " in within

@@ -46,7 +46,7 @@ def test_a_production_has_nothing_to_complain_of(monkeypatch: pytest.MonkeyPatch
     assert found(monkeypatch, SAFE) == []
 
 
-def test_a_laptop_is_told_what_production_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_laptop_gets_the_production_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(monkeypatch, {}) == ["icekeeper.W014", "icekeeper.W002", "icekeeper.W006", "icekeeper.W003"]
 
 

@@ -129,14 +129,14 @@ def test_what_can_be_restored_keeps_its_tags(
     table_id = things["table"].rpartition("/")[2]
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
     before = everything()
-    for answer in (
+    for response in (
         api.get(f"{things['table']}/tags"),
         api.get(f"{things['table']}/column-tags"),
         api.get(f"{things['column']}/tags"),
         api.put(f"{things['table']}/tags/pii", {"value": "y"}),
         api.delete(f"{things['column']}/tags/pii"),
     ):
-        assert answer.refused(404, "NoSuchTableException", table_id)
+        assert response.refused(404, "NoSuchTableException", table_id)
     assert management.delete(f"/tag-definition/{definition}").refused(409, "TagDefinitionInUse")
     found = good(management.get(f"/tag-definition/{definition}/attachments"))["attachments"]
     assert [each["target"]["table-id"] for each in found] == [table_id, table_id]
@@ -166,8 +166,8 @@ def test_a_tag_that_is_put_at_once_is_there_once(api: ApiClient, things: dict[st
     define()
     for target in (things["table"], things["column"], ""):
         values = [str(number) for number in range(6)]
-        answers = at_once(*[partial(api.put, f"{target}/tags/pii", {"value": value}) for value in values])
-        assert [answer.status for answer in answers] == [200] * 6
+        responses = at_once(*[partial(api.put, f"{target}/tags/pii", {"value": value}) for value in values])
+        assert [response.status for response in responses] == [200] * 6
         [(_, value, _)] = shown(api, target)
         assert value in values
     assert TagAttachment.objects.count() == 3
@@ -185,10 +185,10 @@ def test_a_definition_is_deleted_while_it_is_put_on_something(
         *[partial(api.put, f"{target}/tags/pii", {"value": "x"}) for target in targets],
     )
     if deleted.status == 204:
-        assert all(answer.refused(404, "TagDefinitionNameNotFound") for answer in puts)
+        assert all(response.refused(404, "TagDefinitionNameNotFound") for response in puts)
     else:
         assert deleted.refused(409, "TagDefinitionInUse")
-        assert [answer.status for answer in puts] == [200] * 4
+        assert [response.status for response in puts] == [200] * 4
     there = 0 if deleted.status == 204 else 1
     assert (TagDefinition.objects.count(), TagAttachment.objects.count()) == (there, 4 * there)
     assert Securable.objects.filter(type="tag").count() == there
@@ -205,6 +205,6 @@ def test_a_table_is_dropped_while_it_is_tagged(
         *[partial(api.put, f"{things[kind]}/tags/pii", {"value": "x"}) for kind in ("table", "column")],
     )
     assert dropped.status == 204, dropped.body
-    assert all(answer.status == 200 or answer.refused(404, "NoSuchTableException") for answer in puts)
+    assert all(response.status == 200 or response.refused(404, "NoSuchTableException") for response in puts)
     assert not TagAttachment.objects.exists()
     assert not Securable.objects.filter(type="table").exists()

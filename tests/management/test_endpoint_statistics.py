@@ -32,8 +32,8 @@ from tenancy.authz.actions import Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Securable
 from tenancy.refs import ObjectRef
-from tests.management.warehouse_request_fixtures import NOBODY, told
-from tests.wsgi_client import Answer, ApiClient, call
+from tests.management.warehouse_request_fixtures import NO_ONE, reported
+from tests.wsgi_client import ApiClient, Response, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -57,9 +57,9 @@ def other(bootstrapped: None, storage_root: Path) -> Warehouse:
 
 
 def tally(count: int, first: datetime, last: datetime | None = None) -> CallCount:
-    made = CallCount(first.timestamp())
-    made.count, made.last = count, (last or first).timestamp()
-    return made
+    created = CallCount(first.timestamp())
+    created.count, created.last = count, (last or first).timestamp()
+    return created
 
 
 def counted(
@@ -83,7 +83,7 @@ def rows() -> list[tuple[Any, ...]]:
     return sorted(EndpointStatistic.objects.values_list(*fields), key=str)
 
 
-def ask(body: dict[str, Any], **headers: str) -> Answer:
+def ask(body: dict[str, Any], **headers: str) -> Response:
     return call("POST", "/management/v1/endpoint-statistics", body=json.dumps(body).encode(), headers=headers)
 
 
@@ -251,16 +251,16 @@ def test_every_call_of_an_api_is_counted(warehouse: Warehouse, counter: CallCoun
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-def test_the_answer(warehouse: Warehouse) -> None:
+def test_the_response(warehouse: Warehouse) -> None:
     nine = EIGHT + timedelta(hours=1)
     record_calls(
         counted(3, at=EIGHT + timedelta(minutes=1), last=EIGHT + timedelta(minutes=2), warehouse=warehouse.pk)
         | counted(1, at=nine, method="POST", route=LIST, status=201)
         | counted(1, at=EIGHT, route=LIST)
     )
-    answer = ask(ALL)
-    assert answer.status == 200, answer.body
-    content = answer.json()
+    response = ask(ALL)
+    assert response.status == 200, response.body
+    content = response.json()
     assert set(content) == {"timestamps", "called-endpoints", "previous-page-token", "next-page-token"}
     assert content["timestamps"] == ["2026-03-01T09:00:00+00:00", "2026-03-01T10:00:00+00:00"]
     unmapped = {"warehouse-id": None, "warehouse-name": None, "updated-at": None}
@@ -297,9 +297,9 @@ def test_the_answer(warehouse: Warehouse) -> None:
 
 def found(body: dict[str, Any], **headers: str) -> list[int]:
     """The counts of an answer, which tests make powers of two."""
-    answer = ask(body, **headers)
-    assert answer.status == 200, answer.body
-    return [entry["count"] for hour in answer.json()["called-endpoints"] for entry in hour]
+    response = ask(body, **headers)
+    assert response.status == 200, response.body
+    return [entry["count"] for hour in response.json()["called-endpoints"] for entry in hour]
 
 
 def test_filters(warehouse: Warehouse, other: Warehouse) -> None:
@@ -337,15 +337,15 @@ def test_windows_side_by_side_share_no_hour(warehouse: Warehouse) -> None:
     first = {"warehouse": {"type": "all"}, "range-specifier": window(half_past_ten, "PT2H")}
     assert found(first) == [2, 4]
 
-    def turn(body: dict[str, Any], token: str) -> dict[str, Any]:
+    def slot(body: dict[str, Any], token: str) -> dict[str, Any]:
         return first | {"range-specifier": {"type": "page-token", "token": ask(body).json()[token]}}
 
-    after = turn(first, "next-page-token")
+    after = slot(first, "next-page-token")
     assert found(after) == [8, 16]
-    assert found(turn(after, "next-page-token")) == [32]
-    assert found(turn(first, "previous-page-token")) == [1]
-    assert found(turn(turn(first, "previous-page-token"), "previous-page-token")) == []
-    assert found(turn(after, "previous-page-token")) == [2, 4]
+    assert found(slot(after, "next-page-token")) == [32]
+    assert found(slot(first, "previous-page-token")) == [1]
+    assert found(slot(slot(first, "previous-page-token"), "previous-page-token")) == []
+    assert found(slot(after, "previous-page-token")) == [2, 4]
 
 
 def test_the_usual_window_is_the_last_day_and_holds_the_hour_that_runs(
@@ -420,11 +420,13 @@ def test_bad_tokens(bootstrapped: None, token: str) -> None:
 
 def test_the_first_and_the_last_window_have_neighbours(bootstrapped: None) -> None:
     for end in ("1970-01-01T00:00:00Z", "9000-01-01T00:00:00Z"):
-        answer = ask(ALL | {"range-specifier": {"type": "window", "end": end, "interval": "P3660D"}})
-        assert answer.status == 200, answer.body
+        response = ask(ALL | {"range-specifier": {"type": "window", "end": end, "interval": "P3660D"}})
+        assert response.status == 200, response.body
 
 
-def test_an_answer_holds_the_newest_whole_hours_that_fit(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_holds_the_newest_whole_hours_that_fit(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(4):
         at = EIGHT + timedelta(hours=number)
         record_calls(counted(4**number, at=at) | counted(2 * 4**number, at=at, status=404))
@@ -462,7 +464,7 @@ def test_rights_are_those_of_the_project_or_the_warehouse(
 ) -> None:
     here, project = f"warehouse:{warehouse.pk}", f"project:{DEFAULT_PROJECT}"
     of_warehouse = ALL | {"warehouse": {"type": "warehouse-id", "id": str(warehouse.pk)}}
-    of_nothing = ALL | {"warehouse": {"type": "warehouse-id", "id": NOBODY}}
+    of_nothing = ALL | {"warehouse": {"type": "warehouse-id", "id": NO_ONE}}
     unmapped = ALL | {"warehouse": {"type": "unmapped"}}
     for granted, statuses in (
         ((), [403, 403, 404]),
@@ -471,12 +473,12 @@ def test_rights_are_those_of_the_project_or_the_warehouse(
         (((Can.GET_ENDPOINT_STATISTICS, project),), [200, 200, 404]),
     ):
         monkeypatch.setattr("tenancy.authz.port.authorizer", lambda granted=granted: Listed(*granted))
-        answers = [ask(body) for body in (ALL, unmapped, of_warehouse)]
-        assert [answer.status for answer in answers] == statuses
-        types = [answer.error["type"] for answer in answers if answer.status == 403]
+        responses = [ask(body) for body in (ALL, unmapped, of_warehouse)]
+        assert [response.status for response in responses] == statuses
+        types = [response.error["type"] for response in responses if response.status == 403]
         assert types == [f"{kind}ActionForbidden" for kind in ("Project", "Project", "Warehouse")][: len(types)]
         if statuses[-1] == 404:
-            assert told(answers[-1], warehouse.pk) == told(ask(of_nothing), NOBODY)
+            assert reported(responses[-1], warehouse.pk) == reported(ask(of_nothing), NO_ONE)
 
 
 class Listed(port.AllowAll):

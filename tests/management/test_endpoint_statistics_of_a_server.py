@@ -24,9 +24,9 @@ def server(home: Path, run_environment: RunEnvironment, name: str, interval: str
 def calls_of(catalog: CatalogServer, endpoint: str) -> dict[Any, int]:
     """The sums of the last day by warehouse and status code."""
     address = f"{catalog.base_url}/management/v1/endpoint-statistics"
-    answer = requests.post(address, json={"warehouse": {"type": "all"}}, timeout=30)
+    response = requests.post(address, json={"warehouse": {"type": "all"}}, timeout=30)
     found: dict[Any, int] = {}
-    for hour in answer.json()["called-endpoints"]:
+    for hour in response.json()["called-endpoints"]:
         for entry in hour:
             if entry["http-route"] == endpoint:
                 key = (entry["warehouse-name"], entry["status-code"])

@@ -56,9 +56,9 @@ def authentication(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def names(warehouse: Warehouse, catalog: ApiClient, make_table: Callable[..., dict[str, Any]]) -> dict[str, str]:
+def names(warehouse: Warehouse, catalog: ApiClient, create_table: Callable[..., dict[str, Any]]) -> dict[str, str]:
     """What there is, for the places of routes; made before anybody must be known."""
-    table = make_table("t")["metadata"]["table-uuid"]
+    table = create_table("t")["metadata"]["table-uuid"]
     return {
         "prefix": str(warehouse.pk),
         "warehouse_id": str(warehouse.pk),
@@ -84,7 +84,7 @@ def test_every_route_has_a_name_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("route", GUARDED, ids=str)
-def test_nobody_gets_in_without_a_token_that_holds(
+def test_no_access_without_a_valid_token(
     route: Route, names: dict[str, str], authentication: None, everything: Callable[[], Fingerprint]
 ) -> None:
     before = everything()
@@ -99,11 +99,11 @@ def test_nobody_gets_in_without_a_token_that_holds(
             ("Bearer garbage", "AuthenticationFailed"),
             (f"Bearer {TOKEN}x", "AuthenticationFailed"),
         ):
-            answer = call(method, target, body=b"{}", headers={} if header is None else {"authorization": header})
-            assert answer.status == 401, (method, header)
-            assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+            response = call(method, target, body=b"{}", headers={} if header is None else {"authorization": header})
+            assert response.status == 401, (method, header)
+            assert response.headers["WWW-Authenticate"].startswith("Bearer")
             if method != "HEAD":
-                assert answer.refused(401, wire_type)
+                assert response.refused(401, wire_type)
     assert everything() == before
 
 

@@ -11,7 +11,7 @@ from tenancy.models import Server, User
 from tests.management.test_users import address, provision
 from tests.management.warehouse_request_fixtures import refuse
 from tests.named_callers import CallerClient, NamedCallers
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped"), pytest.mark.both_databases]
 
@@ -22,10 +22,10 @@ def pages_of(target: str, members: str = "users") -> list[list[str]]:
     """The ids of each page of a listing, to its end."""
     pages, token = [], ""
     while True:
-        answer = api.get(f"{target}&pageToken={token}").json()
-        assert answer.keys() <= {members, "next-page-token"}
-        pages.append([each["id"] for each in answer[members]])
-        token = answer.get("next-page-token")
+        response = api.get(f"{target}&pageToken={token}").json()
+        assert response.keys() <= {members, "next-page-token"}
+        pages.append([each["id"] for each in response[members]])
+        token = response.get("next-page-token")
         if token is None:
             return pages
 
@@ -74,14 +74,14 @@ def test_page_tokens_hold_for_their_listing_alone() -> None:
 
 
 def found(search: str, **more: Any) -> list[str]:
-    answer = api.post("/search/user", {"search": search, **more})
-    assert answer.status == 200, answer.body
-    return [user["id"].removeprefix("oidc~") for user in answer.json()["users"]]
+    response = api.post("/search/user", {"search": search, **more})
+    assert response.status == 200, response.body
+    return [user["id"].removeprefix("oidc~") for user in response.json()["users"]]
 
 
 @pytest.fixture
 def crowd(bootstrapped: None) -> None:
-    people = {
+    users = {
         "1": ("Ann", "ann@example.com"),
         "2": ("Anna Karenina", "tolstoy@example.com"),
         "3": ("Johanna", ""),
@@ -89,7 +89,7 @@ def crowd(bootstrapped: None) -> None:
         "5": ("Per Cent 100%", ""),
         "6": ("X_Y", ""),
     }
-    for subject, (name, email) in people.items():
+    for subject, (name, email) in users.items():
         provision(subject, name=name, email=email, **({"user-type": "application"} if subject == "6" else {}))
 
 
@@ -137,9 +137,9 @@ def test_ten_are_found_unless_more_are_asked_for() -> None:
     assert len(found("same name")) == 10
     pages, token = [], None
     while True:
-        answer = api.post("/search/user", {"search": "same name", "page-size": 10, "page-token": token}).json()
-        pages += [user["id"] for user in answer["users"]]
-        token = answer.get("next-page-token")
+        response = api.post("/search/user", {"search": "same name", "page-size": 10, "page-token": token}).json()
+        pages += [user["id"] for user in response["users"]]
+        token = response.get("next-page-token")
         if token is None:
             break
     assert len(pages) == len(set(pages)) == 25
@@ -151,10 +151,10 @@ def test_who_may_not_list_users_does_not_by_searching(
 ) -> None:
     for number in range(12):
         User.objects.create(id=f"oidc~u{number:02}", name="Same Name", email=f"u{number}@example.com")
-    callers.person("mallory")
+    callers.user("mallory")
     mallory = CallerClient("/management/v1", "mallory")
 
-    def ask(text: str, **more: Any) -> Answer:
+    def ask(text: str, **more: Any) -> Response:
         return mallory.post("/search/user", {"search": text, **more})
 
     assert len(ask("", **{"page-size": 100}).json()["users"]) == 12

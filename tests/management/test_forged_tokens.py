@@ -31,14 +31,14 @@ from tests.wsgi_client import call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-Make = Callable[..., str]
+Create = Callable[..., str]
 
 
 def is_refused(token: str) -> bool:
-    answer = TokenClient(token).get("/token")
-    challenge = answer.headers.get("WWW-Authenticate")
+    response = TokenClient(token).get("/token")
+    challenge = response.headers.get("WWW-Authenticate")
     return (
-        answer.refused(401, "AuthenticationFailed", "The token was not accepted")
+        response.refused(401, "AuthenticationFailed", "The token was not accepted")
         and challenge == 'Bearer error="invalid_token"'
     )
 
@@ -49,17 +49,17 @@ def id_of(token: str) -> UUID:
     return text.token_id
 
 
-def flipped(token: str, place: int) -> str:
-    other = "x" if token[place] != "x" else "y"
-    return token[:place] + other + (token[place + 1 :] if place != -1 else "")
+def flipped(token: str, location: int) -> str:
+    other = "x" if token[location] != "x" else "y"
+    return token[:location] + other + (token[location + 1 :] if location != -1 else "")
 
 
 def test_damaged_tokens(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
     good = alice.token
     assert alice.get("/token").status == 200
     monkeypatch.setattr(stored_tokens, "fetch_one", lambda *_: pytest.fail("the database was asked"))
-    for place in (4, 20, 27, 50, 69, 70, -1):
-        assert is_refused(flipped(good, place)), place
+    for location in (4, 20, 27, 50, 69, 70, -1):
+        assert is_refused(flipped(good, location)), location
     for damaged in (
         good[:-1],
         good[:26],
@@ -88,7 +88,7 @@ def test_a_token_that_is_too_long_is_not_read(access_tokens: None) -> None:
     )
 
 
-def test_well_formed_tokens_of_nobody(alice: TokenClient) -> None:
+def test_well_formed_tokens_of_no_user(alice: TokenClient) -> None:
     bob = id_of(new_token("local~bob"))
     assert is_refused(create_token_text(TokenKind.PERSONAL, new_id()))
     assert is_refused(
@@ -100,9 +100,9 @@ def test_well_formed_tokens_of_nobody(alice: TokenClient) -> None:
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic {}", "Token {}", "{}", "Bearer\x0b{}"])
 def test_headers_without_a_bearer_token(alice: TokenClient, header: str) -> None:
-    answer = call("GET", "/management/v1/token", headers={"authorization": header.format(alice.token)})
-    assert answer.refused(401, "MissingAuthorizationHeader")
-    assert alice.token not in answer.body.decode()
+    response = call("GET", "/management/v1/token", headers={"authorization": header.format(alice.token)})
+    assert response.refused(401, "MissingAuthorizationHeader")
+    assert alice.token not in response.body.decode()
 
 
 def test_everything_needs_a_token_where_they_are_on(access_tokens: None) -> None:
@@ -147,7 +147,7 @@ def test_a_good_token_is_looked_up_once_in_five_seconds(alice: TokenClient, monk
     assert len(looked) == 3
 
 
-def test_a_token_is_not_remembered_beyond_its_end(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_not_cached_beyond_its_expiry(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
     row = AccessToken.objects.get()
     end = row.expires_at.timestamp()
     at = end - 2
@@ -157,7 +157,9 @@ def test_a_token_is_not_remembered_beyond_its_end(alice: TokenClient, monkeypatc
     assert verified.revocations == revocations.read()
 
 
-def test_what_ends_while_it_is_looked_at_is_not_remembered(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_that_expires_during_the_lookup_is_not_cached(
+    alice: TokenClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = stored_tokens.fetch_one
 
     def revoked_meanwhile(*given: Any) -> Any:
@@ -173,13 +175,13 @@ def test_what_ends_while_it_is_looked_at_is_not_remembered(alice: TokenClient, m
 
 
 def test_revocations_leave_tokens_of_other_providers_alone() -> None:
-    remembered = VerifiedTokens()
+    cached = VerifiedTokens()
     identity = Identity("oidc~x", "oidc", "human")
-    remembered.put(b"theirs", VerifiedToken(identity, time.time() + 60))
-    remembered.put(b"ours", VerifiedToken(identity, time.time() + 60, revocations=revocations.read()))
+    cached.put(b"theirs", VerifiedToken(identity, time.time() + 60))
+    cached.put(b"ours", VerifiedToken(identity, time.time() + 60, revocations=revocations.read()))
     revocations.bump()
-    assert remembered.get(b"theirs") == identity
-    assert remembered.get(b"ours") is None
+    assert cached.get(b"theirs") == identity
+    assert cached.get(b"ours") is None
 
 
 # --- short-lived tokens ------------------------------------------------------------------------------------------
@@ -210,7 +212,7 @@ def unsigned(claims: dict[str, Any], header: dict[str, Any]) -> str:
     return f"ika_{'.'.join(parts)}."
 
 
-def test_a_short_lived_token_speaks_for_the_user_of_its_parent(alice: TokenClient, claims: dict[str, Any]) -> None:
+def test_a_short_lived_token_acts_for_the_user_of_its_parent(alice: TokenClient, claims: dict[str, Any]) -> None:
     token = signed(claims)
     assert TokenClient(token).get("/token").status == 200
     identity = identify(token)

@@ -50,7 +50,7 @@ def send(server: CatalogServer, method: str, path: str, body: Any = None, **head
 def test_the_guide_of_fluss(server: CatalogServer) -> None:
     bootstrap = send(server, "POST", "/management/v1/bootstrap", {"accept-terms-of-use": True}, **JSON)
     assert (bootstrap.status_code, bootstrap.content) == (204, b"")
-    made = send(
+    created = send(
         server,
         "POST",
         "/management/v1/warehouse",
@@ -69,8 +69,8 @@ def test_the_guide_of_fluss(server: CatalogServer) -> None:
         },
         **JSON,
     )
-    assert made.status_code == 201, made.text
-    warehouse = made.json()
+    assert created.status_code == 201, created.text
+    warehouse = created.json()
     assert (warehouse["name"], warehouse["project-id"], warehouse["status"]) == ("my-warehouse", NIL, "active")
     assert warehouse["storage-profile"]["endpoint"] == "http://127.0.0.1:9000/"
     assert warehouse["storage-credential-type"] == {"type": "s3", "credential-type": "access-key"}
@@ -106,9 +106,9 @@ def test_the_guide_of_doris(server: CatalogServer) -> None:
     vending = doris_warehouse("lakekeeper-vc-warehouse", "warehouse-vc", sts_enabled=True, assume_role_arn=role)
     static = doris_warehouse("lakekeeper-warehouse", "warehouse", sts_enabled=False)
     for body in (vending, static):
-        made = send(server, "POST", "/management/v1/warehouse", body, **in_project)
-        assert made.status_code == 201, made.text
-        assert made.json()["storage-profile"]["sts-enabled"] is body["storage-profile"]["sts-enabled"]
+        created = send(server, "POST", "/management/v1/warehouse", body, **in_project)
+        assert created.status_code == 201, created.text
+        assert created.json()["storage-profile"]["sts-enabled"] is body["storage-profile"]["sts-enabled"]
     found = send(server, "GET", "/management/v1/warehouse", **{"x-project-id": listed[0]["project-id"]})
     warehouses = found.json()["warehouses"]
     assert [each["name"] for each in warehouses] == ["lakekeeper-vc-warehouse", "lakekeeper-warehouse"]
@@ -116,9 +116,9 @@ def test_the_guide_of_doris(server: CatalogServer) -> None:
     for warehouse in warehouses:
         namespaces = f"/catalog/v1/{warehouse['warehouse-id']}/namespaces"
         body = {"namespace": ["demo"], "properties": {}}
-        made = send(server, "POST", namespaces, body, **JSON, Accept="application/json")
-        assert made.status_code == 200, made.text
+        created = send(server, "POST", namespaces, body, **JSON, Accept="application/json")
+        assert created.status_code == 200, created.text
         prefix = warehouse["storage-profile"]["key-prefix"]
-        location = made.json()["properties"]["location"]
+        location = created.json()["properties"]["location"]
         assert location.startswith(f"s3://lakekeeper-doris-demo/{prefix}/")
         assert send(server, "GET", namespaces).json()["namespaces"] == [["demo"]]

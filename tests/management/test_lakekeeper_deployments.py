@@ -327,8 +327,8 @@ def fresh_authorizer() -> Any:
 def begin(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> list[str]:
     """What a server does with its environment before it serves; the variables that have no effect."""
     own, unread = read_settings(environment)
-    made = databases(own)
-    assert {each["ENGINE"] for each in made.values()} == {"django.db.backends.postgresql"}
+    created = databases(own)
+    assert {each["ENGINE"] for each in created.values()} == {"django.db.backends.postgresql"}
     monkeypatch.setattr(settings, "ICEKEEPER", own)
     for check in START_CHECKS:
         check()
@@ -359,9 +359,9 @@ def test_an_environment_that_is_refused_is_documented_with_its_cure(name: str, m
     assert Server.objects.get().authz_backend is None
 
 
-def test_every_refusal_that_is_documented_is_tried() -> None:
-    refusals = section("Settings").partition("Further differences")[0]
-    assert {cells[0] for cells in rows(refusals)} == {row for _, row, _ in REFUSED.values()}
+def test_every_documented_error_is_tested() -> None:
+    errors = section("Settings").partition("Further differences")[0]
+    assert {cells[0] for cells in rows(errors)} == {row for _, row, _ in REFUSED.values()}
 
 
 @pytest.mark.django_db
@@ -369,8 +369,8 @@ def test_a_bootstrap_with_a_token_is_served_where_authentication_is_off() -> Non
     """The test pod of the chart sends the token of its service account, and wants 204."""
     api = ApiClient("/management/v1")
     body = {"accept-terms-of-use": True}
-    answer = api.post("/bootstrap", body, authorization="Bearer eyJhbGciOiJSUzI1NiJ9.e30.AAAA")
-    assert (answer.status, answer.body) == (204, b"")
+    response = api.post("/bootstrap", body, authorization="Bearer eyJhbGciOiJSUzI1NiJ9.e30.AAAA")
+    assert (response.status, response.body) == (204, b"")
     assert api.post("/bootstrap", body, authorization="Bearer x").refused(400, "CatalogAlreadyBootstrapped")
 
 
@@ -387,11 +387,11 @@ def test_a_real_server_starts_as_the_chart_starts_it(
     server.migrate()
     try:
         server.start()
-        answer = requests.post(
+        response = requests.post(
             f"{server.base_url}/management/v1/bootstrap",
             json={"accept-terms-of-use": True}, headers={"Authorization": "Bearer of-a-pod"}, timeout=30,
         )  # fmt: skip
-        assert answer.status_code == 204, answer.text
+        assert response.status_code == 204, response.text
         page = requests.get(server.base_url, headers={"Origin": "https://any.example.com"}, timeout=30)
         assert page.url == f"{server.base_url}/swagger-ui/"
         config = requests.get(f"{server.base_url}/management/v1/info", headers={"Origin": "https://a.b"}, timeout=30)

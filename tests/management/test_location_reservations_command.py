@@ -29,7 +29,7 @@ from tests.fingerprint import Fingerprint
 from tests.log_lines import log_lines
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.named_callers import CallerClient, NamedCallers
-from tests.signing_fixtures import KEY, make_warehouse, s3_profile
+from tests.signing_fixtures import KEY, new_warehouse, s3_profile
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -45,7 +45,7 @@ RISKS_SHOWN = r"""a'b"c$(id) \u202e\u0085\u2028\U000e0041Ω;--"""
 @pytest.fixture
 def alice(callers: NamedCallers, warehouse: Warehouse) -> CallerClient:
     """Who stages; everybody may do everything here."""
-    callers.person("alice")
+    callers.user("alice")
     client = CallerClient(f"/catalog/v1/{warehouse.pk}", "alice")
     assert client.post("/namespaces", {"namespace": ["ns"]}).status == 200
     return client
@@ -53,15 +53,15 @@ def alice(callers: NamedCallers, warehouse: Warehouse) -> CallerClient:
 
 @pytest.fixture
 def bob(alice: CallerClient, callers: NamedCallers) -> CallerClient:
-    callers.person("bob")
+    callers.user("bob")
     return CallerClient(alice.base, "bob")
 
 
 def stage(client: CallerClient, location: str, name: str = "t") -> dict[str, Any]:
     body = {"name": name, "schema": SCHEMA, "stage-create": True, "location": location}
-    answer = client.post("/namespaces/ns/tables", body)
-    assert answer.status == 200, answer.body
-    metadata: dict[str, Any] = answer.json()["metadata"]
+    response = client.post("/namespaces/ns/tables", body)
+    assert response.status == 200, response.body
+    metadata: dict[str, Any] = response.json()["metadata"]
     return metadata
 
 
@@ -163,14 +163,14 @@ def test_what_is_not_there(warehouse: Warehouse, everything: Everything, words: 
 def test_after_it_another_may_come(
     alice: CallerClient, bob: CallerClient, warehouse: Warehouse, everything: Everything
 ) -> None:
-    place = f"{warehouse.location}/orders"
-    metadata = stage(alice, place)
+    path = f"{warehouse.location}/orders"
+    metadata = stage(alice, path)
     LocationClaim.objects.update(expires_at=LATER)
-    assert create(bob, place).refused(*TAKEN)
-    assert run("wh", "--release", place) == [f"Released {place}, reserved by oidc~alice until 2101-02-03 04:05 UTC."]
+    assert create(bob, path).refused(*TAKEN)
+    assert run("wh", "--release", path) == [f"Released {path}, reserved by oidc~alice until 2101-02-03 04:05 UTC."]
     assert not LocationClaim.objects.exists()
     assert run("wh") == [HEADER]
-    assert create(bob, place).status == 200
+    assert create(bob, path).status == 200
     before = everything()
     body = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(metadata)}
     assert alice.post("/namespaces/ns/tables/t", body).refused(*TAKEN)
@@ -180,47 +180,47 @@ def test_after_it_another_may_come(
 def test_what_was_written_there_stays_and_is_in_the_way(
     alice: CallerClient, bob: CallerClient, warehouse: Warehouse
 ) -> None:
-    place = f"{warehouse.location}/orders"
-    stage(alice, place)
-    left = Path(place.removeprefix("file://")) / "data.parquet"
+    path = f"{warehouse.location}/orders"
+    stage(alice, path)
+    left = Path(path.removeprefix("file://")) / "data.parquet"
     left.parent.mkdir(parents=True)
     left.write_text("what Alice wrote")
-    run("wh", release=place)
-    assert create(bob, place).refused(400, "InvalidLocation")
+    run("wh", release=path)
+    assert create(bob, path).refused(400, "InvalidLocation")
     assert left.read_text() == "what Alice wrote"
     left.unlink()
-    assert create(bob, place).status == 200
+    assert create(bob, path).status == 200
 
 
 def test_as_json(warehouse: Warehouse) -> None:
-    place = hold(warehouse, "t", by="role x assumed by oidc~bob\n")
-    [line] = run("wh", release=place, json=True)
+    path = hold(warehouse, "t", by="role x assumed by oidc~bob\n")
+    [line] = run("wh", release=path, json=True)
     assert orjson.loads(line) == {
-        "location": place, "staged-by": "role x assumed by oidc~bob\n", "expires-at": "2101-02-03T04:05:06+00:00",
+        "location": path, "staged-by": "role x assumed by oidc~bob\n", "expires-at": "2101-02-03T04:05:06+00:00",
     }  # fmt: skip
 
 
-def test_of_just_that_place_and_all_who_hold_it(alice: CallerClient, warehouse: Warehouse) -> None:
+def test_that_location_alone_and_all_grantees_on_it(alice: CallerClient, warehouse: Warehouse) -> None:
     """One at most has it; if ever it were more, the place would not be free otherwise."""
-    place = hold(warehouse, "a/t")
+    path = hold(warehouse, "a/t")
     hold(warehouse, "a/t", by="oidc~bob\u202e")
     hold(warehouse, "a/t", by="oidc~carl", until=now() - timedelta(seconds=1))
-    made = f"{warehouse.location}/made"
-    assert create(alice, made).status == 200
-    LocationClaim.objects.create(warehouse=warehouse, task_id=new_id(), location=place)
+    created = f"{warehouse.location}/made"
+    assert create(alice, created).status == 200
+    LocationClaim.objects.create(warehouse=warehouse, task_id=new_id(), location=path)
     kept = {hold(warehouse, below) for below in ("a", "a/t/in", "a/t2", "A/t", "b")}
-    assert run("wh", release=place) == [
-        f"Released {place}, reserved by oidc~alice until 2101-02-03 04:05 UTC.",
-        f"Released {place}, reserved by oidc~bob\\u202e until 2101-02-03 04:05 UTC.",
+    assert run("wh", release=path) == [
+        f"Released {path}, reserved by oidc~alice until 2101-02-03 04:05 UTC.",
+        f"Released {path}, reserved by oidc~bob\\u202e until 2101-02-03 04:05 UTC.",
     ]
     left = LocationClaim.objects.filter(expires_at=LATER)
     assert set(left.values_list("location", flat=True)) == kept
-    assert LocationClaim.objects.filter(location=place).count() == 2, "what has ended goes by itself; a purge stays"
+    assert LocationClaim.objects.filter(location=path).count() == 2, "what has ended goes by itself; a purge stays"
 
 
 def test_of_nothing(alice: CallerClient, warehouse: Warehouse, storage_root: Path, everything: Everything) -> None:
-    place = f"{warehouse.location}/t"
-    assert create(alice, place).status == 200
+    path = f"{warehouse.location}/t"
+    assert create(alice, path).status == 200
     hold(warehouse, "over", until=now())
     LocationClaim.objects.create(warehouse=warehouse, task_id=new_id(), location=f"{warehouse.location}/purged")
     hold(warehouse, "there")
@@ -232,7 +232,7 @@ def test_of_nothing(alice: CallerClient, warehouse: Warehouse, storage_root: Pat
         text = refused("wh", "--release", f"{warehouse.location}/{below}")
         assert text.endswith("is not reserved: nothing was released")
         assert text.isprintable()
-    assert refused("wh", "--release", f"{warehouse.location}/t") == (f"{place} is not reserved: nothing was released")
+    assert refused("wh", "--release", f"{warehouse.location}/t") == (f"{path} is not reserved: nothing was released")
     assert "is not in the warehouse" in refused("wh", "--release", foreign)
     assert everything() == before
     assert rows(event="staged-location.released") == []
@@ -247,7 +247,7 @@ def test_of_nothing(alice: CallerClient, warehouse: Warehouse, storage_root: Pat
         "{base}/" + "x" * 3_000,
     ],
 )  # fmt: skip
-def test_of_what_is_no_place_here(warehouse: Warehouse, everything: Everything, location: str) -> None:
+def test_a_location_that_does_not_exist_here(warehouse: Warehouse, everything: Everything, location: str) -> None:
     hold(warehouse, "t")
     before = everything()
     text = refused("wh", release=location.replace("{base}", warehouse.location))
@@ -256,7 +256,7 @@ def test_of_what_is_no_place_here(warehouse: Warehouse, everything: Everything, 
     assert everything() == before
 
 
-def test_a_place_is_named_as_it_is_shown(alice: CallerClient, warehouse: Warehouse) -> None:
+def test_a_location_is_displayed_under_its_name(alice: CallerClient, warehouse: Warehouse) -> None:
     for spelled in (RISKS, RISKS_SHOWN):
         stage(alice, f"{warehouse.location}/{RISKS}")
         LocationClaim.objects.update(expires_at=LATER)
@@ -268,15 +268,15 @@ def test_a_place_is_named_as_it_is_shown(alice: CallerClient, warehouse: Warehou
         assert not LocationClaim.objects.exists()
 
 
-def test_any_spelling_of_a_place_in_a_store(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_spelling_of_a_location_in_a_store(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_secrets(monkeypatch)
     use_settings(monkeypatch, skip_storage_validation=True)
-    warehouse = make_warehouse(s3_profile(), KEY)
+    warehouse = new_warehouse(s3_profile(), KEY)
     below = "a%2Fb%/c'd _%25"
     for spelled in (f"s3://my-bucket/wh/{below}", f"s3a://my-bucket/wh/{below}/"):
         kept = [hold(warehouse, "a/b%/c'd _%"), hold(warehouse, f"{below}x")]
-        place = hold(warehouse, below)
-        assert run("wh", release=spelled)[0].startswith(f"Released {place}, ")
+        path = hold(warehouse, below)
+        assert run("wh", release=spelled)[0].startswith(f"Released {path}, ")
         assert sorted(LocationClaim.objects.values_list("location", flat=True)) == sorted(kept)
         LocationClaim.objects.all().delete()
 
@@ -285,8 +285,8 @@ def test_what_changed_between_the_look_and_the_lock(
     alice: CallerClient, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who staged it makes it just then: their table is not touched, and nothing was released."""
-    place = f"{warehouse.location}/orders"
-    metadata = stage(alice, place)
+    path = f"{warehouse.location}/orders"
+    metadata = stage(alice, path)
 
     def after_others(warehouse_id: Any) -> Warehouse | None:
         body = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(metadata)}
@@ -294,10 +294,10 @@ def test_what_changed_between_the_look_and_the_lock(
         return lock_warehouse(warehouse_id)
 
     monkeypatch.setattr(services, "lock_warehouse", after_others)
-    assert refused("wh", release=place).endswith("is not reserved: nothing was released")
+    assert refused("wh", release=path).endswith("is not reserved: nothing was released")
     assert alice.get("/namespaces/ns/tables/t").status == 200
     monkeypatch.setattr(services, "lock_warehouse", lambda _: None)
-    assert refused("wh", release=place) == f"Warehouse does not exist: {warehouse.pk}"
+    assert refused("wh", release=path) == f"Warehouse does not exist: {warehouse.pk}"
 
 
 # --- what is told of it -----------------------------------------------------------------------------------------------
@@ -306,20 +306,20 @@ def test_what_changed_between_the_look_and_the_lock(
 def test_it_is_in_the_audit_trail_and_in_the_log(
     warehouse: Warehouse, django_capture_on_commit_callbacks: Callable[..., Any]
 ) -> None:
-    place = hold(warehouse, RISKS, by="role x assumed by oidc~bob\n")
+    path = hold(warehouse, RISKS, by="role x assumed by oidc~bob\n")
     with log_lines("icekeeper.audit") as lines, django_capture_on_commit_callbacks(execute=True):
         run("wh")
-        run("wh", release=place)
-        refused("wh", release=place)
+        run("wh", release=path)
+        refused("wh", release=path)
     row = the_row(event="staged-location.released")
     assert (row.actor, row.object_type, row.object_id, row.project_id, row.outcome) == (
         "internal", "warehouse", str(warehouse.pk), warehouse.project_id, "allowed",
     )  # fmt: skip
     assert orjson.loads(row.details) == {
-        "location": place, "staged_by": "role x assumed by oidc~bob\n", "until": "2101-02-03T04:05:06+00:00",
+        "location": path, "staged_by": "role x assumed by oidc~bob\n", "until": "2101-02-03T04:05:06+00:00",
     }  # fmt: skip
     [line] = lines.read()
-    told = (line["message"], line["id"], line["type"], line["by"], line["location"], line["staged_by"])
-    assert told == (
-        "staged-location.released", str(warehouse.pk), "warehouse", "internal", place, "role x assumed by oidc~bob\n",
+    reported = (line["message"], line["id"], line["type"], line["by"], line["location"], line["staged_by"])
+    assert reported == (
+        "staged-location.released", str(warehouse.pk), "warehouse", "internal", path, "role x assumed by oidc~bob\n",
     )  # fmt: skip

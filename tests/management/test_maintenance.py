@@ -89,21 +89,24 @@ def changes_nothing(path: str) -> bool:
     return view.cls.posts_read or action in getattr(view.cls, "reading_actions", ())
 
 
-def test_every_change_is_refused_and_every_read_answered(
-    catalog: ApiClient, make_table: Callable[..., Any], everything: Callable[[], Fingerprint], close: Callable[[], None]
+def test_every_change_is_refused_and_every_read_served(
+    catalog: ApiClient,
+    create_table: Callable[..., Any],
+    everything: Callable[[], Fingerprint],
+    close: Callable[[], None],
 ) -> None:
-    make_table()
+    create_table()
     close()
     before = everything()
     reading = set()
     for method, path in changing_operations():
-        answer = call(method, path, body=b"{}", headers={"idempotency-key": str(new_id())})
+        response = call(method, path, body=b"{}", headers={"idempotency-key": str(new_id())})
         if method == "POST" and changes_nothing(path):
             reading.add(path)
-            assert answer.status != 503, answer.body
+            assert response.status != 503, response.body
         else:
-            assert answer.refused(503, "MaintenanceModeError"), (method, path)
-            assert answer.headers["Retry-After"] == "60"
+            assert response.refused(503, "MaintenanceModeError"), (method, path)
+            assert response.headers["Retry-After"] == "60"
     assert "/management/v1/endpoint-statistics" in reading
     assert catalog.get("/namespaces/ns/tables/t").status == 200
     assert catalog.head("/namespaces/ns/tables/t").status == 204
@@ -123,7 +126,9 @@ def test_the_switch_is_switched(catalog: ApiClient) -> None:
     assert catalog.post("/namespaces", {"namespace": ["a"]}).status == 200
 
 
-def test_refusals_do_not_fill_the_log_with_errors(close: Callable[[], None], caplog: pytest.LogCaptureFixture) -> None:
+def test_client_errors_do_not_fill_the_log_with_errors(
+    close: Callable[[], None], caplog: pytest.LogCaptureFixture
+) -> None:
     close()
     with caplog.at_level("INFO"):
         assert call("POST", "/management/v1/bootstrap", body=b"{}").refused(503, "MaintenanceModeError")
@@ -136,8 +141,8 @@ def test_health_says_so(close: Callable[[], None], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(health, "_database_checks", lambda: (health.DatabaseCheck("default", 10.0),))
     assert call("GET", "/health").json()["maintenance_mode"] == "off"
     close()
-    answer = call("GET", "/health")
-    assert (answer.status, answer.json()["maintenance_mode"]) == (200, "read-only")
+    response = call("GET", "/health")
+    assert (response.status, response.json()["maintenance_mode"]) == (200, "read-only")
     assert call("GET", "/health/ready").status == 200, "reads are still to be sent here"
 
 
@@ -152,7 +157,7 @@ def test_another_process_sees_it_when_it_looks() -> None:
     assert maintenance.mode() == "off"
 
 
-def test_while_nobody_can_look_it_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_unreadable_the_epoch_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: Any) -> None:
         raise OperationalError("away")
 
@@ -185,12 +190,12 @@ def drop_with_purge(catalog: ApiClient, table: dict[str, Any]) -> Path:
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_a_worker_rests(
     catalog: ApiClient,
-    make_table: Callable[..., Any],
+    create_table: Callable[..., Any],
     everything: Callable[[], Fingerprint],
     close: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    folder = drop_with_purge(catalog, make_table())
+    folder = drop_with_purge(catalog, create_table())
     close()
     before = everything()
     worker = Worker(poll_interval=60)
@@ -210,9 +215,9 @@ def test_a_worker_rests(
 
 
 def test_a_task_at_hand_is_given_back_and_finished_afterwards(
-    catalog: ApiClient, make_table: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    catalog: ApiClient, create_table: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = drop_with_purge(catalog, make_table())
+    folder = drop_with_purge(catalog, create_table())
     delete_below = LocalStore.delete_below
 
     def begin(store: LocalStore, location: str, checkpoint: Callable[[], object]) -> None:
@@ -293,7 +298,7 @@ def statuses(server: CatalogServer, body: dict[str, Any]) -> set[int]:
     return {requests.post(target, json=body, timeout=30).status_code for _ in range(12)}
 
 
-def test_servers_and_workers_follow_the_switch_and_remember_it(server: CatalogServer) -> None:
+def test_servers_and_workers_follow_the_switch_and_keep_it(server: CatalogServer) -> None:
     server.start()
     try:
         server.create_warehouse("wh")

@@ -32,7 +32,7 @@ def bootstrapped() -> None:
     assert api.post("/bootstrap", {"accept-terms-of-use": True}).status == 204
 
 
-def make(root: Path, name: str = "wh", folder: str = "wh", **more: Any) -> Any:
+def create(root: Path, name: str = "wh", folder: str = "wh", **more: Any) -> Any:
     profile = {"type": "local", "path": str(root / folder)}
     return api.post("/warehouse", {"warehouse-name": name, "storage-profile": profile, **more})
 
@@ -57,10 +57,10 @@ def test_bad_bootstrap_requests(body: Any) -> None:
     assert not Project.objects.exists()
 
 
-def test_a_warehouse_is_made_loaded_listed_and_deleted(root: Path, bootstrapped: None) -> None:
-    made = make(root)
-    assert made.status == 201, made.body
-    warehouse = made.json()
+def test_a_warehouse_is_created_loaded_listed_and_deleted(root: Path, bootstrapped: None) -> None:
+    created = create(root)
+    assert created.status == 201, created.body
+    warehouse = created.json()
     profile = {"type": "local", "path": str(root / "wh"), "verify-metadata-on-load": True}
     profile |= {"allow-non-empty-locations": False, "storage-layout": None}
     assert warehouse["storage-profile"] == profile
@@ -78,19 +78,19 @@ def test_a_warehouse_is_made_loaded_listed_and_deleted(root: Path, bootstrapped:
 @pytest.mark.parametrize("seconds", [0, 604_800, 3_155_760_000])
 def test_a_warehouse_with_soft_delete(root: Path, bootstrapped: None, seconds: int) -> None:
     profile = {"type": "soft", "expiration-seconds": seconds}
-    made = make(root, **{"delete-profile": profile}).json()
-    assert made["delete-profile"] == profile
-    assert api.get(f"/warehouse/{made['id']}").json() == made
+    created = create(root, **{"delete-profile": profile}).json()
+    assert created["delete-profile"] == profile
+    assert api.get(f"/warehouse/{created['id']}").json() == created
 
 
-def test_names_and_places_are_taken_once(root: Path, bootstrapped: None) -> None:
-    assert make(root).status == 201
+def test_names_and_locations_are_taken_once(root: Path, bootstrapped: None) -> None:
+    assert create(root).status == 201
     for folder in ("other", "wh"):
-        assert make(root, "WH", folder).refused(409, "WarehouseAlreadyExists")
+        assert create(root, "WH", folder).refused(409, "WarehouseAlreadyExists")
     for folder in ("wh", "wh/inner", "wh/"):
-        assert make(root, "other", folder).refused(400, "CreateWarehouseStorageProfileOverlap")
+        assert create(root, "other", folder).refused(400, "CreateWarehouseStorageProfileOverlap")
     assert sorted(path.name for path in root.rglob("*")) == ["wh"]
-    assert make(root, "sibling", "wh2").status == 201
+    assert create(root, "sibling", "wh2").status == 201
     assert Warehouse.objects.count() == 2
 
 
@@ -148,8 +148,8 @@ def test_folders_outside_the_root_are_refused(root: Path, bootstrapped: None, pa
 )
 def test_bad_warehouse_requests_change_nothing(root: Path, bootstrapped: None, change: dict[str, Any]) -> None:
     good = {"warehouse-name": "wh", "storage-profile": {"type": "local", "path": str(root / "wh")}}
-    answer = api.post("/warehouse", good | change)
-    assert answer.status == 400, answer.body
+    response = api.post("/warehouse", good | change)
+    assert response.status == 400, response.body
     assert not Warehouse.objects.exists()
     assert list(root.iterdir()) == []
 
@@ -158,7 +158,7 @@ def test_local_warehouses_are_off_without_a_root(
     bootstrapped: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"local_storage_root": None}))
-    assert make(tmp_path).refused(400, "BadRequestException", "ICEKEEPER__LOCAL_STORAGE_ROOT")
+    assert create(tmp_path).refused(400, "BadRequestException", "ICEKEEPER__LOCAL_STORAGE_ROOT")
 
 
 @pytest.mark.parametrize("kind", ["missing", "read-only"])
@@ -187,7 +187,7 @@ def _refuse_to_write(*_: object, **__: object) -> None:
 
 
 def test_a_warehouse_that_holds_something_is_not_deleted(root: Path, bootstrapped: None) -> None:
-    warehouse_id = make(root).json()["id"]
+    warehouse_id = create(root).json()["id"]
     assert call("POST", f"/catalog/v1/{warehouse_id}/namespaces", body=b'{"namespace": ["a"]}').status == 200
     assert api.delete(f"/warehouse/{warehouse_id}").refused(409, "WarehouseNotEmpty")
     assert call("DELETE", f"/catalog/v1/{warehouse_id}/namespaces/a").status == 204
@@ -210,22 +210,22 @@ def test_the_api_documents_are_served() -> None:
         assert document.status == 200
         assert path in document.json()["paths"]
     for page in ("/swagger-ui", "/swagger-ui/", "/swagger-ui/catalog"):
-        answer = call("GET", page)
-        assert answer.status == 200
-        assert b"swagger-ui" in answer.body
-        assert re.search(rb"""(src|href)=["']/""", answer.body)
-        assert not re.search(rb"""(src|href)=["'](https?:)?//""", answer.body), "nothing comes from other servers"
+        response = call("GET", page)
+        assert response.status == 200
+        assert b"swagger-ui" in response.body
+        assert re.search(rb"""(src|href)=["']/""", response.body)
+        assert not re.search(rb"""(src|href)=["'](https?:)?//""", response.body), "nothing comes from other servers"
     assert call("GET", "/api-docs/nope/v1/openapi.json").refused(404, "NotFoundException")
 
 
 @pytest.mark.parametrize("target", ["/", "/ui", "/ui/", "/ui/callback?code=1", "/ui/a/b", "/ui//evil.example"])
 def test_the_addresses_of_the_console_lead_to_swagger_ui(target: str) -> None:
     for method in ("GET", "HEAD"):
-        answer = call(method, target)
-        assert (answer.status, answer.headers["Location"], answer.body) == (302, "/swagger-ui/", b"")
+        response = call(method, target)
+        assert (response.status, response.headers["Location"], response.body) == (302, "/swagger-ui/", b"")
     for method in ("POST", "PUT", "DELETE"):
         assert (call(method, target).status, call(method, target).headers["Allow"]) == (405, "GET, HEAD")
-    assert call("GET", answer.headers["Location"]).status == 200
+    assert call("GET", response.headers["Location"]).status == 200
 
 
 @pytest.mark.parametrize("prefix", ["/iceberg", "/a/b/"])
@@ -257,11 +257,11 @@ def test_other_pages_are_not_found(target: str) -> None:
 def test_health() -> None:
     for checks in (health._database_checks, health._authorization_checks):
         checks.cache_clear()  # a test before this one may have left an outcome, or another authorization backend
-    answer = call("GET", "/health")
-    assert (answer.status, answer.json()["health"]) == (200, "ok")
+    response = call("GET", "/health")
+    assert (response.status, response.json()["health"]) == (200, "ok")
 
 
-def test_a_delete_profile_may_have_members_of_the_other_kind_or_of_nobody(root: Path, bootstrapped: None) -> None:
+def test_a_delete_profile_may_have_members_of_the_other_kind_or_unknown_ones(root: Path, bootstrapped: None) -> None:
     """Clients that are made from a document send one shape for both kinds."""
     for name, given, kept in (
         ("a", {"type": "hard", "expiration-seconds": None}, {"type": "hard"}),
@@ -269,5 +269,5 @@ def test_a_delete_profile_may_have_members_of_the_other_kind_or_of_nobody(root: 
         ("c", {"type": "soft", "expiration-seconds": 5, "x": 1}, {"type": "soft", "expiration-seconds": 5}),
     ):
         profile = {"type": "local", "path": str(root / name)}
-        made = api.post("/warehouse", {"warehouse-name": name, "storage-profile": profile, "delete-profile": given})
-        assert (made.status, made.json()["delete-profile"]) == (201, kept)
+        created = api.post("/warehouse", {"warehouse-name": name, "storage-profile": profile, "delete-profile": given})
+        assert (created.status, created.json()["delete-profile"]) == (201, kept)

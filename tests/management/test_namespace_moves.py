@@ -19,7 +19,7 @@ from tenancy.authz.actions import Can
 from tenancy.models import Securable
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA, chosen
-from tests.management.warehouse_request_fixtures import NOBODY, refuse, told
+from tests.management.warehouse_request_fixtures import NO_ONE, refuse, reported
 from tests.tree_invariants import check_trees
 from tests.wsgi_client import ApiClient
 
@@ -57,10 +57,10 @@ def move(api: ApiClient, path: str, *destination: str, **more: Any) -> Any:
 
 
 def moved(api: ApiClient, path: str, *destination: str, **more: Any) -> dict[str, Any]:
-    answer = move(api, path, *destination, **more)
-    assert answer.status == 200, answer.body
+    response = move(api, path, *destination, **more)
+    assert response.status == 200, response.body
     check_trees()
-    body: dict[str, Any] = answer.json()
+    body: dict[str, Any] = response.json()
     return body
 
 
@@ -84,9 +84,9 @@ def test_a_leaf_gets_another_name(api: ApiClient, tree: ApiClient) -> None:
 def test_a_leaf_gets_another_parent_and_goes_to_the_first_level(api: ApiClient, tree: ApiClient) -> None:
     assert moved(api, "a/d", "Z", "d")["parent-namespace-id"] == str(of("z").pk)
     assert of("z/d").parent == of("z"), "as the parent is spelled"
-    answer = moved(api, "z/d", "d")
-    assert answer["parent-namespace-id"] is None
-    assert answer["namespace"] == ["d"]
+    response = moved(api, "z/d", "d")
+    assert response["parent-namespace-id"] is None
+    assert response["namespace"] == ["d"]
     assert tree.get("/namespaces/d/tables/t").status == 200
     assert tree.delete("/namespaces/z?recursive=true").status == 204
     check_trees()
@@ -124,9 +124,9 @@ def test_where_it_is_already(
     Warehouse.objects.update(storage_profile=profile)
     before = everything()
     for destination in (["a", "B"], ["A", "B"]):
-        answer = move(api, "a/B", *destination)
-        assert answer.status == 200
-        assert answer.json() == {
+        response = move(api, "a/B", *destination)
+        assert response.status == 200
+        assert response.json() == {
             "namespace": ["a", "B"],
             "namespace-id": str(of("a/B").pk),
             "parent-namespace-id": str(of("a").pk),
@@ -219,8 +219,8 @@ def test_destinations_that_are_refused(
     wire_type: str, text: str,
 ) -> None:  # fmt: skip
     before = everything()
-    answer = api.post(f"/namespace/{of(path).pk}/move", {"destination": destination, "force": True})
-    assert answer.refused(status, wire_type, text)
+    response = api.post(f"/namespace/{of(path).pk}/move", {"destination": destination, "force": True})
+    assert response.refused(status, wire_type, text)
     assert everything() == before
 
 
@@ -228,7 +228,7 @@ def test_destinations_that_are_refused(
     "body",
     [
         None, [], "x", {}, {"destination": ["q"], "force": "true"}, {"destination": ["q"], "force": 1},
-        {"destination": ["q"], "dry-run": True}, {"destination": ["q"], "namespace-id": NOBODY},
+        {"destination": ["q"], "dry-run": True}, {"destination": ["q"], "namespace-id": NO_ONE},
         {"destination": ["q"], "Force": True},
     ],
 )  # fmt: skip
@@ -299,12 +299,12 @@ def test_layouts_that_derive_folders_from_the_hierarchy(
     Warehouse.objects.update(storage_profile=warehouse.storage_profile | {"storage-layout": layout})
     for destination, may in ((["a", "e"], may_rename), (["d"], may_leave), (["z", "e"], may_leave)):
         before = everything()
-        answer = move(api, "a/d", *destination, force=True)
+        response = move(api, "a/d", *destination, force=True)
         if may:
-            assert answer.status == 200, answer.body
+            assert response.status == 200, response.body
             moved(api, "/".join(destination), "a", "d")
         else:
-            assert answer.refused(400, "StorageLayoutForbidsNamespaceMove")
+            assert response.refused(400, "StorageLayoutForbidsNamespaceMove")
             assert everything() == before
 
 
@@ -322,11 +322,11 @@ def test_what_is_not_there(
     table = str(Tabular.objects.first().uuid)  # type: ignore[union-attr]
     before = everything()
     body = {"destination": ["q"]}
-    for namespace_id in (NOBODY, str(of("far").pk), table, "no", str(of("a").pk).replace("-", ""), "..%2Fa"):
+    for namespace_id in (NO_ONE, str(of("far").pk), table, "no", str(of("a").pk).replace("-", ""), "..%2Fa"):
         assert api.post(f"/namespace/{namespace_id}/move", body).refused(404, "NoSuchNamespaceException")
     # Nor is another warehouse's namespace a parent.
     assert move(api, "a", "far", "a").refused(404, "NoSuchNamespaceException", "far")
-    for warehouse_id in (NOBODY, "wh"):
+    for warehouse_id in (NO_ONE, "wh"):
         stranger = ApiClient(f"/management/v1/warehouse/{warehouse_id}")
         assert stranger.post(f"/namespace/{of('a').pk}/move", body).refused(404, "NoSuchWarehouseException")
     over = ApiClient(f"/management/v1/warehouse/{other.pk}")
@@ -368,13 +368,13 @@ def test_hidden_namespaces_look_missing(
 ) -> None:
     before = everything()
     refuse(monkeypatch, *set(Can) - {Can.MOVE, Can.GET_METADATA})
-    hidden, missing = move(api, "a", "b"), api.post(f"/namespace/{NOBODY}/move", {"destination": ["b"]})
+    hidden, missing = move(api, "a", "b"), api.post(f"/namespace/{NO_ONE}/move", {"destination": ["b"]})
     assert hidden.refused(404, "NoSuchNamespaceException")
-    assert told(hidden, of("a").pk) == told(missing, NOBODY)
+    assert reported(hidden, of("a").pk) == reported(missing, NO_ONE)
     refuse(monkeypatch, *set(Can) - {Can.CREATE_NAMESPACE, Can.GET_METADATA})
     hidden, missing = move(api, "a", "z", "a"), move(api, "a", "nowhere", "a")
     assert hidden.refused(404, "NoSuchNamespaceException")
-    assert told(hidden, ": z") == told(missing, ": nowhere")
+    assert reported(hidden, ": z") == reported(missing, ": nowhere")
     assert everything() == before
 
 
@@ -397,13 +397,13 @@ def test_what_was_under_way_finds_that_its_namespace_is_gone(
     with monkeypatch.context() as patched:
         patched.setattr(module, "find_target", find_then_move)
         if module is create:
-            answer = tree.post("/namespaces/a%1Fd/tables", {"name": "u", "schema": SCHEMA})
+            response = tree.post("/namespaces/a%1Fd/tables", {"name": "u", "schema": SCHEMA})
         elif module is rename:
-            answer = tree.post("/tables/rename", {"source": names[0], "destination": names[1]})
+            response = tree.post("/tables/rename", {"source": names[0], "destination": names[1]})
         else:
             generic = ApiClient(tree.base.replace("/catalog/", "/lakekeeper/"))
-            answer = generic.post("/namespaces/a%1Fd/generic-tables", {"name": "u", "format": "lance"})
-    assert answer.refused(404, "NoSuchNamespaceException", "a.d")
+            response = generic.post("/namespaces/a%1Fd/generic-tables", {"name": "u", "format": "lance"})
+    assert response.refused(404, "NoSuchNamespaceException", "a.d")
     assert len(found) == 1
     assert [row.pk for row in Tabular.objects.order_by("pk")] == written
     assert tree.get("/namespaces/z/tables/t").status == 200

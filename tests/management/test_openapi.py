@@ -130,7 +130,7 @@ def test_the_catalog_document_has_what_config_advertises_and_one_that_is_always_
     assert {operation["operationId"] for operation in found.values()} == OPERATION_IDS
 
 
-def test_the_document_of_generic_tables_has_the_operations_of_the_peer() -> None:
+def test_the_document_of_generic_tables_has_the_operations_of_lakekeeper() -> None:
     found = operations_of(openapi.build_document("generic-tables").content)
     namespace = "/lakekeeper/v1/{prefix}/namespaces/{namespace}/generic-tables"
     assert {where: operation["operationId"] for where, operation in found.items()} == {
@@ -181,7 +181,7 @@ def test_the_command_writes_and_checks(tmp_path: Path, monkeypatch: pytest.Monke
         call_command("openapi", check=True)
 
 
-def test_an_operation_nobody_described_fails_the_command_and_is_not_printed(
+def test_an_undescribed_operation_fails_the_command_and_is_not_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "FOLDER", tmp_path)
@@ -193,7 +193,7 @@ def test_an_operation_nobody_described_fails_the_command_and_is_not_printed(
 
 
 @pytest.mark.django_db
-def test_a_document_is_made_once_for_all_requests(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_is_built_once_for_all_requests(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first = call("GET", f"/api-docs/{name}/v1/openapi.json")
     monkeypatch.delattr(openapi, "DocumentGenerator")
     again = call("GET", f"/api-docs/{name}/v1/openapi.json")

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from management.openapi.documents import build_document
-from tests.management.api_digest import Body, Digest, Operation, digest, read_peer
+from tests.management.api_digest import Body, Digest, Operation, digest, read_lakekeeper
 
 OF_HEALTH = {"authentication"}
 """Members of `/health`, which the documents do not have."""
@@ -24,8 +24,8 @@ def ours() -> Digest:
 
 
 @cache
-def peer() -> Digest:
-    return read_peer()
+def lakekeeper() -> Digest:
+    return read_lakekeeper()
 
 
 def section(title: str) -> str:
@@ -59,21 +59,21 @@ def differences(theirs: Operation, here: Operation) -> set[str]:
     for path, defaults in theirs.request.defaults.items():
         if path in here.request.members and here.request.defaults.get(path) != defaults:
             found.add(f"request {path} is not {defaults[0]} by default")
-    for status, body in theirs.answers.items():
-        if status not in here.answers:
+    for status, body in theirs.responses.items():
+        if status not in here.responses:
             found.add(f"no {status}")
             continue
-        answer = here.answers[status]
-        found |= lacks(status, body, answer)
+        response = here.responses[status]
+        found |= lacks(status, body, response)
         found |= {
             f"{status} {path} may be {value}"
             for path, values in body.members.items()
-            for value in set(answer.members.get(path, [])) - set(values)
+            for value in set(response.members.get(path, [])) - set(values)
             if values
         }
-        found |= {f"{status} {path} may be {kind}" for path, kind in kinds_beyond(answer, body)}
-        promised = set(body.required) & set(answer.members)
-        found |= {f"{status} may be without {path}" for path in promised - set(answer.required)}
+        found |= {f"{status} {path} may be {kind}" for path, kind in kinds_beyond(response, body)}
+        promised = set(body.required) & set(response.members)
+        found |= {f"{status} may be without {path}" for path in promised - set(response.required)}
     return found
 
 
@@ -100,7 +100,7 @@ def lacks(where: str, theirs: Body, here: Body) -> set[str]:
 def test_the_page_names_exactly_the_routes_that_are_missing() -> None:
     named = [route for heading in MAY_BE_MISSING for route in routes_of(heading)]
     assert len(set(named)) == len(named)
-    assert sorted(peer().keys() - ours().keys()) == sorted(named)
+    assert sorted(lakekeeper().keys() - ours().keys()) == sorted(named)
 
 
 def test_nothing_else_may_be_missing() -> None:
@@ -112,8 +112,8 @@ def test_nothing_else_may_be_missing() -> None:
 def test_the_page_names_exactly_what_is_different_in_what_is_served() -> None:
     found = {
         f"{name}: {difference}"
-        for name in peer().keys() & ours().keys()
-        for difference in differences(peer()[name], ours()[name])
+        for name in lakekeeper().keys() & ours().keys()
+        for difference in differences(lakekeeper()[name], ours()[name])
     }
     named = {f"{route.strip('`')}: {difference.strip('`')}" for route, difference, _ in rows(section("Fields"))}
     assert sorted(found) == sorted(re.sub("{[^}]*}", "{}", each) for each in named)
@@ -123,9 +123,9 @@ def test_the_page_names_exactly_the_members_that_lakekeeper_does_not_return() ->
     """Of nested ones the outermost."""
     found = {
         path.rpartition(".")[2]
-        for name in peer().keys() & ours().keys()
-        for status, body in peer()[name].answers.items()
-        for path in ours()[name].answers[status].members.keys() - body.members.keys()
+        for name in lakekeeper().keys() & ours().keys()
+        for status, body in lakekeeper()[name].responses.items()
+        for path in ours()[name].responses[status].members.keys() - body.members.keys()
         if path.rpartition(".")[0].removesuffix("[]") in {"", *body.members}
     }
     named = {

@@ -22,7 +22,7 @@ from tenancy.models import Grant, Project, Role, RoleMember, Securable, User
 from tenancy.refs import ObjectRef
 from tests.fingerprint import take_fingerprint
 from tests.management.warehouse_request_fixtures import S3, at_once, call_as, refuse, use_settings
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -55,7 +55,7 @@ def unchanged(bootstrapped: None, storage_root: Path) -> Callable[[], bool]:
     return lambda: take_fingerprint(storage_root) == before
 
 
-def make(name: str = "sales", **more: Any) -> Answer:
+def build(name: str = "sales", **more: Any) -> Response:
     return api.post("/project", {"project-name": name, **more})
 
 
@@ -63,11 +63,11 @@ def names() -> list[str]:
     return [project["project-name"] for project in api.get("/project-list").json()["projects"]]
 
 
-def test_a_project_is_made_found_renamed_and_deleted(bootstrapped: None) -> None:
-    made = make()
-    assert made.status == 201, made.body
-    assert set(made.json()) == {"project-id"}
-    project_id = made.json()["project-id"]
+def test_a_project_is_created_found_renamed_and_deleted(bootstrapped: None) -> None:
+    created = build()
+    assert created.status == 201, created.body
+    assert set(created.json()) == {"project-id"}
+    project_id = created.json()["project-id"]
     assert UUID(project_id).version == 7
     in_it = {"x-project-id": project_id}
     shown = {"project-id": project_id, "project-name": "sales"}
@@ -85,19 +85,19 @@ def test_a_project_is_made_found_renamed_and_deleted(bootstrapped: None) -> None
 
 @pytest.mark.parametrize("project_id", ["a", "A_b-9", "x" * 128, DEFAULT.replace("0", "1")])
 def test_an_id_may_be_chosen(bootstrapped: None, project_id: str) -> None:
-    assert make(**{"project-id": project_id}).json() == {"project-id": project_id}
+    assert build(**{"project-id": project_id}).json() == {"project-id": project_id}
     assert api.get(f"/project/{project_id}").json()["project-name"] == "sales"
 
 
 @pytest.mark.parametrize("project_id", ["", "a b", "a/b", "x" * 129, "x" * 10_000, "ü", "a\n", "a\x00", "a.b"])
 def test_ids_that_are_none(unchanged: Callable[[], bool], project_id: str) -> None:
-    assert make(**{"project-id": project_id}).status == 400
+    assert build(**{"project-id": project_id}).status == 400
     assert unchanged()
 
 
 @pytest.mark.parametrize("project_id", [7, ["a"], {"a": "b"}, True])
 def test_ids_of_another_type(unchanged: Callable[[], bool], project_id: Any) -> None:
-    assert make(**{"project-id": project_id}).refused(400, "BadRequestException", "project-id")
+    assert build(**{"project-id": project_id}).refused(400, "BadRequestException", "project-id")
     assert unchanged()
 
 
@@ -117,18 +117,18 @@ def test_bodies_that_are_refused(unchanged: Callable[[], bool], raw: bytes) -> N
 
 
 def test_names_and_ids_are_taken_once(unchanged: Callable[[], bool], bootstrapped: None) -> None:
-    assert make("default project").refused(409, "ProjectNameAlreadyExists")
-    assert make(**{"project-id": DEFAULT}).refused(409, "ProjectIdAlreadyExists")
+    assert build("default project").refused(409, "ProjectNameAlreadyExists")
+    assert build(**{"project-id": DEFAULT}).refused(409, "ProjectIdAlreadyExists")
     assert unchanged()
-    assert make().status == 201
+    assert build().status == 201
     assert api.post("/project/rename", {"new-name": "SALES"}).refused(409, "ProjectNameAlreadyExists")
     assert names() == ["Default Project", "sales"]
 
 
 def test_members_that_are_not_for_clients_are_passed_over(bootstrapped: None) -> None:
-    made = make(**{"created-at": "1970-01-01", "id": "x", "project-id": None})
-    assert made.status == 201
-    assert Project.objects.get(pk=made.json()["project-id"]).created_at.year > 2000
+    created = build(**{"created-at": "1970-01-01", "id": "x", "project-id": None})
+    assert created.status == 201
+    assert Project.objects.get(pk=created.json()["project-id"]).created_at.year > 2000
 
 
 @pytest.mark.parametrize("target", ["/project/nope", "/project/nope/rename"])
@@ -156,19 +156,19 @@ def test_requests_without_a_project(bootstrapped: None, monkeypatch: pytest.Monk
     assert names() == ["Default Project"]
 
 
-def test_the_default_project_goes_as_any_other_and_can_be_made_again(bootstrapped: None) -> None:
+def test_the_default_project_is_deleted_as_any_other_and_can_be_created_again(bootstrapped: None) -> None:
     assert api.delete("/project").status == 204
     assert api.get("/project").refused(404, "ProjectNotFound", DEFAULT)
-    assert make("Default Project", **{"project-id": DEFAULT}).status == 201
+    assert build("Default Project", **{"project-id": DEFAULT}).status == 201
     assert api.get("/project").json()["project-name"] == "Default Project"
 
 
 def test_a_project_with_warehouses_stays(bootstrapped: None, storage_root: Path) -> None:
-    made = api.post("/warehouse", {"warehouse-name": "wh", "storage-profile": S3}).json()
+    created = api.post("/warehouse", {"warehouse-name": "wh", "storage-profile": S3}).json()
     for status in ("deactivate", "activate"):
-        assert api.post(f"/warehouse/{made['id']}/{status}").status == 200
+        assert api.post(f"/warehouse/{created['id']}/{status}").status == 200
         assert api.delete("/project").refused(409, "ProjectNotEmpty", DEFAULT)
-    assert api.delete(f"/warehouse/{made['id']}").status == 204
+    assert api.delete(f"/warehouse/{created['id']}").status == 204
     assert api.delete("/project").status == 204
 
 
@@ -176,7 +176,7 @@ def test_roles_grants_and_statistics_of_a_project_go_with_it(
     bootstrapped: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call_as(monkeypatch, "oidc~alice")
-    ids = [make(name).json()["project-id"] for name in ("one", "other")]
+    ids = [build(name).json()["project-id"] for name in ("one", "other")]
     for project_id in ids:
         role = Role.objects.create(project_id=project_id, name="r", name_key="r", source_id=project_id)
         inner = Role.objects.create(project_id=project_id, name="i", name_key="i", source_id=f"{project_id}-i")
@@ -196,11 +196,11 @@ def test_roles_grants_and_statistics_of_a_project_go_with_it(
     assert {each.object_id for each in Securable.objects.filter(type="role")} == {str(r.pk) for r in Role.objects.all()}
 
 
-def test_who_makes_a_project_is_its_admin(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    make("by nobody")
+def test_the_creator_of_a_project_is_its_admin(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    build("by nobody")
     assert not Grant.objects.exists()
     call_as(monkeypatch, "oidc~alice")
-    one, other = (make(name).json()["project-id"] for name in ("one", "other"))
+    one, other = (build(name).json()["project-id"] for name in ("one", "other"))
     granted = Grant.objects.values_list("securable_id", "user_id", "role_id", "privilege")
     assert sorted(granted) == sorted((f"project:{each}", "oidc~alice", None, "project_admin") for each in (one, other))
     user = User.objects.get()
@@ -208,30 +208,30 @@ def test_who_makes_a_project_is_its_admin(bootstrapped: None, monkeypatch: pytes
     assert not user.has_usable_password()
 
 
-def test_who_acts_in_a_role_makes_the_role_its_admin(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_role_created_in_a_role_gets_that_role_as_admin(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     role = Role.objects.create(project_id=DEFAULT, name="r", name_key="r", source_id="r")
     call_as(monkeypatch, "oidc~alice", assumed_role=role.pk)
-    make()
+    build()
     grant = Grant.objects.get()
     assert (grant.user_id, grant.role_id, grant.privilege) == (None, role.pk, "project_admin")
 
 
 def test_rights_are_asked_for(unchanged: Callable[[], bool], monkeypatch: pytest.MonkeyPatch) -> None:
     asked = refuse(monkeypatch).asked
-    assert make().refused(403, "ServerActionForbidden", "create_project")
-    for answer in (
+    assert build().refused(403, "ServerActionForbidden", "create_project")
+    for response in (
         api.get("/project"), api.get(f"/project/{DEFAULT}"), api.post("/project/rename", {"new-name": "x"}),
         api.post(f"/project/{DEFAULT}/rename", {"new-name": "x"}), api.delete("/project"),
         api.delete(f"/project/{DEFAULT}"),
     ):  # fmt: skip
-        assert answer.refused(403, "ProjectActionForbidden")
+        assert response.refused(403, "ProjectActionForbidden")
     read, rename, delete = ((each, "project") for each in (Can.GET_METADATA, Can.RENAME, Can.DELETE))
     assert asked == [(Can.CREATE_PROJECT, "server"), read, read, rename, rename, delete, delete]
     assert unchanged()
 
 
 def test_the_list_shows_what_the_caller_may_see(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    make()
+    build()
     asked = refuse(monkeypatch).asked
     assert names() == []
     assert asked == [(Can.LIST_ALL_PROJECTS, "server"), *[(Can.INCLUDE_IN_LIST, "project")] * 2]
@@ -245,16 +245,16 @@ in_threads = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 
 @in_threads
-def test_of_two_projects_of_one_name_or_id_one_is_made(bootstrapped: None) -> None:
+def test_of_two_projects_of_one_name_or_id_one_is_created(bootstrapped: None) -> None:
     for number in range(5):
-        answers = at_once(lambda: make(f"p{number}"), lambda: make(f"P{number}"))  # noqa: B023
-        assert sorted(answer.status for answer in answers) == [201, 409]
-        [lost] = [answer for answer in answers if answer.status == 409]
+        responses = at_once(lambda: build(f"p{number}"), lambda: build(f"P{number}"))  # noqa: B023
+        assert sorted(response.status for response in responses) == [201, 409]
+        [lost] = [response for response in responses if response.status == 409]
         assert lost.refused(409, "ProjectNameAlreadyExists")
         wanted = {"project-id": f"id-{number}"}
-        answers = at_once(lambda: make(f"a{number}", **wanted), lambda: make(f"b{number}", **wanted))  # noqa: B023
-        assert sorted(answer.status for answer in answers) == [201, 409]
-        [lost] = [answer for answer in answers if answer.status == 409]
+        responses = at_once(lambda: build(f"a{number}", **wanted), lambda: build(f"b{number}", **wanted))  # noqa: B023
+        assert sorted(response.status for response in responses) == [201, 409]
+        [lost] = [response for response in responses if response.status == 409]
         assert lost.refused(409, "ProjectIdAlreadyExists")
     assert Project.objects.count() == 11
 
@@ -262,56 +262,56 @@ def test_of_two_projects_of_one_name_or_id_one_is_made(bootstrapped: None) -> No
 @in_threads
 def test_a_project_that_fills_up_meanwhile_stays(bootstrapped: None) -> None:
     """Whoever comes first: either the warehouse is there with its project, or neither is."""
-    outcomes = set()
+    results = set()
     for number in range(12):
-        project_id = make(f"p{number}").json()["project-id"]
+        project_id = build(f"p{number}").json()["project-id"]
         body = {"warehouse-name": "wh", "storage-profile": S3 | {"key-prefix": f"p{number}"}}
         in_it = {"x-project-id": project_id}
-        made, deleted = at_once(
+        created, deleted = at_once(
             lambda: api.post("/warehouse", body, **in_it),  # noqa: B023
             lambda: api.delete(f"/project/{project_id}"),  # noqa: B023
         )
-        outcomes.add((made.status, deleted.status))
-        if made.status == 201:
+        results.add((created.status, deleted.status))
+        if created.status == 201:
             assert deleted.refused(409, "ProjectNotEmpty")
             assert Project.objects.filter(pk=project_id).exists()
         else:
-            assert made.refused(404, "ProjectNotFound", project_id)
+            assert created.refused(404, "ProjectNotFound", project_id)
             assert deleted.status == 204
             assert not Warehouse.objects.filter(project_id=project_id).exists()
-    assert outcomes <= {(201, 409), (404, 204)}
+    assert results <= {(201, 409), (404, 204)}
 
 
 @in_threads
-def test_a_warehouse_that_is_being_made_holds_its_project(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warehouse_being_created_locks_its_project(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The delete comes when the warehouse's row is written but not committed."""
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has one writer at a time")
     project = Project.objects.get()
-    written, answered = threading.Event(), threading.Event()
+    written, responded = threading.Event(), threading.Event()
 
     def slow(*_: Any) -> dict[str, str]:
         written.set()
-        answered.wait(0.5)  # the delete waits for the row of the project, so this runs out
+        responded.wait(0.5)  # the delete waits for the row of the project, so this runs out
         return {}
 
     monkeypatch.setattr("storage.services.warehouses.grant_creator", slow)
 
-    def delete() -> Answer:
+    def delete() -> Response:
         assert written.wait(30)
-        answer = api.delete("/project")
-        answered.set()
-        return answer
+        response = api.delete("/project")
+        responded.set()
+        return response
 
-    def make_one() -> None:
+    def create_one() -> None:
         try:
             create_warehouse(actor=INTERNAL, project=project, name="wh", storage_profile=S3)
         finally:
             connections.close_all()
 
     with ThreadPoolExecutor(1) as pool:
-        making = pool.submit(make_one)
-        answer = delete()
-        making.result(30)
-    assert answer.refused(409, "ProjectNotEmpty")
+        creating = pool.submit(create_one)
+        response = delete()
+        creating.result(30)
+    assert response.refused(409, "ProjectNotEmpty")
     assert Warehouse.objects.get().project_id == project.pk

@@ -13,7 +13,7 @@ from catalog.services.namespaces.drop import drop_namespace
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
-from tests.management.warehouse_request_fixtures import NOBODY, forbid, refuse, told
+from tests.management.warehouse_request_fixtures import NO_ONE, forbid, refuse, reported
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -32,9 +32,9 @@ def api(warehouse: Warehouse) -> ApiClient:
 
 
 @pytest.fixture
-def things(catalog: ApiClient, make_table: Callable[..., dict[str, Any]]) -> dict[str, str]:
+def things(catalog: ApiClient, create_table: Callable[..., dict[str, Any]]) -> dict[str, str]:
     """One of each kind in the namespace `ns`, by the id that clients see; the view is a row alone."""
-    table = make_table("t")["metadata"]["table-uuid"]
+    table = create_table("t")["metadata"]["table-uuid"]
     generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
     assert generic.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).status == 200
     namespace = Namespace.objects.get()
@@ -61,24 +61,24 @@ def protected_rows() -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_protection_is_set_and_told(api: ApiClient, things: dict[str, str], kind: str) -> None:
+def test_protection_is_set_and_returned(api: ApiClient, things: dict[str, str], kind: str) -> None:
     target = f"/{kind}/{things[kind]}/protection"
     before = api.get(target).json()
     assert before["protected"] is False
     for wanted in (True, True, False):
-        answer = api.post(target, {"protected": wanted})
-        assert answer.status == 200, answer.body
-        assert set(answer.json()) == {"protected", "updated_at"}
-        assert answer.json()["protected"] is wanted
-        assert api.get(target).json() == answer.json()
+        response = api.post(target, {"protected": wanted})
+        assert response.status == 200, response.body
+        assert set(response.json()) == {"protected", "updated_at"}
+        assert response.json()["protected"] is wanted
+        assert api.get(target).json() == response.json()
         assert protected_rows() == int(wanted)
-        assert datetime.fromisoformat(answer.json()["updated_at"]) > datetime.fromisoformat(before["updated_at"])
+        assert datetime.fromisoformat(response.json()["updated_at"]) > datetime.fromisoformat(before["updated_at"])
 
 
 def test_a_protected_table_is_dropped_by_force_only(api: ApiClient, catalog: ApiClient, things: dict[str, str]) -> None:
     api.post(f"/table/{things['table']}/protection", {"protected": True})
-    for answer in (catalog.delete("/namespaces/ns/tables/t"), catalog.post("/namespaces/ns/tables/t/unregister")):
-        assert answer.refused(409, "ProtectedTabularDeletionWithoutForce", "Table is protected: ns.t")
+    for response in (catalog.delete("/namespaces/ns/tables/t"), catalog.post("/namespaces/ns/tables/t/unregister")):
+        assert response.refused(409, "ProtectedTabularDeletionWithoutForce", "Table is protected: ns.t")
     assert catalog.get("/namespaces/ns/tables?returnProtectionStatus=true").json()["protection-status"] == [True]
     assert catalog.delete("/namespaces/ns/tables/t?force=true").status == 204
     assert api.get(f"/table/{things['table']}/protection").refused(404, "NoSuchTableException", things["table"])
@@ -121,14 +121,14 @@ def test_what_is_not_there(api: ApiClient, things: dict[str, str], kind: str) ->
     others = [thing for other, thing in things.items() if other != kind]
     hostile = ["no", "%00", "..%2F" + things[kind], things[kind].replace("-", ""), "%7B" + things[kind] + "%7D", "*"]
     for thing in ["0198e0f4-3f6e-7c31-8c7d-000000000000", *others, *hostile]:
-        for answer in (
+        for response in (
             api.get(f"/{kind}/{thing}/protection"),
             api.post(f"/{kind}/{thing}/protection", {"protected": True}),
         ):
             if "%00" in thing:
-                assert answer.refused(400, "BadRequestException", "NUL")
+                assert response.refused(400, "BadRequestException", "NUL")
             else:
-                assert answer.refused(404, KINDS[kind], "does not exist: ")
+                assert response.refused(404, KINDS[kind], "does not exist: ")
     for warehouse_id in ("0198e0f4-3f6e-7c31-8c7d-000000000000", "wh"):
         stranger = ApiClient(f"/management/v1/warehouse/{warehouse_id}")
         assert stranger.get(f"/{kind}/{things[kind]}/protection").refused(404, "NoSuchWarehouseException")
@@ -172,9 +172,9 @@ def test_rights_are_asked_for(api: ApiClient, things: dict[str, str], monkeypatc
 def test_what_is_hidden_looks_missing(api: ApiClient, things: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, Can.USE)
     for kind, thing in things.items():
-        hidden, missing = (f"/{kind}/{each}/protection" for each in (thing, NOBODY))
+        hidden, missing = (f"/{kind}/{each}/protection" for each in (thing, NO_ONE))
         assert api.get(hidden).refused(404, KINDS[kind])
-        assert told(api.get(hidden), thing) == told(api.get(missing), NOBODY)
+        assert reported(api.get(hidden), thing) == reported(api.get(missing), NO_ONE)
         protected = {"protected": True}
-        assert told(api.post(hidden, protected), thing) == told(api.post(missing, protected), NOBODY)
+        assert reported(api.post(hidden, protected), thing) == reported(api.post(missing, protected), NO_ONE)
     assert protected_rows() == 0

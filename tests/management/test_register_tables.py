@@ -27,7 +27,7 @@ from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]
 
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 
 
 @dataclass
@@ -60,19 +60,19 @@ def register(warehouse: Warehouse, tmp_path: Path) -> Callable[..., Done]:
 
 
 @pytest.fixture
-def orphans(catalog: ApiClient, make_table: MakeTable) -> Callable[[int], list[dict[str, Any]]]:
+def orphans(catalog: ApiClient, create_table: CreateTable) -> Callable[[int], list[dict[str, Any]]]:
     """Entries of tables that no catalog knows any more, but whose files are there; their namespace is gone, too."""
 
-    def make(count: int) -> list[dict[str, Any]]:
+    def create(count: int) -> list[dict[str, Any]]:
         entries = []
         for number in range(count):
-            made = make_table(f"t{number}")
+            created = create_table(f"t{number}")
             assert catalog.delete(f"/namespaces/ns/tables/t{number}").status == 204
-            entries.append(entry(f"t{number}", made["metadata-location"]))
+            entries.append(entry(f"t{number}", created["metadata-location"]))
         assert catalog.delete("/namespaces/ns").status == 204
         return entries
 
-    return make
+    return create
 
 
 def entry(name: str, location: str, *levels: str) -> dict[str, Any]:
@@ -136,14 +136,14 @@ def test_views_are_registered_too(catalog: ApiClient, namespace: str, listed: An
         },
         "properties": {},
     }
-    made = catalog.post("/namespaces/ns/views", body).json()
+    created = catalog.post("/namespaces/ns/views", body).json()
     catalog.delete("/namespaces/ns/views/v")
-    line = {**entry("v", made["metadata-location"], "ns"), "type": "view"}
+    line = {**entry("v", created["metadata-location"], "ns"), "type": "view"}
     for counts in ("1 new, 0 replaced, 0 unchanged, 0 failed", "0 new, 0 replaced, 1 unchanged, 0 failed"):
         done = register(listed(line))
         assert (done.failure, done.counts("views")) == (None, counts)
-        assert catalog.get("/namespaces/ns/views/v").json() == made
-    as_table = register(listed(entry("t", made["metadata-location"], "ns")))
+        assert catalog.get("/namespaces/ns/views/v").json() == created
+    as_table = register(listed(entry("t", created["metadata-location"], "ns")))
     assert as_table.counts("tables") == "0 new, 0 replaced, 0 unchanged, 1 failed"
     assert catalog.head("/namespaces/ns/tables/t").status == 404
 
@@ -203,11 +203,9 @@ def test_bad_entries_fail_alone(
     assert Namespace.objects.count() == 2
 
 
-def test_an_entry_in_a_namespace_that_cannot_be_made_is_refused_with_it(
-    orphans: Any, listed: Any, register: Any
-) -> None:
-    (made,) = orphans(1)
-    in_system = {**made, "namespace": ["System", "below"]}
+def test_an_entry_below_an_uncreatable_namespace_is_refused_with_it(orphans: Any, listed: Any, register: Any) -> None:
+    (created,) = orphans(1)
+    in_system = {**created, "namespace": ["System", "below"]}
     state = rows()
     for options in ((), ("--dry-run",)):
         done = register(listed(in_system), *options)
@@ -272,10 +270,10 @@ def commit(catalog: ApiClient, table: str, **properties: str) -> str:
     return location
 
 
-def test_a_table_that_has_gone_on_here_is_never_turned_back(
-    catalog: ApiClient, make_table: MakeTable, listed: Any, register: Any
+def test_a_table_that_has_gone_on_here_is_never_reverted(
+    catalog: ApiClient, create_table: CreateTable, listed: Any, register: Any
 ) -> None:
-    first = make_table("t")["metadata-location"]
+    first = create_table("t")["metadata-location"]
     newest = commit(catalog, "t", a="1")
     for options in ((), ("--overwrite",), ("--dry-run", "--overwrite")):
         done = register(listed(entry("t", first, "ns")), *options)
@@ -283,10 +281,10 @@ def test_a_table_that_has_gone_on_here_is_never_turned_back(
     assert catalog.get("/namespaces/ns/tables/t").json()["metadata-location"] == newest
 
 
-def test_a_table_that_went_on_further_than_its_log_tells_is_not_turned_back(
-    catalog: ApiClient, make_table: MakeTable, listed: Any, register: Any, everything: Callable[[], Fingerprint]
+def test_a_table_that_is_newer_than_its_log_is_not_reverted(
+    catalog: ApiClient, create_table: CreateTable, listed: Any, register: Any, everything: Callable[[], Fingerprint]
 ) -> None:
-    first = make_table("t", properties={"write.metadata.previous-versions-max": "1"})["metadata-location"]
+    first = create_table("t", properties={"write.metadata.previous-versions-max": "1"})["metadata-location"]
     for number in range(3):
         newest = commit(catalog, "t", a=str(number))
     before = everything()
@@ -302,9 +300,9 @@ def test_a_table_that_went_on_further_than_its_log_tells_is_not_turned_back(
 
 
 def test_files_of_a_table_that_has_gone_on_are_known_in_any_spelling(
-    catalog: ApiClient, make_table: MakeTable, listed: Any, register: Any, everything: Callable[[], Fingerprint]
+    catalog: ApiClient, create_table: CreateTable, listed: Any, register: Any, everything: Callable[[], Fingerprint]
 ) -> None:
-    first = make_table("t")["metadata-location"]
+    first = create_table("t")["metadata-location"]
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
     short = first.replace("file:///", "file:/")
     assert register(listed(entry("t", short, "ns"))).counts("tables").startswith("1 new")
@@ -321,17 +319,20 @@ def test_files_of_a_table_that_has_gone_on_are_known_in_any_spelling(
 
 
 def test_a_log_that_names_files_outside_the_warehouse_is_no_hindrance(
-    catalog: ApiClient, make_table: MakeTable, listed: Any, register: Any
+    catalog: ApiClient, create_table: CreateTable, listed: Any, register: Any
 ) -> None:
-    made = make_table("t")
-    path = Path(made["metadata-location"].removeprefix("file://"))
-    moved = {"timestamp-ms": made["metadata"]["last-updated-ms"], "metadata-file": "s3://before/t/00000.metadata.json"}
-    path.write_text(json.dumps(made["metadata"] | {"metadata-log": [moved]}))
+    created = create_table("t")
+    path = Path(created["metadata-location"].removeprefix("file://"))
+    moved = {
+        "timestamp-ms": created["metadata"]["last-updated-ms"],
+        "metadata-file": "s3://before/t/00000.metadata.json",
+    }
+    path.write_text(json.dumps(created["metadata"] | {"metadata-log": [moved]}))
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
-    register(listed(entry("t", made["metadata-location"], "ns")))
+    register(listed(entry("t", created["metadata-location"], "ns")))
     newest = commit(catalog, "t", a="1")
     for options in ((), ("--overwrite",)):
-        done = register(listed(entry("t", made["metadata-location"], "ns")), *options)
+        done = register(listed(entry("t", created["metadata-location"], "ns")), *options)
         assert (done.failure, done.counts("tables")) == (None, "0 new, 0 replaced, 1 unchanged, 0 failed")
     assert catalog.get("/namespaces/ns/tables/t").json()["metadata-location"] == newest
 
@@ -344,8 +345,8 @@ def test_a_view_is_replaced_by_a_newer_file_and_never_by_an_older_one(
         "version-id": 1, "schema-id": 0, "timestamp-ms": 1_700_000_000_000, "summary": {}, "default-namespace": ["ns"],
         "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
     }  # fmt: skip
-    made = catalog.post("/namespaces/ns/views", {"name": "v", "schema": SCHEMA, "view-version": version})
-    first = made.json()["metadata-location"]
+    created = catalog.post("/namespaces/ns/views", {"name": "v", "schema": SCHEMA, "view-version": version})
+    first = created.json()["metadata-location"]
     other = version | {"timestamp-ms": 1_700_000_000_001, "summary": {"a": "b"}, "version-id": 2}
     other["representations"] = [{"type": "sql", "sql": "select 2", "dialect": "spark"}]
     updates = {
@@ -357,7 +358,7 @@ def test_a_view_is_replaced_by_a_newer_file_and_never_by_an_older_one(
     }[change]
     newest = catalog.post("/namespaces/ns/views/v", {"updates": updates}).json()["metadata-location"]
     before = everything()
-    older, newer = ({**entry("v", place, "ns"), "type": "view"} for place in (first, newest))
+    older, newer = ({**entry("v", location, "ns"), "type": "view"} for location in (first, newest))
     for options in ((), ("--overwrite",), ("--overwrite", "--dry-run")):
         done = register(listed(older), *options)
         assert [found["error"]["type"] for found in done.report] == ["AlreadyExistsException"]
@@ -371,26 +372,26 @@ def test_a_view_is_replaced_by_a_newer_file_and_never_by_an_older_one(
 
 
 def test_of_files_of_one_time_without_numbers_none_replaces_the_other(
-    catalog: ApiClient, make_table: MakeTable, listed: Any, register: Any
+    catalog: ApiClient, create_table: CreateTable, listed: Any, register: Any
 ) -> None:
-    made = make_table("t")
+    created = create_table("t")
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
-    first = Path(made["metadata-location"].removeprefix("file://"))
+    first = Path(created["metadata-location"].removeprefix("file://"))
     one, two = (first.with_name(f"{name}.metadata.json") for name in ("one", "two"))
-    one.write_text(json.dumps(made["metadata"]))
-    two.write_text(json.dumps(made["metadata"] | {"properties": {"a": "b"}}))
+    one.write_text(json.dumps(created["metadata"]))
+    two.write_text(json.dumps(created["metadata"] | {"properties": {"a": "b"}}))
     register(listed(entry("t", f"file://{one}", "ns")))
     done = register(listed(entry("t", f"file://{two}", "ns")), "--overwrite")
     assert f"file://{two} is not newer than file://{one}" in done.err
-    two.write_text(json.dumps(made["metadata"] | {"last-updated-ms": made["metadata"]["last-updated-ms"] + 1}))
+    two.write_text(json.dumps(created["metadata"] | {"last-updated-ms": created["metadata"]["last-updated-ms"] + 1}))
     done = register(listed(entry("t", f"file://{two}", "ns")), "--overwrite")
     assert done.counts("tables") == "0 new, 1 replaced, 0 unchanged, 0 failed"
 
 
 def test_overwrite_replaces_a_table_with_other_metadata(
-    catalog: ApiClient, make_table: MakeTable, listed: Any, register: Any
+    catalog: ApiClient, create_table: CreateTable, listed: Any, register: Any
 ) -> None:
-    first = make_table("t")["metadata-location"]
+    first = create_table("t")["metadata-location"]
     newest = commit(catalog, "t", a="1")
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
     assert register(listed(entry("t", first, "ns"))).failure is None
@@ -498,8 +499,8 @@ def test_many_at_a_time_come_to_the_same(catalog: ApiClient, orphans: Any, liste
 
 
 def test_progress_and_single_lines(orphans: Any, listed: Any, register: Any) -> None:
-    (made,) = orphans(1)
-    done = register(listed(*[made] * 98, b"{}", made), "--verbosity", "2", "--parallel", "1")
+    (created,) = orphans(1)
+    done = register(listed(*[created] * 98, b"{}", created), "--verbosity", "2", "--parallel", "1")
     assert "100 done, 1 failed\n" in done.out
     assert "new: namespace sales.eu\n" in done.out
     assert "new: table sales.eu.t0\n" in done.out

@@ -31,7 +31,7 @@ class Pair:
         self.old = old
         self.new = new
 
-    def make_warehouse(self, name: str) -> None:
+    def new_warehouse(self, name: str) -> None:
         for server in (self.old, self.new):
             server.create_warehouse(name)
 
@@ -39,7 +39,7 @@ class Pair:
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnvironment) -> Iterator[Pair]:
     home = tmp_path_factory.mktemp("pair").resolve()
-    made = []
+    created = []
     for name in ("old", "new"):
         (home / name).mkdir()
         server = CatalogServer(
@@ -48,14 +48,14 @@ def servers(tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnviro
             settings={"ICEKEEPER__LOCAL_STORAGE_ROOT": str(home / "storage")},
         )
         server.storage_root = home / "storage"
-        made.append(server)
-    with made[0], made[1]:
-        yield Pair(*made)
+        created.append(server)
+    with created[0], created[1]:
+        yield Pair(*created)
 
 
 @pytest.fixture
 def pair(servers: Pair, request: pytest.FixtureRequest) -> Pair:
-    servers.make_warehouse(request.node.name)
+    servers.new_warehouse(request.node.name)
     return servers
 
 
@@ -64,9 +64,9 @@ def path_of(levels: tuple[str, ...]) -> str:
 
 
 def call(server: CatalogServer, method: str, path: str, **more: Any) -> Any:
-    answer = requests.request(method, f"{server.uri}/v1/{server.warehouse_id}/{path}", timeout=30, **more)
-    answer.raise_for_status()
-    return answer.json() if answer.content else None
+    response = requests.request(method, f"{server.uri}/v1/{server.warehouse_id}/{path}", timeout=30, **more)
+    response.raise_for_status()
+    return response.json() if response.content else None
 
 
 def fill(server: CatalogServer) -> None:
@@ -165,8 +165,8 @@ def test_secrets_stay_out_of_the_output(pair: Pair) -> None:
     assert done.returncode == 0
     assert "s3cr3t" not in done.stdout + done.stderr
     assert "s3cr3t" not in pair.old.log_path.read_text()
-    for place in ("s3cr3t-token", "env:NOT_SET", "file:/does/not/exist", "env:TWO_LINES"):
-        refused = register(pair, "--token-from", place, TWO_LINES="s3cr3t\nX-Other: 1")
+    for location in ("s3cr3t-token", "env:NOT_SET", "file:/does/not/exist", "env:TWO_LINES"):
+        refused = register(pair, "--token-from", location, TWO_LINES="s3cr3t\nX-Other: 1")
         assert refused.returncode == 1
         assert "s3cr3t" not in refused.stdout + refused.stderr
 
@@ -211,12 +211,12 @@ def tables_below(server: CatalogServer, namespace: str) -> int:
 @pytest.fixture
 def entries(pair: Pair) -> list[dict[str, Any]]:
     call(pair.old, "POST", "namespaces", json={"namespace": ["ns"]})
-    made = []
+    created = []
     for number in range(6):
         body = {"name": f"t{number}", "schema": SCHEMA}
         location = call(pair.old, "POST", "namespaces/ns/tables", json=body)["metadata-location"]
-        made.append({"namespace": ["moved"], "name": f"t{number}", "metadata-location": location})
-    return made
+        created.append({"namespace": ["moved"], "name": f"t{number}", "metadata-location": location})
+    return created
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])

@@ -24,7 +24,7 @@ from tenancy.services.roles import create_role
 from tenancy.services.users import delete_user
 from tests.fingerprint import Fingerprint
 from tests.management.test_roles import MISSING, other_project  # noqa: F401 - a fixture
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
 
@@ -42,7 +42,7 @@ def role(name: str) -> dict[str, str]:
     return {"type": "role", "id": str(create_role(actor=INTERNAL, project=get_project(None), name=name).pk)}
 
 
-def add(outer: dict[str, str], *members: Any) -> Answer:
+def add(outer: dict[str, str], *members: Any) -> Response:
     return api.post(f"/role/{outer['id']}/members", {"members": members})
 
 
@@ -55,27 +55,27 @@ def chain(length: int) -> list[dict[str, str]]:
 
 
 def members_of(outer: dict[str, str], rest: str = "") -> list[str]:
-    answer = api.get(f"/role/{outer['id']}/members{rest}")
-    assert answer.status == 200, answer.body
-    return [member["id"] for member in answer.json()["members"]]
+    response = api.get(f"/role/{outer['id']}/members{rest}")
+    assert response.status == 200, response.body
+    return [member["id"] for member in response.json()["members"]]
 
 
 def roles_at(target: str) -> list[str]:
-    answer = api.get(target)
-    assert answer.status == 200, answer.body
-    return [each["id"] for each in answer.json()["roles"]]
+    response = api.get(target)
+    assert response.status == 200, response.body
+    return [each["id"] for each in response.json()["roles"]]
 
 
 # --- put in and taken out ------------------------------------------------------------------------------------------
 
 
-def test_members_are_put_in_and_told() -> None:
+def test_members_are_added_and_listed() -> None:
     staff, bob, devs = role("staff"), user("bob"), role("devs")
     nameless = User.objects.create(id="icekeeper~7", user_type="application")
     program = {"type": "user", "id": nameless.pk}
-    answer = add(staff, bob, devs, program)
-    assert answer.status == 200
-    assert answer.json() == {"members": [bob, devs, program]}
+    response = add(staff, bob, devs, program)
+    assert response.status == 200
+    assert response.json() == {"members": [bob, devs, program]}
     assert api.get(f"/role/{staff['id']}/members").json() == {
         "members": [
             {**bob, "name": "Bob", "email": "bob@example.com", "user-type": "human"},
@@ -95,7 +95,7 @@ def test_members_are_put_in_and_told() -> None:
         assert api.get(target).json() == {"roles": [held]}
 
 
-def test_the_end_of_a_membership_is_told() -> None:
+def test_the_end_of_a_membership_is_shown() -> None:
     staff, bob, devs, carol = role("staff"), user("bob"), role("devs"), user("carol")
     for member in (bob, devs):
         entry = {"type": "assignee", member["type"]: member["id"], "expires-at": "2998-12-31T18:00:00.5-06:00"}
@@ -117,7 +117,7 @@ def test_the_end_of_a_membership_is_told() -> None:
     )
 
 
-def test_what_has_ended_is_not_told() -> None:
+def test_ended_grants_are_not_shown() -> None:
     staff, devs, inner, bob, eve = role("staff"), role("devs"), role("inner"), user("bob"), user("eve")
     add(devs, inner, eve)
     for member in (bob, devs):
@@ -234,8 +234,8 @@ def test_a_role_of_another_project_is_no_member(
     ref = {"type": "role", "id": str(stranger.pk)}
     before = everything()
     assert add(staff, bob, ref).refused(404, "RoleNotFoundInProject", ref["id"])
-    answer = api.post(f"/role/{ref['id']}/members", {"members": [staff]}, **{"x-project-id": "other"})
-    assert answer.refused(404, "RoleNotFoundInProject", staff["id"])
+    response = api.post(f"/role/{ref['id']}/members", {"members": [staff]}, **{"x-project-id": "other"})
+    assert response.refused(404, "RoleNotFoundInProject", staff["id"])
     assert everything() == before
     both = {"x-project-id": "other"}
     assert api.post(f"/role/{ref['id']}/members", {"members": [bob]}, **both).status == 200
@@ -315,15 +315,16 @@ def own(outer: dict[str, str], *owners: dict[str, str], expires_at: datetime | N
 
 
 def entries_at(target: str, key: str) -> list[tuple[str, str]]:
-    plain, answer = api.get(target), api.get(target, **{"x-icekeeper-extensions": "true"})
-    assert (plain.status, answer.status) == (200, 200), answer.body
+    plain, response = api.get(target), api.get(target, **{"x-icekeeper-extensions": "true"})
+    assert (plain.status, response.status) == (200, 200), response.body
     assert plain.json()[key] == [
-        {name: value for name, value in each.items() if name not in {"entry", "origin"}} for each in answer.json()[key]
+        {name: value for name, value in each.items() if name not in {"entry", "origin"}}
+        for each in response.json()[key]
     ]
-    for each in answer.json()[key]:
+    for each in response.json()[key]:
         user = User.objects.filter(pk=each["id"]).first() if each.get("type") == "user" else None
         assert each.get("origin") == (user.origin if user is not None else None)
-    return [(each["id"], each["entry"]) for each in answer.json()[key]]
+    return [(each["id"], each["entry"]) for each in response.json()[key]]
 
 
 def test_owners_are_members_in_every_list() -> None:
@@ -359,20 +360,20 @@ def test_owners_are_members_in_every_list() -> None:
 
 
 def test_lists_with_owners_have_pages() -> None:
-    outer, people = role("outer"), [user(f"user{number}") for number in range(7)]
-    assert add(outer, people[0], people[2], people[4]).status == 200
-    own(outer, *people)
-    listed = [people[number]["id"] for number in (0, 2, 4, 1, 3, 5, 6)]
+    outer, users = role("outer"), [user(f"user{number}") for number in range(7)]
+    assert add(outer, users[0], users[2], users[4]).status == 200
+    own(outer, *users)
+    listed = [users[number]["id"] for number in (0, 2, 4, 1, 3, 5, 6)]
     assert pages_of(f"/role/{outer['id']}/members", "members") == listed
     assert pages_of(f"/role/{outer['id']}/members/transitive", "members") == sorted(listed)
     others = [role(f"role{number}") for number in range(5)]
     for each in others[:2]:
-        assert add(each, people[0]).status == 200
+        assert add(each, users[0]).status == 200
     for each in others[1:]:
-        own(each, people[0])
+        own(each, users[0])
     expected = [outer["id"], *(each["id"] for each in others)]
-    assert pages_of(f"/user/{people[0]['id']}/roles", "roles") == expected
-    assert pages_of(f"/user/{people[0]['id']}/roles/transitive", "roles") == expected
+    assert pages_of(f"/user/{users[0]['id']}/roles", "roles") == expected
+    assert pages_of(f"/user/{users[0]['id']}/roles/transitive", "roles") == expected
 
 
 def test_roles_of_another_project_that_a_role_owns_are_listed_there(other_project: Project) -> None:  # noqa: F811
@@ -381,8 +382,8 @@ def test_roles_of_another_project_that_a_role_owns_are_listed_there(other_projec
     own(there, here)
     for rest in ("", "/transitive"):
         assert roles_at(f"/role/{here['id']}/member-of{rest}") == []
-    answer = api.get(f"/role/{there['id']}/members", **{"x-project-id": "other"})
-    assert [each["id"] for each in answer.json()["members"]] == [here["id"]]
+    response = api.get(f"/role/{there['id']}/members", **{"x-project-id": "other"})
+    assert [each["id"] for each in response.json()["members"]] == [here["id"]]
 
 
 def test_removing_an_owner_from_the_members_leaves_the_ownership(everything: Callable[[], Fingerprint]) -> None:
@@ -417,10 +418,10 @@ def test_listings_are_one_statement_beside_those_of_the_address(rest: str) -> No
 def pages_of(target: str, key: str) -> list[str]:
     found, token = [], ""
     while True:
-        answer = api.get(f"{target}{'&' if '?' in target else '?'}pageSize=3&pageToken={token}").json()
-        assert len(answer[key]) == 3 or "next-page-token" not in answer
-        found += [each["id"] for each in answer[key]]
-        token = answer.get("next-page-token")
+        response = api.get(f"{target}{'&' if '?' in target else '?'}pageSize=3&pageToken={token}").json()
+        assert len(response[key]) == 3 or "next-page-token" not in response
+        found += [each["id"] for each in response[key]]
+        token = response.get("next-page-token")
         if token is None:
             return found
 
@@ -470,11 +471,11 @@ def test_page_tokens_hold_for_their_listing_alone() -> None:
     tokens = {target: api.get(f"{target}pageSize=1").json()["next-page-token"] for target in targets}
     for target in targets:
         for issuer, token in tokens.items():
-            answer = api.get(f"{target}pageToken={token}")
+            response = api.get(f"{target}pageToken={token}")
             if issuer == target:
-                assert answer.status == 200
+                assert response.status == 200
             else:
-                assert answer.refused(400, "InvalidPaginationToken")
+                assert response.refused(400, "InvalidPaginationToken")
     assert api.get(f"/role/{top['id']}/members?type=group").refused(400, "BadRequestException", "group")
     assert api.get(f"/role/{top['id']}/members?type=").refused(400, "BadRequestException")
 
@@ -507,26 +508,28 @@ def at_once() -> Callable[..., list[Any]]:
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_two_edges_that_make_a_circle_do_not_both_pass(at_once: Callable[..., list[Any]]) -> None:
+def test_two_edges_that_form_a_cycle_do_not_both_pass(at_once: Callable[..., list[Any]]) -> None:
     for number in range(15):
         a, b, c = role(f"a{number}"), role(f"b{number}"), role(f"c{number}")
         add(b, c)
-        answers = at_once(lambda a=a, b=b: add(a, b), lambda a=a, c=c: add(c, a))
-        assert sorted(answer.status for answer in answers) == [200, 409], [answer.body for answer in answers]
-        [lost] = [answer for answer in answers if answer.status == 409]
+        responses = at_once(lambda a=a, b=b: add(a, b), lambda a=a, c=c: add(c, a))
+        assert sorted(response.status for response in responses) == [200, 409], [
+            response.body for response in responses
+        ]
+        [lost] = [response for response in responses if response.status == 409]
         assert lost.refused(409, "RoleMembershipCycle")
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_two_edges_that_make_a_chain_too_long_do_not_both_pass(
+def test_two_edges_that_form_a_too_long_chain_do_not_both_pass(
     at_once: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = settings.ICEKEEPER.model_copy(update={"role": RoleSettings(max_nesting_depth=1)})
     monkeypatch.setattr(settings, "ICEKEEPER", short)
     for number in range(10):
         a, b, c = role(f"a{number}"), role(f"b{number}"), role(f"c{number}")
-        answers = at_once(lambda a=a, b=b: add(a, b), lambda b=b, c=c: add(b, c))
-        assert sorted(answer.status for answer in answers) == [200, 409]
+        responses = at_once(lambda a=a, b=b: add(a, b), lambda b=b, c=c: add(b, c))
+        assert sorted(response.status for response in responses) == [200, 409]
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -534,8 +537,8 @@ def test_the_same_member_twice_in_one_moment(at_once: Callable[..., list[Any]]) 
     staff = role("staff")
     for number in range(10):
         member = user(f"u{number}")
-        answers = at_once(*[lambda member=member: add(staff, member)] * 3)
-        assert [answer.status for answer in answers] == [200, 200, 200]
+        responses = at_once(*[lambda member=member: add(staff, member)] * 3)
+        assert [response.status for response in responses] == [200, 200, 200]
     assert RoleMember.objects.count() == 10
 
 

@@ -18,8 +18,8 @@ from tenancy.selectors.projects import get_project
 from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
 from tests.fingerprint import Fingerprint
-from tests.management.warehouse_request_fixtures import forbid, refuse, told
-from tests.wsgi_client import Answer, ApiClient
+from tests.management.warehouse_request_fixtures import forbid, refuse, reported
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped"), pytest.mark.both_databases]
 
@@ -36,52 +36,52 @@ def other_project(bootstrapped: None) -> Project:
     return project
 
 
-def make(name: str = "staff", **more: Any) -> dict[str, Any]:
-    answer = api.post("/role", {"name": name, **more})
-    assert answer.status == 201, answer.body
-    made: dict[str, Any] = answer.json()
-    return made
+def build(name: str = "staff", **more: Any) -> dict[str, Any]:
+    response = api.post("/role", {"name": name, **more})
+    assert response.status == 201, response.body
+    created: dict[str, Any] = response.json()
+    return created
 
 
 # --- made and changed ----------------------------------------------------------------------------------------------
 
 
-def test_a_role_is_made_and_loaded() -> None:
-    made = make("Staff", description="All of us")
-    assert parse_id(made["id"]) is not None
-    assert {key: value for key, value in made.items() if key != "created-at"} == {
-        "id": made["id"],
-        "ident": f"lakekeeper~{made['id']}",
+def test_a_role_is_created_and_loaded() -> None:
+    created = build("Staff", description="All of us")
+    assert parse_id(created["id"]) is not None
+    assert {key: value for key, value in created.items() if key != "created-at"} == {
+        "id": created["id"],
+        "ident": f"lakekeeper~{created['id']}",
         "provider-id": "lakekeeper",
-        "source-id": made["id"],
+        "source-id": created["id"],
         "name": "Staff",
         "description": "All of us",
         "project-id": PROJECT,
     }
-    assert api.get(f"/role/{made['id']}").json() == made
-    assert api.get(f"/role/{made['id'].upper()}").json() == made
-    assert api.get("/role").json() == {"roles": [made]}
+    assert api.get(f"/role/{created['id']}").json() == created
+    assert api.get(f"/role/{created['id'].upper()}").json() == created
+    assert api.get("/role").json() == {"roles": [created]}
     securable = Securable.objects.get(type="role")
-    assert (securable.object_id, securable.parent_id) == (made["id"], f"project:{PROJECT}")
-    metadata = api.get(f"/role/{made['id']}/metadata").json()
-    assert metadata == {key: made[key] for key in ("id", "ident", "provider-id", "source-id", "name", "project-id")}
+    assert (securable.object_id, securable.parent_id) == (created["id"], f"project:{PROJECT}")
+    metadata = api.get(f"/role/{created['id']}/metadata").json()
+    assert metadata == {key: created[key] for key in ("id", "ident", "provider-id", "source-id", "name", "project-id")}
 
 
 def test_a_role_that_another_system_knows() -> None:
-    made = make("Admins", **{"provider-id": "oidc", "source-id": "CN=admins, O=~/x", "description": None})
-    assert (made["ident"], "description" in made) == ("oidc~CN=admins, O=~/x", False)
+    created = build("Admins", **{"provider-id": "oidc", "source-id": "CN=admins, O=~/x", "description": None})
+    assert (created["ident"], "description" in created) == ("oidc~CN=admins, O=~/x", False)
 
 
 @pytest.mark.parametrize("description", ["d" * 4097, "a\u202eb", "a\x00b", "a\u2028b", "\x1b[2J"])
 def test_descriptions_that_are_refused(description: str) -> None:
     assert api.post("/role", {"name": "r", "description": description}).refused(400, "BadRequestException", "descr")
-    made = make("r", description="two\n\tlines")
+    created = build("r", description="two\n\tlines")
     body = {"name": "r", "description": description}
-    assert api.post(f"/role/{made['id']}", body).refused(400, "BadRequestException", "descr")
+    assert api.post(f"/role/{created['id']}", body).refused(400, "BadRequestException", "descr")
 
 
 def test_no_description_and_an_empty_one_are_two_things() -> None:
-    role = make("r", description="")
+    role = build("r", description="")
     assert role["description"] == ""
     target = f"/role/{role['id']}"
     for body, shown in (
@@ -91,19 +91,19 @@ def test_no_description_and_an_empty_one_are_two_things() -> None:
         ({"name": "r", "description": None}, None),
         ({"name": "r", "description": ""}, ""),
     ):
-        answer = api.post(target, body)
-        assert answer.status == 200
-        assert answer.json().get("description") == shown
-        assert ("description" in answer.json()) == (shown is not None)
-        assert api.get(target).json() == answer.json()
+        response = api.post(target, body)
+        assert response.status == 200
+        assert response.json().get("description") == shown
+        assert ("description" in response.json()) == (shown is not None)
+        assert api.get(target).json() == response.json()
 
 
 def test_a_role_is_renamed_and_bound_elsewhere() -> None:
-    made = make()
-    target = f"/role/{made['id']}"
+    created = build()
+    target = f"/role/{created['id']}"
     renamed = api.post(target, {"name": "STAFF"}).json()
     assert renamed["name"] == "STAFF"
-    assert renamed["updated-at"] > made["created-at"]
+    assert renamed["updated-at"] > created["created-at"]
     bound = api.put(f"{target}/source-system", {"provider-id": "entra", "source-id": "7"})
     assert bound.status == 200
     assert (bound.json()["ident"], bound.json()["name"]) == ("entra~7", "STAFF")
@@ -114,8 +114,8 @@ def test_a_role_is_renamed_and_bound_elsewhere() -> None:
 def test_names_and_sources_are_taken_once_a_project(
     other_project: Project, everything: Callable[[], Fingerprint]
 ) -> None:
-    make("Straße", **{"provider-id": "oidc", "source-id": "s"})
-    other = make("other")["id"]
+    build("Straße", **{"provider-id": "oidc", "source-id": "s"})
+    other = build("other")["id"]
     before = everything()
     for name in ("STRASSE", "strasse", "\uff53traße"):
         assert api.post("/role", {"name": name}).refused(409, "RoleNameAlreadyExists", name)
@@ -127,7 +127,7 @@ def test_names_and_sources_are_taken_once_a_project(
     assert everything() == before
     body = {"name": "Straße", **source}
     assert api.post("/role", body, **{"x-project-id": "other"}).status == 201
-    make("strasse 2", **{"provider-id": "oidc", "source-id": "S"})
+    build("strasse 2", **{"provider-id": "oidc", "source-id": "S"})
 
 
 BAD_NAMES = [
@@ -168,7 +168,7 @@ BAD_IDENTIFIERS = [
 
 @pytest.mark.parametrize(("name", "wire_type"), BAD_NAMES)
 def test_bad_names(everything: Callable[[], Fingerprint], name: Any, wire_type: str) -> None:
-    role = make()
+    role = build()
     before = everything()
     assert api.post("/role", {"name": name}).refused(400, wire_type)
     assert api.post(f"/role/{role['id']}", {"name": name}).refused(400, wire_type)
@@ -177,7 +177,7 @@ def test_bad_names(everything: Callable[[], Fingerprint], name: Any, wire_type: 
 
 @pytest.mark.parametrize(("provider", "source", "wire_type"), BAD_IDENTIFIERS)
 def test_bad_identifiers(everything: Callable[[], Fingerprint], provider: Any, source: Any, wire_type: str) -> None:
-    role = make()
+    role = build()
     before = everything()
     body = {"provider-id": provider, "source-id": source}
     assert api.post("/role", {"name": "x", **body}).refused(400, wire_type)
@@ -191,7 +191,7 @@ def test_bad_identifiers(everything: Callable[[], Fingerprint], provider: Any, s
 
 @pytest.mark.parametrize("body", [None, [], {}, "text", {"description": "no name"}, {"name": "x", "description": 7}])
 def test_bad_bodies(body: Any) -> None:
-    role = make()
+    role = build()
     assert api.post("/role", body).refused(400, "BadRequestException")
     assert api.post(f"/role/{role['id']}", body).refused(400, "BadRequestException")
     too_long = {"name": "x", "description": "d" * 4097}
@@ -208,15 +208,15 @@ def test_what_cannot_be_chosen_is_not() -> None:
         "provider_id": "oidc",
         "source_id": "x",
     }
-    made = make("r", **body)
-    assert made["id"] != MISSING
-    assert made["provider-id"] == "lakekeeper"
-    assert "1999" not in str(made)
+    created = build("r", **body)
+    assert created["id"] != MISSING
+    assert created["provider-id"] == "lakekeeper"
+    assert "1999" not in str(created)
     changed = api.post(
-        f"/role/{made['id']}", {"name": "r2", "project-id": "other", "provider-id": "oidc", **body}
+        f"/role/{created['id']}", {"name": "r2", "project-id": "other", "provider-id": "oidc", **body}
     ).json()
     kept = ("id", "ident", "project-id", "created-at", "provider-id", "source-id")
-    assert {key: changed[key] for key in kept} == {key: made[key] for key in kept}
+    assert {key: changed[key] for key in kept} == {key: created[key] for key in kept}
 
 
 def test_roles_of_the_system_are_not_touched(everything: Callable[[], Fingerprint]) -> None:
@@ -238,17 +238,17 @@ def test_roles_of_the_system_are_not_touched(everything: Callable[[], Fingerprin
 def test_the_project_is_named_by_header_body_or_query(other_project: Project) -> None:
     in_header = api.post("/role", {"name": "a"}, **{"x-project-id": "other"}).json()
     in_body = api.post("/role", {"name": "b", "project-id": "other"}, **{"x-project-id": PROJECT}).json()
-    default = make("c")
+    default = build("c")
     assert in_header["project-id"] == in_body["project-id"] == "other"
-    for answer in (api.get("/role?projectId=other"), api.get("/role", **{"x-project-id": "other"})):
-        assert answer.json() == {"roles": [in_header, in_body]}
+    for response in (api.get("/role?projectId=other"), api.get("/role", **{"x-project-id": "other"})):
+        assert response.json() == {"roles": [in_header, in_body]}
     assert api.get("/role").json() == {"roles": [default]}
     found = api.post("/search/role", {"search": "a", "project-id": "other"}).json()["roles"]
     assert found == [in_header]
     assert api.post("/search/role", {"search": "a"}).json() == {"roles": []}
 
 
-def every_call_on(role_id: str, **headers: str) -> list[Answer]:
+def every_call_on(role_id: str, **headers: str) -> list[Response]:
     """Each operation on one role but its metadata."""
     target = f"/role/{role_id}"
     source = {"provider-id": "oidc", "source-id": "x"}
@@ -267,26 +267,26 @@ def every_call_on(role_id: str, **headers: str) -> list[Answer]:
 
 
 def test_a_role_of_another_project_is_not_there(other_project: Project, everything: Callable[[], Fingerprint]) -> None:
-    role = make()
+    role = build()
     before = everything()
     hostile = ["x", "..%2F" + role["id"], role["id"].replace("-", ""), "%7B" + role["id"] + "%7D", "*", "a" * 10_000]
     for role_id in [MISSING, *hostile]:
-        for answer in every_call_on(role_id):
-            assert answer.refused(404, "RoleNotFoundInProject", "Role does not exist in project")
-    for answer in every_call_on(role["id"], **{"x-project-id": "other"}):
-        assert answer.refused(404, "RoleNotFoundInProject", role["id"])
-    for answer in every_call_on(role["id"], **{"x-project-id": "missing"}):
-        assert answer.refused(404, "ProjectNotFound")
-    for answer in every_call_on(role["id"], **{"x-project-id": "no such/project"}):
-        assert answer.refused(400, "MalformedProjectID")
+        for response in every_call_on(role_id):
+            assert response.refused(404, "RoleNotFoundInProject", "Role does not exist in project")
+    for response in every_call_on(role["id"], **{"x-project-id": "other"}):
+        assert response.refused(404, "RoleNotFoundInProject", role["id"])
+    for response in every_call_on(role["id"], **{"x-project-id": "missing"}):
+        assert response.refused(404, "ProjectNotFound")
+    for response in every_call_on(role["id"], **{"x-project-id": "no such/project"}):
+        assert response.refused(400, "MalformedProjectID")
     for role_id in [MISSING, *hostile]:
         assert api.get(f"/role/{role_id}/metadata").refused(404, "RoleIdNotFound")
     assert api.get("/role/%00").refused(400, "BadRequestException", "NUL")
     assert everything() == before
 
 
-def test_metadata_is_told_across_projects(other_project: Project) -> None:
-    role = make()
+def test_metadata_is_shown_across_projects(other_project: Project) -> None:
+    role = build()
     metadata = api.get(f"/role/{role['id']}/metadata", **{"x-project-id": "other"}).json()
     assert (metadata["project-id"], metadata["name"]) == (PROJECT, "staff")
 
@@ -295,7 +295,7 @@ def test_metadata_is_told_across_projects(other_project: Project) -> None:
 
 
 def test_what_hangs_on_a_role_goes_with_it() -> None:
-    above, role, below, bystander = (make(name)["id"] for name in ("above", "role", "below", "bystander"))
+    above, role, below, bystander = (build(name)["id"] for name in ("above", "role", "below", "bystander"))
     user = User.objects.create(id="oidc~u", name="U")
     project = get_project(None)
     for outer, inner in ((above, role), (role, below), (above, bystander)):
@@ -313,7 +313,7 @@ def test_what_hangs_on_a_role_goes_with_it() -> None:
     assert sorted(Securable.objects.filter(type="role").values_list("object_id", flat=True)) == sorted(
         [above, below, bystander]
     )
-    make("role")
+    build("role")
 
 
 # --- being found ---------------------------------------------------------------------------------------------------
@@ -322,19 +322,19 @@ def test_what_hangs_on_a_role_goes_with_it() -> None:
 def pages_of(target: str) -> list[list[str]]:
     pages, token = [], ""
     while True:
-        answer = api.get(f"{target}&pageToken={token}")
-        assert answer.status == 200, answer.body
-        pages.append([role["name"] for role in answer.json()["roles"]])
-        token = answer.json().get("next-page-token")
+        response = api.get(f"{target}&pageToken={token}")
+        assert response.status == 200, response.body
+        pages.append([role["name"] for role in response.json()["roles"]])
+        token = response.json().get("next-page-token")
         if token is None:
             return pages
 
 
 def test_roles_are_listed_in_pages_that_insertion_does_not_move(other_project: Project) -> None:
-    ids = [make(f"r{number}")["id"] for number in range(5)]
+    ids = [build(f"r{number}")["id"] for number in range(5)]
     create_role(actor=INTERNAL, project=other_project, name="stranger")
     first = api.get("/role?pageSize=2").json()
-    make("r5")
+    build("r5")
     api.delete(f"/role/{ids[1]}")
     rest = api.get(f"/role?pageSize=9&pageToken={first['next-page-token']}").json()
     assert [role["name"] for role in rest["roles"]] == ["r2", "r3", "r4", "r5"]
@@ -345,7 +345,7 @@ def test_roles_are_filtered_by_repeated_parameters() -> None:
     ids = {}
     for provider, source in (("oidc", "a"), ("oidc", "b,c"), ("entra", "a"), ("ldap", "x")):
         name = f"{provider} {source}"
-        ids[name] = make(name, **{"provider-id": provider, "source-id": source})["id"]
+        ids[name] = build(name, **{"provider-id": provider, "source-id": source})["id"]
     for brackets in ("", "[]", "%5B%5D"):
         assert pages_of(f"/role?sourceIds{brackets}=a") == [["oidc a", "entra a"]]
         assert pages_of(f"/role?sourceIds{brackets}=a&sourceIds{brackets}=b%2Cc&pageSize=2") == [
@@ -363,7 +363,7 @@ def test_roles_are_filtered_by_repeated_parameters() -> None:
 
 def test_page_tokens_hold_for_their_listing_alone(other_project: Project) -> None:
     for number in range(3):
-        make(f"r{number}")
+        build(f"r{number}")
         create_role(actor=INTERNAL, project=other_project, name=f"r{number}")
     token = api.get("/role?pageSize=1").json()["next-page-token"]
     found = api.post("/search/role", {"search": "r", "page-size": 1}).json()["next-page-token"]
@@ -385,13 +385,13 @@ def test_page_tokens_hold_for_their_listing_alone(other_project: Project) -> Non
 
 def test_roles_are_found_best_first() -> None:
     for name in ("Data Engineers", "data", "Big Data", "Dtaa", "Metadata", "ops"):
-        make(name)
-    role = make("Externals", **{"provider-id": "oidc", "source-id": "data"})
+        build(name)
+    role = build("Externals", **{"provider-id": "oidc", "source-id": "data"})
 
     def found(search: str, **more: Any) -> list[str]:
-        answer = api.post("/search/role", {"search": search, **more})
-        assert answer.status == 200, answer.body
-        return [role["name"] for role in answer.json()["roles"]]
+        response = api.post("/search/role", {"search": search, **more})
+        assert response.status == 200, response.body
+        return [role["name"] for role in response.json()["roles"]]
 
     assert found("DATA") == ["data", "Data Engineers", "Big Data", "Metadata"]
     assert found("data enginers") == ["Data Engineers"]
@@ -400,7 +400,7 @@ def test_roles_are_found_best_first() -> None:
     [hit] = api.post("/search/role", {"search": "externals"}).json()["roles"]
     assert hit == role
     for number in range(10):
-        make(f"team {number}")
+        build(f"team {number}")
     assert len(found("team")) == 10
     assert len(found("a", **{"page-size": 3})) == 3
     for body in ({}, {"search": None}, {"search": 1}, {"search": "a", "provider-ids": "oidc"}):
@@ -414,14 +414,14 @@ def test_roles_are_found_best_first() -> None:
 def test_rights_are_asked_for(
     other_project: Project, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    role = make()["id"]
+    role = build()["id"]
     before = everything()
     asked = forbid(monkeypatch).asked_of
-    for answer in (api.post("/role", {"name": "new"}), api.get("/role"), api.post("/search/role", {"search": "a"})):
-        assert answer.refused(403, "ProjectActionForbidden")
+    for response in (api.post("/role", {"name": "new"}), api.get("/role"), api.post("/search/role", {"search": "a"})):
+        assert response.refused(403, "ProjectActionForbidden")
     read, *others = every_call_on(role)
     assert read.json()["id"] == role
-    types = [answer.error["type"] for answer in others if answer.status == 403]
+    types = [response.error["type"] for response in others if response.status == 403]
     on_role, of_all = "RoleActionForbidden", "ProjectActionForbidden"
     assert types == [*[on_role] * 4, of_all, on_role, of_all, *[on_role] * 2]
     assert asked == [
@@ -430,8 +430,8 @@ def test_rights_are_asked_for(
     ]
     assert api.get(f"/role/{role}/metadata").status == 200, "whoever meets an id may learn its name"
     asked.clear()
-    for answer in every_call_on(role, **{"x-project-id": "other"}):
-        assert answer.status in {403, 404}
+    for response in every_call_on(role, **{"x-project-id": "other"}):
+        assert response.status in {403, 404}
     assert asked == [(Can.LIST_ROLES, "project:other")] * 2
     assert everything() == before
 
@@ -443,15 +443,15 @@ def of_every_call_on(role: str, project: str) -> list[tuple[Can, str]]:
 
 
 def test_a_hidden_role_looks_missing(everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch) -> None:
-    role = make()["id"]
+    role = build()["id"]
     before = everything()
     refuse(monkeypatch)
     hidden, missing = every_call_on(role), every_call_on(MISSING)
-    assert [answer.status for answer in hidden] == [404, 404, 404, 404, 404, 403, 404, 403, 404, 404]
+    assert [response.status for response in hidden] == [404, 404, 404, 404, 404, 403, 404, 403, 404, 404]
     for one, other in zip(hidden, missing, strict=True):
         if one.status == 404:
             assert one.refused(404, "RoleNotFoundInProject")
-            assert told(one, role) == told(other, MISSING)
+            assert reported(one, role) == reported(other, MISSING)
         else:
             assert one.refused(403, "ProjectActionForbidden", "list_roles")
             assert one.error["message"] == other.error["message"]
@@ -459,7 +459,7 @@ def test_a_hidden_role_looks_missing(everything: Callable[[], Fingerprint], monk
 
 
 def test_methods_that_roles_do_not_have() -> None:
-    role = make()["id"]
+    role = build()["id"]
     assert api.put(f"/role/{role}", {"name": "x"}).refused(405, "MethodNotAllowedException")
     assert api.delete("/role").refused(405, "MethodNotAllowedException")
     assert api.post(f"/role/{role}/source-system", {}).refused(405, "MethodNotAllowedException")

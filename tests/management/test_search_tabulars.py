@@ -24,8 +24,8 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
-from tests.management.warehouse_request_fixtures import NOBODY, choose, told
-from tests.wsgi_client import Answer, ApiClient
+from tests.management.warehouse_request_fixtures import NO_ONE, choose, reported
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -65,9 +65,9 @@ def filled(catalog: ApiClient, warehouse: Warehouse) -> list[Tabular]:
 
 
 def search(api: ApiClient, text: str, **more: Any) -> Any:
-    answer = api.post("/search-tabular", {"search": text, **more})
-    assert answer.status == 200, answer.body
-    return answer.json()
+    response = api.post("/search-tabular", {"search": text, **more})
+    assert response.status == 200, response.body
+    return response.json()
 
 
 def names(found: Any) -> list[str]:
@@ -85,7 +85,7 @@ def expected(rows: list[Tabular], text: str) -> list[tuple[str, float]]:
     return [(name, round(1 + minus, 6)) for minus, _, name in sorted(alike)]
 
 
-def test_an_answer(api: ApiClient, filled: list[Tabular]) -> None:
+def test_a_response(api: ApiClient, filled: list[Tabular]) -> None:
     assert search(api, "SALES.eu.orders")["tabulars"][0] == {
         "namespace-name": ["sales", "EU"],
         "tabular-name": "orders",
@@ -141,7 +141,7 @@ def test_by_the_id_of_a_tabular_or_of_its_namespace(api: ApiClient, filled: list
     assert names(search(api, hr, **{"namespace-id": sales})) == []
     assert names(search(api, sales, **{"namespace-id": sales})) == [f"sales.{name}" for name in NAMES]
     assert search(api, str(filled[-1].uuid)) == {"tabulars": []}, "it was dropped"
-    assert search(api, NOBODY) == {"tabulars": []}
+    assert search(api, NO_ONE) == {"tabulars": []}
 
 
 def test_only_some_kinds_and_only_below_a_namespace(api: ApiClient, filled: list[Tabular]) -> None:
@@ -202,9 +202,9 @@ def test_pages(api: ApiClient, filled: list[Tabular], warehouse: Warehouse) -> N
         ({"search": "x", "page-size": 10**30}, "BadRequestException"),
         ({"search": "x", "page-token": 1}, "BadRequestException"),
         ({"search": "x", "page-token": "x"}, "InvalidPaginationToken"),
-        ({"search": "x", "page-token": write_page_token("deleted-tabulars", NOBODY)}, "InvalidPaginationToken"),
-        ({"search": "x", "page-token": write_page_token("search-tabular", "0.5", NOBODY)}, "InvalidPaginationToken"),
-        ({"search": "x", "page-token": seal_page_token("search-tabular", "0.5", NOBODY)}, "InvalidPaginationToken"),
+        ({"search": "x", "page-token": write_page_token("deleted-tabulars", NO_ONE)}, "InvalidPaginationToken"),
+        ({"search": "x", "page-token": write_page_token("search-tabular", "0.5", NO_ONE)}, "InvalidPaginationToken"),
+        ({"search": "x", "page-token": seal_page_token("search-tabular", "0.5", NO_ONE)}, "InvalidPaginationToken"),
     ],
 )  # fmt: skip
 def test_bodies_that_are_refused(api: ApiClient, filled: list[Tabular], body: Any, wire_type: str) -> None:
@@ -232,10 +232,10 @@ def test_of_other_warehouses_nothing_is_found(
     assert "far.orders_far" not in names(search(api, "far.orders_far", **{"page-size": 100}))
     for text in (str(far.uuid), str(far.namespace_id)):
         assert search(api, text) == {"tabulars": []}
-    for namespace_id in (NOBODY, str(far.namespace_id), str(filled[0].uuid)):
+    for namespace_id in (NO_ONE, str(far.namespace_id), str(filled[0].uuid)):
         refused = api.post("/search-tabular", {"search": "x", "namespace-id": namespace_id})
         assert refused.refused(404, "NoSuchNamespaceException", namespace_id)
-    for warehouse_id in (NOBODY, "wh"):
+    for warehouse_id in (NO_ONE, "wh"):
         stranger = ApiClient(f"/management/v1/warehouse/{warehouse_id}")
         assert stranger.post("/search-tabular", {"search": "x"}).refused(404, "NoSuchWarehouseException")
     assert everything() == before
@@ -262,9 +262,9 @@ def test_each_caller_finds_what_that_one_may_see(
     assert max(choosing.batches) == 3, "not one by one"
     choosing.refused.append(Can.USE)
     unseen = api.post("/search-tabular", {"search": "x"})
-    missing = ApiClient(f"/management/v1/warehouse/{NOBODY}").post("/search-tabular", {"search": "x"})
+    missing = ApiClient(f"/management/v1/warehouse/{NO_ONE}").post("/search-tabular", {"search": "x"})
     assert unseen.refused(404, "NoSuchWarehouseException")
-    assert told(unseen, warehouse.pk) == told(missing, NOBODY)
+    assert reported(unseen, warehouse.pk) == reported(missing, NO_ONE)
 
 
 def test_what_cannot_be_among_the_best_is_left_out_and_nothing_else(
@@ -310,8 +310,8 @@ def test_the_definition_is_that_of_pg_trgm() -> None:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
-    except DatabaseError as refusal:
-        pytest.skip(f"this PostgreSQL has no pg_trgm: {refusal}")
+    except DatabaseError as error:
+        pytest.skip(f"this PostgreSQL has no pg_trgm: {error}")
     chooses = random.Random(5)
     letters = "abcdefgh_-. /0129\x1f"
     with connection.cursor() as cursor:
@@ -336,5 +336,5 @@ def test_searches_are_no_writes(api: ApiClient, filled: list[Tabular], everythin
     before = everything()
     search(api, "orders")
     assert everything() == before
-    refused: Answer = api.get("/search-tabular")
+    refused: Response = api.get("/search-tabular")
     assert refused.refused(405, "MethodNotAllowedException")

@@ -14,7 +14,7 @@ from tenancy.services.projects import create_project
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import S3, keep_secrets, use_settings
 from tests.storage import test_profiles_azure, test_profiles_gcs, test_profiles_s3
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 
@@ -45,18 +45,20 @@ def two_projects(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     create_project(actor=INTERNAL, name="other", project_id="other")
 
 
-def make(name: str, profile: Document, credential: Document, *, route: str = "/warehouse", **headers: str) -> Answer:
+def create(
+    name: str, profile: Document, credential: Document, *, route: str = "/warehouse", **headers: str
+) -> Response:
     body = {"warehouse-name": name, "storage-profile": profile, "storage-credential": credential}
     return api.post(route, body, **headers)
 
 
-def own(made: Answer) -> ApiClient:
-    assert made.status == 201, made.body
-    return ApiClient(f"/management/v1/warehouse/{made.json()['id']}")
+def own(created: Response) -> ApiClient:
+    assert created.status == 201, created.body
+    return ApiClient(f"/management/v1/warehouse/{created.json()['id']}")
 
 
-def location_check(answer: Answer) -> str:
-    (status,) = [each["status"] for each in answer.json()["checks"] if each["name"] == "location-exclusive"]
+def location_check(response: Response) -> str:
+    (status,) = [each["status"] for each in response.json()["checks"] if each["name"] == "location-exclusive"]
     return str(status)
 
 
@@ -64,39 +66,39 @@ def test_each_cloud_has_one_here() -> None:
     assert sorted({system["credential-type"] for _, system, _ in KINDS.values()}) == sorted(SYSTEM_IDENTITY_TYPES)
 
 
-def test_nobody_comes_upon_files_of_another_project_with_it(
+def test_no_user_reaches_files_of_another_project_with_it(
     kind: tuple[Document, Document, Document], everything: Callable[[], Fingerprint]
 ) -> None:
     profile, system, key = kind
     for first in (key, system):
-        there = own(make("payroll", profile, first))
+        there = own(create("payroll", profile, first))
         before = everything()
-        refused = make("mine", profile, system, **{"x-project-id": "other"})
+        refused = create("mine", profile, system, **{"x-project-id": "other"})
         assert refused.refused(*OVERLAP)
         assert "payroll" not in refused.body.decode()
-        validated = make("m", profile, system, route="/warehouse-creation-validation", **{"x-project-id": "other"})
+        validated = create("m", profile, system, route="/warehouse-creation-validation", **{"x-project-id": "other"})
         assert location_check(validated) == "failed"
         assert everything() == before
         assert there.delete("?force=true").status == 204
 
 
-def test_nobody_puts_files_where_another_project_reads_with_it(kind: tuple[Document, Document, Document]) -> None:
+def test_no_user_puts_files_where_another_project_reads_with_it(kind: tuple[Document, Document, Document]) -> None:
     profile, system, key = kind
-    there = own(make("early", profile, system))
-    assert make("mine", profile, key, **{"x-project-id": "other"}).refused(*OVERLAP)
+    there = own(create("early", profile, system))
+    assert create("mine", profile, key, **{"x-project-id": "other"}).refused(*OVERLAP)
     assert there.post("/deactivate").status == 200
-    assert make("mine", profile, key, **{"x-project-id": "other"}).refused(*OVERLAP)
+    assert create("mine", profile, key, **{"x-project-id": "other"}).refused(*OVERLAP)
     assert there.post("/activate").status == 200
     assert there.post("/storage-credential", {"new-storage-credential": key}).status == 200
-    assert make("mine", profile, key, **{"x-project-id": "other"}).status == 201
+    assert create("mine", profile, key, **{"x-project-id": "other"}).status == 201
 
 
 def test_no_warehouse_takes_it_on_where_another_project_is(
     kind: tuple[Document, Document, Document], everything: Callable[[], Fingerprint]
 ) -> None:
     profile, system, key = kind
-    make("payroll", profile, key)
-    mine = own(make("mine", profile, key, **{"x-project-id": "other"}))
+    create("payroll", profile, key)
+    mine = own(create("mine", profile, key, **{"x-project-id": "other"}))
     before = everything()
     for route, body in (
         ("/storage-credential", {"new-storage-credential": system}),
@@ -113,15 +115,15 @@ def test_no_warehouse_takes_it_on_where_another_project_is(
 def test_nor_moves_with_it_to_where_another_project_is() -> None:
     profile, system, key = KINDS["s3"]
     far = S3 | {"endpoint": "https://minio.example.com"}
-    make("payroll", profile, key)
-    mine = own(make("mine", far, key, **{"x-project-id": "other"}))
+    create("payroll", profile, key)
+    mine = own(create("mine", far, key, **{"x-project-id": "other"}))
     assert mine.post("/storage", {"storage-profile": profile, "storage-credential": system}).refused(*OVERLAP)
     assert mine.post("/storage", {"storage-profile": profile, "storage-credential": key}).status == 200
 
 
 def test_what_lay_together_before_keeps_working_and_can_part(kind: tuple[Document, Document, Document]) -> None:
     profile, system, key = kind
-    one, other = own(make("one", profile, key)), own(make("two", profile, key, **{"x-project-id": "other"}))
+    one, other = own(create("one", profile, key)), own(create("two", profile, key, **{"x-project-id": "other"}))
     Warehouse.objects.update(credential_type=system["credential-type"])  # as an earlier version let them
     assert one.post("/storage", {"storage-profile": profile, "storage-credential": system}).status == 200
     assert one.post("/storage-credential", {"new-storage-credential": key}).status == 200
@@ -130,10 +132,10 @@ def test_what_lay_together_before_keeps_working_and_can_part(kind: tuple[Documen
     assert other.post("/storage-credential", {"new-storage-credential": key}).status == 200
 
 
-def test_places_side_by_side_are_free() -> None:
+def test_sibling_locations_are_free() -> None:
     profile, system, _ = KINDS["gcs"]
-    assert make("one", profile | {"key-prefix": "a"}, system).status == 201
-    assert make("two", profile | {"key-prefix": "ab"}, system, **{"x-project-id": "other"}).status == 201
+    assert create("one", profile | {"key-prefix": "a"}, system).status == 201
+    assert create("two", profile | {"key-prefix": "ab"}, system, **{"x-project-id": "other"}).status == 201
     for prefix in (None, "a", "a/b"):
-        around = make("three", profile | {"key-prefix": prefix}, system, **{"x-project-id": "other"})
+        around = create("three", profile | {"key-prefix": prefix}, system, **{"x-project-id": "other"})
         assert around.refused(*OVERLAP), prefix

@@ -19,15 +19,15 @@ pytestmark = pytest.mark.django_db
 NOWHERE = "0198e0f4-3f6e-7c31-8c7d-000000000000"
 
 
-def make(client: TokenClient, name: str = "robot", **more: Any) -> dict[str, Any]:
-    answer = client.post("/service-account", {"name": name, **more})
-    assert answer.status == 201, answer.body
-    account: dict[str, Any] = answer.json()
+def build(client: TokenClient, name: str = "robot", **more: Any) -> dict[str, Any]:
+    response = client.post("/service-account", {"name": name, **more})
+    assert response.status == 201, response.body
+    account: dict[str, Any] = response.json()
     return account
 
 
-def test_a_service_account_is_made_and_told(alice: TokenClient) -> None:
-    account = make(alice, description="nightly\nloads")
+def test_a_service_account_is_created_and_listed(alice: TokenClient) -> None:
+    account = build(alice, description="nightly\nloads")
     assert account.keys() == {"id", "name", "description", "created-at", "created-by"}
     assert (account["name"], account["description"], account["created-by"]) == (
         "robot",
@@ -44,7 +44,7 @@ def test_a_service_account_is_made_and_told(alice: TokenClient) -> None:
 
 
 def test_a_name_is_taken_once(alice: TokenClient, everything: Callable[[], Fingerprint]) -> None:
-    make(alice)
+    build(alice)
     before = everything()
     for name in ("robot", "ROBOT", "\uff52obot"):
         assert alice.post("/service-account", {"name": name}).refused(409, "ServiceAccountAlreadyExists", name)
@@ -75,14 +75,14 @@ def test_a_name_is_taken_once(alice: TokenClient, everything: Callable[[], Finge
 )
 def test_bodies_that_are_refused(alice: TokenClient, everything: Callable[[], Fingerprint], body: Any) -> None:
     before = everything()
-    answer = alice.post("/service-account", body)
-    assert answer.refused(400, "BadRequestException")
-    assert len(answer.body) < 1000
+    response = alice.post("/service-account", body)
+    assert response.refused(400, "BadRequestException")
+    assert len(response.body) < 1000
     assert everything() == before
 
 
 def test_the_listing_has_pages(alice: TokenClient) -> None:
-    ids = [make(alice, f"robot {number}")["id"] for number in range(3)]
+    ids = [build(alice, f"robot {number}")["id"] for number in range(3)]
     first = alice.get("/service-account?pageSize=2").json()
     assert [each["id"] for each in first["service-accounts"]] == ids[:2]
     token = first["next-page-token"]
@@ -92,14 +92,14 @@ def test_the_listing_has_pages(alice: TokenClient) -> None:
     assert alice.get(f"/token?pageToken={token}").refused(400, "InvalidPaginationToken")
     User.objects.filter(pk=ids[0]).update(deleted_at=now())
     assert [each["id"] for each in alice.get("/service-account").json()["service-accounts"]] == ids[1:]
-    assert make(alice, "robot 0")["id"] not in ids
+    assert build(alice, "robot 0")["id"] not in ids
 
 
 @pytest.mark.parametrize("written", ["icekeeper~{}", "icekeeper%7E{}", "{}"])
 def test_a_deleted_service_account_is_gone_with_all_it_had(
     bootstrapped: None, alice: TokenClient, written: str
 ) -> None:
-    account, other = make(alice), make(alice, "other")
+    account, other = build(alice), build(alice, "other")
     tokens = [create_token(actor=INTERNAL, user_id=each["id"], name="t").text for each in (account, account, other)]
     role = Role.objects.create(project=get_project(None), name="r", name_key="r", source_id="r")
     for each in (account, other):
@@ -107,22 +107,22 @@ def test_a_deleted_service_account_is_gone_with_all_it_had(
         Grant.objects.create_on(securable_id=f"server:{get_server().server_id}", user_id=each["id"], privilege="select")
     assert TokenClient(tokens[0]).get("/token").status == 200
     target = f"/service-account/{written.format(account['id'].removeprefix('icekeeper~'))}"
-    answer = alice.delete(target)
-    assert (answer.status, answer.body) == (204, b"")
+    response = alice.delete(target)
+    assert (response.status, response.body) == (204, b"")
     statuses = [TokenClient(token).get("/token").status for token in tokens]
     assert statuses == [401, 401, 200]
     assert RoleMember.objects.get().user_id == Grant.objects.get().user_id == other["id"]
     assert User.objects.get(pk=account["id"]).deleted_at is not None
     assert alice.get("/service-account").json()["service-accounts"] == [other]
     assert alice.delete(target).refused(404, "ServiceAccountNotFound")
-    assert make(alice)["id"] != account["id"]
+    assert build(alice)["id"] != account["id"]
 
 
 def test_what_is_no_service_account(alice: TokenClient, everything: Callable[[], Fingerprint]) -> None:
     before = everything()
     for account_id in (NOWHERE, f"icekeeper~{NOWHERE}", "local~alice", "no", "icekeeper~", "*", "%20", alice.token):
-        answer = alice.delete(f"/service-account/{account_id}")
-        assert answer.refused(404, "ServiceAccountNotFound")
-        assert alice.token not in answer.body.decode()
+        response = alice.delete(f"/service-account/{account_id}")
+        assert response.refused(404, "ServiceAccountNotFound")
+        assert alice.token not in response.body.decode()
     assert alice.get(f"/service-account/{NOWHERE}").refused(405, "MethodNotAllowedException")
     assert everything() == before

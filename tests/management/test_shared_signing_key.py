@@ -52,16 +52,16 @@ def servers(
     own["ICEKEEPER__LOCAL_STORAGE_ROOT"] = str(tmp_path / "storage")
     if request.param:
         own["LAKEKEEPER__PG_ENCRYPTION_KEY"] = request.param
-    made = [CatalogServer(tmp_path / name, database_url=url, settings=own) for name in ("first", "second")]
-    for each in made:
+    created = [CatalogServer(tmp_path / name, database_url=url, settings=own) for name in ("first", "second")]
+    for each in created:
         each.home.mkdir()
         each.storage_root = tmp_path / "storage"
-    made[0].prepare()
+    created[0].prepare()
     with ExitStack() as ending, ThreadPoolExecutor() as pool:
-        for each in made:
+        for each in created:
             ending.callback(each.stop)
-        list(pool.map(CatalogServer.start, made))
-        yield made
+        list(pool.map(CatalogServer.start, created))
+        yield created
 
 
 @pytest.mark.timeout(300)
@@ -80,10 +80,10 @@ def test_tokens_of_one_server_are_good_at_the_other(servers: list[CatalogServer]
     page: dict[str, Any] = {"pageSize": 1}
     for server in (first, second, first):
         at = f"{server.base_url}/management/v1/warehouse/{first.warehouse_id}/deleted-tabulars"
-        answer = requests.get(at, params=page, headers=headers, timeout=30)
-        assert answer.status_code == 200, answer.text
-        found += [each["name"] for each in answer.json()["tabulars"]]
-        page["pageToken"] = answer.json().get("next-page-token")
+        response = requests.get(at, params=page, headers=headers, timeout=30)
+        assert response.status_code == 200, response.text
+        found += [each["name"] for each in response.json()["tabulars"]]
+        page["pageToken"] = response.json().get("next-page-token")
     assert sorted(found) == dropped
     _assert_worked_once(servers, token)
     _assert_kept_to_itself(servers)
@@ -94,10 +94,10 @@ def _drop_tables(server: CatalogServer, token: str) -> list[str]:
     rules = {"delete-profile": {"type": "soft", "expiration-seconds": 3600}}
     profile = {"type": "local", "path": str(server.storage_root / "kept")}
     server.create_warehouse_on("kept", {"storage-profile": profile, **rules}, token=token)
-    return _make_and_drop(server, token, purge=False)
+    return _create_and_drop(server, token, purge=False)
 
 
-def _make_and_drop(server: CatalogServer, token: str, *, purge: bool) -> list[str]:
+def _create_and_drop(server: CatalogServer, token: str, *, purge: bool) -> list[str]:
     headers = {"Authorization": f"Bearer {token}"}
     at = f"{server.uri}/v1/{server.warehouse_id}/namespaces"
     requests.post(at, json={"namespace": ["ns"]}, headers=headers, timeout=30).raise_for_status()
@@ -115,7 +115,7 @@ def _assert_worked_once(servers: list[CatalogServer], token: str) -> None:
     """Both run a worker, and each task is done by one of them."""
     first = servers[0]
     first.create_warehouse("purged", token=token)
-    _make_and_drop(first, token, purge=True)
+    _create_and_drop(first, token, purge=True)
     until(lambda: len(_tasks_done(servers)) >= 3)
     assert not list((first.storage_root / "purged").rglob("*.metadata.json"))
     done = _tasks_done(servers)
@@ -191,13 +191,13 @@ def test_without_the_table_there_is_no_key_and_a_cure(on_postgres: None) -> None
     try:
         with pytest.raises(
             SigningKeyUnavailable, match=r"run manage\.py migrate, or set ICEKEEPER__SECRET_KEY"
-        ) as told:
+        ) as reported:
             shared_signing_key(CANARY)
     finally:
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE elsewhere RENAME TO tenancy_signingsecret")
-    assert told.value.status == 503
-    assert isinstance(told.value, ImproperlyConfigured), "what Django's own checks expect of a missing key"
+    assert reported.value.status == 503
+    assert isinstance(reported.value, ImproperlyConfigured), "what Django's own checks expect of a missing key"
 
 
 # --- the settings ----------------------------------------------------------------------------------------------------

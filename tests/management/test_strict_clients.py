@@ -101,7 +101,7 @@ def test_every_operation_of_lakekeeper_that_is_served_is_recorded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation_id", "place", "members"),
+    ("operation_id", "location", "members"),
     [
         ("get_server_info", (), {"extra": 1}),
         ("list_warehouses", ("warehouses", 0), {"extra": 1}),
@@ -118,7 +118,7 @@ def test_every_operation_of_lakekeeper_that_is_served_is_recorded() -> None:
     ],
 )
 def test_what_strict_clients_refuse_is_found(
-    operation_id: str, place: tuple[Any, ...], members: dict[str, Any]
+    operation_id: str, location: tuple[Any, ...], members: dict[str, Any]
 ) -> None:
     operations = {
         each["operationId"]: f"{method.upper()} {re.sub('{[^}]*}', '{}', path)}"
@@ -129,7 +129,7 @@ def test_what_strict_clients_refuse_is_found(
     body, _ = without_own_features(deepcopy(exchange["response"]))
     assert differences("management", operations[operation_id], 200, body) == []
     target = body
-    for step in place:
+    for step in location:
         target = target[step]
     target.update(members)
     changed, _ = without_own_features(body)
@@ -186,8 +186,8 @@ def test_the_next_page_of_a_search_is_for_callers_that_ask_for_pages() -> None:
         user = {"id": f"oidc~reader-{number}", "name": f"Reader {number}", "user-type": "human"}
         assert api.post("/user", user).status == 201
     for path, members in (("/search/role", "roles"), ("/search/user", "users")):
-        answer = api.post(path, {"search": "reader"}).json()
-        assert (answer.keys(), len(answer[members])) == ({members}, 10)
+        response = api.post(path, {"search": "reader"}).json()
+        assert (response.keys(), len(response[members])) == ({members}, 10)
         page = api.post(path, {"search": "reader", "page-size": 10}).json()
         assert page.keys() == {members, "next-page-token"}
         rest = api.post(path, {"search": "reader", "page-token": page["next-page-token"]}).json()
@@ -198,5 +198,5 @@ def test_the_next_page_of_a_search_is_for_callers_that_ask_for_pages() -> None:
 @pytest.mark.parametrize("value", ["1", "yes", "", "tru\u00e9", "true, true", "x" * 5000])
 def test_a_header_that_is_no_boolean_is_refused(value: str) -> None:
     headers = {"x-icekeeper-extensions": value}
-    answer = ApiClient("/management/v1").post("/action/batch-check", {"checks": []}, **headers)
-    assert answer.refused(400, "BadRequestException", "x-icekeeper-extensions: must be true or false")
+    response = ApiClient("/management/v1").post("/action/batch-check", {"checks": []}, **headers)
+    assert response.refused(400, "BadRequestException", "x-icekeeper-extensions: must be true or false")

@@ -13,7 +13,7 @@ from storage.models import Warehouse
 from tenancy.models import TagAttachment
 from tests.fingerprint import Fingerprint
 from tests.statement_counts import counting
-from tests.tag_fixtures import ALL, NOBODY, define, good, management, put
+from tests.tag_fixtures import ALL, NO_ONE, define, good, management, put
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -28,8 +28,8 @@ def api(warehouse: Warehouse) -> ApiClient:
 
 def attachments(definition: str, **query: str) -> list[dict[str, Any]]:
     asked = "&".join(f"{name}={quote(value)}" for name, value in query.items())
-    answer = management.get(f"/tag-definition/{definition}/attachments?{asked}")
-    found: list[dict[str, Any]] = good(answer)["attachments"]
+    response = management.get(f"/tag-definition/{definition}/attachments?{asked}")
+    found: list[dict[str, Any]] = good(response)["attachments"]
     return found
 
 
@@ -56,7 +56,7 @@ def test_everything_that_carries_a_tag(api: ApiClient, things: dict[str, str]) -
     assert (row["value"], row["updated-at"], row["source"]) == ("new", changed["applied-at"], "manual")
     for kind in ALL:
         assert [each["target"]["type"] for each in attachments(definition, targetType=kind)] == [kind]
-    assert attachments(definition, warehouseId=NOBODY) == []
+    assert attachments(definition, warehouseId=NO_ONE) == []
     assert len(attachments(definition, warehouseId=warehouse["warehouse-id"].upper())) == 6
 
 
@@ -91,8 +91,8 @@ def test_attachments_by_value_and_time(api: ApiClient, things: dict[str, str]) -
     ],
 )  # fmt: skip
 def test_filters_that_are_refused(bootstrapped: None, wrong: str) -> None:
-    answer = management.get(f"/tag-definition/{define()}/attachments?{wrong}")
-    assert answer.refused(400, "BadRequestException", wrong.partition("=")[0])
+    response = management.get(f"/tag-definition/{define()}/attachments?{wrong}")
+    assert response.refused(400, "BadRequestException", wrong.partition("=")[0])
 
 
 def test_pages_of_attachments(api: ApiClient, things: dict[str, str]) -> None:
@@ -109,12 +109,12 @@ def test_pages_of_attachments(api: ApiClient, things: dict[str, str]) -> None:
     assert (seen, token) == (ALL, "")
     assert management.get(f"{target}?pageToken={last}").refused(400, "InvalidPaginationToken")  # of other filters
     other = define("other")
-    answer = management.get(f"/tag-definition/{other}/attachments?value=x&pageToken={last}")
-    assert answer.refused(400, "InvalidPaginationToken")
+    response = management.get(f"/tag-definition/{other}/attachments?value=x&pageToken={last}")
+    assert response.refused(400, "InvalidPaginationToken")
 
 
 def test_reads_cost_the_same_however_many_tags_there_are(
-    api: ApiClient, things: dict[str, str], make_table: Callable[..., dict[str, Any]]
+    api: ApiClient, things: dict[str, str], create_table: Callable[..., dict[str, Any]]
 ) -> None:
     definition = define()
 
@@ -137,7 +137,7 @@ def test_reads_cost_the_same_however_many_tags_there_are(
     before = costs()
     for number in range(20):
         define(f"t{number}")
-        put(api, f"/table/{make_table(f'more {number}')['metadata']['table-uuid']}")
+        put(api, f"/table/{create_table(f'more {number}')['metadata']['table-uuid']}")
         for target in things.values():
             put(api, target, name=f"t{number}")
     assert costs() == before

@@ -43,44 +43,44 @@ def other_project(bootstrapped: None) -> Project:
     return project
 
 
-def make(name: str = "certified", **more: Any) -> dict[str, Any]:
-    answer = api.post("/tag-definition", {"name": name, **MARKER, **more})
-    assert answer.status == 201, answer.body
-    made: dict[str, Any] = answer.json()
-    return made
+def build(name: str = "certified", **more: Any) -> dict[str, Any]:
+    response = api.post("/tag-definition", {"name": name, **MARKER, **more})
+    assert response.status == 201, response.body
+    created: dict[str, Any] = response.json()
+    return created
 
 
 def enumerated(name: str = "pii", *values: str, **more: Any) -> dict[str, Any]:
-    return make(name, **{"value-kind": "enumerated", "allowed-values": list(values or ("low", "high"))}, **more)
+    return build(name, **{"value-kind": "enumerated", "allowed-values": list(values or ("low", "high"))}, **more)
 
 
 def listed(target: str = "/tag-definition") -> list[str]:
-    answer = api.get(target)
-    assert answer.status == 200, answer.body
-    return [each["name"] for each in answer.json()["tag-definitions"]]
+    response = api.get(target)
+    assert response.status == 200, response.body
+    return [each["name"] for each in response.json()["tag-definitions"]]
 
 
 # --- made ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_definition_is_made_and_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_definition_is_created_and_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     call_as(monkeypatch, "oidc~alice")
-    made = enumerated("PII.class", "low", "high", "low", description="How\nbad", scope=["column", "table", "column"])
-    assert parse_id(made["id"]) is not None
-    assert {key: value for key, value in made.items() if key != "created-at"} == {
-        "id": made["id"],
+    created = enumerated("PII.class", "low", "high", "low", description="How\nbad", scope=["column", "table", "column"])
+    assert parse_id(created["id"]) is not None
+    assert {key: value for key, value in created.items() if key != "created-at"} == {
+        "id": created["id"],
         "name": "PII.class",
         "description": "How\nbad",
         "scope": ["table", "column"],
         "value-kind": "enumerated",
         "allowed-values": ["low", "high"],
     }
-    assert api.get(f"/tag-definition/{made['id']}").json() == made
-    assert api.get(f"/tag-definition/{made['id'].upper()}").json() == made
-    del made["allowed-values"]  # of one alone
-    assert api.get("/tag-definition").json() == {"tag-definitions": [made]}
+    assert api.get(f"/tag-definition/{created['id']}").json() == created
+    assert api.get(f"/tag-definition/{created['id'].upper()}").json() == created
+    del created["allowed-values"]  # of one alone
+    assert api.get("/tag-definition").json() == {"tag-definitions": [created]}
     securable = Securable.objects.get(type="tag")
-    assert (securable.object_id, securable.parent_id) == (made["id"], f"project:{PROJECT}")
+    assert (securable.object_id, securable.parent_id) == (created["id"], f"project:{PROJECT}")
     grant = Grant.objects.get()
     assert (grant.securable_id, grant.user_id, grant.privilege) == (securable.pk, "oidc~alice", "ownership")
 
@@ -88,9 +88,9 @@ def test_a_definition_is_made_and_loaded(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("kind", ["marker", "free-text"])
 def test_other_kinds_have_no_allowed_values(kind: str, everything: Everything) -> None:
     for values in ({}, {"allowed-values": None}, {"allowed-values": []}):
-        made = make(f"t{len(listed())}", **{"value-kind": kind}, **values)
-        assert made["value-kind"] == kind
-        assert made.keys() == {"id", "name", "scope", "value-kind", "created-at"}
+        created = build(f"t{len(listed())}", **{"value-kind": kind}, **values)
+        assert created["value-kind"] == kind
+        assert created.keys() == {"id", "name", "scope", "value-kind", "created-at"}
     before = everything()
     body = {"name": "x", "scope": ["table"], "value-kind": kind, "allowed-values": ["a"]}
     assert api.post("/tag-definition", body).refused(400, "InvalidTagDefinition", "allowed-values")
@@ -129,8 +129,8 @@ def test_other_kinds_have_no_allowed_values(kind: str, everything: Everything) -
 )
 def test_bodies_that_are_refused(change: dict[str, Any], wire_type: str, text: str, everything: Everything) -> None:
     before = everything()
-    answer = api.post("/tag-definition", {"name": "x", **MARKER, **change})
-    assert answer.refused(400, wire_type, text)
+    response = api.post("/tag-definition", {"name": "x", **MARKER, **change})
+    assert response.refused(400, wire_type, text)
     assert everything() == before
 
 
@@ -162,10 +162,12 @@ BAD_NAMES = {
 
 @pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
 def test_names_that_are_refused(name: str, everything: Everything) -> None:
-    made = make()
+    created = build()
     before = everything()
     assert api.post("/tag-definition", {"name": name, **MARKER}).refused(400, BAD_NAMES[name])
-    assert api.post(f"/tag-definition/{made['id']}", {"name": name, "scope": ["table"]}).refused(400, BAD_NAMES[name])
+    assert api.post(f"/tag-definition/{created['id']}", {"name": name, "scope": ["table"]}).refused(
+        400, BAD_NAMES[name]
+    )
     assert everything() == before
 
 
@@ -173,18 +175,18 @@ def test_names_that_are_refused(name: str, everything: Everything) -> None:
     "name", ["n" * 256, "a.b.c", "a/b", "système", "system", "systems.a", "100 %", "'; --", "\u4f60"]
 )
 def test_names_that_are_taken_as_they_are(name: str) -> None:
-    assert make(name)["name"] == name
+    assert build(name)["name"] == name
     assert listed(f"/tag-definition?name={quote(name, safe='')}") == [name]
 
 
 def test_a_name_is_taken_once_a_project(other_project: Project, everything: Everything) -> None:
-    make("Straße")
-    other = make("other")["id"]
+    build("Straße")
+    other = build("other")["id"]
     before = everything()
     for name in ("STRASSE", "strasse", "\uff53traße"):
         assert api.post("/tag-definition", {"name": name, **MARKER}).refused(409, "TagNameAlreadyExists", name)
-        answer = api.post(f"/tag-definition/{other}", {"name": name, "scope": ["table"]})
-        assert answer.refused(409, "TagNameAlreadyExists", name)
+        response = api.post(f"/tag-definition/{other}", {"name": name, "scope": ["table"]})
+        assert response.refused(409, "TagNameAlreadyExists", name)
     assert everything() == before
     body = {"name": "Straße", **MARKER}
     assert api.post("/tag-definition", body, **{"x-project-id": "other"}).status == 201
@@ -192,9 +194,9 @@ def test_a_name_is_taken_once_a_project(other_project: Project, everything: Ever
 
 @in_threads
 def test_a_name_is_taken_once_at_once() -> None:
-    answers = at_once(*[partial(api.post, "/tag-definition", {"name": name, **MARKER}) for name in ("a", "A")] * 3)
-    assert sorted(answer.status for answer in answers) == [201] + [409] * 5
-    assert all(answer.refused(409, "TagNameAlreadyExists") for answer in answers if answer.status == 409)
+    responses = at_once(*[partial(api.post, "/tag-definition", {"name": name, **MARKER}) for name in ("a", "A")] * 3)
+    assert sorted(response.status for response in responses) == [201] + [409] * 5
+    assert all(response.refused(409, "TagNameAlreadyExists") for response in responses if response.status == 409)
     assert (TagDefinition.objects.count(), Securable.objects.filter(type="tag").count()) == (1, 1)
 
 
@@ -202,16 +204,16 @@ def test_a_name_is_taken_once_at_once() -> None:
 
 
 def test_a_definition_is_widened() -> None:
-    made = enumerated("pii", description="d")
-    target = f"/tag-definition/{made['id']}"
+    created = enumerated("pii", description="d")
+    target = f"/tag-definition/{created['id']}"
     body = {"name": "PII", "scope": ["warehouse", "table"], "add-allowed-values": ["high", "medium"]}
-    answer = api.post(target, body)
-    assert answer.status == 200, answer.body
-    changed = answer.json()
+    response = api.post(target, body)
+    assert response.status == 200, response.body
+    changed = response.json()
     assert (changed["name"], changed["scope"]) == ("PII", ["warehouse", "table"])
     assert changed["allowed-values"] == ["low", "high", "medium"]
     assert "description" not in changed
-    assert changed["updated-at"] > changed["created-at"] == made["created-at"]
+    assert changed["updated-at"] > changed["created-at"] == created["created-at"]
     assert api.get(target).json() == changed
     again = api.post(target, body).json()
     assert again | {"updated-at": ""} == changed | {"updated-at": ""}
@@ -231,43 +233,44 @@ def test_a_definition_is_widened() -> None:
     ],
 )
 def test_updates_that_are_refused(change: dict[str, Any], wire_type: str, everything: Everything) -> None:
-    made = make(scope=["table", "column"])
+    created = build(scope=["table", "column"])
     before = everything()
     body = {"name": "certified", "scope": ["table", "column"], **change}
-    assert api.post(f"/tag-definition/{made['id']}", body).refused(400, wire_type)
+    assert api.post(f"/tag-definition/{created['id']}", body).refused(400, wire_type)
     assert everything() == before
 
 
 def test_values_are_added_up_to_a_bound(everything: Everything) -> None:
-    made = enumerated("n", *(str(number) for number in range(MAX_ALLOWED_VALUES)))
+    created = enumerated("n", *(str(number) for number in range(MAX_ALLOWED_VALUES)))
     before = everything()
-    target, body = f"/tag-definition/{made['id']}", {"name": "n", "scope": ["table"]}
-    answer = api.post(target, body | {"add-allowed-values": ["one more"]})
-    assert answer.refused(400, "InvalidTagDefinition", "at most 1000")
-    answer = api.post(target, body | {"add-allowed-values": ["0", ""]})
-    assert answer.refused(400, "InvalidTagValue", "allowed value 2")
+    target, body = f"/tag-definition/{created['id']}", {"name": "n", "scope": ["table"]}
+    response = api.post(target, body | {"add-allowed-values": ["one more"]})
+    assert response.refused(400, "InvalidTagDefinition", "at most 1000")
+    response = api.post(target, body | {"add-allowed-values": ["0", ""]})
+    assert response.refused(400, "InvalidTagValue", "allowed value 2")
     assert everything() == before
     assert api.post(target, body | {"add-allowed-values": ["0", "999"]}).json()["allowed-values"][-1] == "999"
 
 
 @in_threads
 def test_values_that_are_added_at_once_are_all_there() -> None:
-    made = enumerated()
+    created = enumerated()
     body = {"name": "pii", "scope": ["table"]}
     acts = [
-        partial(api.post, f"/tag-definition/{made['id']}", body | {"add-allowed-values": [value]}) for value in "abcd"
+        partial(api.post, f"/tag-definition/{created['id']}", body | {"add-allowed-values": [value]})
+        for value in "abcd"
     ]
-    assert [answer.status for answer in at_once(*acts)] == [200] * 4
-    assert sorted(api.get(f"/tag-definition/{made['id']}").json()["allowed-values"]) == [*"abcd", "high", "low"]
+    assert [response.status for response in at_once(*acts)] == [200] * 4
+    assert sorted(api.get(f"/tag-definition/{created['id']}").json()["allowed-values"]) == [*"abcd", "high", "low"]
 
 
 def test_what_is_the_servers_own_is_not_changed(everything: Everything) -> None:
-    made = make()["id"]
+    created = build()["id"]
     TagDefinition.objects.update(name="system.x", name_key="system.x")
     before = everything()
     body = {"name": "x", "scope": ["table"]}
-    assert api.post(f"/tag-definition/{made}", body).refused(400, "ReservedTagNamespace")
-    assert api.delete(f"/tag-definition/{made}").refused(400, "ReservedTagNamespace")
+    assert api.post(f"/tag-definition/{created}", body).refused(400, "ReservedTagNamespace")
+    assert api.delete(f"/tag-definition/{created}").refused(400, "ReservedTagNamespace")
     assert everything() == before
 
 
@@ -276,18 +279,18 @@ def test_what_is_the_servers_own_is_not_changed(everything: Everything) -> None:
 
 def test_a_definition_is_deleted_with_its_grants(monkeypatch: pytest.MonkeyPatch) -> None:
     call_as(monkeypatch, "oidc~alice")
-    target = f"/tag-definition/{make()['id']}"
+    target = f"/tag-definition/{build()['id']}"
     assert api.delete(target).status == 204
     assert not TagDefinition.objects.exists()
     assert not Grant.objects.exists()
     assert not Securable.objects.filter(type="tag").exists()
-    for answer in (api.delete(target), api.get(target)):
-        assert answer.refused(404, "TagDefinitionIdNotFound")
-    make()  # its name is free
+    for response in (api.delete(target), api.get(target)):
+        assert response.refused(404, "TagDefinitionIdNotFound")
+    build()  # its name is free
 
 
 def test_a_project_is_deleted_with_its_definitions(other_project: Project) -> None:
-    kept = make()["id"]
+    kept = build()["id"]
     assert api.post("/tag-definition", {"name": "gone", **MARKER}, **{"x-project-id": "other"}).status == 201
     assert api.delete("/project/other").status == 204
     assert [str(each.pk) for each in TagDefinition.objects.all()] == [kept]
@@ -296,13 +299,13 @@ def test_a_project_is_deleted_with_its_definitions(other_project: Project) -> No
 
 def test_what_the_database_finds_to_be_in_use(monkeypatch: pytest.MonkeyPatch, everything: Everything) -> None:
     """As when it was attached right after the look."""
-    made = make()["id"]
+    created = build()["id"]
     project = Securable.objects.get(type="project")
     TagAttachment.objects.create(
-        definition_id=made, securable=project, created_at=TagDefinition.objects.get().created_at
+        definition_id=created, securable=project, created_at=TagDefinition.objects.get().created_at
     )
     before = everything()
-    assert api.delete(f"/tag-definition/{made}").refused(409, "TagDefinitionInUse", "certified")
+    assert api.delete(f"/tag-definition/{created}").refused(409, "TagDefinitionInUse", "certified")
     assert everything() == before
 
 
@@ -310,7 +313,7 @@ def test_what_the_database_finds_to_be_in_use(monkeypatch: pytest.MonkeyPatch, e
 
 
 def test_pages_of_definitions() -> None:
-    names = [make(name)["name"] for name in "cabed"]
+    names = [build(name)["name"] for name in "cabed"]
     seen, token = [], ""
     while True:
         body = api.get(f"/tag-definition?pageSize=2&pageToken={token}").json()
@@ -328,8 +331,8 @@ def test_pages_of_definitions() -> None:
 
 
 def test_one_is_found_by_its_name() -> None:
-    make("Certified")
-    make("certified.by")
+    build("Certified")
+    build("certified.by")
     for name in ("certified", "CERTIFIED", "%EF%BD%83ertified"):
         assert api.get(f"/tag-definition?name={name}&pageSize=1").json()["tag-definitions"][0]["name"] == "Certified"
         assert "next-page-token" not in api.get(f"/tag-definition?name={name}&pageSize=1").json()
@@ -339,35 +342,35 @@ def test_one_is_found_by_its_name() -> None:
 
 @pytest.mark.parametrize("wrong", [MISSING, "x", f"%7B{MISSING}%7D", *HOSTILE])
 def test_what_is_not_there(wrong: str, everything: Everything) -> None:
-    make()
+    build()
     before = everything()
     body = {"name": "x", "scope": ["table"]}
     target = f"/tag-definition/{quote(wrong, safe='%')}"
-    for answer in (api.get(target), api.post(target, body), api.delete(target), api.get(f"{target}/attachments")):
-        assert answer.refused(404, "TagDefinitionIdNotFound")
+    for response in (api.get(target), api.post(target, body), api.delete(target), api.get(f"{target}/attachments")):
+        assert response.refused(404, "TagDefinitionIdNotFound")
     assert api.get(f"{target}%00").refused(400, "BadRequestException", "NUL")
     assert everything() == before
 
 
 def test_definitions_of_another_project_are_not_there(other_project: Project, everything: Everything) -> None:
-    target = f"/tag-definition/{make()['id']}"
+    target = f"/tag-definition/{build()['id']}"
     elsewhere = {"x-project-id": "other"}
     before = everything()
     assert api.get("/tag-definition", **elsewhere).json() == {"tag-definitions": []}
     assert api.get("/tag-definition?name=certified", **elsewhere).json() == {"tag-definitions": []}
-    for answer in (
+    for response in (
         api.get(target, **elsewhere),
         api.post(target, {"name": "x", "scope": ["table"]}, **elsewhere),
         api.delete(target, **elsewhere),
         api.get(f"{target}/attachments", **elsewhere),
     ):
-        assert answer.refused(404, "TagDefinitionIdNotFound", "project other")
+        assert response.refused(404, "TagDefinitionIdNotFound", "project other")
     nowhere = {"x-project-id": "nowhere"}
-    for answer in (
+    for response in (
         api.get("/tag-definition", **nowhere),
         api.post("/tag-definition", {"name": "x", **MARKER}, **nowhere),
     ):
-        assert answer.refused(404, "ProjectNotFound")
+        assert response.refused(404, "ProjectNotFound")
     assert everything() == before
 
 
@@ -375,7 +378,7 @@ def test_definitions_of_another_project_are_not_there(other_project: Project, ev
 
 
 def test_each_is_asked_for(monkeypatch: pytest.MonkeyPatch, everything: Everything) -> None:
-    target = f"/tag-definition/{make()['id']}"
+    target = f"/tag-definition/{build()['id']}"
     before = everything()
     refusing = refuse(monkeypatch, Can.READ)
     for act, asked in (
@@ -393,20 +396,20 @@ def test_each_is_asked_for(monkeypatch: pytest.MonkeyPatch, everything: Everythi
     assert everything() == before
 
 
-def test_a_refusal_may_look_like_a_missing_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_may_look_like_a_missing_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `missing=` is handed is word for word the answer for one that is not there."""
-    target = f"/tag-definition/{make()['id']}"
-    told: list[Any] = []
+    target = f"/tag-definition/{build()['id']}"
+    reported: list[Any] = []
 
     def hiding(actor: Any, action: Can, securable_type: Any, object_id: object, *, missing: Any = None) -> None:
-        told.append((action, str(as_uuid(object_id))))
+        reported.append((action, str(as_uuid(object_id))))
         raise missing
 
     monkeypatch.setattr(tags, "require_permission", hiding)
     hidden = api.get(target).error["message"]
     TagDefinition.objects.all().delete()
     assert api.get(target).error["message"] == hidden
-    assert told == [(Can.READ, target.rpartition("/")[2])]
+    assert reported == [(Can.READ, target.rpartition("/")[2])]
 
 
 class OnlySome(port.AllowAll):
@@ -422,8 +425,8 @@ class OnlySome(port.AllowAll):
 
 
 def test_who_may_not_list_sees_what_they_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = [make(f"t{number}")["id"] for number in range(7)]
-    some = OnlySome(made[1], made[3], made[6])
+    created = [build(f"t{number}")["id"] for number in range(7)]
+    some = OnlySome(created[1], created[3], created[6])
     monkeypatch.setattr("tenancy.authz.port.authorizer", lambda: some)
     monkeypatch.setattr(tags, "BATCH", 3)
     assert listed() == ["t1", "t3", "t6"]

@@ -21,8 +21,8 @@ from tenancy.selectors import tags as tag_selectors
 from tenancy.selectors.projects import get_project
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import refuse
-from tests.tag_fixtures import ALL, NOBODY, define, good, management, put, shown
-from tests.wsgi_client import Answer, ApiClient
+from tests.tag_fixtures import ALL, NO_ONE, define, good, management, put, shown
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 MISSING = {
@@ -171,8 +171,8 @@ def test_a_tag_of_no_such_name(
     define()
     target = f"{things[kind]}/tags/{quote(name, safe='%')}"
     before = everything()
-    for answer in (api.put(target, {"value": "x"}), api.delete(target)):
-        assert answer.refused(404, "TagDefinitionNameNotFound")
+    for response in (api.put(target, {"value": "x"}), api.delete(target)):
+        assert response.refused(404, "TagDefinitionNameNotFound")
     assert everything() == before
 
 
@@ -185,7 +185,7 @@ def test_names_with_anything_in_them(api: ApiClient, things: dict[str, str]) -> 
 
 
 @pytest.mark.parametrize("kind", MISSING)
-@pytest.mark.parametrize("wrong", [NOBODY, "x", f"%7B{NOBODY}%7D", "%00", "a%2Fb", "' OR 1=1", "i" * 3000])
+@pytest.mark.parametrize("wrong", [NO_ONE, "x", f"%7B{NO_ONE}%7D", "%00", "a%2Fb", "' OR 1=1", "i" * 3000])
 def test_what_is_not_there(
     api: ApiClient, things: dict[str, str], kind: str, wrong: str, everything: Everything
 ) -> None:
@@ -193,11 +193,11 @@ def test_what_is_not_there(
     target = f"/{kind}/{quote(wrong, safe='%')}"
     before = everything()
     one = f"{target}/tags/pii"
-    for answer in (api.get(f"{target}/tags"), api.put(one, {"value": "x"}), api.delete(one)):
+    for response in (api.get(f"{target}/tags"), api.put(one, {"value": "x"}), api.delete(one)):
         if wrong == "%00":
-            assert answer.refused(400, "BadRequestException", "NUL")
+            assert response.refused(400, "BadRequestException", "NUL")
         else:
-            assert answer.refused(404, MISSING[kind])
+            assert response.refused(404, MISSING[kind])
     assert everything() == before
 
 
@@ -208,25 +208,29 @@ def test_one_kind_is_not_another(api: ApiClient, things: dict[str, str], everyth
         for other in MISSING:
             if kind != other:
                 target = f"/{kind}/{things[other].rpartition('/')[2]}/tags"
-                for answer in (api.get(target), api.put(f"{target}/pii", {"value": "x"}), api.delete(f"{target}/pii")):
-                    assert answer.refused(404, wire_type)
-    assert api.get(f"/table/{NOBODY}/column-tags").refused(404, "NoSuchTableException")
+                for response in (
+                    api.get(target),
+                    api.put(f"{target}/pii", {"value": "x"}),
+                    api.delete(f"{target}/pii"),
+                ):
+                    assert response.refused(404, wire_type)
+    assert api.get(f"/table/{NO_ONE}/column-tags").refused(404, "NoSuchTableException")
     assert api.get(f"{things['view'].replace('/view/', '/table/')}/column-tags").refused(404, "NoSuchTableException")
     assert everything() == before
 
 
-@pytest.mark.parametrize("warehouse_id", [NOBODY, "x", "%7B", "w" * 2000])
+@pytest.mark.parametrize("warehouse_id", [NO_ONE, "x", "%7B", "w" * 2000])
 def test_no_such_warehouse(api: ApiClient, things: dict[str, str], warehouse_id: str, everything: Everything) -> None:
     define()
     elsewhere = ApiClient(f"/management/v1/warehouse/{warehouse_id}")
     before = everything()
-    for target in [*things.values(), f"/namespace/{NOBODY}"]:
-        for answer in (
+    for target in [*things.values(), f"/namespace/{NO_ONE}"]:
+        for response in (
             elsewhere.get(f"{target}/tags"),
             elsewhere.put(f"{target}/tags/pii", {"value": "x"}),
             elsewhere.delete(f"{target}/tags/pii"),
         ):
-            assert answer.refused(404, "NoSuchWarehouseException")
+            assert response.refused(404, "NoSuchWarehouseException")
     assert elsewhere.get(f"{things['table']}/column-tags").refused(404, "NoSuchWarehouseException")
     assert everything() == before
 
@@ -256,8 +260,8 @@ def test_targets_and_tags_of_another_project(
     for target in things.values():
         assert api.get(f"{target}/tags", **there).refused(404, "NoSuchWarehouseException")
         for name in ("pii", "theirs"):
-            answer = api.put(f"{target}/tags/{name}", {"value": "x"}, **there)
-            assert answer.refused(404, "NoSuchWarehouseException")
+            response = api.put(f"{target}/tags/{name}", {"value": "x"}, **there)
+            assert response.refused(404, "NoSuchWarehouseException")
             assert api.delete(f"{target}/tags/{name}", **there).refused(404, "NoSuchWarehouseException")
         assert api.put(f"{target}/tags/theirs", {}).refused(404, "TagDefinitionNameNotFound")
         assert api.delete(f"{target}/tags/theirs").refused(404, "TagDefinitionNameNotFound")
@@ -276,7 +280,7 @@ def test_what_is_asked_for(
     put(api, things[kind])
     before = everything()
     target, asked_of = f"{things[kind]}/tags", "table" if kind == "column" else kind
-    acts: list[tuple[Callable[[], Answer], list[Can]]] = [
+    acts: list[tuple[Callable[[], Response], list[Can]]] = [
         (lambda: api.get(target), [Can.GET_METADATA]),
         (lambda: api.get(f"{target}?effective=true"), [Can.GET_METADATA]),
         (lambda: api.put(f"{target}/pii", {"value": "y"}), [Can.MANAGE_TAGS, Can.APPLY]),
@@ -289,8 +293,8 @@ def test_what_is_asked_for(
             if refused is SEEN_BY[Securable.Type(asked[number][1])]:
                 assert act().refused(404, act().error["type"])
             else:
-                kind_of_refusal = "".join(part.title() for part in asked[number][1].split("-"))
-                assert act().refused(403, f"{kind_of_refusal}ActionForbidden", refused.value)
+                kind_of_error = "".join(part.title() for part in asked[number][1].split("-"))
+                assert act().refused(403, f"{kind_of_error}ActionForbidden", refused.value)
             assert [each for each in dict.fromkeys(refusing.asked) if each in asked] == asked[: number + 1]
     assert everything() == before
     refuse(monkeypatch, Can.GET_METADATA)
@@ -317,7 +321,7 @@ def test_column_tags_are_asked_of_the_table(
 
 
 @pytest.mark.parametrize("kind", ["warehouse", *MISSING])
-def test_a_refusal_may_look_like_a_missing_target(
+def test_an_error_may_look_like_a_missing_target(
     api: ApiClient, things: dict[str, str], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What `missing=` is handed is word for word the answer for what is not there."""
@@ -329,12 +333,12 @@ def test_a_refusal_may_look_like_a_missing_target(
     hidden = api.get(f"{things[kind]}/tags").error
     monkeypatch.undo()
     target = api.base.rpartition("/")[2] if kind == "warehouse" else things[kind].rpartition("/")[2]
-    gone = ApiClient(f"/management/v1/warehouse/{NOBODY}") if kind == "warehouse" else api
-    missing = gone.get(f"{things[kind].replace(target, NOBODY)}/tags").error
-    assert (hidden["type"], hidden["message"]) == (missing["type"], missing["message"].replace(NOBODY, target))
+    gone = ApiClient(f"/management/v1/warehouse/{NO_ONE}") if kind == "warehouse" else api
+    missing = gone.get(f"{things[kind].replace(target, NO_ONE)}/tags").error
+    assert (hidden["type"], hidden["message"]) == (missing["type"], missing["message"].replace(NO_ONE, target))
 
 
-def test_a_refusal_may_look_like_a_missing_tag(
+def test_an_error_may_look_like_a_missing_tag(
     api: ApiClient, things: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hiding(actor: Any, action: Can, securable_type: Any, object_id: object, *, missing: Any = None) -> None:

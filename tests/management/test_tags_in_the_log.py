@@ -14,12 +14,12 @@ from tenancy.models import TagAttachment
 from tests.log_lines import log_lines
 from tests.management.warehouse_request_fixtures import refuse
 from tests.tag_fixtures import ALL, define, management
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 PROJECT = "00000000-0000-0000-0000-000000000000"
-Told = Callable[[Callable[[], Any]], list[dict[str, Any]]]
+Reported = Callable[[Callable[[], Any]], list[dict[str, Any]]]
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def api(warehouse: Warehouse) -> ApiClient:
 
 
 @pytest.fixture
-def told(django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks) -> Told:
+def reported(django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks) -> Reported:
     """The lines of an act, whose transactions count as committed when it is over."""
 
     def of(act: Callable[[], Any]) -> list[dict[str, Any]]:
@@ -40,50 +40,52 @@ def told(django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks) -> 
     return of
 
 
-def test_definitions(bootstrapped: None, told: Told) -> None:
+def test_definitions(bootstrapped: None, reported: Reported) -> None:
     ids: list[str] = []
-    made = told(lambda: ids.append(define("pii\\")))
+    created = reported(lambda: ids.append(define("pii\\")))
     always = {"id": ids[0], "by": "anonymous", "project": PROJECT}
-    assert made == [{"message": "tag-definition.created", **always, "named": "pii\\"}]
+    assert created == [{"message": "tag-definition.created", **always, "named": "pii\\"}]
     target, body = f"/tag-definition/{ids[0]}", {"name": "privacy", "scope": ALL}
     changed = {"message": "tag-definition.updated", **always, "named": "privacy"}
-    assert told(lambda: management.post(target, body)) == [changed]
-    assert told(lambda: management.post(target, body | {"scope": ["table"]})) == []
+    assert reported(lambda: management.post(target, body)) == [changed]
+    assert reported(lambda: management.post(target, body | {"scope": ["table"]})) == []
     gone = {"message": "tag-definition.deleted", "grants": 0, "grants_on": {}, "granted": []}
-    assert told(lambda: management.delete(target)) == [{**changed, **gone}]
-    assert told(lambda: management.delete(target)) == []
+    assert reported(lambda: management.delete(target)) == [{**changed, **gone}]
+    assert reported(lambda: management.delete(target)) == []
 
 
-def test_tags_on_things(api: ApiClient, things: dict[str, str], told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tags_on_things(
+    api: ApiClient, things: dict[str, str], reported: Reported, monkeypatch: pytest.MonkeyPatch
+) -> None:
     definition, marker = define(), define("certified", "marker")
     here = api.base.rpartition("/")[2]
     always = {"by": "anonymous", "project": PROJECT, "warehouse": here}
     table = things["table"].strip("/").replace("/", ":")
 
-    def put(kind: str, body: dict[str, Any], name: str = "pii") -> Callable[[], Answer]:
+    def put(kind: str, body: dict[str, Any], name: str = "pii") -> Callable[[], Response]:
         return lambda: api.put(f"{things[kind]}/tags/{name}", body)
 
-    def taken_off(kind: str) -> Callable[[], Answer]:
+    def taken_off(kind: str) -> Callable[[], Response]:
         return lambda: api.delete(f"{things[kind]}/tags/pii")
 
     on = {"message": "tag.attached", "id": definition, **always, "named": "pii", "target": table}
-    assert told(put("table", {"value": "low"})) == [on | {"value": "low"}]
-    assert told(put("table", {"value": "low"})) == []  # as it was
-    assert told(put("table", {"value": "a\n{}"})) == []  # refused
-    assert told(put("table", {"value": "high"})) == [on | {"value": "high"}]
-    [line] = told(put("column", {"value": "x"}))
+    assert reported(put("table", {"value": "low"})) == [on | {"value": "low"}]
+    assert reported(put("table", {"value": "low"})) == []  # as it was
+    assert reported(put("table", {"value": "a\n{}"})) == []  # refused
+    assert reported(put("table", {"value": "high"})) == [on | {"value": "high"}]
+    [line] = reported(put("column", {"value": "x"}))
     field_id = TagAttachment.objects.filter(field_id__isnull=False)[0].field_id
     assert line == on | {"field_id": field_id, "value": "x"}
-    [line] = told(put("warehouse", {}, "certified"))
+    [line] = reported(put("warehouse", {}, "certified"))
     assert line == on | {"id": marker, "named": "certified", "target": f"warehouse:{here}"}
     off = on | {"message": "tag.detached"}
-    assert told(taken_off("table")) == [off]
-    assert told(taken_off("table")) == []
-    assert told(taken_off("column")) == [off | {"field_id": field_id}]
+    assert reported(taken_off("table")) == [off]
+    assert reported(taken_off("table")) == []
+    assert reported(taken_off("column")) == [off | {"field_id": field_id}]
     refuse(monkeypatch)
     view = Tabular.objects.get(kind="view")
     denied = {
         "message": "access.denied", "by": "anonymous", "type": "view", "id": str(view.pk), "action": "manage_tags",
         "reason": "CannotSeeResource",
     }  # fmt: skip
-    assert [told(put("view", {"value": "x"})), told(taken_off("view"))] == [[denied], [denied]]
+    assert [reported(put("view", {"value": "x"})), reported(taken_off("view"))] == [[denied], [denied]]

@@ -49,12 +49,12 @@ def test_a_hint_where_servers_would_refuse_it(db: None) -> None:
 def test_a_token_of_a_service_account_as_json(access_tokens: None) -> None:
     arguments = ["create_token", "--service-account", "spark", "--scope", "catalog", "--scope", "management:read"]
     out, err = run(*arguments, "--expires-in", "36h", "--name", "nightly", "--json")
-    told = json.loads(out)
+    reported = json.loads(out)
     account = ServiceAccount.objects.get()
-    assert (told["user-id"], told["name"], told["scopes"]) == (
+    assert (reported["user-id"], reported["name"], reported["scopes"]) == (
         account.user_id, "nightly", ["catalog", "management:read"],
     )  # fmt: skip
-    assert identify(told["token"]).user_id == account.user_id
+    assert identify(reported["token"]).user_id == account.user_id
     assert f"Created the service account spark, {account.user_id}." in err
     row = AccessToken.objects.get()
     assert row.expires_at - row.created_at == timedelta(hours=36)
@@ -90,7 +90,7 @@ def test_arguments_that_are_refused(db: None, arguments: list[str], message: str
     assert not User.objects.exists()
 
 
-def test_a_deleted_person_comes_back_without_their_tokens(access_tokens: None) -> None:
+def test_a_deleted_user_comes_back_without_their_tokens(access_tokens: None) -> None:
     old = run("create_token", "--user", "local~alice", "--create-user")[0].strip()
     AccessToken.objects.update(revoked_at=now())
     User.objects.update(deleted_at=now())

@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.both_databases,
 ]
 
-PATIENCE = 30
+TIMEOUT_SECONDS = 30
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def all_at_once(*acts: Callable[[], Any]) -> list[Any]:
             connections.close_all()
 
     with ThreadPoolExecutor(len(acts)) as pool:
-        return [future.result(PATIENCE) for future in [pool.submit(acting, act) for act in acts]]
+        return [future.result(TIMEOUT_SECONDS) for future in [pool.submit(acting, act) for act in acts]]
 
 
 def row_of(token: str) -> UUID:
@@ -66,7 +66,7 @@ def test_two_tokens_rotate_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def lock_user_and_wait(user_id: str) -> None:
         lock_user(user_id)
-        both_are_there.wait(PATIENCE)
+        both_are_there.wait(TIMEOUT_SECONDS)
 
     def bounds_at_leisure(*args: Any) -> Any:
         found = bounds(*args)

@@ -13,7 +13,7 @@ from tenancy.actor import Identity
 from tenancy.authn.own_tokens.scopes import ALL, InsufficientScope, narrow_scopes, require_scope
 from tests.fingerprint import Fingerprint
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = pytest.mark.django_db
 
@@ -42,13 +42,13 @@ CHANGES = {
 BODY = b'{"warehouse": {"type": "all"}}'
 
 
-def send(client: TokenClient, operation: str, warehouse: Warehouse) -> Answer:
+def send(client: TokenClient, operation: str, warehouse: Warehouse) -> Response:
     method, target = operation.replace("{prefix}", str(warehouse.pk)).split(" ")
     return client.send(method, target, BODY if method == "POST" else b"")
 
 
-def was_refused(answer: Answer) -> bool:
-    return answer.status == 403 and 'error="insufficient_scope"' in answer.headers.get("WWW-Authenticate", "")
+def was_refused(response: Response) -> bool:
+    return response.status == 403 and 'error="insufficient_scope"' in response.headers.get("WWW-Authenticate", "")
 
 
 @pytest.mark.parametrize("scope", ALL)
@@ -59,12 +59,12 @@ def test_a_scope_opens_what_it_names_and_nothing_else(
     before = everything()
     for operation, needed in {**READS, **CHANGES}.items():
         is_open = needed in {scope, f"{scope}:read"}
-        answer = send(client, operation, warehouse)
-        assert was_refused(answer) is not is_open, (operation, answer.status)
+        response = send(client, operation, warehouse)
+        assert was_refused(response) is not is_open, (operation, response.status)
         if not is_open and not operation.startswith("HEAD"):
-            assert answer.refused(403, "InsufficientScope", f"the scope {needed}: it has {scope}")
+            assert response.refused(403, "InsufficientScope", f"the scope {needed}: it has {scope}")
         if operation in READS and is_open and "namespaces/" not in operation:
-            assert answer.status == 200, (operation, answer.body)
+            assert response.status == 200, (operation, response.body)
         if not is_open:
             assert everything() == before
 

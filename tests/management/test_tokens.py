@@ -28,7 +28,7 @@ from tenancy.services.service_accounts import create_service_account
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import refuse
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import Answer, call
+from tests.wsgi_client import Response, call
 
 pytestmark = pytest.mark.django_db
 
@@ -39,9 +39,9 @@ MEMBERS = {
 NOWHERE = "0198e0f4-3f6e-7c31-8c7d-000000000000"
 
 
-def made(answer: Answer) -> dict[str, Any]:
-    assert answer.status == 201, answer.body
-    content: dict[str, Any] = answer.json()
+def created(response: Response) -> dict[str, Any]:
+    assert response.status == 201, response.body
+    content: dict[str, Any] = response.json()
     return content
 
 
@@ -51,9 +51,9 @@ def lifetime(token: dict[str, Any]) -> float:
 
 
 def works(token: str) -> bool:
-    answer = TokenClient(token).get("/token")
-    assert answer.status == 200 or answer.refused(401, "AuthenticationFailed", "The token was not accepted")
-    return answer.status == 200
+    response = TokenClient(token).get("/token")
+    assert response.status == 200 or response.refused(401, "AuthenticationFailed", "The token was not accepted")
+    return response.status == 200
 
 
 @pytest.fixture
@@ -71,10 +71,10 @@ def refusing(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Can, str]]:
 # --- made and told of --------------------------------------------------------------------------------------------
 
 
-def test_a_token_of_ones_own_is_told_once(alice: TokenClient) -> None:
-    answer = alice.post("/token", {"name": "laptop"})
-    token = made(answer)
-    assert answer.headers["Cache-Control"] == "no-store"
+def test_an_own_token_is_shown_once(alice: TokenClient) -> None:
+    response = alice.post("/token", {"name": "laptop"})
+    token = created(response)
+    assert response.headers["Cache-Control"] == "no-store"
     assert token.keys() == MEMBERS | {"token"}
     text = read_token(token["token"])
     assert text is not None
@@ -96,15 +96,15 @@ def test_a_token_of_ones_own_is_told_once(alice: TokenClient) -> None:
     }
     assert {name: token[name] for name in expected} == expected
     assert works(token["token"])
-    told = {name: token[name] for name in MEMBERS}
-    assert alice.get(f"/token/{token['id']}").json() == told
-    assert told in alice.get("/token").json()["tokens"]
+    reported = {name: token[name] for name in MEMBERS}
+    assert alice.get(f"/token/{token['id']}").json() == reported
+    assert reported in alice.get("/token").json()["tokens"]
     row = AccessToken.objects.get(pk=token["id"])
     assert row.digest == token_digest(token["token"])
 
 
 def test_a_token_of_a_service_account(alice: TokenClient, robot: str) -> None:
-    token = made(alice.post("/token", {"name": "spark", "user-id": robot, "scopes": ["catalog"]}))
+    token = created(alice.post("/token", {"name": "spark", "user-id": robot, "scopes": ["catalog"]}))
     assert token["token"].startswith("iks_")
     assert (token["user-id"], token["created-by"], token["scopes"]) == (robot, "local~alice", ["catalog"])
     assert lifetime(token) == pytest.approx(90 * 86_400)
@@ -121,7 +121,7 @@ def test_a_token_of_a_service_account(alice: TokenClient, robot: str) -> None:
 
 
 def test_the_listing_has_pages_and_they_are_of_one_user(alice: TokenClient, robot: str) -> None:
-    ids = [made(alice.post("/token", {"name": f"t{n}", "user-id": robot}))["id"] for n in range(5)]
+    ids = [created(alice.post("/token", {"name": f"t{n}", "user-id": robot}))["id"] for n in range(5)]
     found: list[str] = []
     target = f"/token?userId={robot}&pageSize=2"
     token = ""
@@ -146,14 +146,14 @@ def test_the_listing_has_pages_and_they_are_of_one_user(alice: TokenClient, robo
 
 
 def test_the_life_of_a_token(alice: TokenClient, robot: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def life(**body: Any) -> Answer:
+    def life(**body: Any) -> Response:
         return alice.post("/token", {"name": "t", "user-id": robot, **body})
 
-    assert lifetime(made(life(**{"expires-in-seconds": 1}))) == 1
-    assert lifetime(made(life(**{"expires-in-seconds": 365 * 86_400}))) == 365 * 86_400
+    assert lifetime(created(life(**{"expires-in-seconds": 1}))) == 1
+    assert lifetime(created(life(**{"expires-in-seconds": 365 * 86_400}))) == 365 * 86_400
     end = (now() + timedelta(days=3)).replace(microsecond=0)
-    assert made(life(**{"expires-at": end.isoformat()}))["expires-at"] == end.isoformat()
-    assert lifetime(made(life(**{"expires-at": None, "expires-in-seconds": None}))) == pytest.approx(90 * 86_400)
+    assert created(life(**{"expires-at": end.isoformat()}))["expires-at"] == end.isoformat()
+    assert lifetime(created(life(**{"expires-at": None, "expires-in-seconds": None}))) == pytest.approx(90 * 86_400)
     for body in (
         {"expires-in-seconds": 365 * 86_400 + 1},
         {"expires-in-seconds": 2**63 - 1},
@@ -164,24 +164,24 @@ def test_the_life_of_a_token(alice: TokenClient, robot: str, monkeypatch: pytest
         assert life(**body).refused(400, "BadRequestException")
     shorter = {"access_token_max_lifetime": 3600.0}
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=shorter))
-    assert lifetime(made(life())) == 3600
+    assert lifetime(created(life())) == 3600
     assert life(**{"expires-in-seconds": 3601}).refused(400, "BadRequestException", "1 to 3600 seconds")
 
 
 def test_a_token_hands_on_no_more_than_it_has(access_tokens: None, robot: str) -> None:
     end = now() + timedelta(hours=1)
     narrow = TokenClient(new_token(scopes=["management", "catalog:read"], expires_at=end))
-    own = made(narrow.post("/token", {"name": "t"}))
+    own = created(narrow.post("/token", {"name": "t"}))
     assert own["scopes"] == ["catalog:read", "management"]
     assert own["expires-at"] == end.isoformat()
-    of_robot = made(narrow.post("/token", {"name": "t", "user-id": robot, "scopes": ["catalog:read"]}))
+    of_robot = created(narrow.post("/token", {"name": "t", "user-id": robot, "scopes": ["catalog:read"]}))
     assert lifetime(of_robot) == pytest.approx(90 * 86_400)
-    assert made(narrow.post("/token", {"name": "t", "scopes": ["management:read"]}))["scopes"] == ["management:read"]
+    assert created(narrow.post("/token", {"name": "t", "scopes": ["management:read"]}))["scopes"] == ["management:read"]
     before = AccessToken.objects.count()
     for user_id in (None, robot):
         for scopes in (["catalog"], ["catalog:read", "catalog"]):
-            answer = narrow.post("/token", {"name": "t", "user-id": user_id, "scopes": scopes})
-            assert answer.refused(403, "InsufficientScope", "cannot grant others")
+            response = narrow.post("/token", {"name": "t", "user-id": user_id, "scopes": scopes})
+            assert response.refused(403, "InsufficientScope", "cannot grant others")
     assert narrow.post("/token", {"name": "t", "expires-in-seconds": 7200}).refused(
         400, "BadRequestException", "outlive"
     )
@@ -231,9 +231,9 @@ def test_bodies_that_are_refused(
     new_token("local~bob")
     before = everything()
     status = {"UserNotFound": 404, "ForbiddenException": 403}.get(wire_type, 400)
-    answer = alice.post("/token", body)
-    assert answer.refused(status, wire_type)
-    assert len(answer.body) < 1000
+    response = alice.post("/token", body)
+    assert response.refused(status, wire_type)
+    assert len(response.body) < 1000
     assert everything() == before
 
 
@@ -242,7 +242,7 @@ def test_a_user_with_the_id_of_a_service_account_is_none(
 ) -> None:
     phantom = f"icekeeper~{NOWHERE}"
     User.objects.create(pk=phantom, user_type="application")
-    token = made(alice.post("/token", {"name": "t", "user-id": robot}))
+    token = created(alice.post("/token", {"name": "t", "user-id": robot}))
     ServiceAccount.objects.filter(user_id=robot).delete()
     before = everything()
     for user_id in (phantom, robot):
@@ -255,7 +255,7 @@ def test_a_user_with_the_id_of_a_service_account_is_none(
 
 def test_members_that_only_the_server_sets_are_ignored(alice: TokenClient) -> None:
     wish = {"id": NOWHERE, "token": "ikp_mine", "prefix": "p", "created-by": "local~root", "last-used-at": "2020-01-01"}
-    token = made(alice.post("/token", {"name": "t", **wish}))
+    token = created(alice.post("/token", {"name": "t", **wish}))
     for name, value in wish.items():
         assert token[name] != value
     assert alice.send("POST", "/token", b'{"name": "a", "name": "b"}').refused(400, "BadRequestException", "twice")
@@ -263,20 +263,20 @@ def test_members_that_only_the_server_sets_are_ignored(alice: TokenClient) -> No
 
 def test_a_user_has_so_many_tokens(alice: TokenClient, robot: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "MAX_LIVE_TOKENS", 2)
-    tokens = [made(alice.post("/token", {"name": "t", "user-id": robot})) for _ in range(2)]
+    tokens = [created(alice.post("/token", {"name": "t", "user-id": robot})) for _ in range(2)]
     assert alice.post("/token", {"name": "t", "user-id": robot}).refused(409, "TooManyAccessTokens", robot)
     assert alice.delete(f"/token/{tokens[0]['id']}").status == 204
-    made(alice.post("/token", {"name": "t", "user-id": robot}))
+    created(alice.post("/token", {"name": "t", "user-id": robot}))
 
 
-def test_somebody_of_another_provider_is_written_down_with_the_first_token(access_tokens: None) -> None:
+def test_a_user_of_another_provider_is_registered_with_the_first_token(access_tokens: None) -> None:
     identity = Identity("oidc~carol", "oidc", "human", name="Carol", email="carol@example.com", roles=("r",))
     issued = create_token(actor=Actor(user_id="oidc~carol", identity=identity), name="t")
     carol = User.objects.get(pk="oidc~carol")
     assert (carol.name, carol.email, carol.user_type) == ("Carol", "carol@example.com", "human")
     assert not carol.has_usable_password()
-    spoken_for = identify(issued.text)
-    assert (spoken_for.user_id, spoken_for.provider_id, spoken_for.roles) == ("oidc~carol", "oidc", ())
+    claimed = identify(issued.text)
+    assert (claimed.user_id, claimed.provider_id, claimed.roles) == ("oidc~carol", "oidc", ())
 
 
 def test_who_comes_first_for_a_token_is_registered_like_everybody() -> None:
@@ -297,15 +297,15 @@ def test_who_comes_first_for_a_token_is_registered_like_everybody() -> None:
 
 
 def test_a_revoked_token_is_dead_at_once(alice: TokenClient) -> None:
-    token = made(alice.post("/token", {"name": "t"}))
+    token = created(alice.post("/token", {"name": "t"}))
     assert works(token["token"])
     for _ in range(2):
-        answer = alice.delete(f"/token/{token['id']}")
-        assert (answer.status, answer.body) == (204, b"")
+        response = alice.delete(f"/token/{token['id']}")
+        assert (response.status, response.body) == (204, b"")
         assert not works(token["token"])
-    told = alice.get(f"/token/{token['id']}").json()
-    assert told["status"] == "revoked"
-    revoked_at = told["revoked-at"]
+    reported = alice.get(f"/token/{token['id']}").json()
+    assert reported["status"] == "revoked"
+    revoked_at = reported["revoked-at"]
     assert alice.get(f"/token/{token['id']}").json()["revoked-at"] == revoked_at
     assert works(alice.token)
 
@@ -318,14 +318,14 @@ def test_a_token_revokes_itself(alice: TokenClient) -> None:
 
 
 def test_an_expired_token_is_refused(alice: TokenClient) -> None:
-    token = made(alice.post("/token", {"name": "t"}))
+    token = created(alice.post("/token", {"name": "t"}))
     AccessToken.objects.filter(pk=token["id"]).update(expires_at=now())
     assert not works(token["token"])
     assert alice.get(f"/token/{token['id']}").json()["status"] == "expired"
 
 
 @pytest.mark.parametrize("change", [{"is_active": False}, {"deleted_at": datetime(2026, 1, 1, tzinfo=UTC)}])
-def test_tokens_of_somebody_who_is_gone_are_refused(alice: TokenClient, change: dict[str, Any]) -> None:
+def test_tokens_of_a_deleted_user_are_refused(alice: TokenClient, change: dict[str, Any]) -> None:
     token = new_token("local~bob")
     User.objects.filter(pk="local~bob").update(**change)
     assert not works(token)
@@ -346,20 +346,20 @@ def test_tokens_of_a_user_end_together(
 def test_what_is_not_there(alice: TokenClient, everything: Callable[[], Fingerprint]) -> None:
     before = everything()
     for token_id in (NOWHERE, "no", "..%2F", alice.token, NOWHERE.replace("-", ""), "%7B" + NOWHERE + "%7D", "*"):
-        for answer in (
+        for response in (
             alice.get(f"/token/{token_id}"),
             alice.delete(f"/token/{token_id}"),
             alice.post(f"/token/{token_id}/rotate", {}),
         ):
-            assert answer.refused(404, "AccessTokenNotFound")
-            assert alice.token not in answer.body.decode()
+            assert response.refused(404, "AccessTokenNotFound")
+            assert alice.token not in response.body.decode()
     assert alice.send("PUT", "/token").refused(405, "MethodNotAllowedException")
     assert everything() == before
 
 
 def test_old_rows_are_deleted(alice: TokenClient, robot: str) -> None:
     long_ago, lately = now() - timedelta(days=91), now() - timedelta(days=89)
-    tokens = [made(alice.post("/token", {"name": str(n), "user-id": robot}))["id"] for n in range(5)]
+    tokens = [created(alice.post("/token", {"name": str(n), "user-id": robot}))["id"] for n in range(5)]
     changes = [{"expires_at": long_ago}, {"revoked_at": long_ago}, {"expires_at": lately}, {"revoked_at": lately}, {}]
     for token_id, change in zip(tokens, changes, strict=True):
         AccessToken.objects.filter(pk=token_id).update(**change)
@@ -374,16 +374,16 @@ def test_old_rows_are_deleted(alice: TokenClient, robot: str) -> None:
 
 def test_rotation_lets_both_work_for_a_while(alice: TokenClient, robot: str) -> None:
     wish = {"name": "spark", "user-id": robot, "scopes": ["catalog:read"], "expires-in-seconds": 86_400}
-    old = made(alice.post("/token", wish))
-    new = made(alice.post(f"/token/{old['id']}/rotate", {"overlap-seconds": 600}))
+    old = created(alice.post("/token", wish))
+    new = created(alice.post(f"/token/{old['id']}/rotate", {"overlap-seconds": 600}))
     assert {name: new[name] for name in ("name", "user-id", "scopes")} == {
         "name": "spark", "user-id": robot, "scopes": ["catalog:read"],
     }  # fmt: skip
     assert new["id"] != old["id"]
     assert lifetime(new) == 86_400
-    told = alice.get(f"/token/{old['id']}").json()
-    assert (told["status"], told["replaced-by"]) == ("replaced", new["id"])
-    end = datetime.fromisoformat(told["expires-at"])
+    reported = alice.get(f"/token/{old['id']}").json()
+    assert (reported["status"], reported["replaced-by"]) == ("replaced", new["id"])
+    end = datetime.fromisoformat(reported["expires-at"])
     assert end - datetime.fromisoformat(new["created-at"]) == timedelta(seconds=600)
     for token in (old, new):
         assert identify(token["token"]).user_id == robot
@@ -394,29 +394,29 @@ def test_rotation_lets_both_work_for_a_while(alice: TokenClient, robot: str) -> 
 
 
 def test_rotation_without_overlap_ends_the_old_token_at_once(alice: TokenClient) -> None:
-    old = made(alice.post("/token", {"name": "t"}))
+    old = created(alice.post("/token", {"name": "t"}))
     assert works(old["token"])
-    new = made(alice.post(f"/token/{old['id']}/rotate", {"overlap-seconds": 0}))
+    new = created(alice.post(f"/token/{old['id']}/rotate", {"overlap-seconds": 0}))
     assert not works(old["token"])
     assert works(new["token"])
 
 
 def test_the_usual_overlap_is_an_hour_and_never_longer_than_the_old_life(alice: TokenClient, robot: str) -> None:
     for seconds, overlap in ((86_400, 3600), (60, 60)):
-        old = made(alice.post("/token", {"name": "t", "user-id": robot, "expires-in-seconds": seconds}))
-        new = made(alice.post(f"/token/{old['id']}/rotate", {}))
+        old = created(alice.post("/token", {"name": "t", "user-id": robot, "expires-in-seconds": seconds}))
+        new = created(alice.post(f"/token/{old['id']}/rotate", {}))
         end = datetime.fromisoformat(alice.get(f"/token/{old['id']}").json()["expires-at"])
         assert (end - datetime.fromisoformat(new["created-at"])).total_seconds() == pytest.approx(overlap, abs=5)
 
 
-def test_a_token_renews_itself_for_as_long_as_it_was_made_for(access_tokens: None) -> None:
+def test_a_token_renews_itself_for_its_whole_lifetime(access_tokens: None) -> None:
     text = new_token(expires_in=1000)
     own = read_token(text)
     assert own is not None
     AccessToken.objects.update(created_at=now() - timedelta(seconds=900), expires_at=now() + timedelta(seconds=100))
     client = TokenClient(text)
-    assert lifetime(made(client.post("/token", {"name": "other"}))) <= 100
-    new = made(client.post(f"/token/{own.token_id}/rotate", {}))
+    assert lifetime(created(client.post("/token", {"name": "other"}))) <= 100
+    new = created(client.post(f"/token/{own.token_id}/rotate", {}))
     assert (lifetime(new), new["not-after"]) == (pytest.approx(1000, abs=1), None)
 
 
@@ -427,12 +427,12 @@ def test_rotation_with_another_token_hands_on_no_more_than_that_one_has(access_t
     short = TokenClient(new_token(expires_at=end))
     narrow = TokenClient(new_token(scopes=["management"]))
     assert narrow.post(f"/token/{wide.token_id}/rotate", {}).refused(403, "InsufficientScope")
-    assert made(short.post(f"/token/{wide.token_id}/rotate", {}))["expires-at"] == end.isoformat()
+    assert created(short.post(f"/token/{wide.token_id}/rotate", {}))["expires-at"] == end.isoformat()
 
 
 def test_a_token_is_rotated_once_while_it_lives(alice: TokenClient, everything: Callable[[], Fingerprint]) -> None:
-    rotated, revoked, expired = (made(alice.post("/token", {"name": "t"}))["id"] for _ in range(3))
-    made(alice.post(f"/token/{rotated}/rotate", {}))
+    rotated, revoked, expired = (created(alice.post("/token", {"name": "t"}))["id"] for _ in range(3))
+    created(alice.post(f"/token/{rotated}/rotate", {}))
     alice.delete(f"/token/{revoked}")
     AccessToken.objects.filter(pk=expired).update(expires_at=now())
     before = everything()
@@ -443,14 +443,14 @@ def test_a_token_is_rotated_once_while_it_lives(alice: TokenClient, everything: 
     assert everything() == before
 
 
-def test_a_short_lived_token_makes_and_rotates_none(
+def test_a_short_lived_token_cannot_create_or_rotate_tokens(
     alice: TokenClient, robot: str, everything: Callable[[], Fingerprint]
 ) -> None:
     """Who steals one for an hour has no more than the hour."""
     own = read_token(alice.token)
     assert own is not None
-    other = made(alice.post("/token", {"name": "other", "expires-in-seconds": 60}))["id"]
-    of_robot = made(alice.post("/token", {"name": "spark", "user-id": robot}))["id"]
+    other = created(alice.post("/token", {"name": "other", "expires-in-seconds": 60}))["id"]
+    of_robot = created(alice.post("/token", {"name": "spark", "user-id": robot}))["id"]
     text, _ = create_session_token(find_live_token(own.token_id), frozenset({"catalog", "management"}))
     stolen = TokenClient(text)
     before = everything()
@@ -473,8 +473,8 @@ def test_a_short_lived_token_makes_and_rotates_none(
 
 
 def test_what_concerns_oneself_needs_no_right(alice: TokenClient, refusing: list[tuple[Can, str]]) -> None:
-    token = made(alice.post("/token", {"name": "t"}))
-    new = made(alice.post(f"/token/{token['id']}/rotate", {}))
+    token = created(alice.post("/token", {"name": "t"}))
+    new = created(alice.post(f"/token/{token['id']}/rotate", {}))
     assert alice.get("/token").status == alice.get(f"/token/{token['id']}").status == 200
     assert alice.get("/token?userId=local~alice").status == 200
     assert alice.delete(f"/token/{new['id']}").status == 204
@@ -500,7 +500,7 @@ def test_rights_on_the_server_are_asked_for_of_others(
         (alice.get("/service-account"), Can.LIST_USERS),
         (alice.delete(f"/service-account/{robot}"), Can.DELETE_USERS),
     )
-    assert all(answer.refused(403, "ServerActionForbidden", action) for answer, action in expected)
+    assert all(response.refused(403, "ServerActionForbidden", action) for response, action in expected)
     assert refusing == [(action, "server") for _, action in expected]
     assert everything() == before
 
@@ -516,9 +516,7 @@ def test_who_may_update_users_ends_tokens_of_others_but_does_not_renew_them(alic
     assert not works(of_bob)
 
 
-def test_nobody_has_tokens_where_authentication_is_off(
-    bootstrapped: None, everything: Callable[[], Fingerprint]
-) -> None:
+def test_no_tokens_where_authentication_is_off(bootstrapped: None, everything: Callable[[], Fingerprint]) -> None:
     before = everything()
     for method, target, body in (
         ("GET", "/token", b""),
@@ -531,13 +529,13 @@ def test_nobody_has_tokens_where_authentication_is_off(
         ("GET", "/service-account", b""),
         ("DELETE", f"/service-account/{uuid4()}", b""),
     ):
-        answer = call(method, f"/management/v1{target}", body=body)
-        assert answer.refused(401, "AuthenticationRequired")
-        assert answer.headers["WWW-Authenticate"] == "Bearer"
+        response = call(method, f"/management/v1{target}", body=body)
+        assert response.refused(401, "AuthenticationRequired")
+        assert response.headers["WWW-Authenticate"] == "Bearer"
     assert everything() == before
 
 
-def test_a_token_that_has_just_ended_makes_no_other(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_token_creates_no_other(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """The request came in before the revocation was done."""
     own = read_token(alice.token)
     assert own is not None
@@ -557,10 +555,10 @@ def test_a_token_that_has_just_ended_makes_no_other(alice: TokenClient, monkeypa
 
 def test_no_token_is_written_anywhere(alice: TokenClient, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        first = made(alice.post("/token", {"name": "t"}))
-        second = made(alice.post(f"/token/{first['id']}/rotate", {"overlap-seconds": 0}))
+        first = created(alice.post("/token", {"name": "t"}))
+        second = created(alice.post(f"/token/{first['id']}/rotate", {"overlap-seconds": 0}))
         issued = create_token(actor=INTERNAL, user_id="local~alice", name="t")
-        answers = [
+        responses = [
             alice.get("/token"),
             alice.get(f"/token/{first['id']}"),
             TokenClient(first["token"]).get("/token"),
@@ -569,7 +567,9 @@ def test_no_token_is_written_anywhere(alice: TokenClient, caplog: pytest.LogCapt
     with connection.cursor() as cursor:
         cursor.execute("SELECT * FROM tenancy_accesstoken")
         rows = repr(cursor.fetchall())
-    written = rows + caplog.text + repr(issued) + str(issued.row) + "".join(str(answer.body) for answer in answers)
+    written = (
+        rows + caplog.text + repr(issued) + str(issued.row) + "".join(str(response.body) for response in responses)
+    )
     written += "".join(repr(record.__dict__) for record in caplog.records)
     for text in (alice.token, first["token"], second["token"], issued.text):
         secret = text[27:]

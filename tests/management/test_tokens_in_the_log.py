@@ -40,16 +40,16 @@ def test_a_token_is_named_by_the_id_of_its_row(alice: TokenClient, warehouse: Wa
     assert TokenClient(session).get("/token").status == 200
     narrow = new_token(scopes=["catalog:read"])
     assert TokenClient(narrow).get("/token").refused(403, "InsufficientScope")
-    told = lines.read()
-    assert [line["access_token"] for line in told] == [str(own)] * 3 + [str(row_of(narrow))]
+    reported = lines.read()
+    assert [line["access_token"] for line in reported] == [str(own)] * 3 + [str(row_of(narrow))]
     for token in (alice.token, session, narrow):
-        assert token[27:] not in orjson.dumps(told).decode()
+        assert token[27:] not in orjson.dumps(reported).decode()
 
 
 def test_who_trades_a_secret_is_named_by_it(alice: TokenClient, lines: LogLines) -> None:
     form = f"grant_type=client_credentials&client_secret={alice.token}".encode()
-    answer = call("POST", "/catalog/v1/oauth/tokens", body=form, content_type="application/x-www-form-urlencoded")
-    assert answer.status == 200
+    response = call("POST", "/catalog/v1/oauth/tokens", body=form, content_type="application/x-www-form-urlencoded")
+    assert response.status == 200
     [line] = lines.read()
     assert (line["user"], line["access_token"]) == ("local~alice", str(row_of(alice.token)))
 
@@ -61,6 +61,6 @@ def test_there_is_none_where_none_was_accepted(alice: TokenClient, lines: LogLin
 
 
 def test_tokens_of_providers_have_none(callers: NamedCallers, lines: LogLines) -> None:
-    callers.person("anna")
+    callers.user("anna")
     assert CallerClient("/management/v1", "anna").get(f"/warehouse/{uuid4()}").status == 404
     assert [(line["user"], "access_token" in line) for line in lines.read()] == [("oidc~anna", False)]

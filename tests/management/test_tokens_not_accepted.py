@@ -23,11 +23,11 @@ pytestmark = pytest.mark.django_db
 def anna(callers: NamedCallers, monkeypatch: pytest.MonkeyPatch) -> CallerClient:
     """Somebody whom an identity provider knows."""
     use_settings(monkeypatch, access_tokens=False)
-    callers.person("anna")
+    callers.user("anna")
     return CallerClient("/management/v1", "anna")
 
 
-def test_none_is_made_or_rotated(
+def test_none_is_created_or_rotated(
     anna: CallerClient, monkeypatch: pytest.MonkeyPatch, everything: Callable[[], Fingerprint]
 ) -> None:
     robot = create_service_account(actor=INTERNAL, name="robot").user_id
@@ -35,25 +35,25 @@ def test_none_is_made_or_rotated(
     own = anna.post("/token", {"name": "t"}).json()["id"]
     use_settings(monkeypatch, access_tokens=False)
     before = everything()
-    for answer in (
+    for response in (
         anna.post("/token", {"name": "t"}),
         anna.post("/token", {"name": "t", "user-id": robot}),
         anna.post(f"/token/{own}/rotate", {}),
     ):
-        assert answer.refused(412, "AccessTokensNotAccepted", "ICEKEEPER__ACCESS_TOKENS")
+        assert response.refused(412, "AccessTokensNotAccepted", "ICEKEEPER__ACCESS_TOKENS")
     assert everything() == before
     assert [each["id"] for each in anna.get("/token").json()["tokens"]] == [own]
     assert anna.delete(f"/token/{own}").status == 204
 
 
-def test_service_accounts_may_be_made_beforehand(anna: CallerClient) -> None:
+def test_service_accounts_may_be_created_beforehand(anna: CallerClient) -> None:
     account = anna.post("/service-account", {"name": "robot"})
     assert account.status == 201
     target = f"/service-account/{account.json()['id']}"
     assert anna.delete(target).status == 204
 
 
-def test_commands_make_them_and_say_what_is_missing(anna: CallerClient) -> None:
+def test_commands_create_them_and_report_what_is_missing(anna: CallerClient) -> None:
     assert settings.ICEKEEPER.access_tokens is False
     assert new_token().startswith("ikp_")
     err = StringIO()

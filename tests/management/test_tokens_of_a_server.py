@@ -38,11 +38,11 @@ def admin(server: CatalogServer) -> dict[str, str]:
 
 
 def create_token_text(server: CatalogServer, admin: dict[str, str], **wish: Any) -> dict[str, Any]:
-    answer = requests.post(
+    response = requests.post(
         f"{server.base_url}/management/v1/token", json={"name": "t", **wish}, headers=admin, timeout=30
     )
-    assert answer.status_code == 201, answer.text
-    token: dict[str, Any] = answer.json()
+    assert response.status_code == 201, response.text
+    token: dict[str, Any] = response.json()
     return token
 
 
@@ -122,25 +122,25 @@ def test_who_comes_at_once_gets_no_more_than_who_comes_in_turn(server: CatalogSe
     def rotate(_: int) -> int:
         return requests.post(f"{address}/{first['id']}/rotate", json={}, headers=admin, timeout=60).status_code
 
-    def make(_: int) -> int:
+    def create(_: int) -> int:
         wish = {"name": "t", "user-id": owner}
         return requests.post(address, json=wish, headers=admin, timeout=60).status_code
 
     with ThreadPoolExecutor(16) as pool:
-        rotated, made = list(pool.map(rotate, range(16))), list(pool.map(make, range(110)))
+        rotated, created = list(pool.map(rotate, range(16))), list(pool.map(create, range(110)))
     assert sorted(rotated) == [201] + [409] * 15
-    assert sorted(made) == [201] * 98 + [409] * 12
+    assert sorted(created) == [201] * 98 + [409] * 12
 
 
 def test_no_token_stands_in_the_log(server: CatalogServer, admin: dict[str, str], robot: dict[str, str]) -> None:
     form = {"grant_type": "client_credentials", "client_secret": robot["token"]}
-    answer = requests.post(f"{server.uri}/v1/oauth/tokens", data=form, timeout=30)
-    assert answer.status_code == 200
+    response = requests.post(f"{server.uri}/v1/oauth/tokens", data=form, timeout=30)
+    assert response.status_code == 200
     give_up = time.monotonic() + 60
     while "oauth/tokens" not in (log := server.log_path.read_text()):  # a line is written when the answer was sent
         assert time.monotonic() < give_up
         time.sleep(0.05)
-    session = answer.json()["access_token"]
+    session = response.json()["access_token"]
     for token in (admin["Authorization"].split()[1][27:], robot["token"][27:], session[10:]):
         assert token not in log
 
@@ -205,13 +205,13 @@ def test_pyiceberg_is_refused_in_words_that_it_understands(server: CatalogServer
 def test_a_stop_writes_when_tokens_were_used(server: CatalogServer, admin: dict[str, str]) -> None:
     token = create_token_text(server, admin)
 
-    def told() -> dict[str, Any]:
+    def reported() -> dict[str, Any]:
         lines = server.manage("list_tokens", "--all", "--json").splitlines()
         return next(row for row in map(json.loads, lines) if row["id"] == token["id"])
 
     with requests.Session() as client:
         assert statuses(server, [client], token["token"]) == {200}
     server.stop()
-    row = told()
+    row = reported()
     assert row["created-at"] <= row["last-used-at"]
     server.start()

@@ -23,9 +23,9 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA, snapshot
-from tests.management.warehouse_request_fixtures import NOBODY, choose, forbid, refuse, told
+from tests.management.warehouse_request_fixtures import NO_ONE, choose, forbid, refuse, reported
 from tests.tree_invariants import check_trees
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -35,7 +35,7 @@ MISSING = {
     "view": "NoSuchViewException",
     "generic-table": "NoSuchGenericTableException",
 }
-MakeTable = Callable[..., dict[str, Any]]
+CreateTable = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
@@ -52,30 +52,30 @@ def generic(catalog: ApiClient) -> ApiClient:
 def drop(catalog: ApiClient) -> Callable[..., None]:
     def dropped(*names: str, purge: bool = False) -> None:
         for name in names:
-            answer = catalog.delete(f"/namespaces/ns/tables/{name}?purgeRequested={str(purge).lower()}")
-            assert answer.status == 204, answer.body
+            response = catalog.delete(f"/namespaces/ns/tables/{name}?purgeRequested={str(purge).lower()}")
+            assert response.status == 204, response.body
 
     return dropped
 
 
-def undrop(api: ApiClient, *ids: str, kind: str = "table") -> Answer:
+def undrop(api: ApiClient, *ids: str, kind: str = "table") -> Response:
     return api.post("/deleted-tabulars/undrop", {"targets": [{"type": kind, "id": each} for each in ids]})
 
 
-def uuid_of(made: dict[str, Any]) -> str:
-    return str(made["metadata"]["table-uuid"])
+def uuid_of(created: dict[str, Any]) -> str:
+    return str(created["metadata"]["table-uuid"])
 
 
 def test_a_table_comes_back_as_it_was(
-    api: ApiClient, catalog: ApiClient, make_table: MakeTable, drop: Any, files: Callable[[], list[str]],
+    api: ApiClient, catalog: ApiClient, create_table: CreateTable, drop: Any, files: Callable[[], list[str]],
     do_tasks: Callable[[], int],
 ) -> None:  # fmt: skip
-    made = make_table(properties={"a": "b"})
-    at = made["metadata"]["last-updated-ms"]
+    created = create_table(properties={"a": "b"})
+    at = created["metadata"]["last-updated-ms"]
     main = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 1}
     body = {"requirements": [], "updates": [{"action": "add-snapshot", "snapshot": snapshot(1, at=at)}, main]}
     assert catalog.post("/namespaces/ns/tables/t", body).status == 200
-    uuid = uuid_of(made)
+    uuid = uuid_of(created)
     assert api.post(f"/table/{uuid}/protection", {"protected": True}).status == 200
     loaded = catalog.get("/namespaces/ns/tables/t")
     row, written = Tabular.objects.values().get(), files()
@@ -85,8 +85,8 @@ def test_a_table_comes_back_as_it_was(
     Tabular.objects.update(protected=True)
     assert catalog.get("/namespaces/ns/tables/t").refused(404, "NoSuchTableException")
 
-    answer = undrop(api, uuid)
-    assert (answer.status, answer.body) == (204, b"")
+    response = undrop(api, uuid)
+    assert (response.status, response.body) == (204, b"")
     again = catalog.get("/namespaces/ns/tables/t")
     assert again.body == loaded.body
     assert again.headers["ETag"] == loaded.headers["ETag"]
@@ -105,9 +105,9 @@ def test_a_table_comes_back_as_it_was(
 
 
 def test_all_kinds_at_once_and_in_any_namespace(
-    api: ApiClient, catalog: ApiClient, generic: ApiClient, make_table: MakeTable, drop: Any
+    api: ApiClient, catalog: ApiClient, generic: ApiClient, create_table: CreateTable, drop: Any
 ) -> None:
-    table = uuid_of(make_table())
+    table = uuid_of(create_table())
     assert generic.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).status == 200
     version = {
         "version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {}, "default-namespace": ["ns"],
@@ -115,7 +115,7 @@ def test_all_kinds_at_once_and_in_any_namespace(
     }  # fmt: skip
     view = {"name": "v", "schema": SCHEMA, "view-version": version, "properties": {}}
     assert catalog.post("/namespaces", {"namespace": ["ns", "in"]}).status == 200
-    made = catalog.post("/namespaces/ns%1Fin/views", view).json()
+    created = catalog.post("/namespaces/ns%1Fin/views", view).json()
     described = generic.get("/namespaces/ns/generic-tables/g").json()
     drop("t")
     assert catalog.delete("/namespaces/ns%1Fin/views/v").status == 204
@@ -123,16 +123,18 @@ def test_all_kinds_at_once_and_in_any_namespace(
     targets = [{"type": each["typ"], "id": each["id"]} for each in api.get("/deleted-tabulars").json()["tabulars"]]
     assert [target["type"] for target in targets] == ["table", "generic-table", "view"]
     assert targets[0]["id"] == table
-    answer = api.post("/deleted-tabulars/undrop", {"targets": [*targets, targets[0]]})
-    assert answer.status == 204
-    assert catalog.get("/namespaces/ns%1Fin/views/v").json() == made
+    response = api.post("/deleted-tabulars/undrop", {"targets": [*targets, targets[0]]})
+    assert response.status == 204
+    assert catalog.get("/namespaces/ns%1Fin/views/v").json() == created
     assert generic.get("/namespaces/ns/generic-tables/g").json() == described
     assert catalog.get("/namespaces/ns/tables/t").status == 200
     assert not Task.objects.exists()
 
 
-def test_it_may_be_repeated(api: ApiClient, make_table: MakeTable, drop: Any, everything: Callable[[], Any]) -> None:
-    uuid = uuid_of(make_table())
+def test_it_may_be_repeated(
+    api: ApiClient, create_table: CreateTable, drop: Any, everything: Callable[[], Any]
+) -> None:
+    uuid = uuid_of(create_table())
     before = everything()
     assert undrop(api, uuid).status == 204, "it was never dropped"
     assert everything() == before
@@ -145,9 +147,9 @@ def test_it_may_be_repeated(api: ApiClient, make_table: MakeTable, drop: Any, ev
 
 
 def test_dropped_again_it_has_all_its_time_again(
-    api: ApiClient, make_table: MakeTable, drop: Any, soft_delete: int
+    api: ApiClient, create_table: CreateTable, drop: Any, soft_delete: int
 ) -> None:
-    uuid = uuid_of(make_table())
+    uuid = uuid_of(create_table())
     drop("t", purge=True)
     undrop(api, uuid)
     before = now()
@@ -158,11 +160,11 @@ def test_dropped_again_it_has_all_its_time_again(
 
 
 def test_a_name_that_is_taken_keeps_all_of_them_away(
-    api: ApiClient, catalog: ApiClient, make_table: MakeTable, drop: Any, everything: Callable[[], Any]
+    api: ApiClient, catalog: ApiClient, create_table: CreateTable, drop: Any, everything: Callable[[], Any]
 ) -> None:
-    first, other = uuid_of(make_table()), uuid_of(make_table("other"))
+    first, other = uuid_of(create_table()), uuid_of(create_table("other"))
     drop("t", "other")
-    second = uuid_of(make_table("T"))
+    second = uuid_of(create_table("T"))
     before = everything()
     for ids in ((first,), (other, first), (first, other)):
         assert undrop(api, *ids).refused(409, "AlreadyExistsException", "Cannot restore ns.t: another table")
@@ -180,9 +182,9 @@ def test_a_name_that_is_taken_keeps_all_of_them_away(
 
 
 def test_a_name_that_another_kind_has(
-    api: ApiClient, generic: ApiClient, make_table: MakeTable, drop: Any, everything: Callable[[], Any]
+    api: ApiClient, generic: ApiClient, create_table: CreateTable, drop: Any, everything: Callable[[], Any]
 ) -> None:
-    uuid = uuid_of(make_table())
+    uuid = uuid_of(create_table())
     drop("t")
     assert generic.post("/namespaces/ns/generic-tables", {"name": "t", "format": "lance"}).status == 200
     before = everything()
@@ -191,9 +193,9 @@ def test_a_name_that_another_kind_has(
 
 
 def test_what_is_not_there_keeps_all_of_them_away(
-    api: ApiClient, make_table: MakeTable, drop: Any, storage_root: Any, everything: Callable[[], Any]
+    api: ApiClient, create_table: CreateTable, drop: Any, storage_root: Any, everything: Callable[[], Any]
 ) -> None:
-    uuid = uuid_of(make_table())
+    uuid = uuid_of(create_table())
     drop("t")
     other = create_warehouse(
         actor=INTERNAL,
@@ -209,13 +211,13 @@ def test_what_is_not_there_keeps_all_of_them_away(
     namespace_id = str(Namespace.objects.first().pk)  # type: ignore[union-attr]
     before = everything()
     for kind, wire_type in MISSING.items():
-        for missing in (NOBODY, far, namespace_id, str(other.pk)):
+        for missing in (NO_ONE, far, namespace_id, str(other.pk)):
             targets = [{"type": "table", "id": uuid}, {"type": kind, "id": missing}]
             refused = api.post("/deleted-tabulars/undrop", {"targets": targets})
             assert refused.refused(404, wire_type, missing)
         if kind != "table":
             assert undrop(api, uuid, kind=kind).refused(404, wire_type, uuid)
-    for warehouse_id in (NOBODY, "wh"):
+    for warehouse_id in (NO_ONE, "wh"):
         stranger = ApiClient(f"/management/v1/warehouse/{warehouse_id}")
         assert undrop(stranger, uuid).refused(404, "NoSuchWarehouseException")
     over = ApiClient(f"/management/v1/warehouse/{other.pk}")
@@ -223,25 +225,25 @@ def test_what_is_not_there_keeps_all_of_them_away(
     assert everything() == before
 
 
-TARGET = {"type": "table", "id": NOBODY}
+TARGET = {"type": "table", "id": NO_ONE}
 
 
 @pytest.mark.parametrize(
     "body",
     [
         None, [], "x", {}, {"targets": None}, {"targets": {}}, {"targets": "x"}, {"targets": [None]},
-        {"targets": [[]]}, {"targets": [NOBODY]}, {"targets": [{"id": NOBODY}]}, {"targets": [{"type": "table"}]},
+        {"targets": [[]]}, {"targets": [NO_ONE]}, {"targets": [{"id": NO_ONE}]}, {"targets": [{"type": "table"}]},
         {"targets": [TARGET | {"type": "Table"}]}, {"targets": [TARGET | {"type": "namespace"}]},
         {"targets": [TARGET | {"type": None}]}, {"targets": [TARGET | {"type": ["table"]}]},
         {"targets": [TARGET | {"id": "t"}]}, {"targets": [TARGET | {"id": 1}]}, {"targets": [TARGET | {"id": None}]},
-        {"targets": [TARGET | {"id": NOBODY.replace("-", "")}]}, {"targets": [TARGET | {"id": "x" * 10_000}]},
+        {"targets": [TARGET | {"id": NO_ONE.replace("-", "")}]}, {"targets": [TARGET | {"id": "x" * 10_000}]},
         {"targets": [TARGET | {"id": "\x00"}]}, {"targets": [TARGET] * (undrops.MAX_TARGETS + 1)},
     ],
 )  # fmt: skip
 def test_bodies_that_are_refused(
-    api: ApiClient, make_table: MakeTable, drop: Any, everything: Callable[[], Any], body: Any
+    api: ApiClient, create_table: CreateTable, drop: Any, everything: Callable[[], Any], body: Any
 ) -> None:
-    make_table()
+    create_table()
     drop("t")
     before = everything()
     assert api.post("/deleted-tabulars/undrop", body).refused(400, "BadRequestException")
@@ -249,9 +251,9 @@ def test_bodies_that_are_refused(
 
 
 def test_what_expired_does_not_come_back(
-    api: ApiClient, make_table: MakeTable, drop: Any, do_tasks: Callable[[], int], everything: Callable[[], Any]
+    api: ApiClient, create_table: CreateTable, drop: Any, do_tasks: Callable[[], int], everything: Callable[[], Any]
 ) -> None:
-    uuid = uuid_of(make_table())
+    uuid = uuid_of(create_table())
     drop("t")
     assert do_tasks() == 1
     before = everything()
@@ -260,9 +262,9 @@ def test_what_expired_does_not_come_back(
 
 
 def test_an_expiration_that_runs_is_in_the_way(
-    api: ApiClient, catalog: ApiClient, make_table: MakeTable, drop: Any, everything: Callable[[], Any]
+    api: ApiClient, catalog: ApiClient, create_table: CreateTable, drop: Any, everything: Callable[[], Any]
 ) -> None:
-    uuid, other = uuid_of(make_table()), uuid_of(make_table("other"))
+    uuid, other = uuid_of(create_table()), uuid_of(create_table("other"))
     drop("t", "other")
     lease = lease_task(Task.objects.get(entity_id=Tabular.objects.get(uuid=uuid).pk).pk)
     assert lease is not None
@@ -275,9 +277,9 @@ def test_an_expiration_that_runs_is_in_the_way(
 
 
 def test_an_expiration_whose_worker_is_dead_is_not(
-    api: ApiClient, catalog: ApiClient, make_table: MakeTable, drop: Any, everything: Callable[[], Any]
+    api: ApiClient, catalog: ApiClient, create_table: CreateTable, drop: Any, everything: Callable[[], Any]
 ) -> None:
-    uuid = uuid_of(make_table())
+    uuid = uuid_of(create_table())
     drop("t")
     lease = lease_task(Task.objects.get().pk)
     assert lease is not None
@@ -291,9 +293,9 @@ def test_an_expiration_whose_worker_is_dead_is_not(
 
 
 def test_the_namespace_of_what_can_be_restored_stays(
-    api: ApiClient, catalog: ApiClient, make_table: MakeTable, drop: Any
+    api: ApiClient, catalog: ApiClient, create_table: CreateTable, drop: Any
 ) -> None:
-    uuid = uuid_of(make_table())
+    uuid = uuid_of(create_table())
     drop("t")
     assert catalog.delete("/namespaces/ns").refused(409, "NamespaceNotEmptyException")
     assert catalog.delete("/namespaces/ns?force=true").refused(409, "NamespaceNotEmptyException")
@@ -304,9 +306,9 @@ def test_the_namespace_of_what_can_be_restored_stays(
 
 
 def test_whatever_the_warehouse_has_become(
-    api: ApiClient, catalog: ApiClient, make_table: MakeTable, drop: Any
+    api: ApiClient, catalog: ApiClient, create_table: CreateTable, drop: Any
 ) -> None:
-    uuid = uuid_of(make_table())
+    uuid = uuid_of(create_table())
     drop("t")
     Warehouse.objects.update(status="inactive", delete_profile={"type": "hard"})
     assert undrop(api, uuid).status == 204
@@ -315,9 +317,9 @@ def test_whatever_the_warehouse_has_become(
 
 
 def test_rights_are_asked_for(
-    api: ApiClient, make_table: MakeTable, drop: Any, everything: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+    api: ApiClient, create_table: CreateTable, drop: Any, everything: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ids = [uuid_of(make_table(name)) for name in ("t", "u")]
+    ids = [uuid_of(create_table(name)) for name in ("t", "u")]
     drop("t", "u")
     keys = sorted(str(pk) for pk in Tabular.objects.values_list("pk", flat=True))
     warehouse_id = api.base.rsplit("/", 1)[1]
@@ -331,26 +333,26 @@ def test_rights_are_asked_for(
 
 
 def test_what_is_hidden_looks_missing(
-    api: ApiClient, make_table: MakeTable, drop: Any, everything: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+    api: ApiClient, create_table: CreateTable, drop: Any, everything: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever it is named together with, and wherever among it."""
-    ids = [uuid_of(make_table(name)) for name in ("t", "u")]
+    ids = [uuid_of(create_table(name)) for name in ("t", "u")]
     drop("t", "u")
     before = everything()
     hidden = str(Tabular.objects.get(uuid=ids[1]).pk)
     choose(monkeypatch, {hidden})
-    for named in ([ids[1]], [ids[0], ids[1]], [ids[1], ids[0]], [ids[1], NOBODY], [NOBODY, ids[1]]):
+    for named in ([ids[1]], [ids[0], ids[1]], [ids[1], ids[0]], [ids[1], NO_ONE], [NO_ONE, ids[1]]):
         without = [OTHER if each == ids[1] else each for each in named]
         first = next(each for each in named if each != ids[0])
-        answer = undrop(api, *named)
-        assert answer.refused(404, "NoSuchTableException")
+        response = undrop(api, *named)
+        assert response.refused(404, "NoSuchTableException")
         missing = undrop(api, *without)
-        assert told(answer, first) == told(missing, OTHER if first == ids[1] else first)
+        assert reported(response, first) == reported(missing, OTHER if first == ids[1] else first)
     warehouse_id = api.base.rsplit("/", 1)[1]
     choose(monkeypatch, {warehouse_id})
-    unseen, nothing = undrop(api, *ids), undrop(ApiClient(f"/management/v1/warehouse/{NOBODY}"), *ids)
+    unseen, nothing = undrop(api, *ids), undrop(ApiClient(f"/management/v1/warehouse/{NO_ONE}"), *ids)
     assert unseen.refused(404, "NoSuchWarehouseException")
-    assert told(unseen, warehouse_id) == told(nothing, NOBODY)
+    assert reported(unseen, warehouse_id) == reported(nothing, NO_ONE)
     assert everything() == before
 
 

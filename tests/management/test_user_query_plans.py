@@ -34,10 +34,10 @@ def crowd(bootstrapped: None) -> dict[str, Any]:
     users = User.objects.bulk_create(User(id=f"oidc~{number:05}", name=f"u{number}") for number in range(MANY))
     roles = {}
     for project, count in ((small, FEW), (full, MANY), (small, FEW)):
-        made = [Role(id=new_id(), project=project, source_id=str(number)) for number in range(count)]
-        for role in made:
+        created = [Role(id=new_id(), project=project, source_id=str(number)) for number in range(count)]
+        for role in created:
             role.name = role.name_key = role.source_id = str(role.id)
-        roles[project.pk, len(roles)] = Role.objects.bulk_create(made)
+        roles[project.pk, len(roles)] = Role.objects.bulk_create(created)
     few, many = roles[small.pk, 0], roles[full.pk, 1]
     RoleMember.objects.bulk_create(
         [
@@ -77,9 +77,9 @@ def listing(target: str, *, at_page: int = 1, **headers: str) -> str:
     token = ""
     for _ in range(at_page):
         with CaptureQueriesContext(connection) as captured:
-            answer = api.get(f"{target}?pageSize={SIZE}&pageToken={token}", **headers)
-        assert answer.status == 200, answer.body
-        token = answer.json()["next-page-token"]
+            response = api.get(f"{target}?pageSize={SIZE}&pageToken={token}", **headers)
+        assert response.status == 200, response.body
+        token = response.json()["next-page-token"]
     [statement] = [each["sql"] for each in captured.captured_queries if f"LIMIT {SIZE + 1}" in each["sql"]]
     return str(statement)
 
@@ -91,7 +91,7 @@ def test_pages_read_their_own_rows(crowd: dict[str, Any]) -> None:
         # Where nearly all roles are of one project, those of the other may be passed over.
         assert rows_read(listing("/role", at_page=at_page), []) <= SIZE + 1 + 2 * FEW
     look_at_members(crowd)
-    look_at_roles_that_somebody_is_in(crowd)
+    look_at_roles_that_a_user_is_in(crowd)
 
 
 def look_at_members(crowd: dict[str, Any]) -> None:
@@ -111,7 +111,7 @@ def _page_of_members(role_id: UUID, after: UUID) -> list[Any]:
     return [role_id, after, role_id, at, limit, role_id, after, *[at] * 3, limit, limit]
 
 
-def look_at_roles_that_somebody_is_in(crowd: dict[str, Any]) -> None:
+def look_at_roles_that_a_user_is_in(crowd: dict[str, Any]) -> None:
     many, user = crowd["many"], crowd["users"][0].pk
     project, at, limit = many[0].project_id, now(), SIZE + 1
     held = list(RoleMember.objects.filter(user=user).order_by("pk").values_list("pk", flat=True))
@@ -138,7 +138,7 @@ def test_ten_thousand_are_listed_to_the_end(crowd: dict[str, Any]) -> None:
     ):
         found, token = [], ""
         while token is not None:
-            answer = api.get(f"{target}?pageSize=1000&pageToken={token}", **full).json()
-            found += [each["id"] for each in answer[key]]
-            token = answer.get("next-page-token")
+            response = api.get(f"{target}?pageSize=1000&pageToken={token}", **full).json()
+            found += [each["id"] for each in response[key]]
+            token = response.get("next-page-token")
         assert len(found) == len(set(found)) == count, target

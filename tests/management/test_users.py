@@ -24,7 +24,7 @@ from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import refuse
 from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped"), pytest.mark.both_databases]
 
@@ -35,11 +35,11 @@ NOWHERE = "01a2021f-e3e0-75c2-97d1-5919c2df1d2e"
 
 @pytest.fixture
 def alice(callers: NamedCallers) -> CallerClient:
-    callers.person("alice")
+    callers.user("alice")
     return CallerClient("/management/v1", "alice")
 
 
-def provision(subject: str, **more: Any) -> Answer:
+def provision(subject: str, **more: Any) -> Response:
     return api.post("/user", {"id": f"oidc~{subject}", "name": subject.title(), "user-type": "human", **more})
 
 
@@ -54,30 +54,30 @@ def untimed(user: dict[str, Any]) -> dict[str, Any]:
 # --- coming to be --------------------------------------------------------------------------------------------------
 
 
-def test_people_register_themselves(alice: CallerClient) -> None:
-    made = alice.post("/user", {})
-    assert made.status == 201, made.body
-    assert untimed(made.json()) == {
+def test_users_register_themselves(alice: CallerClient) -> None:
+    created = alice.post("/user", {})
+    assert created.status == 201, created.body
+    assert untimed(created.json()) == {
         "id": "oidc~alice",
         "name": "Alice",
         "email": "alice@example.com",
         "user-type": "human",
         "last-updated-with": "create-endpoint",
     }
-    assert alice.get(address("oidc~alice")).json() == made.json()
+    assert alice.get(address("oidc~alice")).json() == created.json()
     assert alice.post("/user", {}).refused(409, "UserAlreadyExists", "oidc~alice")
     assert alice.post("/user", {"id": "oidc~alice"}).refused(409, "UserAlreadyExists")
     from_token = alice.post("/user", {"update-if-exists": True}).json()
-    assert untimed(from_token) == untimed(made.json())
+    assert untimed(from_token) == untimed(created.json())
 
 
 CLAIMED = {"name": "Bob Builder", "email": "bob@example.com", "user-type": "human"}
 
 
-def test_nobody_of_an_identity_provider_names_themselves(alice: CallerClient, asked: list[tuple[Can, str]]) -> None:
+def test_no_user_of_an_identity_provider_chooses_their_name(alice: CallerClient, asked: list[tuple[Can, str]]) -> None:
     """Else somebody who is looked for by name or mail could be somebody else. Clients that send both keep working."""
     expected = {"name": "Alice", "email": "alice@example.com", "user-type": "human", "id": "oidc~alice"}
-    calls: list[Callable[[], Answer]] = [
+    calls: list[Callable[[], Response]] = [
         lambda: alice.post("/user", CLAIMED),
         lambda: alice.post("/user", CLAIMED | {"update-if-exists": True}),
         lambda: alice.post("/user", CLAIMED | {"id": "oidc~alice", "update-if-exists": True}),
@@ -104,8 +104,8 @@ def test_what_the_token_does_not_say_stays_as_it_was(callers: NamedCallers, aske
     user = User.objects.get()
     assert (user.name, user.email, user.origin) == ("Nameless App with ID oidc~quiet", "", "token")
     User.objects.update(name="Quinn", email="q@example.com", origin="administrator")
-    for answer in (quiet.put(address(user.pk), CLAIMED), quiet.post("/user", CLAIMED | {"update-if-exists": True})):
-        assert answer.status == 200
+    for response in (quiet.put(address(user.pk), CLAIMED), quiet.post("/user", CLAIMED | {"update-if-exists": True})):
+        assert response.status == 200
     user.refresh_from_db()
     assert (user.name, user.email, user.origin) == ("Quinn", "q@example.com", "administrator")
 
@@ -127,7 +127,7 @@ def test_local_users_name_themselves(access_tokens: None) -> None:
     assert (user.name, user.origin) == ("Bob Builder", "user")
 
 
-def test_nobody_registers_nobody() -> None:
+def test_unregistered_users_register_no_user() -> None:
     for body in ({}, {"id": None, "name": "X", "user-type": "human"}):
         assert api.post("/user", body).refused(400, "MissingUserId")
     assert not User.objects.exists()
@@ -135,9 +135,9 @@ def test_nobody_registers_nobody() -> None:
 
 def test_others_are_provisioned(alice: CallerClient) -> None:
     body = {"id": "kubernetes~system:serviceaccount:ns:spark", "name": "Spark", "user-type": "application"}
-    made = alice.post("/user", body)
-    assert made.status == 201
-    assert untimed(made.json()) == {**body, "last-updated-with": "create-endpoint"}
+    created = alice.post("/user", body)
+    assert created.status == 201
+    assert untimed(created.json()) == {**body, "last-updated-with": "create-endpoint"}
     assert alice.post("/user", body).refused(409, "UserAlreadyExists")
     changed = alice.post("/user", {**body, "email": "s@example.com", "update-if-exists": True})
     assert (changed.status, changed.json()["email"]) == (200, "s@example.com")
@@ -200,7 +200,7 @@ def test_bad_users_are_refused(everything: Callable[[], Fingerprint], change: di
     assert everything() == before
 
 
-def test_people_without_an_identity_provider_are_provisioned() -> None:
+def test_users_without_an_identity_provider_are_provisioned() -> None:
     body = {"id": "local~ann.lee@example-1.com", "name": "Ann", "user-type": "human"}
     assert api.post("/user", body).status == 201
     assert api.get(address(body["id"])).json()["id"] == body["id"]
@@ -234,9 +234,9 @@ def test_what_cannot_be_chosen_is_not(alice: CallerClient) -> None:
         "is_active": False,
         "password": "secret",
     }
-    made = alice.post("/user", body).json()
-    assert made["last-updated-with"] == "create-endpoint"
-    assert not made["created-at"].startswith("1999")
+    created = alice.post("/user", body).json()
+    assert created["last-updated-with"] == "create-endpoint"
+    assert not created["created-at"].startswith("1999")
     user = User.objects.get()
     assert (user.deleted_at, user.is_active, user.has_usable_password()) == (None, True, False)
 
@@ -258,14 +258,14 @@ def test_ids_of_any_spelling(subject: str) -> None:
     "user_id",
     ["oidc~bob ", "oidc~\u3164", "oidc~bob\u2800", "oidc~b\u115fob", "oidc~bob\u034f", "local~Bob", "local~bOb"],
 )
-def test_ids_that_cannot_be_told_apart_are_refused(user_id: str, everything: Callable[[], Fingerprint]) -> None:
+def test_ambiguous_ids_are_refused(user_id: str, everything: Callable[[], Fingerprint]) -> None:
     before = everything()
     body = {"id": user_id, "name": "Bob", "user-type": "human"}
     assert api.post("/user", body).refused(400, "InvalidUserIdError")
     assert everything() == before
 
 
-def test_a_service_account_does_not_pass_for_somebody_else(everything: Callable[[], Fingerprint]) -> None:
+def test_a_service_account_cannot_impersonate_another_user(everything: Callable[[], Fingerprint]) -> None:
     account = create_service_account(actor=INTERNAL, name="robot").user_id
     before = everything()
     for body in (
@@ -283,7 +283,7 @@ def test_a_service_account_does_not_pass_for_somebody_else(everything: Callable[
     assert api.put(address(account), {"name": "robot", "user-type": "application"}).status == 200
 
 
-def test_ids_that_look_alike_are_different_people() -> None:
+def test_ids_that_look_alike_are_different_users() -> None:
     for user_id in ("oidc~Bob", "oidc~bob", "oidc~\uff42\uff4f\uff42", "kc~bob"):
         assert api.post("/user", {"id": user_id, "name": "Bob", "user-type": "human"}).status == 201
     assert len(api.get("/user").json()["users"]) == 4
@@ -296,9 +296,9 @@ def test_ids_that_look_alike_are_different_people() -> None:
 
 def test_what_is_known_of_a_user_is_replaced() -> None:
     before = provision("bob", email="bob@example.com").json()
-    answer = api.put(address("oidc~bob"), {"name": "Robert", "user-type": "application", "id": "oidc~eve"})
-    assert (answer.status, answer.body) == (200, b"")
-    assert "Content-Type" not in answer.headers
+    response = api.put(address("oidc~bob"), {"name": "Robert", "user-type": "application", "id": "oidc~eve"})
+    assert (response.status, response.body) == (200, b"")
+    assert "Content-Type" not in response.headers
     after = api.get(address("oidc~bob")).json()
     assert untimed(after) == {
         "id": "oidc~bob",
@@ -320,14 +320,14 @@ def test_name_and_type_are_needed_to_replace(body: dict[str, Any]) -> None:
 def test_users_who_are_not_there() -> None:
     for user_id in ("oidc~nobody", "oidc~' OR 1=1 --", "oidc~*"):
         target = address(user_id)
-        for answer in (
+        for response in (
             api.get(target),
             api.put(target, {"name": "X", "user-type": "human"}),
             api.delete(target),
             api.get(f"{target}/roles"),
             api.get(f"{target}/roles/transitive"),
         ):
-            assert answer.refused(404, "UserNotFound", user_id)
+            assert response.refused(404, "UserNotFound", user_id)
     for user_id, wire_type in (("nobody", "InvalidUserIdError"), ("oidc~" + "x" * 200, "UserIdTooLongError")):
         assert api.get(address(user_id)).refused(400, wire_type)
     assert api.get("/user/oidc~%00").refused(400, "BadRequestException", "NUL")
@@ -377,13 +377,13 @@ def test_a_deleted_user_has_no_rights_left() -> None:
 def test_a_deleted_user_is_nowhere() -> None:
     api.delete(address("oidc~bob"))
     target = address("oidc~bob")
-    for answer in (
+    for response in (
         api.get(target),
         api.delete(target),
         api.put(target, {"name": "X", "user-type": "human"}),
         api.get(f"{target}/roles"),
     ):
-        assert answer.refused(404, "UserNotFound")
+        assert response.refused(404, "UserNotFound")
     assert [user["id"] for user in api.get("/user").json()["users"]] == ["oidc~carol"]
     assert api.post("/search/user", {"search": "bob"}).json() == {"users": []}
     [role] = api.get("/role").json()["roles"]
@@ -393,7 +393,7 @@ def test_a_deleted_user_is_nowhere() -> None:
 
 
 @pytest.mark.usefixtures("rights_of_bob")
-def test_a_deleted_user_who_comes_again_begins_anew() -> None:
+def test_a_deleted_user_who_comes_again_starts_without_rights() -> None:
     before = api.get(address("oidc~bob")).json()
     User.objects.filter(pk="oidc~bob").update(last_login=now())
     api.delete(address("oidc~bob"))
@@ -426,15 +426,15 @@ def test_rights_are_asked_for_others(
     for user_id in ("oidc~bob", "oidc~nobody"):
         target = address(user_id)
         body = {"id": user_id, "name": "X", "user-type": "human", "update-if-exists": True}
-        for answer in (alice.get("/user"), alice.post("/user", body)):
-            assert answer.refused(403, "ServerActionForbidden")
-        for answer in (
+        for response in (alice.get("/user"), alice.post("/user", body)):
+            assert response.refused(403, "ServerActionForbidden")
+        for response in (
             alice.put(target, body),
             alice.delete(target),
             alice.get(f"{target}/roles"),
             alice.get(f"{target}/roles/transitive"),
         ):
-            assert answer.refused(403, "UserActionForbidden")
+            assert response.refused(403, "UserActionForbidden")
         rights = [Can.LIST_USERS, Can.PROVISION_USERS, Can.UPDATE_USERS, Can.DELETE_USERS, *[Can.LIST_USERS] * 2]
         assert asked == [(right, server) for right in rights]
         asked.clear()
@@ -475,8 +475,8 @@ def test_maintenance_stops_what_changes_something(alice: CallerClient, monkeypat
     quiet = settings.ICEKEEPER.model_copy(update={"maintenance_mode": "read-only"})
     monkeypatch.setattr(settings, "ICEKEEPER", quiet)
     me, body = address("oidc~alice"), {"name": "Al", "user-type": "human"}
-    for answer in (alice.post("/user", {}), alice.put(me, body), alice.delete(me), alice.post("/role", body)):
-        assert answer.refused(503, "MaintenanceModeError")
+    for response in (alice.post("/user", {}), alice.put(me, body), alice.delete(me), alice.post("/role", body)):
+        assert response.refused(503, "MaintenanceModeError")
     for kind in ("user", "role"):
         assert alice.post(f"/search/{kind}", {"search": "al"}).status == 200
     assert alice.get("/whoami").json()["name"] == "Alice"

@@ -22,7 +22,7 @@ from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
-from tests.management.warehouse_request_fixtures import NOBODY, refuse, told
+from tests.management.warehouse_request_fixtures import NO_ONE, refuse, reported
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -71,8 +71,8 @@ def record() -> int:
 
 
 def stats(api: ApiClient, query: str = "") -> list[tuple[str, str, int, int, int]]:
-    answer = api.get(f"/statistics{query}", **{"x-icekeeper-extensions": "true"})
-    assert answer.status == 200, answer.body
+    response = api.get(f"/statistics{query}", **{"x-icekeeper-extensions": "true"})
+    assert response.status == 200, response.body
     return [
         (
             datetime.fromisoformat(each["timestamp"]).strftime("%dT%H:%M:%S"),
@@ -81,11 +81,11 @@ def stats(api: ApiClient, query: str = "") -> list[tuple[str, str, int, int, int
             each["number-of-views"],
             each["number-of-generic-tables"],
         )
-        for each in answer.json()["stats"]
+        for each in response.json()["stats"]
     ]
 
 
-def test_an_answer(api: ApiClient, warehouse: Warehouse, clock: Clock) -> None:
+def test_a_response(api: ApiClient, warehouse: Warehouse, clock: Clock) -> None:
     assert api.get("/statistics").json() == {
         "warehouse-ident": str(warehouse.pk),
         "stats": [
@@ -126,11 +126,11 @@ def test_an_hour_in_which_nothing_changed_is_not_written_down(api: ApiClient, na
 
 
 def test_what_was_dropped_is_not_counted(
-    api: ApiClient, catalog: ApiClient, make_table: Callable[..., Any], soft_delete: int, clock: Clock
+    api: ApiClient, catalog: ApiClient, create_table: Callable[..., Any], soft_delete: int, clock: Clock
 ) -> None:
-    uuid = make_table()["metadata"]["table-uuid"]
-    make_table("u")
-    make_table("staged", **{"stage-create": True})
+    uuid = create_table()["metadata"]["table-uuid"]
+    create_table("u")
+    create_table("staged", **{"stage-create": True})
     record()
     assert stats(api)[0][2:] == (2, 0, 0)
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
@@ -182,10 +182,10 @@ def test_pages(api: ApiClient, namespace: str, clock: Clock) -> None:
     for size in (1, 3, 5, 10):
         found, query = [], f"?page_size={size}"
         while query:
-            answer = api.get(f"/statistics{query}", **{"x-icekeeper-extensions": "true"}).json()
-            assert len(answer["stats"]) <= size
+            response = api.get(f"/statistics{query}", **{"x-icekeeper-extensions": "true"}).json()
+            assert len(response["stats"]) <= size
             found += stats(api, query)
-            token = answer.get("next-page-token")
+            token = response.get("next-page-token")
             query = f"?page_size={size}&page_token={token}" if token else ""
         assert found == everything
     assert len(stats(api, "?page_token=")) == 10
@@ -199,7 +199,7 @@ def test_pages(api: ApiClient, namespace: str, clock: Clock) -> None:
     ("query", "wire_type"),
     [
         ("page_token=x", "InvalidPaginationToken"),
-        (f"page_token={write_page_token('deleted-tabulars', NOBODY)}", "InvalidPaginationToken"),
+        (f"page_token={write_page_token('deleted-tabulars', NO_ONE)}", "InvalidPaginationToken"),
         *(
             (f"page_token={write_page_token('warehouse-statistics', key)}", "InvalidPaginationToken")
             for key in (
@@ -218,11 +218,13 @@ def test_what_is_refused(api: ApiClient, monkeypatch: pytest.MonkeyPatch, query:
     everything = api.get(f"/statistics?{query}")
     assert everything.refused(400, wire_type)
     refuse(monkeypatch, Can.USE, Can.GET_METADATA)
-    assert told(api.get(f"/statistics?{query}"), "") == told(everything, ""), "also where the caller sees a part"
+    assert reported(api.get(f"/statistics?{query}"), "") == reported(everything, ""), (
+        "also where the caller sees a part"
+    )
 
 
 def test_of_no_warehouse(api: ApiClient) -> None:
-    for warehouse_id in (NOBODY, "wh"):
+    for warehouse_id in (NO_ONE, "wh"):
         stranger = ApiClient(f"/management/v1/warehouse/{warehouse_id}")
         assert stranger.get("/statistics").refused(404, "NoSuchWarehouseException")
     assert api.post("/statistics", {}).refused(405, "MethodNotAllowedException")
@@ -234,8 +236,8 @@ def test_rights_are_asked_for(api: ApiClient, warehouse: Warehouse, monkeypatch:
     actions = (Can.GET_METADATA, Can.USE, Can.LIST_EVERYTHING, Can.READ_GRANTS)
     assert {each for each, _ in asked_of} == set(actions)
     assert {on for _, on in asked_of} == {f"warehouse:{warehouse.pk}"}
-    missing = ApiClient(f"/management/v1/warehouse/{NOBODY}").get("/statistics")
-    assert told(api.get("/statistics"), warehouse.pk) == told(missing, NOBODY)
+    missing = ApiClient(f"/management/v1/warehouse/{NO_ONE}").get("/statistics")
+    assert reported(api.get("/statistics"), warehouse.pk) == reported(missing, NO_ONE)
     refuse(monkeypatch, Can.USE)
     assert api.get("/statistics").refused(403, "WarehouseActionForbidden", "get_metadata")
 

@@ -27,7 +27,7 @@ from tests.storage.test_credentials import ALL
 from tests.storage.test_profiles_azure import ADLS, ONELAKE
 from tests.storage.test_profiles_gcs import GCS
 from tests.storage.test_profiles_s3 import GROUP, STACKIT
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 in_threads = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -42,9 +42,9 @@ NEW_KEY = KEY | {"secret-access-key": "another-secret"}
 def own(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> ApiClient:
     """A client at the address of a warehouse on S3 that has a key."""
     keep_secrets(monkeypatch)
-    made = api.post("/warehouse", {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": KEY})
-    assert made.status == 201, made.body
-    return ApiClient(f"/management/v1/warehouse/{made.json()['id']}")
+    created = api.post("/warehouse", {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": KEY})
+    assert created.status == 201, created.body
+    return ApiClient(f"/management/v1/warehouse/{created.json()['id']}")
 
 
 def credential() -> dict[str, Any] | None:
@@ -58,11 +58,11 @@ def credential_type(own: ApiClient) -> Any:
     return own.get().json()["storage-credential-type"]
 
 
-def test_a_credential_is_replaced_and_taken_away(own: ApiClient) -> None:
+def test_a_credential_is_replaced_and_removed(own: ApiClient) -> None:
     before = own.get().json()
     assert credential() == KEY
-    answer = own.post("/storage-credential", {"new-storage-credential": NEW_KEY})
-    assert (answer.status, answer.json()) == (200, own.get().json())
+    response = own.post("/storage-credential", {"new-storage-credential": NEW_KEY})
+    assert (response.status, response.json()) == (200, own.get().json())
     assert credential() == NEW_KEY
     assert Warehouse.objects.get().version == 2
     r2 = KEY | {"credential-type": "cloudflare-r2", "token": "t", "account-id": "i"}
@@ -78,9 +78,9 @@ def test_a_profile_is_replaced_with_its_credential(own: ApiClient) -> None:
     layout = {"type": "full-hierarchy", "namespace": "{name}", "tabular": "{uuid}"}
     first = S3 | {"storage-layout": layout, "path-style-access": True}
     body = {"storage-profile": first, "storage-credential": NEW_KEY}
-    answer = own.post("/storage", body)
-    assert (answer.status, answer.json()) == (200, own.get().json())
-    assert first.items() <= answer.json()["storage-profile"].items()
+    response = own.post("/storage", body)
+    assert (response.status, response.json()) == (200, own.get().json())
+    assert first.items() <= response.json()["storage-profile"].items()
     assert credential() == NEW_KEY
     without = own.post("/storage", {"storage-profile": S3 | {"endpoint": "http://minio:9000", "region": "eu-2"}}).json()
     assert credential() is None
@@ -110,8 +110,8 @@ def test_storage_that_is_refused(
     own: ApiClient, everything: Callable[[], Fingerprint], profile: dict[str, Any], wire_type: str
 ) -> None:
     before = everything()
-    answer = own.post("/storage", {"storage-profile": profile, "storage-credential": NEW_KEY})
-    assert answer.refused(400, wire_type)
+    response = own.post("/storage", {"storage-profile": profile, "storage-credential": NEW_KEY})
+    assert response.refused(400, wire_type)
     assert everything() == before
 
 
@@ -146,11 +146,11 @@ def test_azure_and_google_keep_a_credential(bootstrapped: None, monkeypatch: pyt
         [given] = [each for each in ALL if each["credential-type"] == kind]
         body = {"warehouse-name": kind, "storage-profile": profile, "storage-credential": given}
         assert api.post("/warehouse", body | {"storage-credential": None}).refused(400, "MissingCredentialError")
-        made = api.post("/warehouse", body).json()
-        assert made["storage-credential-type"] == {"type": given["type"], "credential-type": kind}
-        own = ApiClient(f"/management/v1/warehouse/{made['id']}")
+        created = api.post("/warehouse", body).json()
+        assert created["storage-credential-type"] == {"type": given["type"], "credential-type": kind}
+        own = ApiClient(f"/management/v1/warehouse/{created['id']}")
         assert own.post("/storage-credential", {}).refused(400, "MissingCredentialError")
-        assert credential_type(own) == made["storage-credential-type"]
+        assert credential_type(own) == created["storage-credential-type"]
 
 
 ASKING: dict[str, Callable[[WarehouseStorage], object]] = {
@@ -166,7 +166,7 @@ ASKING: dict[str, Callable[[WarehouseStorage], object]] = {
 
 @pytest.mark.parametrize("change", ["other", "none", "deleted"])
 @pytest.mark.parametrize("asking", ASKING)
-def test_who_read_the_warehouse_before_its_credential_changed_is_told_to_come_again(
+def test_readers_of_a_warehouse_before_its_credential_changed_must_reload(
     own: ApiClient, asking: str, change: str
 ) -> None:
     before = Warehouse.objects.get().storage
@@ -222,27 +222,27 @@ def test_without_a_key_nothing_is_kept_on_postgresql(
     assert everything() == before
     own = ApiClient(f"/management/v1/warehouse/{api.post('/warehouse', body).json()['id']}")
     before = everything()
-    for answer in (
+    for response in (
         own.post("/storage-credential", {"new-storage-credential": KEY}),
         own.post("/storage", {"storage-profile": S3, "storage-credential": KEY}),
     ):
-        assert answer.refused(412, "SecretStoreNotConfigured")
+        assert response.refused(412, "SecretStoreNotConfigured")
     assert everything() == before
 
 
 @in_threads
 def test_credentials_at_once_leave_one_secret(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_secrets(monkeypatch)
-    made = api.post("/warehouse", {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": KEY}).json()
-    own = ApiClient(f"/management/v1/warehouse/{made['id']}")
+    created = api.post("/warehouse", {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": KEY}).json()
+    own = ApiClient(f"/management/v1/warehouse/{created['id']}")
     for number in range(6):
         keys = [KEY | {"secret-access-key": f"{number}-{which}"} for which in "abc"]
-        answers = at_once(
+        responses = at_once(
             lambda: own.post("/storage-credential", {"new-storage-credential": keys[0]}),  # noqa: B023
             lambda: own.post("/storage-credential", {"new-storage-credential": keys[1]}),  # noqa: B023
             lambda: own.post("/storage", {"storage-profile": S3, "storage-credential": keys[2]}),  # noqa: B023
         )
-        assert [answer.status for answer in answers] == [200] * 3
+        assert [response.status for response in responses] == [200] * 3
         assert credential() in keys
     assert Warehouse.objects.get().version == 19
 
@@ -280,7 +280,7 @@ PROFILES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("given", ALL)
-def test_a_secret_is_in_no_answer_no_log_line_and_no_row(
+def test_a_secret_is_in_no_response_no_log_line_and_no_row(
     bootstrapped: None, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
 ) -> None:
     keep_secrets(monkeypatch)
@@ -301,38 +301,38 @@ def test_a_secret_is_in_no_answer_no_log_line_and_no_row(
         profile = profile | {"endpoint": None}  # the server shows who it is to AWS alone
     body = {"warehouse-name": "wh", "storage-profile": profile, "storage-credential": secret}
     try:
-        answers = [api.post("/warehouse", body), *hostile_requests(body, secret)]
+        responses = [api.post("/warehouse", body), *hostile_requests(body, secret)]
     finally:
         for logger in loggers:
             logger.removeHandler(kept)
         logging.Logger.manager._clear_cache()  # type: ignore[attr-defined]
-    assert answers[0].status == 201, answers[0].body
-    assert {answer.status for answer in answers} <= {200, 201, 400, 409}
-    told = b"".join(answer.body + repr(answer.headers).encode() for answer in answers)
-    assert CANARY.encode() not in told
+    assert responses[0].status == 201, responses[0].body
+    assert {response.status for response in responses} <= {200, 201, 400, 409}
+    reported = b"".join(response.body + repr(response.headers).encode() for response in responses)
+    assert CANARY.encode() not in reported
     assert kept.lines
     assert CANARY not in "".join(kept.lines)
     assert CANARY.encode() not in rows()
     assert Warehouse.objects.get().secret_id is not None
 
 
-def hostile_requests(body: dict[str, Any], secret: dict[str, Any]) -> list[Answer]:
+def hostile_requests(body: dict[str, Any], secret: dict[str, Any]) -> list[Response]:
     """Requests that bring the secret in good, wrong and broken forms."""
     own = ApiClient(f"/management/v1/warehouse/{Warehouse.objects.get().pk}")
-    answers = [api.get("/warehouse"), own.get(), own.post("/storage-credential", {"new-storage-credential": secret})]
-    answers.append(own.post("/storage", {"storage-profile": body["storage-profile"], "storage-credential": secret}))
+    responses = [api.get("/warehouse"), own.get(), own.post("/storage-credential", {"new-storage-credential": secret})]
+    responses.append(own.post("/storage", {"storage-profile": body["storage-profile"], "storage-credential": secret}))
     wrong: list[Any] = [CANARY, [CANARY], {CANARY: CANARY}, {"type": CANARY}, {"type": [CANARY]}]
     for member in secret:
         wrong.extend(secret | {member: each} for each in ([CANARY], {CANARY: CANARY}, None, f"{CANARY}\x00", 7))
     wrong += [secret | {"aws-access-key-id": CANARY, "aws-secret-access-key": CANARY}]
     for each in wrong:
-        answers.append(api.post("/warehouse", body | {"warehouse-name": "other", "storage-credential": each}))
-        answers.append(own.post("/storage-credential", {"new-storage-credential": each}))
+        responses.append(api.post("/warehouse", body | {"warehouse-name": "other", "storage-credential": each}))
+        responses.append(own.post("/storage-credential", {"new-storage-credential": each}))
     broken = json.dumps({"new-storage-credential": secret})
     malformed = (broken[:-1], broken[:-2] + f',"type":"{CANARY}"}}}}', broken.replace("{", "{{", 1))
-    answers += [own.post("/storage-credential", raw=raw.encode()) for raw in malformed]
-    answers.append(own.post("/storage-credential", {"new-storage-credential": secret}))
-    return answers
+    responses += [own.post("/storage-credential", raw=raw.encode()) for raw in malformed]
+    responses.append(own.post("/storage-credential", {"new-storage-credential": secret}))
+    return responses
 
 
 def rows() -> bytes:

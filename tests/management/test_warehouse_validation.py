@@ -16,7 +16,7 @@ from storage.validation.checks import NOT_APPLICABLE, NOT_ATTEMPTED, CheckName
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.parts.minio import Minio
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 
@@ -33,20 +33,20 @@ def _stores_are_asked(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> No
     use_settings(monkeypatch, skip_storage_validation=False)
 
 
-def outcomes(answer: Answer) -> dict[str, str]:
+def results(response: Response) -> dict[str, str]:
     """What became of each check, in their order; all are told."""
-    assert answer.status == 200, answer.body
-    told = answer.json()
-    assert [each["name"] for each in told["checks"]] == NAMES
-    assert told["valid"] is all(each["status"] != "failed" for each in told["checks"])
-    for each in told["checks"]:
+    assert response.status == 200, response.body
+    reported = response.json()
+    assert [each["name"] for each in reported["checks"]] == NAMES
+    assert reported["valid"] is all(each["status"] != "failed" for each in reported["checks"])
+    for each in reported["checks"]:
         extra = {"passed": {"duration-ms"}, "failed": {"duration-ms", "error"}, "skipped": {"reason"}}[each["status"]]
         assert set(each) == {"name", "status", *extra}
-    return {each["name"]: each.get("reason") or each["status"] for each in told["checks"]}
+    return {each["name"]: each.get("reason") or each["status"] for each in reported["checks"]}
 
 
-def error_of(answer: Answer, name: str) -> dict[str, Any]:
-    (error,) = [each["error"] for each in answer.json()["checks"] if each["name"] == name]
+def error_of(response: Response, name: str) -> dict[str, Any]:
+    (error,) = [each["error"] for each in response.json()["checks"] if each["name"] == name]
     return dict(error)
 
 
@@ -54,7 +54,7 @@ def asked(minio: Minio, bucket: str, **members: Any) -> dict[str, Any]:
     return {"warehouse-name": "wh", **minio.storage(bucket, "a/b", **members)}
 
 
-def validate(body: dict[str, Any]) -> Answer:
+def validate(body: dict[str, Any]) -> Response:
     return api.post("/warehouse-creation-validation", body)
 
 
@@ -62,57 +62,57 @@ def test_what_works_is_valid_and_leaves_nothing(
     minio: Minio, bucket: str, everything: Callable[[], Fingerprint]
 ) -> None:
     before = everything()
-    found = outcomes(validate(asked(minio, bucket)))
+    found = results(validate(asked(minio, bucket)))
     not_concerned = {"profile-compatible": NOT_APPLICABLE, "spec-mutable": NOT_APPLICABLE}
     assert found == dict.fromkeys(found, "passed") | not_concerned
     assert minio.keys(bucket) == []
     assert everything() == before
 
 
-def test_a_warehouse_is_made_on_what_works(minio: Minio, bucket: str) -> None:
-    made = api.post("/warehouse", asked(minio, bucket))
-    assert made.status == 201, made.body
+def test_a_warehouse_is_created_on_working_storage(minio: Minio, bucket: str) -> None:
+    created = api.post("/warehouse", asked(minio, bucket))
+    assert created.status == 201, created.body
     assert minio.keys(bucket) == []
-    own = f"/warehouse/{made.json()['id']}/storage"
-    for answer in (
+    own = f"/warehouse/{created.json()['id']}/storage"
+    for response in (
         api.post(f"{own}/validate-access"),
         api.post(f"{own}/validate-profile", minio.storage(bucket, "a/b")),
         api.post(f"{own}/validate-credential", {"new-storage-credential": minio.credential}),
     ):
-        found = outcomes(answer)
+        found = results(response)
         assert {found[name] for name in STORE} == {"passed"}
     assert minio.keys(bucket) == []
 
 
 def test_without_vending_its_checks_are_skipped(minio: Minio, bucket: str) -> None:
-    found = outcomes(validate(asked(minio, bucket, **{"sts-enabled": False})))
+    found = results(validate(asked(minio, bucket, **{"sts-enabled": False})))
     shown = f"{NO_VENDING} {ENFORCEMENT_FINDINGS[Enforcement.NONE]}"
     assert [found[name] for name in VENDING] == [NO_VENDING, NO_VENDING, shown]
     assert found["lakekeeper-read-write"] == found["cleanup"] == "passed"
 
 
-def test_all_that_is_wrong_is_told_at_once(minio: Minio, bucket: str, storage_root: Path) -> None:
+def test_all_problems_are_reported_at_once(minio: Minio, bucket: str, storage_root: Path) -> None:
     assert api.post("/warehouse", asked(minio, bucket)).status == 201
     body = asked(minio, bucket) | {"allowed-format-versions": [1], "default-format-version": 2}
-    answer = validate(body | {"managed-by": "instance-admin"})
-    failed = {name for name, outcome in outcomes(answer).items() if outcome == "failed"}
+    response = validate(body | {"managed-by": "instance-admin"})
+    failed = {name for name, outcome in results(response).items() if outcome == "failed"}
     assert failed == {
         "warehouse-name-valid",
         "location-exclusive",
         "format-version-policy-consistent",
         "managed-by-allowed",
     }
-    assert error_of(answer, "warehouse-name-valid")["type"] == "WarehouseAlreadyExists"
-    assert error_of(answer, "location-exclusive")["code"] == 400
+    assert error_of(response, "warehouse-name-valid")["type"] == "WarehouseAlreadyExists"
+    assert error_of(response, "location-exclusive")["code"] == 400
     assert api.post("/warehouse", body).refused(409, "WarehouseAlreadyExists")
 
 
 def test_a_profile_that_cannot_be_read_stops_what_needs_it(minio: Minio, bucket: str) -> None:
     body = asked(minio, bucket)
     body["storage-profile"]["bucket"] = "NO"
-    answer = validate(body)
-    found = outcomes(answer)
-    assert error_of(answer, "profile-well-formed")["type"] == "Invalidbucket"
+    response = validate(body)
+    found = results(response)
+    assert error_of(response, "profile-well-formed")["type"] == "Invalidbucket"
     assert {found[name] for name in ("location-exclusive", *STORE)} == {NOT_ATTEMPTED}
     assert found["warehouse-name-valid"] == "passed"
 
@@ -130,61 +130,63 @@ def test_a_wrong_key_is_refused(
     body = asked(minio, bucket)
     body["storage-credential"] |= wrong
     before = everything()
-    answer = validate(body)
-    assert outcomes(answer)["lakekeeper-read-write"] == "failed"
-    assert error_of(answer, "lakekeeper-read-write")["type"] == wire_type
+    response = validate(body)
+    assert results(response)["lakekeeper-read-write"] == "failed"
+    assert error_of(response, "lakekeeper-read-write")["type"] == wire_type
     assert api.post("/warehouse", body).refused(
         status, wire_type, "Storage validation failed [lakekeeper-read-write]: "
     )
-    assert b"wrong-secret" not in answer.body
+    assert b"wrong-secret" not in response.body
     assert everything() == before
     assert not Secret.objects.exists()
 
 
 def test_a_bucket_that_is_not_there_is_refused(minio: Minio) -> None:
     body = asked(minio, "there-is-none")
-    assert outcomes(validate(body))["lakekeeper-read-write"] == "failed"
-    answer = api.post("/warehouse", body)
-    assert answer.status == 412
-    assert "[lakekeeper-read-write]: The bucket of" in answer.json()["error"]["message"]
+    assert results(validate(body))["lakekeeper-read-write"] == "failed"
+    response = api.post("/warehouse", body)
+    assert response.status == 412
+    assert "[lakekeeper-read-write]: The bucket of" in response.json()["error"]["message"]
     assert not Warehouse.objects.exists()
 
 
-def test_a_store_that_is_away_is_told_and_can_be_tried_again(minio: Minio, bucket: str) -> None:
+def test_an_unreachable_store_is_reported_and_the_request_can_be_repeated(minio: Minio, bucket: str) -> None:
     with minio.relay.refusing():
-        answer = api.post("/warehouse", asked(minio, bucket))
-        assert answer.refused(503, "StorageUnavailableException", "Storage validation failed [")
-        assert answer.headers["Retry-After"]
+        response = api.post("/warehouse", asked(minio, bucket))
+        assert response.refused(503, "StorageUnavailableException", "Storage validation failed [")
+        assert response.headers["Retry-After"]
     assert api.post("/warehouse", asked(minio, bucket)).status == 201
 
 
-def test_an_update_is_tried_out(minio: Minio, bucket: str) -> None:
-    made = api.post("/warehouse", asked(minio, bucket)).json()
-    own = f"/warehouse/{made['id']}"
+def test_an_update_is_validated(minio: Minio, bucket: str) -> None:
+    created = api.post("/warehouse", asked(minio, bucket)).json()
+    own = f"/warehouse/{created['id']}"
     wrong = minio.credential | {"secret-access-key": "wrong"}
     refused = api.post(f"{own}/storage-credential", {"new-storage-credential": wrong})
     assert refused.refused(412, "PermissionDenied", "Storage validation failed [lakekeeper-read-write]: ")
     storage = minio.storage(bucket, "a/b") | {"storage-credential": wrong}
     assert api.post(f"{own}/storage", storage).refused(412, "PermissionDenied")
     moved = api.post(f"{own}/storage/validate-profile", minio.storage(bucket, "a/c"))
-    found = outcomes(moved)
+    found = results(moved)
     assert found["profile-compatible"] == "failed"
     assert {found[name] for name in ("location-exclusive", *STORE)} == {NOT_ATTEMPTED}
     assert Warehouse.objects.get().version == 1
     assert api.post(f"{own}/storage", minio.storage(bucket, "a/b")).status == 200
 
 
-def test_who_is_told_not_to_ask_does_not(minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_with_retry_after_does_not_retry_early(
+    minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     use_settings(monkeypatch, skip_storage_validation=True)
     with minio.relay.refusing():
-        found = outcomes(validate(asked(minio, bucket)))
+        found = results(validate(asked(minio, bucket)))
         assert {found[name] for name in STORE} == {VALIDATION_DISABLED}
         assert api.post("/warehouse", asked(minio, bucket)).status == 201
 
 
-def test_a_local_folder_is_tried_out_and_taken_away(storage_root: Path) -> None:
+def test_a_local_folder_is_validated_and_removed(storage_root: Path) -> None:
     body = {"warehouse-name": "wh", "storage-profile": {"type": "local", "path": str(storage_root / "new")}}
-    found = outcomes(validate(body))
+    found = results(validate(body))
     assert [found[name] for name in STORE] == ["passed", "passed", NO_VENDING, NO_VENDING, NO_VENDING, "passed"]
     assert not (storage_root / "new").exists()
     assert api.post("/warehouse", body).status == 201

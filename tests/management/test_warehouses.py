@@ -27,7 +27,7 @@ from tests.conftest import RUN
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import (
     KEY,
-    NOBODY,
+    NO_ONE,
     S3,
     at_once,
     call_as,
@@ -35,10 +35,10 @@ from tests.management.warehouse_request_fixtures import (
     forbid,
     keep_secrets,
     refuse,
-    told,
+    reported,
     use_settings,
 )
-from tests.wsgi_client import Answer, ApiClient, call
+from tests.wsgi_client import ApiClient, Response, call
 
 pytestmark = pytest.mark.django_db
 in_threads = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -66,16 +66,16 @@ def own(warehouse: Warehouse) -> ApiClient:
     return ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
 
 
-def make(name: str = "s3", **more: Any) -> Answer:
+def create(name: str = "s3", **more: Any) -> Response:
     return api.post("/warehouse", {"warehouse-name": name, "storage-profile": S3, **more})
 
 
 def changed(own: ApiClient, change: str, body: Any) -> dict[str, Any]:
     """The warehouse as a change answered it, which is how it is."""
-    answer = own.post(f"/{change}", body)
-    assert answer.status == 200, answer.body
-    assert own.get().json() == answer.json()
-    found: dict[str, Any] = answer.json()
+    response = own.post(f"/{change}", body)
+    assert response.status == 200, response.body
+    assert own.get().json() == response.json()
+    found: dict[str, Any] = response.json()
     return found
 
 
@@ -87,9 +87,9 @@ def test_a_warehouse_on_an_object_store_is_shown_whole(bootstrapped: None, monke
     keep_secrets(monkeypatch)
     soft = {"type": "soft", "expiration-seconds": 604800}
     more = {"storage-credential": KEY, "delete-profile": soft, "allowed-format-versions": [3, 2, 2]}
-    made = make(**more, **{"default-format-version": 2, "managed-by": "self-managed"})
-    assert made.status == 201, made.body
-    shown = made.json()
+    created = create(**more, **{"default-format-version": 2, "managed-by": "self-managed"})
+    assert created.status == 201, created.body
+    shown = created.json()
     assert {key: value for key, value in shown.items() if key not in {"id", "warehouse-id", "updated-at"}} == {
         "name": "s3",
         "project-id": "00000000-0000-0000-0000-000000000000",
@@ -154,25 +154,25 @@ def test_requests_that_are_refused(
 ) -> None:
     keep_secrets(monkeypatch)
     before = everything()
-    assert make(**change).refused(400, wire_type)
+    assert create(**change).refused(400, wire_type)
     assert everything() == before
 
 
-def test_who_makes_a_warehouse_owns_it(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_creator_of_a_warehouse_owns_it(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     call_as(monkeypatch, "oidc~alice")
-    made = make().json()
+    created = create().json()
     grant = Grant.objects.get()
     assert (grant.securable_id, grant.user_id, grant.privilege) == (
-        f"warehouse:{made['id']}",
+        f"warehouse:{created['id']}",
         "oidc~alice",
         "ownership",
     )
-    assert api.delete(f"/warehouse/{made['id']}").status == 204
+    assert api.delete(f"/warehouse/{created['id']}").status == 204
     assert not Grant.objects.exists()
     assert not Securable.objects.filter(type="warehouse").exists()
 
 
-def test_every_change_is_answered_with_what_is_then_there(own: ApiClient) -> None:
+def test_every_change_returns_the_new_state(own: ApiClient) -> None:
     before = own.get().json()
     assert changed(own, "rename", {"new-name": "Renamed"})["name"] == "Renamed"
     soft = {"type": "soft", "expiration-seconds": 60}
@@ -201,10 +201,10 @@ def test_what_changes_nothing_is_no_change(own: ApiClient, everything: Callable[
 
 
 def test_protection(own: ApiClient) -> None:
-    answer = own.post("/protection", {"protected": True})
-    assert set(answer.json()) == {"protected", "updated_at"}
-    assert answer.json()["protected"] is own.get().json()["protected"] is True
-    assert answer.json()["updated_at"] == own.get().json()["updated-at"]
+    response = own.post("/protection", {"protected": True})
+    assert set(response.json()) == {"protected", "updated_at"}
+    assert response.json()["protected"] is own.get().json()["protected"] is True
+    assert response.json()["updated_at"] == own.get().json()["updated-at"]
     assert own.delete().refused(409, "WarehouseProtected", "wh")
     assert own.delete("?force=perhaps").refused(400, "BadRequestException", "force")
     assert own.delete("?force=true").status == 204
@@ -212,7 +212,7 @@ def test_protection(own: ApiClient) -> None:
 
 
 def test_a_name_is_taken_once_in_a_project(own: ApiClient, bootstrapped: None) -> None:
-    other = ApiClient(f"/management/v1/warehouse/{make().json()['id']}")
+    other = ApiClient(f"/management/v1/warehouse/{create().json()['id']}")
     assert other.post("/rename", {"new-name": "WH"}).refused(409, "WarehouseAlreadyExists")
     assert other.get().json()["name"] == "s3"
     assert other.post("/rename", {"new-name": "S3"}).json()["name"] == "S3"
@@ -263,7 +263,7 @@ def test_warehouses_that_are_not_there(
     use_settings(monkeypatch, instance_admins=["oidc~alice"])
     call_as(monkeypatch, "oidc~alice")
     before = everything()
-    for warehouse_id in (NOBODY, "wh", str(warehouse.pk).replace("-", ""), f"%7B{warehouse.pk}%7D", "x" * 500):
+    for warehouse_id in (NO_ONE, "wh", str(warehouse.pk).replace("-", ""), f"%7B{warehouse.pk}%7D", "x" * 500):
         missing = ApiClient(f"/management/v1/warehouse/{warehouse_id}")
         assert missing.post(f"/{change}", CHANGES[change]).refused(404, "NoSuchWarehouseException")
     assert everything() == before
@@ -277,7 +277,7 @@ def test_rights_are_asked_for(
         expected = "InstanceAdminRequired" if change == "managed-by" else "WarehouseActionForbidden"
         assert own.post(f"/{change}", body).refused(403, expected)
     assert own.delete("?force=true").refused(403, "WarehouseActionForbidden", "delete")
-    assert make().refused(403, "ProjectActionForbidden", "create_warehouse")
+    assert create().refused(403, "ProjectActionForbidden", "create_warehouse")
     assert api.get("/warehouse").refused(403, "ProjectActionForbidden", "list_warehouses")
     on_it = [
         Can.RENAME, Can.ACTIVATE, Can.DEACTIVATE, Can.MODIFY_SOFT_DELETION, Can.SET_FORMAT_VERSION_POLICY,
@@ -294,19 +294,19 @@ def test_rights_are_asked_for(
 def test_a_hidden_warehouse_looks_missing(
     own: ApiClient, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missing, named = ApiClient(f"/management/v1/warehouse/{NOBODY}"), own.base.rpartition("/")[2]
+    missing, named = ApiClient(f"/management/v1/warehouse/{NO_ONE}"), own.base.rpartition("/")[2]
     before = everything()
     refuse(monkeypatch)
     assert own.get().refused(404, "NoSuchWarehouseException")
-    assert told(own.get(), named) == told(missing.get(), NOBODY)
-    assert told(own.delete("?force=true"), named) == told(missing.delete("?force=true"), NOBODY)
+    assert reported(own.get(), named) == reported(missing.get(), NO_ONE)
+    assert reported(own.delete("?force=true"), named) == reported(missing.delete("?force=true"), NO_ONE)
     for change, body in CHANGES.items():
         hidden, nothing = own.post(f"/{change}", body), missing.post(f"/{change}", body)
         if change == "managed-by":
             assert hidden.error["message"] == nothing.error["message"]
             assert hidden.refused(403, "InstanceAdminRequired")
         else:
-            assert told(hidden, named) == told(nothing, NOBODY), change
+            assert reported(hidden, named) == reported(nothing, NO_ONE), change
     assert everything() == before
 
 
@@ -343,28 +343,28 @@ def test_a_managed_warehouse_is_changed_by_instance_admins_only(
     assert own.delete().status == 204
 
 
-def test_only_instance_admins_make_managed_warehouses(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_instance_admins_create_managed_warehouses(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     use_settings(monkeypatch, instance_admins=["oidc~alice"])
     marker = {"managed-by": "instance-admin"}
-    assert make(**marker).refused(403, "InstanceAdminRequired")
+    assert create(**marker).refused(403, "InstanceAdminRequired")
     assert not Warehouse.objects.exists()
     call_as(monkeypatch, "oidc~alice")
-    assert make(**marker).json()["managed-by"] == "instance-admin"
+    assert create(**marker).json()["managed-by"] == "instance-admin"
 
 
 def test_an_inactive_warehouse_is_not_there_for_the_catalog(
-    own: ApiClient, catalog: ApiClient, make_table: Callable[..., dict[str, Any]], warehouse: Warehouse
+    own: ApiClient, catalog: ApiClient, create_table: Callable[..., dict[str, Any]], warehouse: Warehouse
 ) -> None:
     """Whatever of it is remembered: metadata, ETags, outcomes of requests."""
     generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
-    table = make_table()
+    table = create_table()
     once = {"idempotency-key": str(new_id())}
     body = {"name": "u", "schema": table["metadata"]["schemas"][0]}
     assert catalog.post("/namespaces/ns/tables", body, **once).status == 200
     etag = catalog.get("/namespaces/ns/tables/t").headers["ETag"]
     assert catalog.get("/namespaces/ns/tables/t", **{"if-none-match": etag}).status == 304
 
-    def requests() -> list[Answer]:
+    def requests() -> list[Response]:
         config = ApiClient("/catalog/v1")
         return [
             config.get("/config?warehouse=wh"),
@@ -388,8 +388,8 @@ def test_an_inactive_warehouse_is_not_there_for_the_catalog(
             generic.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}),
         ]
 
-    answer = own.post("/deactivate")
-    assert (answer.status, answer.body) == (200, b"")
+    response = own.post("/deactivate")
+    assert (response.status, response.body) == (200, b"")
     assert own.get().json()["status"] == "inactive"
     for each in requests():
         assert each.refused(404, "NoSuchWarehouseException")
@@ -397,20 +397,20 @@ def test_an_inactive_warehouse_is_not_there_for_the_catalog(
     assert api.get("/warehouse?warehouseStatus=inactive").json() == {"warehouses": [own.get().json()]}
     assert own.post("/rename", {"new-name": "x"}).refused(404, "WarehouseNotActive")
     assert changed(own, "delete-profile", {"delete-profile": {"type": "soft", "expiration-seconds": 5}})
-    answer = own.post("/activate")
-    assert (answer.status, answer.body) == (200, b"")
+    response = own.post("/activate")
+    assert (response.status, response.body) == (200, b"")
     assert Warehouse.objects.get().version == 4
     assert catalog.get("/namespaces/ns/tables/t", **{"if-none-match": etag}).status == 304
     assert catalog.post("/namespaces/ns/tables", body, **once).json()["metadata"]["location"]
 
 
 def test_rules_hold_for_what_comes_later(
-    own: ApiClient, catalog: ApiClient, make_table: Callable[..., dict[str, Any]]
+    own: ApiClient, catalog: ApiClient, create_table: Callable[..., dict[str, Any]]
 ) -> None:
-    make_table("old")
+    create_table("old")
     changed(own, "format-version-policy", {"allowed-format-versions": [3]})
-    assert make_table("new")["metadata"]["format-version"] == 3
-    body = {"name": "x", "schema": make_table("y")["metadata"]["schemas"][0], "properties": {"format-version": "2"}}
+    assert create_table("new")["metadata"]["format-version"] == 3
+    body = {"name": "x", "schema": create_table("y")["metadata"]["schemas"][0], "properties": {"format-version": "2"}}
     assert catalog.post("/namespaces/ns/tables", body).refused(400, "FormatVersionNotAllowed")
     assert catalog.get("/namespaces/ns/tables/old").json()["metadata"]["format-version"] == 2
     changed(own, "delete-profile", {"delete-profile": {"type": "soft", "expiration-seconds": 60}})
@@ -428,10 +428,10 @@ def test_a_warehouse_with_tasks_stays(own: ApiClient, warehouse: Warehouse) -> N
     assert own.delete().status == 204
 
 
-def test_places_in_object_stores_are_kept_apart(bootstrapped: None) -> None:
-    assert make("one", **{"storage-profile": S3 | {"key-prefix": "a"}}).status == 201
+def test_locations_in_object_stores_are_kept_apart(bootstrapped: None) -> None:
+    assert create("one", **{"storage-profile": S3 | {"key-prefix": "a"}}).status == 201
     for prefix in ("a", "/a/", "a/b", None):
-        inside = make("two", **{"storage-profile": S3 | {"key-prefix": prefix}})
+        inside = create("two", **{"storage-profile": S3 | {"key-prefix": prefix}})
         assert inside.refused(400, "CreateWarehouseStorageProfileOverlap", "s3://my-bucket")
     first = api.get("/warehouse").json()["warehouses"][0]["id"]
     assert api.post(f"/warehouse/{first}/deactivate").status == 200
@@ -439,37 +439,40 @@ def test_places_in_object_stores_are_kept_apart(bootstrapped: None) -> None:
     amazon = S3 | {"key-prefix": "a", "endpoint": "https://s3.eu-1.amazonaws.com"}
     elsewhere = S3 | {"key-prefix": "a", "region": "eu-2"}  # the name of a bucket is taken in every region
     for same in (amazon, elsewhere):
-        assert make("two", **{"storage-profile": same}).refused(400, "CreateWarehouseStorageProfileOverlap")
+        assert create("two", **{"storage-profile": same}).refused(400, "CreateWarehouseStorageProfileOverlap")
     for number, other in enumerate(
         [S3 | {"key-prefix": "ab"}, S3 | {"key-prefix": "A"}, S3 | {"bucket": "my-bucket-2"}, stackit,
          S3 | {"key-prefix": "a", "endpoint": "http://minio:9000"}]
     ):  # fmt: skip
-        assert make(f"n{number}", **{"storage-profile": other}).status == 201
+        assert create(f"n{number}", **{"storage-profile": other}).status == 201
     other_project = {"x-project-id": api.post("/project", {"project-name": "other"}).json()["project-id"]}
     body = {"warehouse-name": "one", "storage-profile": S3 | {"key-prefix": "a"}}
     assert api.post("/warehouse", body, **other_project).status == 201
 
 
 @in_threads
-def test_of_two_warehouses_of_one_name_or_place_one_is_made(bootstrapped: None) -> None:
+def test_of_two_warehouses_of_one_name_or_location_one_is_created(bootstrapped: None) -> None:
     for number in range(6):
-        places = [{"storage-profile": S3 | {"key-prefix": f"{number}/{which}"}} for which in "ab"]
-        answers = at_once(*(lambda place=place: make(f"n{number}", **place) for place in places))  # type: ignore[misc]  # noqa: B023
-        assert sorted(answer.status for answer in answers) == [201, 409]
-        [lost] = [answer for answer in answers if answer.status == 409]
+        locations = [{"storage-profile": S3 | {"key-prefix": f"{number}/{which}"}} for which in "ab"]
+        responses = at_once(*(lambda location=location: create(f"n{number}", **location) for location in locations))  # type: ignore[misc]  # noqa: B023
+        assert sorted(response.status for response in responses) == [201, 409]
+        [lost] = [response for response in responses if response.status == 409]
         assert lost.refused(409, "WarehouseAlreadyExists")
-        places = [{"storage-profile": S3 | {"key-prefix": f"x{number}{deeper}"}} for deeper in ("", "/y")]
+        locations = [{"storage-profile": S3 | {"key-prefix": f"x{number}{deeper}"}} for deeper in ("", "/y")]
         names = [f"x{number}", f"y{number}"]
-        answers = at_once(
-            *(lambda name=name, place=place: make(name, **place) for name, place in zip(names, places, strict=True))  # type: ignore[misc]
+        responses = at_once(
+            *(
+                lambda name=name, location=location: create(name, **location)
+                for name, location in zip(names, locations, strict=True)
+            )  # type: ignore[misc]
         )
-        assert sorted(answer.status for answer in answers) == [201, 400]
-        [lost] = [answer for answer in answers if answer.status == 400]
+        assert sorted(response.status for response in responses) == [201, 400]
+        [lost] = [response for response in responses if response.status == 400]
         assert lost.refused(400, "CreateWarehouseStorageProfileOverlap")
     assert Warehouse.objects.count() == 12
 
 
-def test_a_warehouse_that_loses_its_place_at_the_last_moment_leaves_no_folder(
+def test_a_warehouse_that_loses_its_location_at_the_last_moment_leaves_no_folder(
     bootstrapped: None, storage_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = []
@@ -480,26 +483,26 @@ def test_a_warehouse_that_loses_its_place_at_the_last_moment_leaves_no_folder(
             raise warehouse_rules.WarehouseOverlap("taken")
 
     monkeypatch.setattr(warehouses, "require_free_location", taken_at_the_second_look)
-    place = {"storage-profile": {"type": "local", "path": str(storage_root / "late")}}
-    assert make("late", **place).refused(400, "CreateWarehouseStorageProfileOverlap")
+    location = {"storage-profile": {"type": "local", "path": str(storage_root / "late")}}
+    assert create("late", **location).refused(400, "CreateWarehouseStorageProfileOverlap")
     assert not (storage_root / "late").exists()
 
 
 @in_threads
 def test_changes_at_once_are_all_kept(bootstrapped: None) -> None:
-    made = make().json()
-    own = ApiClient(f"/management/v1/warehouse/{made['id']}")
+    created = create().json()
+    own = ApiClient(f"/management/v1/warehouse/{created['id']}")
     rounds = 8
     for number in range(rounds):
         policy = {"allowed-format-versions": [2, 3] if number % 2 else [1, 2, 3]}
         soft = {"type": "soft", "expiration-seconds": number}
-        answers = at_once(
+        responses = at_once(
             lambda: own.post("/rename", {"new-name": f"n{number}"}),  # noqa: B023
             lambda: own.post("/delete-profile", {"delete-profile": soft}),  # noqa: B023
             lambda: own.post("/format-version-policy", policy | {"default-format-version": 2 + number % 2}),  # noqa: B023
             lambda: own.post("/storage", {"storage-profile": S3 | {"sts-token-validity-seconds": number}}),  # noqa: B023
         )
-        assert {answer.status for answer in answers} == {200}
+        assert {response.status for response in responses} == {200}
         shown = own.get().json()
         assert (shown["name"], shown["delete-profile"]) == (f"n{number}", soft)
         assert shown["default-format-version"] == 2 + number % 2
@@ -588,7 +591,7 @@ def test_a_page_reads_its_own_rows(many: Project) -> None:
         warehouses = Warehouse.objects.filter(project_id=project_id).order_by("id")
         if len(statuses) == 1:
             warehouses = warehouses.filter(status__in=statuses)
-        statement, params = warehouses.filter(pk__gt=NOBODY[:-1] + "1")[:LIMIT].query.sql_with_params()
+        statement, params = warehouses.filter(pk__gt=NO_ONE[:-1] + "1")[:LIMIT].query.sql_with_params()
         with psycopg.Cursor(connection.connection) as cursor:
             cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", params)
             plan = cursor.fetchone()[0][0]["Plan"]  # type: ignore[index]
@@ -601,10 +604,10 @@ def test_a_page_reads_its_own_rows(many: Project) -> None:
 
 
 @needs_plans
-def test_whether_a_place_is_free_is_told_by_the_index(many: Project) -> None:
-    for warehouse in (placed := list(Warehouse.objects.all())):
+def test_the_index_decides_whether_a_location_is_free(many: Project) -> None:
+    for warehouse in (located := list(Warehouse.objects.all())):
         warehouse.location_key = build_location_key(S3 | {"endpoint": None}, f"s3://my-bucket/a/{warehouse.name}")
-    Warehouse.objects.bulk_update(placed, ["location_key"], batch_size=2_000)
+    Warehouse.objects.bulk_update(located, ["location_key"], batch_size=2_000)
     free = build_location_key(S3 | {"endpoint": None}, "s3://my-bucket/a/b/c")
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE storage_warehouse")

@@ -71,11 +71,11 @@ def in_fake(fake_vault: FakeVault, bootstrapped: None, monkeypatch: pytest.Monke
     return fake_vault
 
 
-def make(name: str = "wh", profile: dict[str, Any] = S3, credential: dict[str, Any] | None = KEY) -> ApiClient:
+def create(name: str = "wh", profile: dict[str, Any] = S3, credential: dict[str, Any] | None = KEY) -> ApiClient:
     body = {"warehouse-name": name, "storage-profile": profile, "storage-credential": credential}
-    made = api.post("/warehouse", body)
-    assert made.status == 201, made.body
-    return ApiClient(f"/management/v1/warehouse/{made.json()['id']}")
+    created = api.post("/warehouse", body)
+    assert created.status == 201, created.body
+    return ApiClient(f"/management/v1/warehouse/{created.json()['id']}")
 
 
 def kept() -> dict[str, Any]:
@@ -85,7 +85,7 @@ def kept() -> dict[str, Any]:
 
 
 def test_a_credential_comes_and_goes_with_its_warehouse(in_vault: FakeVault | Vault) -> None:
-    own = make()
+    own = create()
     assert in_vault.stored() == kept() == {f"secret/{Warehouse.objects.get().secret_id}": KEY}
     assert not Secret.objects.exists()
     assert own.post("/storage-credential", {"new-storage-credential": NEW_KEY}).status == 200
@@ -104,7 +104,7 @@ def test_a_credential_comes_and_goes_with_its_warehouse(in_vault: FakeVault | Va
 def test_what_is_refused_never_reaches_vault(
     in_fake: FakeVault, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = make("taken", credential=None)
+    own = create("taken", credential=None)
     before = everything()
     body = {"warehouse-name": "wh", "storage-profile": S3 | {"key-prefix": "other"}, "storage-credential": KEY}
     assert api.post("/warehouse", body | {"storage-profile": S3}).status == 400
@@ -113,8 +113,8 @@ def test_what_is_refused_never_reaches_vault(
     assert api.post("/warehouse", body | {"storage-credential": KEY | {"type": "az"}}).status == 400
     assert own.post("/storage", {"storage-profile": S3 | {"bucket": "else"}, "storage-credential": KEY}).status == 400
     assert own.post("/storage-credential", {"new-storage-credential": {}}).status == 400
-    nobody = ApiClient(f"/management/v1/warehouse/{new_id()}")
-    assert nobody.post("/storage-credential", {"new-storage-credential": KEY}).status == 404
+    no_one = ApiClient(f"/management/v1/warehouse/{new_id()}")
+    assert no_one.post("/storage-credential", {"new-storage-credential": KEY}).status == 404
     refuse(monkeypatch)
     assert api.post("/warehouse", body).status == 403
     assert own.post("/storage-credential", {"new-storage-credential": KEY}).status in {403, 404}
@@ -128,19 +128,19 @@ def test_a_transaction_that_fails_leaves_nothing_there(in_vault: FakeVault | Vau
         {"warehouse-name": "wh", "storage-profile": S3 | {"key-prefix": prefix}, "storage-credential": KEY}
         for prefix in "abcd"
     ]
-    answers = at_once(*[lambda body=body: api.post("/warehouse", body) for body in bodies])  # type: ignore[misc]
-    assert sorted(answer.status for answer in answers) == [201, 409, 409, 409]
+    responses = at_once(*[lambda body=body: api.post("/warehouse", body) for body in bodies])  # type: ignore[misc]
+    assert sorted(response.status for response in responses) == [201, 409, 409, 409]
     assert in_vault.stored() == kept()
 
 
 def test_credentials_at_once_leave_one_secret(in_vault: FakeVault | Vault) -> None:
-    own = make()
+    own = create()
     keys = [KEY | {"secret-access-key": f"canary-{number}"} for number in range(4)]
     changes = [
         lambda key=key: own.post("/storage-credential", {"new-storage-credential": key})  # type: ignore[misc]
         for key in keys
     ]
-    assert [answer.status for answer in at_once(*changes)] == [200] * 4
+    assert [response.status for response in at_once(*changes)] == [200] * 4
     assert in_vault.stored() == kept()
     assert next(iter(in_vault.stored().values())) in keys
 
@@ -158,10 +158,10 @@ def test_an_unknown_outcome_keeps_the_secret(in_fake: FakeVault) -> None:
 def test_without_vault_a_change_is_refused_and_changes_nothing(
     in_vault: FakeVault | Vault, everything: Callable[[], Fingerprint]
 ) -> None:
-    own = make()
+    own = create()
     before, stored = everything(), in_vault.stored()
     with in_vault.relay.refusing():
-        for answer in (
+        for response in (
             own.post("/storage-credential", {"new-storage-credential": NEW_KEY}),
             own.post("/storage", {"storage-profile": S3, "storage-credential": NEW_KEY}),
             api.post(
@@ -169,9 +169,9 @@ def test_without_vault_a_change_is_refused_and_changes_nothing(
                 {"warehouse-name": "x", "storage-profile": S3 | {"key-prefix": "x"}, "storage-credential": KEY},
             ),
         ):
-            assert answer.refused(503, "SecretStoreUnavailable")
-            assert answer.headers["Retry-After"] == "5"
-            assert b"canary" not in answer.body
+            assert response.refused(503, "SecretStoreUnavailable")
+            assert response.headers["Retry-After"] == "5"
+            assert b"canary" not in response.body
         assert own.post("/rename", {"new-name": "wh"}).status == 200, "what needs no secret goes on"
     assert everything() == before
     assert in_vault.stored() == stored
@@ -180,7 +180,7 @@ def test_without_vault_a_change_is_refused_and_changes_nothing(
 def test_a_secret_that_cannot_be_deleted_is_found_later(
     in_vault: FakeVault | Vault, caplog: pytest.LogCaptureFixture
 ) -> None:
-    own = make()
+    own = create()
     with in_vault.relay.refusing(), caplog.at_level(logging.WARNING, "icekeeper.secrets"):
         assert own.post("/storage", {"storage-profile": S3}).status == 200
     assert "could not be deleted" in caplog.text
@@ -189,20 +189,20 @@ def test_a_secret_that_cannot_be_deleted_is_found_later(
 
 
 def run(name: str, *options: str) -> str:
-    told, progress = io.StringIO(), io.StringIO()
+    reported, progress = io.StringIO(), io.StringIO()
     try:
-        call_command(name, *options, stdout=told, stderr=progress)
+        call_command(name, *options, stdout=reported, stderr=progress)
     finally:
-        assert "canary" not in told.getvalue() + progress.getvalue()
-        assert KEY["secret-access-key"] not in told.getvalue() + progress.getvalue()
-    return told.getvalue()
+        assert "canary" not in reported.getvalue() + progress.getvalue()
+        assert KEY["secret-access-key"] not in reported.getvalue() + progress.getvalue()
+    return reported.getvalue()
 
 
 def test_orphans_are_found_and_deleted(in_vault: FakeVault | Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     from storage.secrets.database import DatabaseSecrets
     from storage.secrets.vault import vault_secrets
 
-    make()
+    create()
     old = UUID(int=new_id().int - (3_601_000 << 80))  # the time that is in it, an hour and a second ago
     for secret_id in (old, new_id()):
         vault_secrets().put(secret_id, NEW_KEY)
@@ -218,12 +218,12 @@ def test_orphans_are_found_and_deleted(in_vault: FakeVault | Vault, monkeypatch:
 
 
 def test_no_lock_waits_for_vault(in_fake: FakeVault) -> None:
-    own = make()
-    answers: list[Any] = []
+    own = create()
+    responses: list[Any] = []
 
     def change() -> None:
         try:
-            answers.append(own.post("/storage-credential", {"new-storage-credential": NEW_KEY}))
+            responses.append(own.post("/storage-credential", {"new-storage-credential": NEW_KEY}))
         finally:
             connections.close_all()
 
@@ -239,7 +239,7 @@ def test_no_lock_waits_for_vault(in_fake: FakeVault) -> None:
         assert time.monotonic() - began < 1.5
         assert changing.is_alive(), "Vault still has not answered"
         changing.join()
-    assert [answer.status for answer in answers] == [503]
+    assert [response.status for response in responses] == [503]
 
 
 # --- from one place to the other ---------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def test_secrets_move_to_vault_and_back(
     choose(monkeypatch, vault, "postgres")
     ids = {}
     for name in "abc":
-        own = make(name, S3 | {"key-prefix": name}, KEY | {"secret-access-key": f"canary-{name}"})
+        own = create(name, S3 | {"key-prefix": name}, KEY | {"secret-access-key": f"canary-{name}"})
         ids[name] = own
     named = dict(Warehouse.objects.values_list("name", "secret_id"))
     before = {name: read_secret(secret_id) for name, secret_id in named.items() if secret_id}
@@ -278,7 +278,7 @@ def test_a_move_that_was_killed_goes_on(
     in_fake: FakeVault, monkeypatch: pytest.MonkeyPatch, everything: Callable[[], Fingerprint]
 ) -> None:
     choose(monkeypatch, in_fake, "postgres")
-    make()
+    create()
     [row] = Secret.objects.all()
     in_fake.entries[f"secret/{row.pk}"] = [KEY]  # it had been written, and not been deleted
     choose(monkeypatch, in_fake)
@@ -289,7 +289,7 @@ def test_a_move_that_was_killed_goes_on(
 
 def test_what_cannot_be_moved_stays(in_fake: FakeVault, monkeypatch: pytest.MonkeyPatch) -> None:
     choose(monkeypatch, in_fake, "postgres")
-    make()
+    create()
     [row] = Secret.objects.all()
     good = bytes(row.ciphertext)
     Secret.objects.update(ciphertext=b"broken")
@@ -310,7 +310,7 @@ def test_what_cannot_be_moved_stays(in_fake: FakeVault, monkeypatch: pytest.Monk
 
 def test_a_server_looks_before_it_starts(in_fake: FakeVault, monkeypatch: pytest.MonkeyPatch) -> None:
     require_readable_secrets()
-    make()
+    create()
     require_readable_secrets()
     in_fake.entries.clear()
     with pytest.raises(SecretUnreadable, match="LAKEKEEPER__SECRET_BACKEND"):
@@ -343,17 +343,17 @@ def test_a_real_server(server: CatalogServer, fake_vault: FakeVault) -> None:
     import requests
 
     body = {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": NEW_KEY}
-    answer = requests.post(f"{server.base_url}/management/v1/warehouse", json=body, timeout=30)
-    assert answer.status_code == 201, answer.text
+    response = requests.post(f"{server.base_url}/management/v1/warehouse", json=body, timeout=30)
+    assert response.status_code == 201, response.text
     assert list(fake_vault.stored().values()) == [NEW_KEY]
     assert json.loads(server.manage("check_secrets", "--json")) == {"unreadable": [], "orphans-found": 0}
     server.stop()
-    assert "canary" not in server.log_path.read_text() + refused.stderr + answer.text
+    assert "canary" not in server.log_path.read_text() + refused.stderr + response.text
     assert PASSWORD not in server.log_path.read_text()
 
 
-def test_who_read_the_warehouse_before_its_credential_changed_is_told_to_come_again(in_fake: FakeVault) -> None:
-    own = make()
+def test_readers_of_a_warehouse_before_its_credential_changed_must_reload(in_fake: FakeVault) -> None:
+    own = create()
     before = Warehouse.objects.get().secret_id
     assert own.post("/storage-credential", {"new-storage-credential": NEW_KEY}).status == 200
     with pytest.raises(CredentialChanged):
@@ -362,7 +362,7 @@ def test_who_read_the_warehouse_before_its_credential_changed_is_told_to_come_ag
 
 
 def test_a_credential_that_is_lost_in_vault_is_no_change(in_fake: FakeVault) -> None:
-    make()
+    create()
     secret_id = Warehouse.objects.get().secret_id
     assert secret_id is not None
     secret_store().delete(secret_id)

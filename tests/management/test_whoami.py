@@ -37,21 +37,21 @@ def config(token: str, warehouse: str = "wh") -> Any:
     return CallerClient("/catalog/v1/config", token).get(f"?warehouse={warehouse}")
 
 
-def test_nobody_is_somebody_where_authentication_is_off() -> None:
-    answer = anonymous.get("/whoami")
-    assert answer.refused(401, "GetMyUserWithoutToken")
-    assert answer.headers["WWW-Authenticate"] == "Bearer"
+def test_there_is_no_user_where_authentication_is_off() -> None:
+    response = anonymous.get("/whoami")
+    assert response.refused(401, "GetMyUserWithoutToken")
+    assert response.headers["WWW-Authenticate"] == "Bearer"
     assert not User.objects.exists()
 
 
 def test_a_token_is_needed_where_authentication_is_on(callers: NamedCallers) -> None:
-    callers.person("alice")
+    callers.caller("alice")
     assert anonymous.get("/whoami").refused(401, "MissingAuthorizationHeader")
     assert management("mallory").get("/whoami").refused(401, "AuthenticationFailed")
 
 
 def test_the_first_call_registers_its_caller(callers: NamedCallers, warehouse: Warehouse) -> None:
-    alice = callers.person("alice")
+    alice = callers.caller("alice")
     assert management("alice").get("/whoami").refused(404, "UserNotFound", alice)
     assert config("alice").status == 200
     user = management("alice").get("/whoami").json()
@@ -69,15 +69,15 @@ def test_the_first_call_registers_its_caller(callers: NamedCallers, warehouse: W
     assert User.objects.get().has_usable_password() is False
 
 
-def test_whoever_asks_in_vain_is_registered_too(callers: NamedCallers, bootstrapped: None) -> None:
-    callers.person("alice")
+def test_denied_callers_are_registered_too(callers: NamedCallers, bootstrapped: None) -> None:
+    callers.caller("alice")
     assert config("alice", "missing").refused(404, "NoSuchWarehouseException")
     assert config("alice", "").refused(400, "GetConfigNoWarehouseProvided")
     assert User.objects.get().pk == "oidc~alice"
 
 
 def test_a_caller_who_is_known_costs_no_statement(callers: NamedCallers, warehouse: Warehouse) -> None:
-    callers.person("alice")
+    callers.caller("alice")
     with CaptureQueriesContext(connection) as first:
         config("alice")
     with CaptureQueriesContext(connection) as later:
@@ -90,10 +90,10 @@ def test_a_caller_who_is_known_costs_no_statement(callers: NamedCallers, warehou
     assert len(another_node) == len(later) + 1
 
 
-def test_nobody_is_registered_in_maintenance_mode(
+def test_no_user_is_registered_in_maintenance_mode(
     callers: NamedCallers, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    callers.person("alice")
+    callers.caller("alice")
     quiet = settings.ICEKEEPER.model_copy(update={"maintenance_mode": "read-only"})
     with monkeypatch.context() as maintenance:
         maintenance.setattr(settings, "ICEKEEPER", quiet)
@@ -111,7 +111,7 @@ def test_anonymous_callers_are_not_registered(warehouse: Warehouse) -> None:
 def test_a_row_without_a_name_is_completed_by_its_token(callers: NamedCallers, bootstrapped: None) -> None:
     User.objects.create(id="oidc~alice", last_updated_with="role-provider", user_type="application")
     callers.add("nameless", Identity("oidc~alice", "oidc", "human"))
-    callers.person("alice")
+    callers.caller("alice")
     config("alice")
     user = User.objects.get()
     assert (user.name, user.email, user.user_type) == ("Alice", "alice@example.com", "human")
@@ -126,8 +126,8 @@ def test_a_row_without_a_name_is_registered_by_a_token_without_one(callers: Name
     assert (user.name, user.email, user.user_type) == ("Nameless App with ID oidc~alice", "", "application")
 
 
-def test_what_people_set_is_not_overwritten_by_tokens(callers: NamedCallers, bootstrapped: None) -> None:
-    callers.person("alice")
+def test_names_set_by_users_are_not_overwritten_by_tokens(callers: NamedCallers, bootstrapped: None) -> None:
+    callers.caller("alice")
     me = management("alice")
     assert me.post("/user", {"name": "Alice the Great", "email": "", "user-type": "application"}).status == 201
     config("alice")
@@ -170,8 +170,8 @@ def test_ids_that_no_user_can_have(callers: NamedCallers, bootstrapped: None, us
     assert not User.objects.exists()
 
 
-def test_a_deleted_user_who_calls_again_begins_anew(callers: NamedCallers, bootstrapped: None) -> None:
-    alice = callers.person("alice")
+def test_a_deleted_user_who_calls_again_starts_without_rights(callers: NamedCallers, bootstrapped: None) -> None:
+    alice = callers.caller("alice")
     config("alice")
     before = management("alice").get("/whoami").json()
     assert management("alice").delete(f"/user/{alice}").status == 204
@@ -192,7 +192,7 @@ def of_unknown_origin(user_id: str, **more: Any) -> None:
 def test_names_that_users_gave_themselves_are_replaced_from_the_token(
     callers: NamedCallers, warehouse: Warehouse
 ) -> None:
-    of_unknown_origin(callers.person("alice"))
+    of_unknown_origin(callers.caller("alice"))
     config("alice")
     user = User.objects.get()
     assert (user.name, user.email, user.origin) == ("Alice", "alice@example.com", "token")
@@ -242,8 +242,8 @@ def test_a_token_of_the_server_proves_no_name(access_tokens: None, bootstrapped:
         assert (user.name, user.email, user.origin) == ("The Boss", "boss@example.com", "user")
 
 
-def test_a_forgotten_deletion_of_another_node_shows_after_a_minute(callers: NamedCallers, bootstrapped: None) -> None:
-    callers.person("alice")
+def test_a_deletion_on_another_node_shows_after_a_minute(callers: NamedCallers, bootstrapped: None) -> None:
+    callers.caller("alice")
     config("alice")
     User.objects.all().delete()
     config("alice")
@@ -266,7 +266,7 @@ def test_a_role_that_is_assumed_does_not_change_who_one_is(bootstrapped: None) -
 def test_two_first_calls_in_one_moment_register_one_user(
     callers: NamedCallers, bootstrapped: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    callers.person("alice")
+    callers.caller("alice")
     both_looked = threading.Barrier(2)
     lock_user = registration.lock_user
 
@@ -294,5 +294,5 @@ def test_two_first_calls_in_one_moment_register_one_user(
     assert User.objects.count() == 1
 
 
-def test_fake_verification_is_in_the_place_of_the_real_one(callers: NamedCallers) -> None:
+def test_fake_verification_replaces_the_real_one(callers: NamedCallers) -> None:
     assert providers.authenticators() == requests.authenticators() == token_verification.authenticators() == (callers,)

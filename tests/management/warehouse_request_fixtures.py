@@ -16,13 +16,13 @@ from pydantic import SecretStr
 from tenancy.actor import Actor, Identity
 from tenancy.authz import port
 from tenancy.authz.actions import SEEN_BY, Can
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 S3: dict[str, Any] = {"type": "s3", "bucket": "my-bucket", "key-prefix": "wh", "region": "eu-1", "sts-enabled": False}
 KEY: dict[str, Any] = {
     "type": "s3", "credential-type": "access-key", "access-key-id": "an-id", "secret-access-key": "a-secret",
 }  # fmt: skip
-NOBODY = "0198e0f4-3f6e-7c31-8c7d-000000000000"
+NO_ONE = "0198e0f4-3f6e-7c31-8c7d-000000000000"
 
 
 def use_settings(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
@@ -104,18 +104,18 @@ def forbid(monkeypatch: pytest.MonkeyPatch, *granted: Can) -> Refusing:
 SEEING = (Can.USE, Can.GET_METADATA, Can.READ)
 
 
-def told(refusal: Answer, named: object) -> tuple[int, str, str]:
+def reported(failure: Response, named: object) -> tuple[int, str, str]:
     """All that a refusal says about something, less its name: what is hidden must say the same as what is missing."""
-    error = refusal.error
+    error = failure.error
     assert str(named) in error["message"], error
-    return refusal.status, error["type"], error["message"].replace(str(named), "...")
+    return failure.status, error["type"], error["message"].replace(str(named), "...")
 
 
-def at_once(*acts: Callable[[], Answer]) -> list[Answer]:
+def at_once(*acts: Callable[[], Response]) -> list[Response]:
     """The answers to requests that are sent in one moment, each from a thread of its own."""
     start = threading.Barrier(len(acts))
 
-    def act(do: Callable[[], Answer]) -> Answer:
+    def act(do: Callable[[], Response]) -> Response:
         start.wait(30)
         try:
             return do()

@@ -40,10 +40,10 @@ def check_bindings(contents: Contents, journal: Journal) -> None:
 def _problem(is_taken: bool, puts: list[Record], takes: list[Record]) -> str | None:
     last_taken = max((record.sent for record in takes if record.outcome is Outcome.DONE), default=0.0)
     if is_taken:
-        is_explained = any(record.answered > last_taken for record in puts)
+        is_explained = any(record.responded > last_taken for record in puts)
         return None if is_explained else "is there, although it was taken away after all that was put there"
     last_put = max((record.sent for record in puts if record.outcome is Outcome.DONE), default=0.0)
-    is_explained = not last_put or any(record.answered > last_put for record in takes)
+    is_explained = not last_put or any(record.responded > last_put for record in takes)
     return None if is_explained else "is not there, although nobody took it away after it was put there"
 
 
@@ -82,6 +82,6 @@ def _check_value(name: str, key: str, value: str | None, records: list[Record]) 
     [setter] = [record for record in records if record.op == value] or [None]
     if setter is None and (value is not None or done):
         raise Fault(f"property {key} of {name} is {value}, which nobody set", name)
-    later = [record.op for record in done if setter is not None and record.sent > setter.answered]
+    later = [record.op for record in done if setter is not None and record.sent > setter.responded]
     if later:
         raise Fault(f"property {key} of {name} is {value}, although {later} set it later", name)

@@ -12,13 +12,13 @@ from typing import Any
 
 from tests.catalog_fixtures import finishing_updates
 from tests.model.caller import FLEETING
-from tests.model.table_model import MOST_PREVIOUS_FILES, ROW_LINEAGE
+from tests.model.table_model import MAX_PREVIOUS_FILES, ROW_LINEAGE
 
 Updates = list[dict[str, Any]]
 Requirements = list[dict[str, Any]]
 
-MOST_SNAPSHOTS = 8
-MOST_SCHEMAS = 4
+MAX_SNAPSHOTS = 8
+MAX_SCHEMAS = 4
 BRANCHES = ("b1", "b2")
 POOL = 10
 """Locations that everybody wants; some lie inside of others."""
@@ -30,9 +30,9 @@ def new_table(op: str, name: str, base: str, rng: random.Random, *, is_shared: b
     if rng.random() < 0.3:
         properties["write.metadata.compression-codec"] = "gzip"
     if rng.random() < 0.3:
-        properties[MOST_PREVIOUS_FILES] = rng.choice("123")
+        properties[MAX_PREVIOUS_FILES] = rng.choice("123")
     if rng.random() < 0.25:
-        properties |= {FLEETING: "true", MOST_PREVIOUS_FILES: "3"}
+        properties |= {FLEETING: "true", MAX_PREVIOUS_FILES: "3"}
     if rng.random() < 0.15:
         properties["write.metadata.path"] = pooled(base, rng) if is_shared else f"{base}/logs/{op}"
     fields = [{"id": 7, "name": "id", "type": "long", "required": True},
@@ -76,7 +76,7 @@ def append(metadata: dict[str, Any], branch: str, snapshot_id: int) -> tuple[Req
     head = refs.get(branch, {}).get("snapshot-id")
     parent = head if head is not None else refs.get("main", {}).get("snapshot-id")
     version = metadata["format-version"]
-    made: dict[str, Any] = {
+    created: dict[str, Any] = {
         "snapshot-id": snapshot_id,
         "timestamp-ms": int(time.time() * 1000),
         "manifest-list": f"{metadata['location']}/metadata/snap-{snapshot_id}.avro",
@@ -84,13 +84,13 @@ def append(metadata: dict[str, Any], branch: str, snapshot_id: int) -> tuple[Req
         "schema-id": metadata["current-schema-id"],
     }
     if version > 1:
-        made["sequence-number"] = (metadata.get("last-sequence-number") or 0) + 1
+        created["sequence-number"] = (metadata.get("last-sequence-number") or 0) + 1
     if version >= ROW_LINEAGE:
-        made |= {"first-row-id": metadata["next-row-id"], "added-rows": 10}
+        created |= {"first-row-id": metadata["next-row-id"], "added-rows": 10}
     if parent is not None:
-        made["parent-snapshot-id"] = parent
+        created["parent-snapshot-id"] = parent
     return [{"type": "assert-ref-snapshot-id", "ref": branch, "snapshot-id": head}], [
-        {"action": "add-snapshot", "snapshot": made},
+        {"action": "add-snapshot", "snapshot": created},
         {"action": "set-snapshot-ref", "ref-name": branch, "type": "branch", "snapshot-id": snapshot_id},
     ]
 
@@ -114,7 +114,7 @@ class Commit:
     ) -> None:
         self.op, self.metadata, self.base, self.rng, self.is_shared = op, metadata, base, rng, is_shared
         self.process = op.split("-", maxsplit=1)[0]
-        self.place = f"{op}-{index or 0}"
+        self.location = f"{op}-{index or 0}"
         self.uses_pool = False
         self.schema_id: int | None = None  # of the schema that this commit adds
         self.requirements: Requirements = []
@@ -184,7 +184,7 @@ class Commit:
             return
         named = {ref["snapshot-id"] for ref in self._refs.values()}
         old = [each["snapshot-id"] for each in self.metadata.get("snapshots") or []]
-        gone = [snapshot_id for snapshot_id in old if snapshot_id not in named][: self.rng.randint(1, MOST_SNAPSHOTS)]
+        gone = [snapshot_id for snapshot_id in old if snapshot_id not in named][: self.rng.randint(1, MAX_SNAPSHOTS)]
         if gone:
             for name in self._refs:
                 self._hold(name)
@@ -206,18 +206,18 @@ class Commit:
             {"action": "set-current-schema", "schema-id": -1},
         ]
         self.schema_id = max(each["schema-id"] for each in schemas) + 1
-        if len(schemas) > MOST_SCHEMAS:
+        if len(schemas) > MAX_SCHEMAS:
             self.updates.append({"action": "remove-schemas", "schema-ids": [each["schema-id"] for each in schemas]})
 
     def move(self) -> None:
-        location = f"{self.base}/moved-{self.place}"
+        location = f"{self.base}/moved-{self.location}"
         if self.rng.random() < 0.5:
             location, self.uses_pool = pooled(self.base, self.rng), True
         self.updates.append({"action": "set-location", "location": location})
 
     def metadata_files(self) -> None:
         """Where they go, how they are written, how many are remembered."""
-        folder = f"{self.base}/logs/{self.place}"
+        folder = f"{self.base}/logs/{self.location}"
         if self.is_shared and self.rng.random() < 0.5:
             folder, self.uses_pool = pooled(self.base, self.rng), True
         codec, most = self.rng.choice(("gzip", "none")), self.rng.choice("1234")
@@ -229,7 +229,7 @@ class Commit:
         elif chosen == 2:
             self.updates.append({"action": "set-properties", "updates": {"write.metadata.compression-codec": codec}})
         elif self.metadata.get("properties", {}).get(FLEETING) != "true":
-            self.updates.append({"action": "set-properties", "updates": {MOST_PREVIOUS_FILES: most}})
+            self.updates.append({"action": "set-properties", "updates": {MAX_PREVIOUS_FILES: most}})
 
     def upgrade(self) -> None:
         version = self.metadata["format-version"]

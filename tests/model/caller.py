@@ -11,10 +11,10 @@ from uuid import UUID
 
 import requests
 
-from tests.model.server_faults import Watch
 from tests.model.journal import Attempt, Fault, Outcome, Record
+from tests.model.server_faults import Watch
 
-PATIENCE_SECONDS = 150
+TIMEOUT_SECONDS = 150
 """How long a request is sent again while the server is away or too busy."""
 
 ONCE = 0.5
@@ -40,7 +40,7 @@ FLEETING = "write.metadata.delete-after-commit.enabled"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reply:
     outcome: Outcome
     status: int
     body: dict[str, Any]
@@ -64,8 +64,8 @@ class Answer:
         """Whether the same request may be done a moment later, also under its key."""
         return self._is_one_of(IN_USE)
 
-    def _is_one_of(self, refusals: set[tuple[str, str]]) -> bool:
-        return any(self.error == error and self.message.startswith(start) for error, start in refusals)
+    def _is_one_of(self, errors: set[tuple[str, str]]) -> bool:
+        return any(self.error == error and self.message.startswith(start) for error, start in errors)
 
 
 @dataclass
@@ -100,109 +100,111 @@ class Caller:
 
     def write(
         self, op: str, what: str, method: str, path: str, body: Any = None, *, about: tuple[Any, ...] = ()
-    ) -> Answer:
+    ) -> Reply:
         key = str(UUID(int=self.rng.getrandbits(128), version=4)) if self.rng.random() < ONCE else None
         named = tuple(str(each) for each in about)
         text = "" if body is None else json.dumps(body, ensure_ascii=False)
         record = Record(op, what, named, method, path, text, key)
         self.records.append(record)
-        answer = self._answer_to(record)
-        self._note(record, answer)
-        if key is not None and not answer.is_of_the_moment and self.rng.random() < AGAIN:
-            self._send_again(record, answer)
-        return answer
+        reply = self._response_to(record)
+        self._note(record, reply)
+        if key is not None and not reply.is_of_the_moment and self.rng.random() < AGAIN:
+            self._send_again(record, reply)
+        return reply
 
-    def read(self, path: str, *, method: str = "GET", what: str = "load", about: tuple[Any, ...] = ()) -> Answer:
+    def read(self, path: str, *, method: str = "GET", what: str = "load", about: tuple[Any, ...] = ()) -> Reply:
         """An answer that says something: a read is repeated until it comes. Loads that found something are recorded."""
         record = Record(self.token(), what, tuple(str(each) for each in about), method, path, "")
-        until = time.monotonic() + PATIENCE_SECONDS
+        until = time.monotonic() + TIMEOUT_SECONDS
         while True:
             response = self._attempt(record)
             if response is not None and response.status_code not in BUSY:
                 break
-            self._require_patience(record, until)
-        answer = _judged(response, record)
-        self._note(record, answer)
+            self._require_timeout(record, until)
+        reply = _judged(response, record)
+        self._note(record, reply)
         if record.location is not None:
             self.records.append(record)
-        return answer
+        return reply
 
     def settle(self) -> None:
         """Wait until nothing that was begun before a kill we may have noticed can still happen."""
         self.watch.wait_until_settled(self.last_kill)
 
-    def _answer_to(self, record: Record) -> Answer:
-        until = time.monotonic() + PATIENCE_SECONDS
+    def _response_to(self, record: Record) -> Reply:
+        until = time.monotonic() + TIMEOUT_SECONDS
         while True:
             response = self._attempt(record)
             if response is None:
                 if record.attempts[-1].is_lost and record.key is None:
-                    return Answer(Outcome.UNKNOWN, 0, {}, record)
+                    return Reply(Outcome.UNKNOWN, 0, {}, record)
             else:
-                answer = _judged(response, record)
-                if answer.status >= 500 and answer.error in IN_DOUBT:
+                reply = _judged(response, record)
+                if reply.status >= 500 and reply.error in IN_DOUBT:
                     record.attempts[-1].is_lost = True
                     if record.key is None:
-                        return Answer(Outcome.UNKNOWN, answer.status, answer.body, record)
-                elif record.key is None or response.ok or not answer.is_passing:
-                    return answer
-            self._require_patience(record, until)
+                        return Reply(Outcome.UNKNOWN, reply.status, reply.body, record)
+                elif record.key is None or response.ok or not reply.is_passing:
+                    return reply
+            self._require_timeout(record, until)
 
     def _attempt(self, record: Record) -> requests.Response | None:
         """One try; None when the server was not reached, or its answer was lost."""
         headers = {"Content-Type": "application/json"} if record.body else {}
         if record.key is not None:
             headers["Idempotency-Key"] = record.key
-        sent, response, told, is_lost = time.monotonic(), None, "", False
+        sent, response, reported, is_lost = time.monotonic(), None, "", False
         try:
             response = self.session.request(
                 record.method, self.api + record.path, data=record.body.encode() or None, headers=headers, timeout=90
             )
-            told = str(response.status_code)
+            reported = str(response.status_code)
         except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
             was_sent = "NewConnectionError" not in repr(error)
-            told, is_lost = ("lost" if was_sent else "not reached"), was_sent
+            reported, is_lost = ("lost" if was_sent else "not reached"), was_sent
             self.last_kill = self.watch.kills_begun()
-        record.attempts.append(Attempt(sent, time.monotonic(), told, is_lost))
+        record.attempts.append(Attempt(sent, time.monotonic(), reported, is_lost))
         if response is not None and response.status_code >= 400:
-            record.attempts[-1].told += " " + response.text[:200]
+            record.attempts[-1].reported += " " + response.text[:200]
             self.broken += any(text in response.text for text in BROKEN)
             if response.status_code >= 500 and response.status_code not in BUSY:
                 content = _json(response)
                 if content.get("error", {}).get("type") not in IN_DOUBT:
-                    raise Fault(f"{record.what} was answered {told}: {response.text[:500]}", record.op, *record.about)
+                    raise Fault(
+                        f"{record.what} was answered {reported}: {response.text[:500]}", record.op, *record.about
+                    )
         return response
 
-    def _require_patience(self, record: Record, until: float) -> None:
+    def _require_timeout(self, record: Record, until: float) -> None:
         if time.monotonic() > until:
-            last = record.attempts[-1].told
-            raise Fault(f"{record.what} had no answer for {PATIENCE_SECONDS} s, the last: {last}", record.op)
+            last = record.attempts[-1].reported
+            raise Fault(f"{record.what} had no answer for {TIMEOUT_SECONDS} s, the last: {last}", record.op)
         time.sleep(0.02 + 0.1 * self.rng.random())
 
-    def _note(self, record: Record, answer: Answer) -> None:
-        record.outcome, record.status, record.error = answer.outcome, answer.status, answer.error
-        record.is_kept = not answer.is_of_the_moment
-        metadata = answer.body.get("metadata")
-        if metadata is not None and answer.body.get("metadata-location") is not None:
-            record.location = answer.body["metadata-location"]
+    def _note(self, record: Record, reply: Reply) -> None:
+        record.outcome, record.status, record.error = reply.outcome, reply.status, reply.error
+        record.is_kept = not reply.is_of_the_moment
+        metadata = reply.body.get("metadata")
+        if metadata is not None and reply.body.get("metadata-location") is not None:
+            record.location = reply.body["metadata-location"]
             record.uuid = metadata.get("table-uuid") or metadata.get("view-uuid")
             if is_fleeting(metadata):
                 record.document = metadata
 
-    def _send_again(self, record: Record, first: Answer) -> None:
+    def _send_again(self, record: Record, first: Reply) -> None:
         """The same answer comes again, and nothing more happens."""
         again = Record(self.token(), f"{record.what} again", (record.op, *record.about), record.method, record.path,
                        record.body, record.key)  # fmt: skip
         response = self._attempt(again)
         if response is None:
             return
-        answer = _judged(response, again)
-        if answer.is_passing:
+        reply = _judged(response, again)
+        if reply.is_passing:
             return
         self.records.append(again)
-        self._note(again, answer)
+        self._note(again, reply)
         is_same_version = first.record.location == again.location or is_fleeting(first.body.get("metadata"))
-        if (answer.status, answer.error) != (first.status, first.error) or not is_same_version:
+        if (reply.status, reply.error) != (first.status, first.error) or not is_same_version:
             raise Fault(f"sent again under its key, {record.op} was answered differently", record.op, *record.about)
 
 
@@ -210,9 +212,9 @@ def is_fleeting(metadata: dict[str, Any] | None) -> bool:
     return metadata is not None and metadata.get("properties", {}).get(FLEETING) == "true"
 
 
-def _judged(response: requests.Response, record: Record) -> Answer:
+def _judged(response: requests.Response, record: Record) -> Reply:
     outcome = Outcome.DONE if response.ok else Outcome.REFUSED
-    return Answer(outcome, response.status_code, _json(response), record)
+    return Reply(outcome, response.status_code, _json(response), record)
 
 
 def _json(response: requests.Response) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class Contents:
     claims: list[tuple[UUID, str]] = field(default_factory=list)
     snapshots: dict[UUID, set[tuple[Any, ...]]] = field(default_factory=dict)
     securables: dict[str, tuple[str | None, str]] = field(default_factory=dict)
-    outcomes: dict[UUID, list[int]] = field(default_factory=dict)
+    results: dict[UUID, list[int]] = field(default_factory=dict)
     deadlocks: int = 0
 
 
@@ -87,7 +87,7 @@ def read_contents(server: CatalogServer, url: str | None) -> Contents:
         for key, parent, path in fetch("SELECT id, parent_id, path FROM tenancy_securable"):
             found.securables[key] = (parent, path)
         for key, status in fetch("SELECT key, status FROM catalog_idempotencyrecord"):
-            found.outcomes.setdefault(_uuid(key), []).append(status)
+            found.results.setdefault(_uuid(key), []).append(status)
         if url is not None:
             [(found.deadlocks,)] = fetch("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
     return found

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.model.bodies import is_pooled
 from tests.model.contents import Contents, Row
 from tests.model.journal import Fault, Journal, Outcome, Record
-from tests.model.lineage import Lineage, Version, places
+from tests.model.lineage import Lineage, Version, locations
 from tests.model.links import COMMITS, check_link
 from tests.model.state import TABLE
 from tests.model.table_model import asserted_uuid
@@ -45,9 +45,9 @@ class History:
 
     def _once(self) -> None:
         """No request made two versions of one table."""
-        made: dict[tuple[str, str], str] = {}
+        created: dict[tuple[str, str], str] = {}
         for version in self.lineage.reached_versions():
-            other = made.setdefault((version.op, version.uuid), version.location)
+            other = created.setdefault((version.op, version.uuid), version.location)
             if other != version.location:
                 raise Fault(f"{version.op} was done twice: {other} and {version.location}", version.op, version.uuid)
 
@@ -79,7 +79,7 @@ class History:
             if row is None or row.kind != TABLE:
                 continue
             there = self.lineage.ancestors(row.metadata_location)
-            last = max((record.answered for record in registered.get(uuid, [])), default=0.0)
+            last = max((record.responded for record in registered.get(uuid, [])), default=0.0)
             for record in records:
                 if record.location not in there and record.sent > last:
                     raise Fault(f"{record.op} was acknowledged, and is not in {row}", record.op, uuid, row)
@@ -94,14 +94,14 @@ class History:
 
     def _transactions_are_whole(self, living: dict[str, Row], registered: Registered) -> None:
         """In all tables or in none; acknowledged ones in all. A table that is gone cannot tell."""
-        made: dict[str, set[str]] = defaultdict(set)
+        created: dict[str, set[str]] = defaultdict(set)
         for version in self.lineage.reached_versions():
-            made[version.op].add(version.uuid)
+            created[version.op].add(version.uuid)
         for record in self.journal.records:
             if record.what != "transaction":
                 continue
             uuids = {uuid for change in record.content["table-changes"] if (uuid := asserted_uuid(change))}
-            there = made.get(record.op, set())
+            there = created.get(record.op, set())
             missing = {uuid for uuid in uuids - there if uuid in living and uuid not in registered}
             if missing and (there or record.outcome is Outcome.DONE):
                 raise Fault(f"{record.op} is in {sorted(there)}, not in {sorted(missing)}", record.op, *missing)
@@ -119,22 +119,24 @@ class History:
         for version in self.lineage.reached_versions():
             versions[version.uuid].append(version)
         for uuid, records in shown.items():
-            self._check_order(uuid, records, places(versions[uuid]))
+            self._check_order(uuid, records, locations(versions[uuid]))
 
-    def _check_order(self, uuid: str, records: list[Record], place: dict[str, int]) -> None:
-        records = [record for record in records if record.location in place]
-        by_answer = sorted(records, key=lambda record: record.answered)
+    def _check_order(self, uuid: str, records: list[Record], path: dict[str, int]) -> None:
+        records = [record for record in records if record.location in path]
+        by_response = sorted(records, key=lambda record: record.responded)
         newest, done = -1, 0
-        told: Record | None = None
+        reported: Record | None = None
         for record in sorted(records, key=lambda record: record.attempts[-1].sent):
-            while done < len(by_answer) and by_answer[done].answered < record.attempts[-1].sent:
-                if place[str(by_answer[done].location)] > newest:
-                    newest, told = place[str(by_answer[done].location)], by_answer[done]
+            while done < len(by_response) and by_response[done].responded < record.attempts[-1].sent:
+                if path[str(by_response[done].location)] > newest:
+                    newest, reported = path[str(by_response[done].location)], by_response[done]
                 done += 1
             # A write that was sent several times may have been done the first time.
             is_judged = record.what == "load" or len(record.attempts) == 1
-            if is_judged and told is not None and place[str(record.location)] < newest:
-                raise Fault(f"{record.op} was answered with an older version than {told.op} before", uuid, record.op)
+            if is_judged and reported is not None and path[str(record.location)] < newest:
+                raise Fault(
+                    f"{record.op} was answered with an older version than {reported.op} before", uuid, record.op
+                )
 
 
 def _may_be_given_up(record: Record, registered: Registered) -> bool:
@@ -142,4 +144,4 @@ def _may_be_given_up(record: Record, registered: Registered) -> bool:
     all between two quiet moments.
     """
     again = registered.get(str(record.uuid), [])
-    return is_pooled(record.location) and any(each.answered > record.sent for each in again)
+    return is_pooled(record.location) and any(each.responded > record.sent for each in again)

@@ -15,10 +15,10 @@ from uuid import UUID
 import requests
 
 from tests.catalog_fixtures import chosen
-from tests.model.quiet_requests import ask
 from tests.model.contents import Contents, Row, read_file
 from tests.model.journal import Fault, Journal, Outcome
 from tests.model.names import Levels
+from tests.model.quiet_requests import ask
 from tests.model.state import TABLE
 from tests.model.table_model import previous_files
 from tests.parts.server import CatalogServer
@@ -38,7 +38,7 @@ def check_contents(contents: Contents, journal: Journal) -> None:
             problem = rule_of_one(row, contents)
             if problem:
                 raise Fault(f"{row.kind} {row}: {problem}", row, row.uuid)
-    _outcomes_are_kept(contents, journal)
+    _results_are_kept(contents, journal)
 
 
 def names_differ(contents: Contents) -> None:
@@ -158,18 +158,18 @@ RULES_OF_ONE: tuple[Callable[[Row, Contents], str | None], ...] = (
 )  # fmt: skip
 
 
-def _outcomes_are_kept(contents: Contents, journal: Journal) -> None:
+def _results_are_kept(contents: Contents, journal: Journal) -> None:
     """What was answered under a key is kept under it, once."""
     for record in journal.records:
         if record.key is None or record.outcome is Outcome.UNKNOWN:
             continue
-        kept = contents.outcomes.get(UUID(record.key), [])
+        kept = contents.results.get(UUID(record.key), [])
         expected = [200 if record.outcome is Outcome.DONE else record.status] if record.is_kept else []
         if kept != expected:
             raise Fault(f"{record.what} of {record.op} came to {expected}, and {kept} is kept", record.op)
 
 
-def check_answers(server: CatalogServer, contents: Contents) -> None:
+def check_responses(server: CatalogServer, contents: Contents) -> None:
     """Every worker of the server answers what the rows say."""
     api = f"{server.uri}/v1/{server.warehouse_id}/namespaces"
     with requests.Session() as session:
@@ -179,9 +179,9 @@ def check_answers(server: CatalogServer, contents: Contents) -> None:
             raise Fault(f"listed are the namespaces {sorted(found)}, there are {expected}")
         for key, (levels, _, properties) in contents.namespaces.items():
             address = f"{api}/{_encoded(levels)}"
-            told = ask(address, session=session).json()
-            if (told["namespace"], chosen(told["properties"])) != (list(levels), properties):
-                raise Fault(f"namespace {levels} is answered as {told}", ".".join(levels))
+            reported = ask(address, session=session).json()
+            if (reported["namespace"], chosen(reported["properties"])) != (list(levels), properties):
+                raise Fault(f"namespace {levels} is answered as {reported}", ".".join(levels))
             rows = [row for row in contents.tabulars if row.namespace_id == key]
             for kind in ("table", "view"):
                 listed = ask(f"{address}/{kind}s", session=session).json()["identifiers"]
@@ -189,7 +189,7 @@ def check_answers(server: CatalogServer, contents: Contents) -> None:
                 if names != sorted(row.name for row in rows if row.kind == kind):
                     raise Fault(f"listed in {levels} are the {kind}s {names}", ".".join(levels))
     for row in contents.tabulars:
-        _is_answered(api, row)
+        _is_served(api, row)
 
 
 def _listed_namespaces(session: requests.Session, api: str, parent: Levels | None) -> list[Levels]:
@@ -201,14 +201,14 @@ def _listed_namespaces(session: requests.Session, api: str, parent: Levels | Non
     return found
 
 
-def _is_answered(api: str, row: Row) -> None:
+def _is_served(api: str, row: Row) -> None:
     """Each time on a new connection, which another worker may take."""
     address = f"{api}/{_encoded(row.levels)}/{row.kind}s/{requests.utils.quote(row.name, safe='')}"
     for _ in range(TIMES):
-        told = ask(address)
-        if told.status_code != 200 or told.json()["metadata-location"] != row.metadata_location:
-            raise Fault(f"{row.kind} {row} is answered {told.status_code} {told.text[:300]}", row, row.uuid)
-        if b'"metadata":%b,' % row.document not in told.content:
+        reported = ask(address)
+        if reported.status_code != 200 or reported.json()["metadata-location"] != row.metadata_location:
+            raise Fault(f"{row.kind} {row} is answered {reported.status_code} {reported.text[:300]}", row, row.uuid)
+        if b'"metadata":%b,' % row.document not in reported.content:
             raise Fault(f"{row.kind} {row} is not answered with the bytes of its file", row, row.uuid)
 
 

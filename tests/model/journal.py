@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-LONGEST_STORY = 60
+MAX_STORY = 60
 
 
 class Outcome(Enum):
@@ -24,8 +24,8 @@ class Attempt:
     """One time that a request was sent. Seconds are of the clock that all processes share; `is_lost`: no certainty."""
 
     sent: float
-    answered: float
-    told: str
+    responded: float
+    reported: str
     is_lost: bool
 
 
@@ -59,9 +59,9 @@ class Record:
         return self.attempts[0].sent
 
     @property
-    def answered(self) -> float:
+    def responded(self) -> float:
         """When the last answer came, for ever if none did."""
-        return self.attempts[-1].answered if self.outcome is not Outcome.UNKNOWN else float("inf")
+        return self.attempts[-1].responded if self.outcome is not Outcome.UNKNOWN else float("inf")
 
     @property
     def content(self) -> dict[str, Any]:
@@ -83,12 +83,13 @@ class Record:
         self.outcome, self.location = outcome, location
 
     def line(self, start: float) -> str:
-        told = "; ".join(
-            f"{attempt.sent - start:.3f}..{attempt.answered - start:.3f} {attempt.told}" for attempt in self.attempts
+        reported = "; ".join(
+            f"{attempt.sent - start:.3f}..{attempt.responded - start:.3f} {attempt.reported}"
+            for attempt in self.attempts
         )
         key = f" key {self.key}" if self.key else ""
         found = f" -> {self.location}" if self.location else ""
-        return f"{self.op} {self.what}: {self.method} {self.path}{key} {self.body[:2000]}\n      [{told}]{found}"
+        return f"{self.op} {self.what}: {self.method} {self.path}{key} {self.body[:2000]}\n      [{reported}]{found}"
 
 
 class Fault(Exception):
@@ -116,11 +117,11 @@ class Journal:
     def story(self, about: Iterable[str]) -> str:
         """What happened to the objects, the last of it."""
         wanted = {each.casefold() for each in about}
-        told = [
+        reported = [
             record
             for record in self.records
             if wanted & {record.op.casefold(), str(record.uuid), *(each.casefold() for each in record.about)}
         ]
-        told.sort(key=lambda record: record.sent)
-        left_out = [f"({len(told) - LONGEST_STORY} earlier ones left out)"] if len(told) > LONGEST_STORY else []
-        return "\n".join([*left_out, *(record.line(self.start) for record in told[-LONGEST_STORY:])])
+        reported.sort(key=lambda record: record.sent)
+        left_out = [f"({len(reported) - MAX_STORY} earlier ones left out)"] if len(reported) > MAX_STORY else []
+        return "\n".join([*left_out, *(record.line(self.start) for record in reported[-MAX_STORY:])])

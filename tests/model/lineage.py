@@ -157,12 +157,12 @@ class Lineage:
         folder = version.location.rpartition("/")[0] + "/"
         if any(file.startswith(folder) for file in files):
             return False
-        made, times = self.record_of(version).sent, sorted(record.answered for record in again)
-        first, last = max(times[0], made), times[-1]
+        created, times = self.record_of(version).sent, sorted(record.responded for record in again)
+        first, last = max(times[0], created), times[-1]
         return any(
             record.is_purge
             and record.outcome is not Outcome.REFUSED
-            and first <= record.answered
+            and first <= record.responded
             and record.sent <= last
             for record in self.journal.records
         )
@@ -183,12 +183,12 @@ class Lineage:
         return content
 
 
-def places(versions: list[Version]) -> dict[str, int]:
+def locations(versions: list[Version]) -> dict[str, int]:
     """The versions of one table, which was never registered again, counted from the first."""
-    place: dict[str, int] = {}
+    path: dict[str, int] = {}
     following = {version.parent: version.location for version in versions}
     at = following.get(None)
     while at is not None:
-        place[at] = len(place)
+        path[at] = len(path)
         at = following.get(at)
-    return place
+    return path

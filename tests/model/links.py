@@ -38,8 +38,8 @@ def check_link(lineage: Lineage, version: Version) -> None:
 
 def _wrong_beginning(record: Record, metadata: dict[str, Any]) -> str | None:
     body = record.content
-    made = created(body) if record.what == "create table" else finished(body["updates"])
-    return difference(made, modelled(TABLE, metadata))
+    new = created(body) if record.what == "create table" else finished(body["updates"])
+    return difference(new, modelled(TABLE, metadata))
 
 
 def _wrong_step(record: Record, version: Version, before: dict[str, Any], metadata: dict[str, Any]) -> str | None:

@@ -8,7 +8,7 @@ import requests
 
 from tests.model.journal import Fault
 
-PATIENCE_SECONDS = 60
+TIMEOUT_SECONDS = 60
 
 
 def ask(address: str, *, method: str = "GET", session: requests.Session | None = None) -> requests.Response:
@@ -16,15 +16,15 @@ def ask(address: str, *, method: str = "GET", session: requests.Session | None =
 
     Raises `Fault` when no answer comes.
     """
-    until, told = time.monotonic() + PATIENCE_SECONDS, ""
+    until, reported = time.monotonic() + TIMEOUT_SECONDS, ""
     while time.monotonic() < until:
         try:
-            answer = (session or requests).request(method, address, timeout=30)
+            response = (session or requests).request(method, address, timeout=30)
         except requests.ConnectionError as error:
-            told = repr(error)
+            reported = repr(error)
         else:
-            if answer.status_code < 500:
-                return answer
-            told = f"{answer.status_code} {answer.text[:300]}"
+            if response.status_code < 500:
+                return response
+            reported = f"{response.status_code} {response.text[:300]}"
         time.sleep(0.1)
-    raise Fault(f"{method} {address} had no answer in {PATIENCE_SECONDS} s, the last: {told}")
+    raise Fault(f"{method} {address} had no answer in {TIMEOUT_SECONDS} s, the last: {reported}")

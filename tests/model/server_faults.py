@@ -16,7 +16,7 @@ import psycopg
 from tests.model.journal import Fault
 from tests.parts.server import CatalogServer
 
-LONGEST_SETTLING_SECONDS = 60
+MAX_SETTLING_SECONDS = 60
 PAUSE_SECONDS = 1.5
 """Between two of them, on average."""
 
@@ -41,7 +41,7 @@ class Watch:
 
     def wait_until_settled(self, kill: int) -> None:
         """Until what the processes that died in the first `kill` kills had sent to the database is done or gone."""
-        until = time.monotonic() + 2 * LONGEST_SETTLING_SECONDS
+        until = time.monotonic() + 2 * MAX_SETTLING_SECONDS
         while self._settled.value < kill:
             if time.monotonic() > until:
                 raise Fault("the database does not notice that its client was killed")
@@ -111,7 +111,7 @@ class Disturber:
 
     def _wait_until_gone(self, orphans: set[int]) -> None:
         """PostgreSQL finishes the statement of a dead client before it notices."""
-        until = time.monotonic() + LONGEST_SETTLING_SECONDS
+        until = time.monotonic() + MAX_SETTLING_SECONDS
         while orphans & self._sessions():
             if time.monotonic() > until:
                 raise Fault(f"sessions of killed processes do not end: {orphans}")

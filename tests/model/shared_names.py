@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.model import bodies
-from tests.model.caller import Answer, Caller, is_fleeting
+from tests.model.caller import Caller, Reply, is_fleeting
 from tests.model.journal import Fault, Outcome
 from tests.model.names import (
     SHARED,
@@ -37,7 +37,7 @@ OUTDATED = ("first-row-id is null", "snapshot.sequence-number")
 """A snapshot made for an older format version, in the text of its refusal (400)."""
 
 SEEN = 30
-MOST_TOKENS = 25
+MAX_TOKENS = 25
 """Of a view: they are never removed from it, so it is dropped then."""
 
 
@@ -53,24 +53,24 @@ class Crowd:
         [operation] = self.rng.choices(list(OPERATIONS), list(OPERATIONS.values()))
         operation(self)
 
-    def ask(self, what: str, method: str, path: str, body: Any = None, *about: Any) -> Answer:
-        answer = self.caller.write(self.op, what, method, path, body, about=about)
-        is_outdated = answer.status == 400 and any(text in answer.message for text in OUTDATED)
-        is_legitimate = answer.error in LEGITIMATE or answer.is_passing or is_outdated
-        if answer.outcome is Outcome.REFUSED and not is_legitimate:
-            raise Fault(f"{what} was refused with {answer.status} {answer.body}", self.op, *about)
-        if answer.record.location is not None and not is_fleeting(answer.body["metadata"]):
-            self.seen = [*self.seen, answer.record.location][-SEEN:]
-        return answer
+    def ask(self, what: str, method: str, path: str, body: Any = None, *about: Any) -> Reply:
+        response = self.caller.write(self.op, what, method, path, body, about=about)
+        is_outdated = response.status == 400 and any(text in response.message for text in OUTDATED)
+        is_legitimate = response.error in LEGITIMATE or response.is_passing or is_outdated
+        if response.outcome is Outcome.REFUSED and not is_legitimate:
+            raise Fault(f"{what} was refused with {response.status} {response.body}", self.op, *about)
+        if response.record.location is not None and not is_fleeting(response.body["metadata"]):
+            self.seen = [*self.seen, response.record.location][-SEEN:]
+        return response
 
     def load(self, name: Name, kind: str = TABLE) -> dict[str, Any] | None:
         """Its metadata, None when it is not there."""
-        answer = self.caller.read(tabular_path(kind, name, self.rng), about=(name,))
-        if answer.outcome is Outcome.DONE:
-            metadata: dict[str, Any] = answer.body["metadata"]
+        response = self.caller.read(tabular_path(kind, name, self.rng), about=(name,))
+        if response.outcome is Outcome.DONE:
+            metadata: dict[str, Any] = response.body["metadata"]
             return metadata
-        if answer.status != 404 or answer.error != f"NoSuch{kind.capitalize()}Exception":
-            raise Fault(f"loading the {kind} {name} was answered {answer.status} {answer.body}", name)
+        if response.status != 404 or response.error != f"NoSuch{kind.capitalize()}Exception":
+            raise Fault(f"loading the {kind} {name} was answered {response.status} {response.body}", name)
         return None
 
     def a_space(self) -> Levels:
@@ -154,7 +154,7 @@ class Crowd:
         if metadata is None:
             return
         uuid = metadata["view-uuid"]
-        if len(metadata["properties"]) > MOST_TOKENS:
+        if len(metadata["properties"]) > MAX_TOKENS:
             self.ask("drop view", "DELETE", tabular_path(VIEW, name, self.rng), None, name)
             return
         body = {
@@ -194,8 +194,8 @@ class Crowd:
     def list_something(self) -> None:
         path, token = f"{namespace_path(self.a_space(), self.rng)}/{self.rng.choice((TABLE, VIEW))}s", ""
         while token is not None:
-            answer = self.caller.read(f"{path}?pageSize=2&pageToken={token}", what="list")
-            token = answer.body.get("next-page-token")
+            response = self.caller.read(f"{path}?pageSize=2&pageToken={token}", what="list")
+            token = response.body.get("next-page-token")
 
 
 OPERATIONS: dict[Callable[[Crowd], None], int] = {

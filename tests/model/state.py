@@ -71,7 +71,7 @@ class Step:
     path: str
     body: Any = None
     after: dict[Subject, Wanted] = field(default_factory=dict)
-    refusal: tuple[int, str] | None = None
+    error: tuple[int, str] | None = None
     others: frozenset[tuple[int, str]] = frozenset()
     about: tuple[Any, ...] = ()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 Model = dict[str, Any]
 
-MOST_PREVIOUS_FILES = "write.metadata.previous-versions-max"
+MAX_PREVIOUS_FILES = "write.metadata.previous-versions-max"
 USUAL_PREVIOUS_FILES = 100
 ROW_LINEAGE = 3
 
@@ -73,7 +73,7 @@ def difference(expected: Model, found: Model) -> str | None:
 
 def previous_files(properties: dict[str, str]) -> int:
     """How many earlier metadata files a table remembers."""
-    return max(1, int(properties.get(MOST_PREVIOUS_FILES, USUAL_PREVIOUS_FILES)))
+    return max(1, int(properties.get(MAX_PREVIOUS_FILES, USUAL_PREVIOUS_FILES)))
 
 
 def changed(model: Model, updates: list[dict[str, Any]]) -> Model:

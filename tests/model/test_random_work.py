@@ -18,14 +18,14 @@ from urllib.parse import quote
 import pytest
 import requests
 
-from tests.model.quiet_requests import ask
 from tests.model.bindings import check_bindings
 from tests.model.contents import Contents, read_contents
-from tests.model.server_faults import Disturber, Watch
 from tests.model.history import History
-from tests.model.invariants import check_answers, check_contents
+from tests.model.invariants import check_contents, check_responses
 from tests.model.journal import Fault, Journal, Outcome
 from tests.model.names import STABLE
+from tests.model.quiet_requests import ask
+from tests.model.server_faults import Disturber, Watch
 from tests.model.worker import Worker, work_a_round
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
@@ -107,7 +107,7 @@ class Run:
         check_contents(contents, self.journal)
         check_bindings(contents, self.journal)
         self.history.check(contents)
-        check_answers(self.server, contents)
+        check_responses(self.server, contents)
         return contents
 
     def empty(self) -> None:
@@ -146,12 +146,12 @@ class Run:
         )
 
     def summary(self) -> str:
-        outcomes = Counter(record.outcome.value for record in self.journal.records)
+        results = Counter(record.outcome.value for record in self.journal.records)
         lost = sum(attempt.is_lost for record in self.journal.records for attempt in record.attempts)
-        told = Counter(record.error for record in self.journal.records if record.error)
+        reported = Counter(record.error for record in self.journal.records if record.error)
         return (
-            f"{len(self.journal.records)} requests {dict(outcomes)}, {lost} answers lost, "
-            f"{dict(self.disturber.counts)}, {len(self.history.lineage.reached)} versions; refusals {dict(told)}"
+            f"{len(self.journal.records)} requests {dict(results)}, {lost} answers lost, "
+            f"{dict(self.disturber.counts)}, {len(self.history.lineage.reached)} versions; refusals {dict(reported)}"
         )
 
     def _errors(self) -> str:
@@ -171,6 +171,6 @@ def _encoded(*names: str) -> str:
 
 def _drop(address: str, *about: object) -> None:
     """Gone is gone, if the answer to the first try was lost."""
-    answer = ask(address, method="DELETE")
-    if answer.status_code not in {204, 404}:
-        raise Fault(f"{about[0]} could not be dropped: {answer.status_code} {answer.text[:500]}", *about)
+    response = ask(address, method="DELETE")
+    if response.status_code not in {204, 404}:
+        raise Fault(f"{about[0]} could not be dropped: {response.status_code} {response.text[:500]}", *about)

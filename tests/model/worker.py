@@ -13,13 +13,13 @@ from queue import Empty
 from typing import Any
 
 from tests.model.caller import Caller
-from tests.model.shared_names import Crowd
-from tests.model.server_faults import Watch
 from tests.model.journal import Fault, Record
 from tests.model.own.operations import work_on_own
 from tests.model.own.owner import Owner
+from tests.model.server_faults import Watch
+from tests.model.shared_names import Crowd
 
-PATIENCE_SECONDS = 300
+TIMEOUT_SECONDS = 300
 """How long a round may go on beyond its end, while requests wait for a server that is being started."""
 
 
@@ -71,7 +71,7 @@ def work_a_round(workers: list[Worker], watch: Watch, until: float, meanwhile: C
     try:
         meanwhile()
         collected: list[Report] = []
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while len(collected) < len(processes):
             try:
                 collected.append(reports.get(timeout=1))

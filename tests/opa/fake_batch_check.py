@@ -23,7 +23,7 @@ WAREHOUSES = {
 }
 
 Operation = Mapping[str, Any]
-Answer = tuple[int, bytes]
+Response = tuple[int, bytes]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class FakeBatchCheck:
     """One server in this process. A context manager; it is asked through `relay`, by which its network can be cut."""
 
     def __init__(self) -> None:
-        self._answers = {"/token": self._token, "/catalog/v1/config": self._config, BATCH_CHECK: self._batch_check}
+        self._responses = {"/token": self._token, "/catalog/v1/config": self._config, BATCH_CHECK: self._batch_check}
         owner = self
 
         class Handler(_Handler):
@@ -67,7 +67,7 @@ class FakeBatchCheck:
         self.is_granted: Callable[[str, Operation], bool] = lambda user, operation: False
         self.existing: list[Operation] = []
         """Operations on tables and views that there are; of others it says so where it is asked to."""
-        self.instead: dict[str, Callable[[Asked], Answer]] = {}
+        self.instead: dict[str, Callable[[Asked], Response]] = {}
         """By path, what answers in the place of this fake."""
         self.access_token = "token-of-opa"
         """The one that is handed out and taken; others are 401."""
@@ -102,30 +102,30 @@ class FakeBatchCheck:
         self._server.shutdown()
         self._server.server_close()
 
-    def answer(self, asked: Asked) -> Answer:
+    def response(self, asked: Asked) -> Response:
         path = urlsplit(asked.target).path
         self.asked.append(asked)
         if path in self.instead:
             return self.instead[path](asked)
         if path != "/token" and asked.headers.get("authorization") != f"Bearer {self.access_token}":
             return failure(401, "AuthenticationFailed")
-        answer = self._answers.get(path)
-        return failure(404, "NotFound") if answer is None else answer(asked)
+        response = self._responses.get(path)
+        return failure(404, "NotFound") if response is None else response(asked)
 
-    def _token(self, asked: Asked) -> Answer:
+    def _token(self, asked: Asked) -> Response:
         form = {name: values[0] for name, values in parse_qs(asked.body.decode()).items()}
         wanted = {"grant_type": "client_credentials", "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
         if asked.method != "POST" or wanted.items() - form.items():
             return failure(401, "invalid_client")
         return encoded(200, {"access_token": self.access_token, "token_type": "Bearer", "expires_in": 300})
 
-    def _config(self, asked: Asked) -> Answer:
+    def _config(self, asked: Asked) -> Response:
         [name] = parse_qs(urlsplit(asked.target).query)["warehouse"]
         if asked.method != "GET" or name not in WAREHOUSES:
             return failure(404, "NoSuchWarehouseException")
         return encoded(200, {"defaults": {"prefix": WAREHOUSES[name]}, "overrides": {}})
 
-    def _batch_check(self, asked: Asked) -> Answer:
+    def _batch_check(self, asked: Asked) -> Response:
         if json.loads(asked.body)["error-on-not-found"]:
             missing = [operation for operation in asked.operations if operation not in self.existing]
             if missing:
@@ -142,11 +142,11 @@ class FakeBatchCheck:
 BATCH_CHECK = "/management/v1/action/batch-check"
 
 
-def encoded(status: int, body: Any) -> Answer:
+def encoded(status: int, body: Any) -> Response:
     return status, json.dumps(body).encode()
 
 
-def failure(status: int, kind: str) -> Answer:
+def failure(status: int, kind: str) -> Response:
     return encoded(status, {"error": {"message": "as a fake says", "type": kind, "code": status}})
 
 
@@ -164,14 +164,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _handle(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        status, answer = self.fake.answer(Asked(self.command, self.path, headers, body))
+        status, response = self.fake.response(Asked(self.command, self.path, headers, body))
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer)))
+        self.send_header("Content-Length", str(len(response)))
         if 300 <= status < 400:
             self.send_header("Location", f"{self.fake.url}/elsewhere")
         self.end_headers()
-        self.wfile.write(answer)
+        self.wfile.write(response)
 
     def log_message(self, *_: object) -> None:
         """Nothing on stderr."""

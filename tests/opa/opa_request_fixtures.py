@@ -58,8 +58,8 @@ def schema(name: str = "sales", catalog_name: str = "lake", **members: Any) -> d
 def table(
     name: str = "orders", schema_name: str = "sales", catalog_name: str = "lake", **members: Any
 ) -> dict[str, Any]:
-    place = {"catalogName": catalog_name, "schemaName": schema_name}
-    return {"table": {**place, "tableName": name, **members}}
+    location = {"catalogName": catalog_name, "schemaName": schema_name}
+    return {"table": {**location, "tableName": name, **members}}
 
 
 def function(name: str, schema_name: str = "system", catalog_name: str = "lake") -> dict[str, Any]:
@@ -76,8 +76,8 @@ def of_namespace(action: str, *levels: str, warehouse: str = LAKE, **context: An
 
 
 def of_table(action: str, name: str = "orders", *levels: str, kind: str = "table") -> dict[str, Any]:
-    place = {"namespace": list(levels or ("sales",)), "table": name, "warehouse-id": LAKE}
-    return {kind: {"action": {"action": action}, **place}}
+    location = {"namespace": list(levels or ("sales",)), "table": name, "warehouse-id": LAKE}
+    return {kind: {"action": {"action": action}, **location}}
 
 
 def of_view(action: str, name: str = "orders", *levels: str) -> dict[str, Any]:

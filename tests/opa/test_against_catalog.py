@@ -38,15 +38,15 @@ class Caller:
         self.server, self.token = server, token
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
-        answer = requests.request(
+        response = requests.request(
             method,
             self.server.base_url + path,
             json=body,
             headers={"Authorization": f"Bearer {self.token}"},
             timeout=SECONDS,
         )
-        assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
-        return answer.json() if answer.content else None
+        assert response.ok, f"{method} {path}: {response.status_code} {response.text}"
+        return response.json() if response.content else None
 
     def create_namespace(self, warehouse: str, *levels: str) -> None:
         self.send("POST", f"/catalog/v1/{warehouse}/namespaces", {"namespace": list(levels)})
@@ -119,16 +119,16 @@ def shared_bridge(
 ) -> Iterator[Opa]:
     """OPA with an account of its own, which may see who has which rights."""
     server.create_warehouse("other", token=ann.token)
-    made = json.loads(server.manage("create_token", "--service-account", "opa", "--json"))
+    created = json.loads(server.manage("create_token", "--service-account", "opa", "--json"))
     project = "00000000-0000-0000-0000-000000000000"
     ann.send(
         "POST",
         "/management/v1/project/grants",
-        {"writes": [{"privilege": "security_admin", "principal": {"user": made["user-id"]}}]},
+        {"writes": [{"privilege": "security_admin", "principal": {"user": created["user-id"]}}]},
     )
     settings = {
         "LAKEKEEPER_URL": recorder.endpoint,
-        "LAKEKEEPER_TOKEN": made["token"],
+        "LAKEKEEPER_TOKEN": created["token"],
         "TRINO_CATALOG_WAREHOUSES": json.dumps({"lake": "lake", "other": f"{project}/other"}),
         "TRINO_IDENTITY_PROVIDER": "local",
     }
@@ -139,18 +139,18 @@ def shared_bridge(
 @pytest.fixture
 def bridge(shared_bridge: Opa, recorder: Recorder) -> Iterator[Opa]:
     """Afterwards every question must have been understood, whatever the answer was."""
-    answers: list[tuple[Recorded, Reply]] = []
+    responses: list[tuple[Recorded, Reply]] = []
 
     def keep(request: Recorded, ask: Callable[[], Reply]) -> Reply:
         reply = ask()
         if request.target == BATCH_CHECK:
-            answers.append((request, reply))
+            responses.append((request, reply))
         return reply
 
     recorder.answerer = keep
     yield shared_bridge
-    assert answers
-    for asked, reply in answers:
+    assert responses
+    for asked, reply in responses:
         if reply.status == 404:
             assert json.loads(asked.body)["error-on-not-found"] is True
             continue
@@ -247,13 +247,13 @@ def test_an_account_that_may_not_inspect_the_whole_warehouse_creates_nothing(
     opa: StartOpa, server: CatalogServer, ann: Caller, lake: str
 ) -> None:
     """It is not told which names are free."""
-    made = json.loads(server.manage("create_token", "--service-account", "short-sighted", "--json"))
+    created = json.loads(server.manage("create_token", "--service-account", "short-sighted", "--json"))
     namespace = ann.send("GET", f"/catalog/v1/{lake}/namespaces/sales")["properties"]["namespace_id"]
     for privilege in ("describe", "manage_grants"):
-        ann.grant(f"warehouse/{lake}/namespace/{namespace}", privilege, made["user-id"])
+        ann.grant(f"warehouse/{lake}/namespace/{namespace}", privilege, created["user-id"])
     settings = {
         "LAKEKEEPER_URL": server.base_url,
-        "LAKEKEEPER_TOKEN": made["token"],
+        "LAKEKEEPER_TOKEN": created["token"],
         "TRINO_CATALOG_WAREHOUSES": json.dumps({"lake": "lake"}),
         "TRINO_IDENTITY_PROVIDER": "local",
     }

@@ -116,7 +116,7 @@ def test_opening_them_opens_nothing_else(opa: StartOpa, fake: FakeBatchCheck) ->
         assert opened.decide("trino/allow", question(operation, resource, target)) is False
 
 
-def test_a_mapping_that_cannot_be_read_makes_no_catalog_one_of_others(opa: StartOpa, fake: FakeBatchCheck) -> None:
+def test_an_unreadable_mapping_does_not_replace_the_catalog(opa: StartOpa, fake: FakeBatchCheck) -> None:
     for broken in (
         '{"lake": "lakehouse"',
         '["lake"]',

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from tests.authorization_fixtures import StartOpa
-from tests.opa.fake_batch_check import BATCH_CHECK, Answer, Asked, FakeBatchCheck, encoded, failure
+from tests.opa.fake_batch_check import BATCH_CHECK, Asked, FakeBatchCheck, Response, encoded, failure
 from tests.opa.opa_request_fixtures import POLICIES, batch, catalog, of_table, question, settings_for, table
 from tests.parts.opa import Opa
 
@@ -36,15 +36,15 @@ def new_bridge(opa: StartOpa, fake: FakeBatchCheck) -> Opa:
     return opa(POLICIES, settings_for(fake, LAKEKEEPER_TIMEOUT_SECONDS="1"))
 
 
-def results(*members: object) -> Callable[[Asked], Answer]:
+def results(*members: object) -> Callable[[Asked], Response]:
     return lambda asked: encoded(200, {"results": list(members)})
 
 
-def each_as(**members: object) -> Callable[[Asked], Answer]:
+def each_as(**members: object) -> Callable[[Asked], Response]:
     return lambda asked: encoded(200, {"results": [{"id": check["id"], **members} for check in asked.checks]})
 
 
-ANSWERS: list[tuple[str, Callable[[Asked], Answer]]] = [
+RESPONSES: list[tuple[str, Callable[[Asked], Response]]] = [
     ("401", lambda asked: failure(401, "AuthenticationFailed")),
     ("403", lambda asked: failure(403, "CannotInspectPermissions")),
     ("404", lambda asked: failure(404, "NoSuchTableException")),
@@ -82,20 +82,20 @@ ANSWERS: list[tuple[str, Callable[[Asked], Answer]]] = [
 ]
 
 
-@pytest.mark.parametrize("answer", [answer for _, answer in ANSWERS], ids=[name for name, _ in ANSWERS])
-def test_an_answer_that_does_not_say_yes_is_a_no(
-    bridge: Opa, fake: FakeBatchCheck, answer: Callable[[Asked], Answer]
+@pytest.mark.parametrize("response", [response for _, response in RESPONSES], ids=[name for name, _ in RESPONSES])
+def test_a_response_without_allow_is_a_denial(
+    bridge: Opa, fake: FakeBatchCheck, response: Callable[[Asked], Response]
 ) -> None:
     fake.is_granted = EVERYTHING
     assert is_granted_everything(bridge)
-    fake.instead[BATCH_CHECK] = answer
+    fake.instead[BATCH_CHECK] = response
     assert is_closed(bridge)
     assert fake.requests("/elsewhere") == []
     del fake.instead[BATCH_CHECK]
     assert is_granted_everything(bridge)
 
 
-def test_a_piece_that_is_not_answered_is_refused_and_the_others_are_not(bridge: Opa, fake: FakeBatchCheck) -> None:
+def test_an_undecided_part_is_refused_and_the_others_are_not(bridge: Opa, fake: FakeBatchCheck) -> None:
     fake.instead[BATCH_CHECK] = lambda asked: encoded(
         200,
         {
@@ -111,7 +111,7 @@ def test_a_piece_that_is_not_answered_is_refused_and_the_others_are_not(bridge: 
 
 @pytest.mark.parametrize("path", [BATCH_CHECK, CONFIG, "/token"])
 def test_a_catalog_that_cuts_the_connection_grants_nothing(new_bridge: Opa, fake: FakeBatchCheck, path: str) -> None:
-    def cut(asked: Asked) -> Answer:
+    def cut(asked: Asked) -> Response:
         raise ConnectionAbortedError
 
     fake.instead[path] = cut
@@ -135,7 +135,7 @@ def test_a_catalog_that_is_away_grants_nothing_whether_it_was_known_before_or_no
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         failure(401, "invalid_client"),
         failure(500, "InternalServerError"),
@@ -147,14 +147,16 @@ def test_a_catalog_that_is_away_grants_nothing_whether_it_was_known_before_or_no
         encoded(201, {"access_token": "token-of-opa"}),
     ],
 )
-def test_without_a_token_the_catalog_is_not_even_asked(new_bridge: Opa, fake: FakeBatchCheck, answer: Answer) -> None:
-    fake.instead["/token"] = lambda asked: answer
+def test_without_a_token_the_catalog_is_not_even_asked(
+    new_bridge: Opa, fake: FakeBatchCheck, response: Response
+) -> None:
+    fake.instead["/token"] = lambda asked: response
     assert is_closed(new_bridge)
     assert fake.requests(CONFIG) == fake.batches == []
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         failure(403, "WarehouseActionForbidden"),
         failure(500, "InternalServerError"),
@@ -166,9 +168,9 @@ def test_without_a_token_the_catalog_is_not_even_asked(new_bridge: Opa, fake: Fa
     ],
 )
 def test_without_the_id_of_the_warehouse_nothing_is_asked_about_it(
-    new_bridge: Opa, fake: FakeBatchCheck, answer: Answer
+    new_bridge: Opa, fake: FakeBatchCheck, response: Response
 ) -> None:
-    fake.instead[CONFIG] = lambda asked: answer
+    fake.instead[CONFIG] = lambda asked: response
     assert is_closed(new_bridge)
     assert fake.batches == []
 

@@ -81,7 +81,7 @@ def test_only_tables_beside_what_is_listed_as_a_whole_are_asked_for(bridge: Opa,
     listed = [table("t", "hr"), table("a"), table("v", "hr"), table("b")]
     assert decide(bridge, "FilterTables", *listed) == [1, 2, 3]
     assert in_order(fake.batches[1].operations) == in_order(
-        make("get_metadata", name, "hr") for make in (of_table, of_view) for name in ("t", "v")
+        create("get_metadata", name, "hr") for create in (of_table, of_view) for name in ("t", "v")
     )
 
 
@@ -100,7 +100,7 @@ def test_pieces_are_as_small_as_the_setting_says(opa: StartOpa, fake: FakeBatchC
     assert [len(each.checks) for each in fake.batches] == [2, 4, 4, 2]
 
 
-def test_columns_of_one_table_are_one_question_and_answered_by_their_places(bridge: Opa, fake: FakeBatchCheck) -> None:
+def test_columns_of_one_table_are_one_check_and_returned_in_order(bridge: Opa, fake: FakeBatchCheck) -> None:
     asked = table(columns=["id", "amount", "customer"])
     assert decide(bridge, "FilterColumns", asked) == []
     assert in_order(fake.operations) == in_order([of_table("get_metadata"), of_view("get_metadata")])
@@ -109,7 +109,7 @@ def test_columns_of_one_table_are_one_question_and_answered_by_their_places(brid
     assert decide(bridge, "FilterColumns", table(columns=[])) == []
 
 
-def test_columns_of_several_tables_are_answered_by_the_places_of_the_tables(bridge: Opa, fake: FakeBatchCheck) -> None:
+def test_columns_of_several_tables_are_returned_in_the_order_of_the_tables(bridge: Opa, fake: FakeBatchCheck) -> None:
     fake.grant(of_table("get_metadata", "b"))
     assert decide(bridge, "FilterColumns", table("a", columns=["x", "y"]), table("b", columns=["x", "y"])) == [1]
 
@@ -128,7 +128,7 @@ def test_one_bad_piece_does_not_fail_the_others(bridge: Opa, fake: FakeBatchChec
         of_table("get_metadata", "good"), of_table("get_metadata", "fine"),
     )  # fmt: skip
 
-    def answer(asked: Any) -> tuple[int, bytes]:
+    def response(asked: Any) -> tuple[int, bytes]:
         results = fake.results(asked)
         for check, result in zip(asked.checks, results, strict=True):
             if check["operation"].get("table", {}).get("table") == "bad":
@@ -136,7 +136,7 @@ def test_one_bad_piece_does_not_fail_the_others(bridge: Opa, fake: FakeBatchChec
                 result |= {"allowed": True, "error": error}
         return encoded(200, {"results": results})
 
-    fake.instead[BATCH_CHECK] = answer
+    fake.instead[BATCH_CHECK] = response
     assert decide(bridge, "FilterTables", *listed) == [0, 5]
 
 

@@ -37,7 +37,7 @@ def test_it_judges_by_the_policies_of_its_folder_and_by_its_own_environment(
     assert set(server.decide("real/inherited", {})) <= {"PATH", "HOME", "TMPDIR", "LANG", "OWNER"}
 
 
-def test_it_can_be_made_to_refuse_and_to_be_silent(opa: StartOpa, policies: Path) -> None:
+def test_it_can_be_set_to_refuse_and_to_be_silent(opa: StartOpa, policies: Path) -> None:
     server = opa(policies, {"OWNER": "alice"})
     with server.relay.refusing(), pytest.raises(requests.ConnectionError):
         server.decide("real/allow", {"user": "alice"})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.opa.fake_batch_check import BATCH_CHECK, Answer, Asked, FakeBatchCheck, encoded, failure
+from tests.opa.fake_batch_check import BATCH_CHECK, Asked, FakeBatchCheck, Response, encoded, failure
 from tests.opa.opa_request_fixtures import batch, of_namespace, of_table, of_view, question, table
 from tests.parts.opa import Opa
 
@@ -54,12 +54,12 @@ def test_the_existing_object_is_asked_about_after_the_namespace(
     assert {check["identity"]["user"] for each in fake.batches for check in each.checks} == {"oidc~alice"}
 
 
-def _denied(asked: Asked, **more: Any) -> Answer:
+def _denied(asked: Asked, **more: Any) -> Response:
     return encoded(200, {"results": [{"id": check["id"], "allowed": False, **more} for check in asked.checks]})
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         _denied,
         lambda asked: _denied(asked, error={"message": "", "type": "CannotInspectPermissions", "code": 403}),
@@ -74,14 +74,14 @@ def _denied(asked: Asked, **more: Any) -> Answer:
         lambda asked: encoded(200, {"results": []}),
     ],
 )
-def test_only_an_answer_that_nothing_has_the_name_counts_as_one(
-    bridge: Opa, fake: FakeBatchCheck, answer: Callable[[Asked], Answer]
+def test_only_a_response_that_the_name_is_unknown_counts_as_one(
+    bridge: Opa, fake: FakeBatchCheck, response: Callable[[Asked], Response]
 ) -> None:
     fake.grant(of_namespace("create_table"))
 
-    def about_the_table(asked: Asked) -> Answer:
+    def about_the_table(asked: Asked) -> Response:
         if of_table("drop") in asked.operations:
-            return answer(asked)
+            return response(asked)
         return encoded(200, {"results": fake.results(asked)})
 
     assert bridge.decide("trino/allow", question("CreateTable", table())) is True

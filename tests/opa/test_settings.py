@@ -32,7 +32,7 @@ pytestmark = pytest.mark.part("opa")
 
 SELECT = question("SelectFromColumns", table())
 CONFIG = "/catalog/v1/config"
-SECONDS_TO_FORGET = 30
+SECONDS_TO_EXPIRY = 30
 
 HOSTILE_NAMES = [
     'quo"te', "apos'trophe", "per%cent", "%2F", "sla/sh", "back\\slash", "que?ry=1&x#y", "new\nline", "nul\x00",
@@ -87,9 +87,9 @@ def test_the_query_is_the_id_of_the_request_if_it_can_be_one(
     asked["context"]["queryId"] = query
     fake.grant(of_warehouse("get_config"))
     assert bridge.decide("trino/allow", asked) is True
-    [answered] = fake.batches
-    assert answered.headers.get("x-request-id") == sent
-    assert "x-project-id" not in answered.headers
+    [responded] = fake.batches
+    assert responded.headers.get("x-request-id") == sent
+    assert "x-project-id" not in responded.headers
 
 
 def test_the_four_fixed_slots_work_beside_any_number_of_others(opa: StartOpa, fake: FakeBatchCheck) -> None:
@@ -129,7 +129,7 @@ def test_names_of_schemas_are_read_as_trino_is_configured_to(opa: StartOpa, fake
     assert bridge.decide("trino/allow", question("DropSchema", schema("a.b"))) is False
 
 
-def test_schemas_that_an_engine_makes_up_can_be_named(bridge: Opa, opa: StartOpa, fake: FakeBatchCheck) -> None:
+def test_schemas_invented_by_an_engine_can_be_named(bridge: Opa, opa: StartOpa, fake: FakeBatchCheck) -> None:
     fake.grant(of_warehouse("get_config"))
     asked = question("SelectFromColumns", table("t", "schema_discovery"))
     assert bridge.decide("trino/allow", asked) is False
@@ -157,25 +157,25 @@ def test_the_token_is_got_once_by_client_credentials_and_the_warehouse_asked_for
 
 
 @pytest.mark.parametrize(("scope", "sent"), [("catalog management", ["catalog management"]), ("", None)])
-def test_the_scope_is_as_told(opa: StartOpa, fake: FakeBatchCheck, scope: str, sent: list[str] | None) -> None:
+def test_the_scope_is_as_returned(opa: StartOpa, fake: FakeBatchCheck, scope: str, sent: list[str] | None) -> None:
     ask(opa(POLICIES, settings_for(fake, LAKEKEEPER_SCOPE=scope)))
     assert parse_qs(fake.asked[0].body.decode()).get("scope") == sent
 
 
-def test_a_refusal_and_a_token_that_was_refused_are_not_kept(opa: StartOpa, fake: FakeBatchCheck) -> None:
+def test_an_error_and_a_refused_token_are_not_kept(opa: StartOpa, fake: FakeBatchCheck) -> None:
     bridge = opa(POLICIES, settings_for(fake, LAKEKEEPER_TOKEN_CACHE_SECONDS="1"))
     assert not ask(bridge)
     fake.grant(of_warehouse("get_config"))
     assert ask(bridge)
     fake.access_token = "the-next-token"
-    deadline = time.monotonic() + SECONDS_TO_FORGET
+    deadline = time.monotonic() + SECONDS_TO_EXPIRY
     while not ask(bridge):
         assert time.monotonic() < deadline, "the new token was never asked for"
         time.sleep(0.05)
     assert fake.batches[-1].headers["authorization"] == "Bearer the-next-token"
 
 
-def test_a_token_of_the_catalog_itself_takes_the_place_of_a_login(opa: StartOpa, fake: FakeBatchCheck) -> None:
+def test_an_own_token_of_the_catalog_replaces_a_login(opa: StartOpa, fake: FakeBatchCheck) -> None:
     fake.access_token = "iks_canary"
     fake.grant(of_warehouse("get_config"))
     settings = settings_for(fake, LAKEKEEPER_TOKEN="iks_canary")
@@ -238,7 +238,7 @@ def test_a_catalog_with_a_capital_opens_nothing(opa: StartOpa, fake: FakeBatchCh
     assert "Lake: Trino's catalogs are in lower case" in bridge.decide("icekeeper/settings/problems", {})
 
 
-def test_problems_are_told_on_the_command_line_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problems_are_reported_on_the_command_line_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRINO_CATALOG_WAREHOUSES", "{")
     monkeypatch.setenv("LAKEKEEPER_TOKEN", "canary")
     done = opa_part.run("eval", "--data", POLICIES, "--format", "raw", "data.icekeeper.settings.problems")
@@ -276,15 +276,13 @@ SECRETS = ("token-of-opa", CLIENT_SECRET, json.dumps(CLIENT_SECRET))
         ("POST", "/v0/data/icekeeper/settings"),
     ],
 )
-def test_nobody_gets_more_from_opa_than_the_two_decisions(
-    bridge: Opa, fake: FakeBatchCheck, method: str, path: str
-) -> None:
+def test_opa_decides_the_two_questions_alone(bridge: Opa, fake: FakeBatchCheck, method: str, path: str) -> None:
     fake.is_granted = lambda user, operation: True
     assert bridge.decide("trino/allow", SELECT) is True
     request = requests.Request(method, bridge.url, json={"input": SELECT, "query": "x := data.icekeeper"}).prepare()
     request.url = bridge.url + path  # as it is written here
     with requests.Session() as session:
-        answer = session.send(request, timeout=10, allow_redirects=False)
-    assert answer.status_code in {301, 307, 401}, answer.text
-    assert not [secret for secret in SECRETS if secret in answer.text]
+        response = session.send(request, timeout=10, allow_redirects=False)
+    assert response.status_code in {301, 307, 401}, response.text
+    assert not [secret for secret in SECRETS if secret in response.text]
     assert bridge.decide("trino/allow", SELECT) is True

@@ -40,8 +40,8 @@ def guarded(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFa
         settings={"ICEKEEPER__ACCESS_TOKENS": "true"},
     )
     with server:
-        made = server.manage("create_token", "--user", "local~ann", "--create-user", "--json")
-        server.create_warehouse_on(NAME, _storage(server), token=json.loads(made)["token"])
+        created = server.manage("create_token", "--user", "local~ann", "--create-user", "--json")
+        server.create_warehouse_on(NAME, _storage(server), token=json.loads(created)["token"])
         yield server
 
 
@@ -51,26 +51,26 @@ def _storage(server: CatalogServer) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def account(guarded: CatalogServer) -> Account:
-    made = json.loads(
+    created = json.loads(
         guarded.manage(
             "create_token", "--service-account", "opa", "--scope", "catalog:read", "--scope", "management", "--json"
         )
     )
-    return Account(made["user-id"], made["token"])
+    return Account(created["user-id"], created["token"])
 
 
 @pytest.fixture
 def recorder(guarded: CatalogServer) -> Iterator[Recorder]:
     """Grants everybody to see every warehouse."""
 
-    def answer(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+    def response(request: Recorded, ask: Callable[[], Reply]) -> Reply:
         if request.target != BATCH_CHECK:
             return ask()
         results = [{"id": check["id"], "allowed": True} for check in json.loads(request.body)["checks"]]
         return Reply(200, {"Content-Type": "application/json"}, json.dumps({"results": results}).encode())
 
     with Recorder(guarded.port) as recorder:
-        recorder.answerer = answer
+        recorder.answerer = response
         yield recorder
 
 

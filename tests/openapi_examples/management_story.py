@@ -13,7 +13,7 @@ DANA, ERIK = "oidc~dana", "oidc~erik"
 def play(story: Story) -> None:
     server(story)
     projects(story)
-    people(story)
+    users(story)
     roles(story)
     tokens(story)
     audit(story)
@@ -41,7 +41,7 @@ def projects(story: Story) -> None:
     story.send("delete_project_by_id_deprecated", {"project_id": "sandbox"})
 
 
-def people(story: Story) -> None:
+def users(story: Story) -> None:
     dana = {"id": DANA, "name": "Dana Example", "email": "dana@example.com", "user-type": "human"}
     erik = {"id": ERIK, "name": "Erik Example", "user-type": "human"}
     story.send("create_user", body=dana, summary="Somebody else")

@@ -17,33 +17,33 @@ def play(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     here = {"warehouse_id": warehouse_id}
     namespace = {"namespace_id": ids["namespace"]}
     tabulars = {kind: here | {f"{kind}_id": ids[kind]} for kind in ("table", "view", "generic_table")}
-    places: dict[str, tuple[dict[str, str], str]] = {
+    locations: dict[str, tuple[dict[str, str], str]] = {
         "server": ({}, "admin"),
         "project": ({}, "data_admin"),
         "warehouse": (here, "create"),
         "namespace": (namespace, "describe"),
-        **{kind: (place, "select") for kind, place in tabulars.items()},
+        **{kind: (location, "select") for kind, location in tabulars.items()},
         "role": ({"role_id": role}, "assignee"),
         "tag": ({"tag_definition_id": tag}, "apply"),
     }
-    assignments(story, places, role)
+    assignments(story, locations, role)
     by_id(story)
     managed_access(story, here, namespace)
-    actions(story, places)
+    actions(story, locations)
     checks(story, warehouse_id, ids)
-    explanations(story, warehouse_id, places)
+    explanations(story, warehouse_id, locations)
 
 
-def assignments(story: Story, places: dict[str, tuple[dict[str, str], str]], role: str) -> None:
-    for kind, (place, privilege) in places.items():
+def assignments(story: Story, locations: dict[str, tuple[dict[str, str], str]], role: str) -> None:
+    for kind, (location, privilege) in locations.items():
         to_dana: dict[str, Any] = {"type": privilege, "user": DANA}
         writes = [to_dana]
         if kind == "table":
             to_dana["expires-at"] = "2026-12-31T00:00:00Z"
             writes.append({"type": "select", "role": role})
-        story.send(f"update_{kind}_assignments", place, {"writes": writes})
-        story.send(f"get_{kind}_assignments", place)
-    table = places["table"][0]
+        story.send(f"update_{kind}_assignments", location, {"writes": writes})
+        story.send(f"get_{kind}_assignments", location)
+    table = locations["table"][0]
     story.send("update_table_assignments", table, {"writes": [{"type": "select", "role": role}]}, refused=409)
 
 
@@ -63,13 +63,13 @@ def managed_access(story: Story, warehouse: dict[str, str], namespace: dict[str,
     story.send("get_namespace_managed_access", namespace)
 
 
-def actions(story: Story, places: dict[str, tuple[dict[str, str], str]]) -> None:
-    for kind, (place, _) in places.items():
+def actions(story: Story, locations: dict[str, tuple[dict[str, str], str]]) -> None:
+    for kind, (location, _) in locations.items():
         if kind == "tag":
             continue
-        story.send(f"get_{kind}_authorizer_actions", place)
+        story.send(f"get_{kind}_authorizer_actions", location)
         if kind != "generic_table":
-            story.send(f"get_{kind}_access", place | {"principalUser": DANA})
+            story.send(f"get_{kind}_access", location | {"principalUser": DANA})
 
 
 def checks(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
@@ -87,12 +87,12 @@ def checks(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     )
 
 
-def explanations(story: Story, warehouse_id: str, places: dict[str, tuple[dict[str, str], str]]) -> None:
+def explanations(story: Story, warehouse_id: str, locations: dict[str, tuple[dict[str, str], str]]) -> None:
     dana = {"user": DANA}
     table = {"namespace": ["finance", "sales"], "table": "orders", "warehouse-id": warehouse_id}
     role, tag = (
-        {"role-id": places["role"][0]["role_id"]},
-        {"tag-definition-id": places["tag"][0]["tag_definition_id"]},
+        {"role-id": locations["role"][0]["role_id"]},
+        {"tag-definition-id": locations["tag"][0]["tag_definition_id"]},
     )
     for summary, kind, asked in (
         ("What somebody else may do", "table", {"action": "read_data", **table}),

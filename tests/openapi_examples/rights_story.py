@@ -68,7 +68,7 @@ def grants(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     dana = {"user": "oidc~dana"}
     readers = {"role": story.call("POST", "/management/v1/search/role", {"search": "sales-readers"})["roles"][0]["id"]}
     warehouse = {"warehouse_id": warehouse_id}
-    places: dict[str, tuple[dict[str, str], str]] = {
+    locations: dict[str, tuple[dict[str, str], str]] = {
         "server": ({}, "admin"),
         "project": ({}, "describe"),
         "warehouse": (warehouse, "create"),
@@ -79,14 +79,14 @@ def grants(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
         "tag": ({"tag_definition_id": a_tag(story, "retention")}, "apply"),
     }
     until = (story.clock.at + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    for kind, (place, privilege) in places.items():
+    for kind, (location, privilege) in locations.items():
         writes: list[dict[str, Any]] = [{"privilege": privilege, "principal": dana}]
         if kind == "table":
             writes.append({"privilege": "select", "principal": readers, "expires-at": until})
         deletes = [{"privilege": "ownership", "principal": readers}] if kind == "view" else []
-        story.send(f"apply_{kind}_grants", place, {"writes": writes, **({"deletes": deletes} if deletes else {})})
-        story.send(f"list_{kind}_grants", place | ({"principalUser": dana["user"]} if kind == "server" else {}))
-        story.send(f"get_{kind}_grantable_privileges", place)
+        story.send(f"apply_{kind}_grants", location, {"writes": writes, **({"deletes": deletes} if deletes else {})})
+        story.send(f"list_{kind}_grants", location | ({"principalUser": dana["user"]} if kind == "server" else {}))
+        story.send(f"get_{kind}_grantable_privileges", location)
     story.send("list_grants", {"principalUser": dana["user"], "pageSize": 100})
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from catalog.services.tables.staging import StagingTicket
 from tenancy.actor import Actor
 from tests.openapi_examples.story import Story
-from tests.signing_fixtures import add_tabular, make_warehouse
+from tests.signing_fixtures import add_tabular, new_warehouse
 
 HOST = "analytics-lake.s3.eu-central-1.amazonaws.com"
 AT = f"https://{HOST}/lakehouse/sales"
@@ -21,7 +21,7 @@ CREDENTIAL = {
 
 
 def play(story: Story) -> None:
-    warehouse = make_warehouse(PROFILE, CREDENTIAL, "on-s3")
+    warehouse = new_warehouse(PROFILE, CREDENTIAL, "on-s3")
     orders = add_tabular(warehouse, "orders", namespace="sales", location=f"{warehouse.location}/sales/orders")
     here = {"prefix": str(warehouse.pk)}
     read = request("GET", f"{AT}/orders/data/00000-0.parquet", Range=["bytes=4-1023"])

@@ -43,41 +43,41 @@ class StandIns:
         self._folder = str(folder)
         self._ids: dict[str, str] = {}
 
-    def instead_of(self, value: Any, place: str) -> Any:
+    def instead_of(self, value: Any, location: str) -> Any:
         """`value` as it is recorded; `place` says where in the story it stands."""
         if isinstance(value, dict):
-            new = {key: self.instead_of(value[key], f"{place}/{key}") for key in sorted(value)}
+            new = {key: self.instead_of(value[key], f"{location}/{key}") for key in sorted(value)}
             new |= {key: A_DURATION_MS for key in new if key == "duration-ms"}
             new |= {key: A_HASH for key in new if key in {"hash", "previous-hash"} and new[key] is not None}
             return {key: new[key] for key in value}
         if isinstance(value, list):
-            return [self.instead_of(each, f"{place}/{at}") for at, each in enumerate(value)]
-        return self._text(value, place) if isinstance(value, str) else value
+            return [self.instead_of(each, f"{location}/{at}") for at, each in enumerate(value)]
+        return self._text(value, location) if isinstance(value, str) else value
 
-    def _text(self, text: str, place: str) -> str:
+    def _text(self, text: str, location: str) -> str:
         text = text.replace(self._folder, FOLDER)
         text = _PAGE_TOKEN.sub(A_PAGE_TOKEN, text)
         text = _TICKET.sub(A_TICKET, text)
         text = _SESSION_TOKEN.sub(A_SESSION_TOKEN, text)
         text = _SECRET.sub(A_SECRET, text)
-        text = _PREFIX.sub(self._for_each(place, self._prefix), text)
-        return _ID.sub(self._for_each(place, self._id), text)
+        text = _PREFIX.sub(self._for_each(location, self._prefix), text)
+        return _ID.sub(self._for_each(location, self._id), text)
 
     @staticmethod
-    def _for_each(place: str, replace: Callable[[str, str], str]) -> Callable[[re.Match[str]], str]:
-        return lambda found: replace(found[0], f"{place}@{found.start()}")
+    def _for_each(location: str, replace: Callable[[str, str], str]) -> Callable[[re.Match[str]], str]:
+        return lambda found: replace(found[0], f"{location}@{found.start()}")
 
-    def _prefix(self, prefix: str, place: str) -> str:
+    def _prefix(self, prefix: str, location: str) -> str:
         token_id = read_prefix(prefix)
         assert token_id is not None
-        return token_prefix(TokenKind(prefix[:3]), UUID(self._id(str(token_id), place)))
+        return token_prefix(TokenKind(prefix[:3]), UUID(self._id(str(token_id), location)))
 
-    def _id(self, text: str, place: str) -> str:
-        return self._ids.setdefault(text, _made_up(UUID(text), place))
+    def _id(self, text: str, location: str) -> str:
+        return self._ids.setdefault(text, _invented(UUID(text), location))
 
 
-def _made_up(like: UUID, place: str) -> str:
+def _invented(like: UUID, location: str) -> str:
     """An id of the same version."""
-    digits = sha256(place.encode()).hexdigest()
+    digits = sha256(location.encode()).hexdigest()
     begin = f"{STORY_BEGINS_MS:012x}" if like.version == 7 else digits[20:32]
     return str(UUID(hex=f"{begin}{like.version:x}{digits[:3]}8{digits[3:18]}"))

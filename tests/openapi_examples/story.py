@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from management.openapi.documents import build_document
 from management.openapi.examples import Exchanges
 from tests.openapi_examples.stand_ins import STORY_BEGINS_MS, StandIns
-from tests.wsgi_client import Answer, call
+from tests.wsgi_client import Response, call
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -85,7 +85,7 @@ class Story:
     def _headers(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self._token}"}
 
-    def _send(self, operation_id: str, parameters: dict[str, Any], body: Any) -> Answer:
+    def _send(self, operation_id: str, parameters: dict[str, Any], body: Any) -> Response:
         method, target, operation = self._operations[operation_id]
         headers, query, unused = self._headers, [], dict(parameters)
         for name, part in [(each["name"], each["in"]) for each in operation.get("parameters", [])]:

@@ -25,19 +25,19 @@ def definitions(story: Story) -> str:
         "value-kind": "enumerated",
         "allowed-values": ["low", "high"],
     }
-    made = story.send("create_tag_definition", body=sensitivity, summary="With a value out of some")
+    created = story.send("create_tag_definition", body=sensitivity, summary="With a value out of some")
     steward = {"name": "steward", "scope": ["namespace", "table"], "value-kind": "free-text"}
     story.send("create_tag_definition", body=steward, summary="With any value")
     mistake = {"name": "certified", "scope": EVERYTHING[:5], "value-kind": "marker"}
     marker = story.send("create_tag_definition", body=mistake, summary="Without a value")
     story.send("list_tag_definitions", {"pageSize": 100})
-    this = {"tag_definition_id": made["id"]}
+    this = {"tag_definition_id": created["id"]}
     story.send("get_tag_definition", this)
     story.clock.later(minutes=5)
     wider = {key: sensitivity[key] for key in ("name", "description", "scope")} | {"add-allowed-values": ["medium"]}
     story.send("update_tag_definition", this, wider)
     story.send("delete_tag_definition", {"tag_definition_id": marker["id"]})
-    return str(made["id"])
+    return str(created["id"])
 
 
 def attachments(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from management.openapi import documents as openapi
 from tests.openapi_examples.story import Story
 from tests.statement_counts import Counts, counting, recorded, require_as_recorded
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -24,12 +24,12 @@ class CountedStory(Story):
         super().__init__(*args)
         self.counts: Counts = {}
 
-    def _send(self, operation_id: str, parameters: dict[str, Any], body: Any) -> Answer:
+    def _send(self, operation_id: str, parameters: dict[str, Any], body: Any) -> Response:
         with counting() as seen:
-            answer = super()._send(operation_id, parameters, body)
-        if answer.status < 400:
+            response = super()._send(operation_id, parameters, body)
+        if response.status < 400:
             self.counts.setdefault(operation_id, dict(sorted(seen.items())))
-        return answer
+        return response
 
 
 def test_counts_are_as_recorded(play_story: Any) -> None:

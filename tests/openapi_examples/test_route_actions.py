@@ -26,7 +26,7 @@ from tests.fingerprint import take_fingerprint
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.openapi_examples.story import Story
 from tests.routes import ROUTES
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = pytest.mark.both_databases
 
@@ -54,7 +54,7 @@ ASKS_NOTHING = {
 }
 """Which ask nothing, at least of some."""
 
-ANSWERS_WITHOUT_RIGHTS = {
+RESPONSES_WITHOUT_RIGHTS = {
     "POST /management/v1/action/batch-check": OWN_RIGHTS,
     "GET /management/v1/server/actions": OWN_RIGHTS,
     "GET /management/v1/project/actions": OWN_RIGHTS,
@@ -97,34 +97,34 @@ class AskingStory(Story):
         self._seen: dict[str, set[str]] = {operation_id: set() for operation_id in self._operations}
 
     @property
-    def answers(self) -> dict[str, list[str]]:
+    def responses(self) -> dict[str, list[str]]:
         """By method and path; none where no request of the story succeeds."""
         routes = {each: f"{method} {path}" for each, (method, path, _) in self._operations.items()}
         return {routes[operation_id]: sorted(seen) for operation_id, seen in self._seen.items()}
 
-    def _send(self, operation_id: str, parameters: dict[str, Any], body: Any) -> Answer:
+    def _send(self, operation_id: str, parameters: dict[str, Any], body: Any) -> Response:
         without = self._without_rights(lambda: super(AskingStory, self)._send(operation_id, parameters, body))
         self._recorder.asked.clear()
-        answer = super()._send(operation_id, parameters, body)
-        if answer.status < 400:
+        response = super()._send(operation_id, parameters, body)
+        if response.status < 400:
             asked = ", ".join(sorted(self._recorder.asked))
             self._seen[operation_id].add(f"{without.status} without {asked}" if asked else f"{without.status} unasked")
-        return answer
+        return response
 
-    def _without_rights(self, send: Callable[[], Answer]) -> Answer:
+    def _without_rights(self, send: Callable[[], Response]) -> Response:
         """The answer to somebody who may do nothing. It changed nothing, or it is as if it had not."""
         before, files = take_fingerprint(self.folder), set(self.folder.rglob("*"))
         savepoint = transaction.savepoint()
         self._recorder.allows = False
         with pytest.MonkeyPatch.context() as patch:
             use_settings(patch, instance_admins=[])
-            answer = send()
+            response = send()
         self._recorder.allows = True
-        assert answer.status < 400 or take_fingerprint(self.folder) == before, answer.body
+        assert response.status < 400 or take_fingerprint(self.folder) == before, response.body
         transaction.savepoint_rollback(savepoint)
         for path in sorted(set(self.folder.rglob("*")) - files, reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
-        return answer
+        return response
 
 
 def recorded() -> dict[str, dict[str, list[str]]]:
@@ -140,10 +140,10 @@ def test_what_is_asked_is_as_recorded(name: str, play_story: Any, monkeypatch: p
     monkeypatch.setattr(port, "authorizer", lambda: recorder)
     # Who is settled by a standing right is asked about nevertheless; what instance admins alone may do is theirs.
     monkeypatch.setattr("tenancy.authz.permissions.is_instance_admin", lambda actor: False)
-    answers = play_story(name, partial(AskingStory, recorder)).answers
+    responses = play_story(name, partial(AskingStory, recorder)).responses
     if os.environ.get("UPDATE_ROUTE_ACTIONS") == "1":
-        RECORD.write_text(json.dumps({**recorded(), name: answers}, indent=1, sort_keys=True) + "\n")
-    assert answers == recorded()[name]
+        RECORD.write_text(json.dumps({**recorded(), name: responses}, indent=1, sort_keys=True) + "\n")
+    assert responses == recorded()[name]
 
 
 def test_every_route_is_in_the_record() -> None:
@@ -151,12 +151,12 @@ def test_every_route_is_in_the_record() -> None:
     prefixes = tuple(api.prefix for api in openapi.APIS.values())
     of_apis = [route for route in ROUTES if route.pattern.startswith(prefixes)]
     routes = {f"{method} {route.template}" for route in of_apis for method in route.methods}
-    assert routes == {route for answers in recorded().values() for route in answers}
+    assert routes == {route for responses in recorded().values() for route in responses}
 
 
-def test_whoever_has_no_rights_gets_nothing_but_for_a_reason() -> None:
-    answers = {route: seen for of_api in recorded().values() for route, seen in of_api.items()}
-    asks_nothing = {route for route, seen in answers.items() if not seen or any("unasked" in each for each in seen)}
+def test_users_without_rights_get_nothing_but_for_a_reason() -> None:
+    responses = {route: seen for of_api in recorded().values() for route, seen in of_api.items()}
+    asks_nothing = {route for route, seen in responses.items() if not seen or any("unasked" in each for each in seen)}
     assert asks_nothing == ASKS_NOTHING.keys(), "a route that asks nothing needs a reason, and a reason such a route"
-    answered = {route for route, seen in answers.items() if any(each.startswith("2") for each in seen)}
-    assert answered - asks_nothing == ANSWERS_WITHOUT_RIGHTS.keys(), "the same of a route that refuses nobody"
+    responded = {route for route, seen in responses.items() if any(each.startswith("2") for each in seen)}
+    assert responded - asks_nothing == RESPONSES_WITHOUT_RIGHTS.keys(), "the same of a route that refuses nobody"

@@ -15,27 +15,27 @@ from tenancy.authn.own_tokens.token_format import TokenKind, create_token_text, 
 from tests.openapi_examples.stand_ins import FOLDER, StandIns
 
 
-def told(*ids: UUID, place: str = "loadTable/0") -> object:
+def reported(*ids: UUID, location: str = "loadTable/0") -> object:
     first, second = ids
     row = {"warehouse": str(first), "location": f"file:///tmp/x/{first}/{second}", "members": [f"icekeeper~{second}"]}
-    return StandIns(Path("/tmp/x")).instead_of(row, place)
+    return StandIns(Path("/tmp/x")).instead_of(row, location)
 
 
 def test_ids_of_two_runs_get_the_same_stand_ins() -> None:
-    once = told(new_id(), new_id())
-    assert told(new_id(), new_id()) == once
-    assert told(uuid4(), uuid4()) != once, "their version is kept"
-    assert told(new_id(), new_id(), place="loadTable/1") != once
+    once = reported(new_id(), new_id())
+    assert reported(new_id(), new_id()) == once
+    assert reported(uuid4(), uuid4()) != once, "their version is kept"
+    assert reported(new_id(), new_id(), location="loadTable/1") != once
 
 
 def test_what_is_equal_stays_equal_and_nothing_else() -> None:
-    row = told(new_id(), new_id())
+    row = reported(new_id(), new_id())
     assert isinstance(row, dict)
     first, second = row["warehouse"], row["members"][0].removeprefix("icekeeper~")
     assert row["location"] == f"file://{FOLDER}/{first}/{second}"
     assert first != second
     same = new_id()
-    assert told(same, same) != row
+    assert reported(same, same) != row
 
 
 @pytest.mark.parametrize(
@@ -50,16 +50,16 @@ def test_a_secret_is_replaced_by_what_is_none(kind: TokenKind) -> None:
     token_id = new_id()
     token = create_token_text(kind, token_id)
     row = {"id": str(token_id), "prefix": token_prefix(kind, token_id), "token": token}
-    told = StandIns(Path("/tmp/x")).instead_of(row, "")
-    assert read_prefix(told["prefix"]) == UUID(told["id"]) != token_id
-    assert told["token"] == f"{told['prefix']}_{'EXAMPLE' * 7}"
-    assert len(told["token"]) == len(token)
-    assert read_token(told["token"]) is None
+    reported = StandIns(Path("/tmp/x")).instead_of(row, "")
+    assert read_prefix(reported["prefix"]) == UUID(reported["id"]) != token_id
+    assert reported["token"] == f"{reported['prefix']}_{'EXAMPLE' * 7}"
+    assert len(reported["token"]) == len(token)
+    assert read_token(reported["token"]) is None
 
 
 def test_tokens_of_pages_and_sessions() -> None:
-    told = StandIns(Path("/tmp/x")).instead_of([write_page_token("roles", str(new_id())), "ika_eyJ-_.e30.x_y"], "")
-    assert told == [write_page_token("example"), "ika_EXAMPLE.EXAMPLE.EXAMPLE"]
+    reported = StandIns(Path("/tmp/x")).instead_of([write_page_token("roles", str(new_id())), "ika_eyJ-_.e30.x_y"], "")
+    assert reported == [write_page_token("example"), "ika_EXAMPLE.EXAMPLE.EXAMPLE"]
 
 
 @pytest.mark.parametrize("name", openapi.APIS)

@@ -133,22 +133,22 @@ def new_warehouses(story: Story) -> str:
     here = story.send("create_warehouse", body=new, summary="In a folder of the server's machine")
     story.send("create_warehouse", body=new, refused=409)
     validations(story, here["id"], new)
-    made = []
+    created = []
     for number, (summary, (profile, credential)) in enumerate(STORAGE.items(), 2):
         new = {"warehouse-name": f"lakehouse-{number}", "storage-profile": profile, "storage-credential": credential}
-        made.append(story.send("create_warehouse", body=new, summary=summary)["id"])
-    return str(made[0])
+        created.append(story.send("create_warehouse", body=new, summary=summary)["id"])
+    return str(created[0])
 
 
-def validations(story: Story, warehouse_id: str, made: dict[str, Any]) -> None:
+def validations(story: Story, warehouse_id: str, created: dict[str, Any]) -> None:
     """Of what is there, and of what cannot be made a second time."""
     this = {"warehouse_id": warehouse_id}
     asked = settings.ICEKEEPER.model_copy(update={"skip_storage_validation": False})
     with patch.object(settings, "ICEKEEPER", asked):
         story.send("validate_storage_access", this)
-        story.send("validate_storage_profile", this, {"storage-profile": made["storage-profile"]})
+        story.send("validate_storage_profile", this, {"storage-profile": created["storage-profile"]})
         story.send("validate_storage_credential", this, {"new-storage-credential": {"type": "s3"} | ACCESS_KEY})
-        story.send("validate_warehouse", body=made)
+        story.send("validate_warehouse", body=created)
 
 
 def changes(story: Story, warehouse_id: str) -> None:
@@ -245,6 +245,6 @@ def called(hour: Any, method: str, route: str, status: int, warehouse_id: str) -
 
 def tally(hour: Any, count: int) -> CallCount:
     """So many calls, from the fifth to the fiftieth minute of the hour."""
-    made = CallCount((hour + timedelta(minutes=5)).timestamp())
-    made.count, made.last = count, (hour + timedelta(minutes=50)).timestamp()
-    return made
+    created = CallCount((hour + timedelta(minutes=5)).timestamp())
+    created.count, created.last = count, (hour + timedelta(minutes=50)).timestamp()
+    return created

@@ -10,13 +10,13 @@ import pytest
 from tenancy.authz.openfga.client import OpenFgaConnection, OpenFgaResponse
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.refs import ObjectRef
-from tests.authz.conftest import person
-from tests.authz.parity.pair_fixtures import grant, somebody
-from tests.authz.tree_fixtures import make_tree
+from tests.authz.conftest import user
+from tests.authz.parity.pair_fixtures import another_user, grant
+from tests.authz.tree_fixtures import create_tree
 from tests.named_callers import CallerClient, NamedCallers
 from tests.openfga_fixtures import deliver_as_recorded
 
-ALICE = person("alice")
+ALICE = user("alice")
 SECONDS = 15
 """Far above what is promised (3 s for each of at most three requests), as the machine may be busy."""
 
@@ -40,13 +40,13 @@ def requests_sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def tree(by_openfga: object, warehouse: object) -> dict[str, ObjectRef]:
     """alice owns the warehouse, and OpenFGA knows."""
-    made = make_tree(warehouse)  # type: ignore[arg-type]
-    grant(made["wh"], "ownership", user_id=somebody(ALICE.user_id))
+    created = create_tree(warehouse)  # type: ignore[arg-type]
+    grant(created["wh"], "ownership", user_id=another_user(ALICE.user_id))
     deliver_as_recorded(openfga_store())
-    return made
+    return created
 
 
 @pytest.fixture
 def alice(callers: NamedCallers, tree: dict[str, ObjectRef]) -> CallerClient:
-    callers.person("alice")
+    callers.user("alice")
     return CallerClient(f"/catalog/v1/{tree['wh'][1]}", "alice")

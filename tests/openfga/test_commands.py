@@ -28,36 +28,36 @@ from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.authorization_startup import require_chosen_backend
 from tests.audit_rows import rows
-from tests.authz.conftest import person
-from tests.authz.parity.pair_fixtures import grant, member, somebody
-from tests.authz.tree_fixtures import make_tree, role
+from tests.authz.conftest import user
+from tests.authz.parity.pair_fixtures import another_user, grant, member
+from tests.authz.tree_fixtures import create_tree, role
 from tests.openfga_fixtures import all_tuples, choose_openfga, deliver_as_recorded
 from tests.parts.openfga import OpenFga
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]
 
-ALICE = person("alice")
+ALICE = user("alice")
 
 
 @pytest.fixture
 def tree(by_openfga: object, warehouse: Any) -> dict[str, ObjectRef]:
     """alice may read `outer` and was given `view` for a while; nobody has told OpenFGA otherwise."""
     with transaction.atomic():
-        made = make_tree(warehouse)
-        grant(made["outer"], "select", user_id=somebody(ALICE.user_id))
-        grant(made["view"], "modify", user_id=ALICE.user_id, expires_at=now() + timedelta(days=1))
+        created = create_tree(warehouse)
+        grant(created["outer"], "select", user_id=another_user(ALICE.user_id))
+        grant(created["view"], "modify", user_id=ALICE.user_id, expires_at=now() + timedelta(days=1))
         group = role("group")
         member(group.pk, user_id=ALICE.user_id)
-        grant(made["generic"], "select", role_id=group.pk)
+        grant(created["generic"], "select", role_id=group.pk)
     deliver_as_recorded(openfga_store())
-    return {**made, "role": ObjectRef(Securable.Type.ROLE, group.pk)}
+    return {**created, "role": ObjectRef(Securable.Type.ROLE, group.pk)}
 
 
 def run(command: str, *options: str) -> dict[str, Any]:
     out = StringIO()
     call_command(command, *options, "--json", stdout=out, stderr=StringIO())
-    told: dict[str, Any] = orjson.loads(out.getvalue())
-    return told
+    reported: dict[str, Any] = orjson.loads(out.getvalue())
+    return reported
 
 
 def disturb(tree: dict[str, ObjectRef]) -> tuple[TupleKey, list[TupleKey]]:
@@ -81,20 +81,20 @@ def test_reconcile_says_what_differs_and_changes_nothing(tree: dict[str, ObjectR
     }  # fmt: skip
     disturb(tree)
     before = all_tuples(openfga_store())
-    told = run("openfga_reconcile", "--mode", "add-and-delete-drift", "--dry-run")
-    assert (told["missing"], told["differing"], told["drifted"]) == (1, 1, 2)
+    reported = run("openfga_reconcile", "--mode", "add-and-delete-drift", "--dry-run")
+    assert (reported["missing"], reported["differing"], reported["drifted"]) == (1, 1, 2)
     assert all_tuples(openfga_store()) == before
 
 
 def test_reconcile_adds_and_deletes(tree: dict[str, ObjectRef]) -> None:
     right = sorted(all_tuples(openfga_store()))
     lacking, drifted = disturb(tree)
-    told = run("openfga_reconcile")
-    assert (told["missing"], told["differing"], told["drifted"]) == (1, 1, 0)
+    reported = run("openfga_reconcile")
+    assert (reported["missing"], reported["differing"], reported["drifted"]) == (1, 1, 0)
     keys = {key for key, _ in all_tuples(openfga_store())}
     assert {lacking, *drifted} <= keys
-    told = run("openfga_reconcile", "--mode", "add-and-delete-drift")
-    assert (told["missing"], told["differing"], told["drifted"]) == (0, 0, 2)
+    reported = run("openfga_reconcile", "--mode", "add-and-delete-drift")
+    assert (reported["missing"], reported["differing"], reported["drifted"]) == (0, 0, 2)
     assert sorted(all_tuples(openfga_store())) == right
     assert not UndeliveredTuple.objects.exists()
 
@@ -104,7 +104,7 @@ def test_reconcile_can_begin_in_the_middle(tree: dict[str, ObjectRef]) -> None:
     assert run("openfga_reconcile", "--after", ids[3])["objects"] == len(ids) - 4
 
 
-def test_reconcile_tells_when_openfga_is_away(tree: dict[str, ObjectRef], openfga: OpenFga) -> None:
+def test_reconcile_reports_when_openfga_is_unreachable(tree: dict[str, ObjectRef], openfga: OpenFga) -> None:
     disturb(tree)
     with openfga.relay.refusing(), pytest.raises(CommandError, match="OpenFGA: NewConnectionError"):
         run("openfga_reconcile")
@@ -167,8 +167,8 @@ def share_the_store() -> dict[str, list[TupleKey]]:
     types = [{"type": each, **direct, **metadata} for each in ("their_table", "table", "warehouse")]
     model = {"schema_version": "1.1", "type_definitions": [{"type": "user"}, {"type": "collaboration-v4_9"}, *types]}
     store = openfga_store()
-    place = store.resolve()
-    theirs = store.create_model(place.store_id, model)
+    location = store.resolve()
+    theirs = store.create_model(location.store_id, model)
     own_id = "0198e0f4-3f6e-7c31-8c7d-000000000001"
     warehouse = Securable.objects.filter(pk__startswith="warehouse:").values_list("pk", flat=True)[0]
     foreign = [
@@ -180,7 +180,7 @@ def share_the_store() -> dict[str, list[TupleKey]]:
     alike = [TupleKey(f"table:{own_id}", "select", "user:oidc~zoe")]
     written = {"tuple_keys": [as_tuple(each) for each in foreign + alike]}
     store._request_document(
-        "POST", f"/stores/{place.store_id}/write", {"authorization_model_id": theirs, "writes": written}
+        "POST", f"/stores/{location.store_id}/write", {"authorization_model_id": theirs, "writes": written}
     )
     return {"foreign": foreign, "alike": alike}
 
@@ -193,8 +193,8 @@ def test_nothing_of_others_in_a_shared_store_is_deleted(tree: dict[str, ObjectRe
     assert {key for key, _ in all_tuples(openfga_store())} == everything
     assert run("copy_grants", "--from", "builtin", "--to", "openfga") == {"written": 0}
     assert run("openfga_reconcile")["drifted"] == 0
-    told = run("openfga_reconcile", "--mode", "add-and-delete-drift", "--dry-run")
-    assert (told["drifted"], told["foreign"]) == (1, 4)
+    reported = run("openfga_reconcile", "--mode", "add-and-delete-drift", "--dry-run")
+    assert (reported["drifted"], reported["foreign"]) == (1, 4)
     lacking, _ = disturb(tree)
     disturbed = {key for key, _ in all_tuples(openfga_store())}
     require_reconciliation()
@@ -205,8 +205,8 @@ def test_nothing_of_others_in_a_shared_store_is_deleted(tree: dict[str, ObjectRe
     assert {key for key, _ in all_tuples(openfga_store())} == disturbed
     assert lacking not in disturbed
     assert UndeliveredTuple.objects.get().object == "*"
-    told = run("openfga_reconcile", "--mode", "add-and-delete-drift", "--owns-store")
-    assert (told["missing"], told["drifted"], told["foreign"]) == (1, 3, 4)
+    reported = run("openfga_reconcile", "--mode", "add-and-delete-drift", "--owns-store")
+    assert (reported["missing"], reported["drifted"], reported["foreign"]) == (1, 3, 4)
     assert {key for key, _ in all_tuples(openfga_store())} == right | set(theirs["foreign"])
     assert not UndeliveredTuple.objects.exists()
 
@@ -225,7 +225,7 @@ def test_copies_from_openfga(tree: dict[str, ObjectRef]) -> None:
     table, group = securable_id(*tree["table"]), role("another")
     foreign = "role:00000000-0000-0000-0000-000000000009#assignee"
     later, before = now() + timedelta(days=2), now() - timedelta(days=1)
-    somebody("oidc~bob")
+    another_user("oidc~bob")
     new = {
         grant_key(table, "select", user_id="oidc~bob", role_id=None): Condition(None),
         grant_key(table, "modify", user_id=None, role_id=group.pk): Condition(later),
@@ -249,23 +249,23 @@ def test_copies_from_openfga(tree: dict[str, ObjectRef]) -> None:
     err = StringIO()
     out = StringIO()
     call_command("copy_grants", "--from", "openfga", "--to", "builtin", "--json", stdout=out, stderr=err)
-    told = orjson.loads(out.getvalue())
-    assert (told["added"], told["expired"], told["refused"]) == (len(new), 1, len(refused))
+    reported = orjson.loads(out.getvalue())
+    assert (reported["added"], reported["expired"], reported["refused"]) == (len(new), 1, len(refused))
     for reason in ("no such user", "no such role", "no such object", "would be a member of itself"):
         assert reason in err.getvalue()
     assert (Grant.objects.count() - granted, RoleMember.objects.count() - members) == (3, 2)
     assert Grant.objects.get(role_id=group.pk).expires_at == later
     assert Grant.objects.get(privilege="ownership").owned_role_id == group.pk
-    made, added = rows(event="grant.created", actor="internal"), rows(event="role.members-added", actor="internal")
-    assert {(row.object_type, row.project_id) for row in made} == {
+    created, added = rows(event="grant.created", actor="internal"), rows(event="role.members-added", actor="internal")
+    assert {(row.object_type, row.project_id) for row in created} == {
         ("table", get_project(None).pk), ("role", get_project(None).pk)
     }  # fmt: skip
-    told = [orjson.loads(row.details) for row in made]
-    assert sorted((each["privilege"], each["user"], each["role"], each["until"]) for each in told if each["user"]) == [
+    reported = [orjson.loads(row.details) for row in created]
+    assert sorted((row["privilege"], row["user"], row["role"], row["until"]) for row in reported if row["user"]) == [
         ("ownership", ALICE.user_id, None, None), ("select", "oidc~bob", None, None),
     ]  # fmt: skip
-    assert [(each["role"], each["until"]) for each in told if each["role"]] == [(str(group.pk), later.isoformat())]
-    assert {each["taken_over_from"] for each in told} == {"openfga"}
+    assert [(each["role"], each["until"]) for each in reported if each["role"]] == [(str(group.pk), later.isoformat())]
+    assert {each["taken_over_from"] for each in reported} == {"openfga"}
     assert [row.object_id for row in added] == [str(group.pk)] * 2
     assert sorted(map(str, (orjson.loads(row.details)["users"] for row in added))) == ["['oidc~bob']", "[]"]
     again = run("copy_grants", "--from", "openfga", "--to", "builtin")
@@ -288,15 +288,15 @@ def test_objects_are_read_once_a_page_however_many_grants_are_copied(tree: dict[
 
 
 def test_a_model_is_written_once_a_version_and_left_alone(by_openfga: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, is_new = install(openfga_store())
+    location, is_new = install(openfga_store())
     assert not is_new
     assert openfga_store().model_name == f"collaboration-{VERSION}"
     choose_openfga(monkeypatch, authorization_model_prefix="other")
     other, is_new = install(openfga_store())
     assert is_new
-    assert (other.store_id, other.model_id != place.model_id) == (place.store_id, True)
+    assert (other.store_id, other.model_id != location.model_id) == (location.store_id, True)
     choose_openfga(monkeypatch, authorization_model_prefix="collaboration", authorization_model_version=VERSION)
-    assert install(openfga_store()) == (place, False)
+    assert install(openfga_store()) == (location, False)
     assert authorizer().name == "openfga"
 
 

@@ -17,8 +17,8 @@ from tenancy.models import Securable
 from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import create_role
-from tests.authz.conftest import VIEW, person
-from tests.authz.parity.pair_fixtures import grant, somebody
+from tests.authz.conftest import VIEW, user
+from tests.authz.parity.pair_fixtures import another_user, grant
 from tests.catalog_fixtures import SCHEMA
 from tests.named_callers import CallerClient, NamedCallers
 from tests.openfga_fixtures import choose_openfga, deliver_as_recorded
@@ -30,7 +30,7 @@ MANY = 10
 AT_ONCE = 3
 """Questions in one request."""
 
-BOB = person("bob")
+BOB = user("bob")
 KINDS = {
     T.TABLE: ("/catalog", "tables"),
     T.VIEW: ("/catalog", "views"),
@@ -48,18 +48,18 @@ def small_batches(by_openfga: object, monkeypatch: pytest.MonkeyPatch, callers: 
     """OpenFGA decides, is asked `AT_ONCE` questions at once, and alice and bob are known."""
     choose_openfga(monkeypatch, max_batch_check_size=AT_ONCE)
     for name in ("maker", "bob", "alice"):
-        callers.person(name)
-        somebody(f"oidc~{name}")
+        callers.user(name)
+        another_user(f"oidc~{name}")
 
 
 @pytest.fixture
 def maker(warehouse: Warehouse) -> CallerClient:
     """Who owns the warehouse, in which there is the namespace `n`."""
     allow("maker", "ownership", ObjectRef(T.WAREHOUSE, warehouse.pk))
-    made = CallerClient(f"/catalog/v1/{warehouse.pk}", "maker")
-    assert made.post("/namespaces", {"namespace": ["n"]}).status == 200
+    created = CallerClient(f"/catalog/v1/{warehouse.pk}", "maker")
+    assert created.post("/namespaces", {"namespace": ["n"]}).status == 200
     deliver_as_recorded(openfga_store())
-    return made
+    return created
 
 
 def allow(name: str, privilege: str, *refs: ObjectRef) -> None:
@@ -86,9 +86,9 @@ def listing(base: str, target: str, member: str) -> Callable[[str], Callable[[],
 
     def of(name: str) -> Callable[[], Sequence[Any]]:
         def ask() -> Sequence[Any]:
-            answer = CallerClient(base, name).get(target)
-            assert answer.status in {200, 404}, answer.body
-            found: Sequence[Any] = answer.json()[member] if answer.status == 200 else []
+            response = CallerClient(base, name).get(target)
+            assert response.status in {200, 404}, response.body
+            found: Sequence[Any] = response.json()[member] if response.status == 200 else []
             return found
 
         return ask
@@ -119,8 +119,8 @@ def test_what_is_in_a_namespace(
     base, route = KINDS[kind]
     at = f"{base}/v1/{warehouse.pk}"
     for number in range(MANY):
-        answer = CallerClient(at, "maker").post(f"/namespaces/n/{route}", {"name": f"x{number}", **BODIES[kind]})
-        assert answer.status == 200, answer.body
+        response = CallerClient(at, "maker").post(f"/namespaces/n/{route}", {"name": f"x{number}", **BODIES[kind]})
+        assert response.status == 200, response.body
     deliver_as_recorded(openfga_store())
     refs: list[ObjectRef] = [
         ObjectRef(kind, each) for each in Tabular.objects.order_by("pk").values_list("pk", flat=True)
@@ -134,8 +134,8 @@ def test_namespaces(maker: CallerClient, requests_sent: list[str], parent: str) 
     for number in range(MANY):
         assert maker.post("/namespaces", {"namespace": [*filter(None, [parent]), f"x{number}"]}).status == 200
     deliver_as_recorded(openfga_store())
-    made = Namespace.objects.exclude(path_key="n").order_by("pk").values_list("pk", flat=True)
-    refs = [ObjectRef(T.NAMESPACE, each) for each in made]
+    created = Namespace.objects.exclude(path_key="n").order_by("pk").values_list("pk", flat=True)
+    refs = [ObjectRef(T.NAMESPACE, each) for each in created]
     if not parent:
         refs.insert(0, ObjectRef(T.NAMESPACE, Namespace.objects.get(path_key="n").pk))
     asks = listing(maker.base, f"/namespaces?parent={parent}" if parent else "/namespaces", "namespaces")

@@ -40,8 +40,8 @@ from tenancy.services.projects import create_project, delete_project
 from tenancy.services.role_members import Members, add_role_members, remove_role_members
 from tenancy.services.roles import create_role, delete_role
 from tenancy.services.users import delete_user
-from tests.authz.conftest import person
-from tests.authz.tree_fixtures import make_tree
+from tests.authz.conftest import user
+from tests.authz.tree_fixtures import create_tree
 from tests.catalog_fixtures import SCHEMA
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient, NamedCallers
@@ -53,21 +53,21 @@ pytestmark = [
     pytest.mark.usefixtures("by_openfga"),
 ]
 
-ALICE = person("alice")
-BOB = person("bob")
+ALICE = user("alice")
+BOB = user("bob")
 
 
 @pytest.fixture
 def tree(by_openfga: OpenFgaAuthorizer, warehouse: Any) -> dict[str, ObjectRef]:
     with transaction.atomic():
-        return make_tree(warehouse)
+        return create_tree(warehouse)
 
 
 @pytest.fixture
 def maker(callers: NamedCallers, tree: dict[str, ObjectRef]) -> CallerClient:
     """The owner of the warehouse, at its address in the catalog."""
-    callers.person("maker")
-    change(tree["wh"], writes=[to(person("maker"), "ownership")])
+    callers.user("maker")
+    change(tree["wh"], writes=[to(user("maker"), "ownership")])
     return CallerClient(f"/catalog/v1/{tree['wh'][1]}", "maker")
 
 
@@ -110,7 +110,7 @@ def may_read(tree: dict[str, ObjectRef], who: Actor = ALICE) -> bool:
     return is_allowed(who, Can.READ_DATA, *tree["table"])
 
 
-def test_every_change_is_there_before_the_answer(tree: dict[str, ObjectRef], maker: CallerClient) -> None:
+def test_every_change_is_committed_before_the_response(tree: dict[str, ObjectRef], maker: CallerClient) -> None:
     require_delivered()
     project = get_project(None)
     for body in ({"namespace": ["a"]}, {"namespace": ["a", "b"]}, {"namespace": ["c"]}):
@@ -149,7 +149,7 @@ def test_users_who_never_called_are_in_openfga(
     tree: dict[str, ObjectRef], maker: CallerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_settings(monkeypatch, openid_provider_uri=AnyHttpUrl("https://idp.example.com/realms/lake"))
-    newcomer, member = person("newcomer"), person("member@example.com")
+    newcomer, member = user("newcomer"), user("member@example.com")
     apply_grants(actor=INTERNAL, ref=tree["table"], difference=Difference([to(newcomer)]), missing=NotFound("gone"))
     role = create_role(actor=INTERNAL, project=get_project(None), name="readers")
     change(tree["table"], writes=[GrantSpec("modify", Grantee(role_id=role.pk))])
@@ -273,9 +273,9 @@ def test_what_was_read_is_not_written_after_its_time(
     tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch, writes_before: int
 ) -> None:
     """A page takes several writes, between which so much time goes by that somebody else delivers a revocation."""
-    people = [person(f"p{number}") for number in range(6)]
+    users = [user(f"p{number}") for number in range(6)]
     soon, late = now() + timedelta(hours=1), now() + timedelta(hours=2)
-    change(tree["table"], writes=[to(people[0], "select", soon)])
+    change(tree["table"], writes=[to(users[0], "select", soon)])
     waits, goes_on = threading.Event(), threading.Event()
     original = OpenFgaStore.write
     slow_ones: list[int] = []
@@ -293,19 +293,19 @@ def test_what_was_read_is_not_written_after_its_time(
 
     def prolong() -> None:
         slow_ones.append(threading.get_ident())
-        change(tree["table"], writes=[to(people[0], "select", late), *[to(each) for each in people[1:]]])
+        change(tree["table"], writes=[to(users[0], "select", late), *[to(each) for each in users[1:]]])
 
     monkeypatch.setattr(OpenFgaStore, "write", slow)
     first = in_thread(prolong)
     assert waits.wait(20)
     let_go()
-    change(tree["table"], deletes=[to(people[5])])
-    assert not may_read(tree, people[5])
+    change(tree["table"], deletes=[to(users[5])])
+    assert not may_read(tree, users[5])
     goes_on.set()
     first.join()
     delivery.deliver_all_pending()
     require_delivered()
-    assert [may_read(tree, each) for each in people] == [True, True, True, True, True, False]
+    assert [may_read(tree, each) for each in users] == [True, True, True, True, True, False]
 
 
 def test_a_write_that_comes_too_late_is_not_sent(tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,21 +322,21 @@ def test_a_write_that_comes_too_late_is_not_sent(tree: dict[str, ObjectRef], mon
 
 
 def test_prolonging_many_takes_few_requests(tree: dict[str, ObjectRef], requests_sent: list[str]) -> None:
-    people = [person(f"p{number}") for number in range(50)]
+    users = [user(f"p{number}") for number in range(50)]
     soon, late = now() + timedelta(hours=1), now() + timedelta(hours=2)
-    change(tree["table"], writes=[to(each, "select", soon) for each in people])
+    change(tree["table"], writes=[to(each, "select", soon) for each in users])
     requests_sent.clear()
-    change(tree["table"], writes=[to(each, "select", late) for each in people])
+    change(tree["table"], writes=[to(each, "select", late) for each in users])
     assert requests_sent == ["write", "read", "write", "write"]
     require_delivered()
 
 
-def test_an_answer_does_not_wait_for_a_conflict_to_be_resolved(
+def test_a_response_does_not_wait_for_a_conflict_to_be_resolved(
     tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch, requests_sent: list[str]
 ) -> None:
-    people = [person(f"p{number}") for number in range(5)]
+    users = [user(f"p{number}") for number in range(5)]
     soon, late = now() + timedelta(hours=1), now() + timedelta(hours=2)
-    change(tree["table"], writes=[to(each, "select", soon) for each in people])
+    change(tree["table"], writes=[to(each, "select", soon) for each in users])
     original = OpenFgaStore.write
 
     def slow(self: OpenFgaStore, *args: Any) -> bool:
@@ -345,11 +345,11 @@ def test_an_answer_does_not_wait_for_a_conflict_to_be_resolved(
 
     monkeypatch.setattr(delivery, "MAX_WAIT_SECONDS", 0.4)
     requests_sent.clear()
-    with monkeypatch.context() as patience_ends:
-        patience_ends.setattr(OpenFgaStore, "write", slow)
-        change(tree["table"], writes=[to(each, "select", late) for each in people])
+    with monkeypatch.context() as timeout_ends:
+        timeout_ends.setattr(OpenFgaStore, "write", slow)
+        change(tree["table"], writes=[to(each, "select", late) for each in users])
     assert requests_sent == ["write"]
-    assert all(may_read(tree, each) for each in people)  # until the former end at least
+    assert all(may_read(tree, each) for each in users)  # until the former end at least
     assert delivery.deliver_all_pending() == 5
     require_delivered()
 
@@ -377,13 +377,13 @@ def test_a_write_that_was_sent_twice_is_delivered_once_more(
 
 def test_several_tuples_that_openfga_refuses_are_found_among_many(tree: dict[str, ObjectRef]) -> None:
     hostile = [TupleKey(f"table:with a space {number}", "select", "user:oidc~alice") for number in range(3)]
-    people = [person(f"p{number}") for number in range(20)]
-    change(tree["table"], writes=[to(people[7], "select", now() + timedelta(hours=1))])
+    users = [user(f"p{number}") for number in range(20)]
+    change(tree["table"], writes=[to(users[7], "select", now() + timedelta(hours=1))])
     with transaction.atomic():
         enqueue(hostile)
-        change(tree["table"], writes=[to(each) for each in people])
+        change(tree["table"], writes=[to(each) for each in users])
     assert sorted(row.object for row in UndeliveredTuple.objects.all()) == [key.object for key in hostile]
-    assert all(may_read(tree, each) for each in people)
+    assert all(may_read(tree, each) for each in users)
     UndeliveredTuple.objects.all().delete()
     require_delivered()
 

@@ -23,8 +23,8 @@ from tenancy.refs import ObjectRef
 from tenancy.selectors.explanations import explain_to_operator
 from tenancy.selectors.projects import get_project
 from tenancy.services.tags import create_tag_definition
-from tests.authz.parity.pair_fixtures import grant, member, questions_about, somebody
-from tests.authz.parity.test_random import make_world, plans
+from tests.authz.parity.pair_fixtures import another_user, grant, member, questions_about
+from tests.authz.parity.test_random import create_world, plans
 from tests.authz.tree_fixtures import role
 from tests.catalog_fixtures import SCHEMA
 from tests.named_callers import CallerClient, NamedCallers
@@ -40,7 +40,7 @@ BOB = "oidc~bob"
 @pytest.fixture
 def table(by_openfga: object, warehouse: Warehouse, callers: NamedCallers) -> ObjectRef:
     """The table `ns.t`; alice owns the warehouse, and OpenFGA knows."""
-    grant(ObjectRef(T.WAREHOUSE, warehouse.pk), "ownership", user_id=somebody(callers.person("alice")))
+    grant(ObjectRef(T.WAREHOUSE, warehouse.pk), "ownership", user_id=another_user(callers.user("alice")))
     alice = CallerClient(f"/catalog/v1/{warehouse.pk}", "alice")
     for target, body in (
         ("/namespaces", {"namespace": ["ns"]}),
@@ -49,21 +49,21 @@ def table(by_openfga: object, warehouse: Warehouse, callers: NamedCallers) -> Ob
         deliver_as_recorded(openfga_store())
         assert alice.post(target, body).status == 200
     group = role("readers")
-    member(group.pk, user_id=somebody(BOB))
+    member(group.pk, user_id=another_user(BOB))
     grant(ObjectRef(T.NAMESPACE, Namespace.objects.get().pk), "select", role_id=group.pk)
     deliver_as_recorded(openfga_store())
     return ObjectRef(T.TABLE, Tabular.objects.get().pk)
 
 
-def told(word: str, *place: str) -> tuple[list[str], list[str]]:
+def reported(word: str, *location: str) -> tuple[list[str], list[str]]:
     """Of our table, unless another place is said."""
     out, err = StringIO(), StringIO()
-    call_command("explain", BOB, word, *(place or ("table", "wh", "ns", "t")), stdout=out, stderr=err)
+    call_command("explain", BOB, word, *(location or ("table", "wh", "ns", "t")), stdout=out, stderr=err)
     return out.getvalue().splitlines(), err.getvalue().splitlines()
 
 
 def test_it_agrees_with_openfga(table: ObjectRef) -> None:
-    shown, noted = told("read_data")
+    shown, noted = reported("read_data")
     assert shown == [
         f"{BOB} may read_data on table ns.t.",
         f"  {BOB} is in role readers",
@@ -72,7 +72,7 @@ def test_it_agrees_with_openfga(table: ObjectRef) -> None:
         "  so may read_data on table ns.t",
     ]
     assert noted == []
-    shown, _ = told("drop")
+    shown, _ = reported("drop")
     assert shown[:3] == [
         f"{BOB} may not drop on table ns.t.",
         "One of these grants would allow it:",
@@ -86,7 +86,7 @@ def test_it_agrees_with_openfga(table: ObjectRef) -> None:
     for privilege in cures:
         grant(table, privilege, user_id=BOB)
         deliver_as_recorded(openfga_store())
-        assert told("drop")[0][0] == f"{BOB} may drop on table ns.t."
+        assert reported("drop")[0][0] == f"{BOB} may drop on table ns.t."
         Grant.objects.filter(user_id=BOB).delete()
         deliver_as_recorded(openfga_store())
 
@@ -97,33 +97,33 @@ def test_it_agrees_about_roles_and_tags(table: ObjectRef) -> None:
     owners = role("owners")
     member(owners.pk, role=Role.objects.get(name="readers").pk)
     deliver_as_recorded(openfga_store())
-    shown, noted = told("assume", "role", "owners")
+    shown, noted = reported("assume", "role", "owners")
     assert (shown[-1], noted) == ("  so may assume on role owners", [])
     above = f"  security_admin on project {project.name}"
     for words, cures in (
         (("update", "role", "owners"), ["  ownership on role owners", above]),
         (("apply", "tag", "pii"), ["  apply on tag pii", "  ownership on tag pii", above]),
     ):
-        shown, _ = told(*words)
+        shown, _ = reported(*words)
         assert shown[0] == f"{BOB} may not {words[0]} on {words[1]} {words[2]}."
         assert shown[2:][: len(cures)] == cures
     grant(ObjectRef(T.TAG, tag.pk), "apply", role_id=owners.pk)
     grant(ObjectRef(T.ROLE, owners.pk), "ownership", user_id=BOB)
     deliver_as_recorded(openfga_store())
-    assert told("update", "role", "owners")[0] == [
+    assert reported("update", "role", "owners")[0] == [
         f"{BOB} may update on role owners.",
         f"  {BOB} has ownership on role owners",
         "  so may update on role owners",
     ]
-    shown, noted = told("apply", "tag", "pii")
+    shown, noted = reported("apply", "tag", "pii")
     assert (shown[0], noted) == (f"{BOB} may apply on tag pii.", [])
     assert shown[-2:] == ["  role owners has apply on tag pii", "  so may apply on tag pii"]
 
 
-def test_both_are_told_while_openfga_has_not_been_told(table: ObjectRef) -> None:
+def test_both_are_reported_while_openfga_lacks_the_tuples(table: ObjectRef) -> None:
     grant(table, "modify", user_id=BOB)
     hint = "OpenFGA may lack tuples: `manage.py openfga_reconcile --dry-run` compares."
-    shown, noted = told("drop")
+    shown, noted = reported("drop")
     assert shown == [
         f"{BOB} may not drop on table ns.t, as openfga decides. By the grants in the database: yes.",
         f"  {BOB} has modify on table ns.t",
@@ -132,16 +132,16 @@ def test_both_are_told_while_openfga_has_not_been_told(table: ObjectRef) -> None
     assert noted == [hint]
     deliver_as_recorded(openfga_store())
     Grant.objects.filter(user_id=BOB).delete()
-    shown, noted = told("drop")
+    shown, noted = reported("drop")
     assert shown[0] == f"{BOB} may drop on table ns.t, as openfga decides. By the grants in the database: no."
     assert noted == [hint, f"Roles that only a token of {BOB} names are not known here."]
     require_reconciliation()
-    assert told("drop")[0][0] == f"{BOB} may not drop on table ns.t."
+    assert reported("drop")[0][0] == f"{BOB} may not drop on table ns.t."
 
 
-def test_while_openfga_is_away_the_grants_are_told(table: ObjectRef, openfga: OpenFga) -> None:
+def test_while_openfga_is_unreachable_the_grants_are_shown(table: ObjectRef, openfga: OpenFga) -> None:
     with openfga.relay.refusing():
-        shown, noted = told("read_data")
+        shown, noted = reported("read_data")
     assert shown[0] == (
         "openfga is unavailable, so every request is denied. "
         f"By the grants in the database, {BOB} may read_data on table ns.t: yes."
@@ -156,11 +156,11 @@ def test_it_says_what_openfga_says_of_random_trees(
     by_openfga: object, bootstrapped: None, plan: dict[str, list[tuple[int, ...]]]
 ) -> None:
     with transaction.atomic():
-        world = make_world(plan)
+        world = create_world(plan)
         deliver_as_recorded(openfga_store())
         for number, asker in enumerate(world.askers):
             questions = questions_about(world.objects)[number::7]
-            answers = check_permissions(asker, questions)
-            for (action, ref), answer in zip(questions, answers, strict=True):
-                assert explain(asker, action, ref).is_by_grants is answer, (asker, action, ref)
+            responses = check_permissions(asker, questions)
+            for (action, ref), response in zip(questions, responses, strict=True):
+                assert explain(asker, action, ref).is_by_grants is response, (asker, action, ref)
         transaction.set_rollback(True)

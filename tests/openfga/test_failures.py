@@ -23,8 +23,8 @@ from tenancy.authz.openfga.client import ConnectionLimits, OpenFgaConnection, Op
 from tenancy.authz.openfga.store import StoreAndModel, install, openfga_store
 from tenancy.authz.permissions import is_allowed
 from tenancy.refs import ObjectRef
-from tests.authz.conftest import person
-from tests.authz.parity.pair_fixtures import grant, somebody
+from tests.authz.conftest import user
+from tests.authz.parity.pair_fixtures import another_user, grant
 from tests.openfga.conftest import ALICE, SECONDS
 from tests.openfga_fixtures import choose_openfga, deliver_as_recorded
 from tests.parts.openfga import OpenFga
@@ -61,7 +61,7 @@ def back_again(tree: dict[str, ObjectRef]) -> None:
             return
 
 
-def test_when_nobody_listens(tree: dict[str, ObjectRef], openfga: OpenFga) -> None:
+def test_when_no_server_listens(tree: dict[str, ObjectRef], openfga: OpenFga) -> None:
     assert may(tree)
     with openfga.relay.refusing():
         assert "refused" in require_closed(lambda: may(tree))
@@ -88,14 +88,14 @@ def test_a_timeout_has_one_reason(begun: bytes) -> None:
     """The end of the connection is a consequence, not another reason."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def answer() -> None:
+        def response() -> None:
             client, _ = listener.accept()
             with client:
                 client.sendall(begun)
                 while client.recv(4096):
                     pass
 
-        threading.Thread(target=answer, daemon=True).start()
+        threading.Thread(target=response, daemon=True).start()
         connection = OpenFgaConnection(ConnectionLimits(connect=1.0, whole=0.3))
         with pytest.raises(OpenFgaUnavailable) as failure:
             connection.request("GET", f"http://127.0.0.1:{listener.getsockname()[1]}/stores", body=None, headers={})
@@ -158,10 +158,10 @@ def talking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Talker]]:
     started: list[Talker] = []
 
     def talk(said: bytes, pause: float = 0.0) -> Talker:
-        place = openfga_store().resolve()
+        location = openfga_store().resolve()
         started.append(Talker(said, pause))
         choose_openfga(monkeypatch, endpoint=started[-1].url)
-        openfga_store()._target, openfga_store()._has_responded = place, True
+        openfga_store()._target, openfga_store()._has_responded = location, True
         return started[-1]
 
     yield talk
@@ -204,7 +204,7 @@ def test_with_a_wrong_key(tree: dict[str, ObjectRef], tmp_path: Path, monkeypatc
         assert "canary" not in repr(openfga_store().__dict__)
 
 
-def test_when_its_store_is_made_anew(tree: dict[str, ObjectRef]) -> None:
+def test_when_its_store_is_created_again(tree: dict[str, ObjectRef]) -> None:
     """What this process knew of the old one is forgotten without it beginning anew."""
     assert may(tree)
     store = openfga_store()
@@ -230,11 +230,11 @@ def test_a_token_with_too_many_roles_is_refused(tree: dict[str, ObjectRef]) -> N
     names = [f"r{number}" for number in range(MAX_CONTEXTUAL_TUPLES)]
     for name in names:
         role(name, source=name)
-    grant(tree["table"], "select", user_id=somebody("oidc~many"))
+    grant(tree["table"], "select", user_id=another_user("oidc~many"))
     deliver_as_recorded(openfga_store())
-    assert is_allowed(person("many", *names[:90]), Can.READ_DATA, *tree["table"])
+    assert is_allowed(user("many", *names[:90]), Can.READ_DATA, *tree["table"])
     with pytest.raises(TooManyTokenRoles):
-        is_allowed(person("many", *names), Can.READ_DATA, *tree["table"])
+        is_allowed(user("many", *names), Can.READ_DATA, *tree["table"])
 
 
 def test_what_one_object_costs(tree: dict[str, ObjectRef], requests_sent: list[str]) -> None:
@@ -315,14 +315,14 @@ def test_with_client_credentials(tree: dict[str, ObjectRef], tmp_path: Path, mon
         assert "refused" in require_closed(lambda: may(tree))
 
 
-def test_health_tells_of_it(by_openfga: object, openfga: OpenFga, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_reports_it(by_openfga: object, openfga: OpenFga, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_database_checks", lambda: ())
     seen = []
     for away in (contextlib.nullcontext(), openfga.relay.refusing(), contextlib.nullcontext()):
         health._authorization_checks.cache_clear()
         openfga_store()._breaker._failures = 0
         with away:
-            answer = call("GET", "/health")
-        seen.append((answer.status, [(each["name"], each["status"]) for each in answer.json()["services"]["auth"]]))
+            response = call("GET", "/health")
+        seen.append((response.status, [(each["name"], each["status"]) for each in response.json()["services"]["auth"]]))
     health._authorization_checks.cache_clear()
     assert seen == [(200, [("openfga", "ok")]), (503, [("openfga", "error")]), (200, [("openfga", "ok")])]

@@ -29,7 +29,7 @@ from tenancy.services.authorization_startup import AuthorizationNotChosen, requi
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.openfga_fixtures import choose_openfga
 from tests.parts import process
-from tests.parts.certificates import make_authority
+from tests.parts.certificates import create_authority
 from tests.parts.openfga import PROGRAM, OpenFga
 from tests.parts.process import PartError
 from tests.parts.server import CatalogServer
@@ -82,15 +82,15 @@ def choose(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return set_up
 
 
-def test_http_is_spoken_with_the_port_beside_it(
+def test_http_is_used_with_the_other_port(
     chart: None, choose: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     choose(GRPC)
     with caplog.at_level(logging.WARNING, "icekeeper.authz"):
-        place, _ = install(openfga_store())
-        assert openfga_store().resolve() == place
+        location, _ = install(openfga_store())
+        assert openfga_store().resolve() == location
     stores = requests.get(f"{HTTP}/stores", timeout=10).json()["stores"]
-    assert place.store_id in {each["id"] for each in stores}
+    assert location.store_id in {each["id"] for each in stores}
     assert [record.getMessage() for record in caplog.records] == [
         f"LAKEKEEPER__OPENFGA__ENDPOINT is a gRPC interface; the HTTP interface {HTTP} is used instead"
     ]
@@ -99,7 +99,7 @@ def test_http_is_spoken_with_the_port_beside_it(
 def test_over_tls(
     openfga: OpenFga, choose: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    bundle, _ = make_authority(tmp_path)
+    bundle, _ = create_authority(tmp_path)
     http, grpc = process.free_port(), process.free_port()
     shown = [str(tmp_path / "server.pem"), str(tmp_path / "server.key")]
     options = [
@@ -131,7 +131,7 @@ def no_http_beside_it(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
         monkeypatch.setattr(http_interface, "HTTP_PORT", port)
         yield port
         return
-    with ThreadingHTTPServer(("127.0.0.1", 0), _SomebodyElse) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _AnotherUser) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setattr(http_interface, "HTTP_PORT", server.server_port)
         yield server.server_port
@@ -143,7 +143,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_interface, "STARTUP_TIMEOUT_SECONDS", 0.0)
 
 
-class _SomebodyElse(BaseHTTPRequestHandler):
+class _AnotherUser(BaseHTTPRequestHandler):
     status = "UP"
 
     def do_GET(self) -> None:
@@ -205,12 +205,12 @@ def test_http_that_starts_after_grpc_is_waited_for(
     assert openfga_store()._address == openfga.url
 
 
-def test_the_key_goes_to_the_other_port_only_after_openfga_has_answered_there(
+def test_the_key_goes_to_the_other_port_only_after_openfga_has_responded_there(
     openfga: OpenFga, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, str | None]] = []
 
-    class Recording(_SomebodyElse):
+    class Recording(_AnotherUser):
         def do_GET(self) -> None:
             asked.append((self.path.partition("?")[0], self.headers["Authorization"]))
             super().do_GET()
@@ -245,16 +245,16 @@ def test_one_that_is_away_or_not_set_up_does_not_stop_the_server(
 
 
 @contextlib.contextmanager
-def answering(host: str, *answers: bytes) -> Iterator[tuple[str, list[bytes]]]:
+def responding(host: str, *responses: bytes) -> Iterator[tuple[str, list[bytes]]]:
     """A server that answers each connection with the next of `answers` and ends it: its address, what it was sent."""
     taken: list[bytes] = []
 
     def serve() -> None:
-        for answer in answers:
+        for response in responses:
             connected, _ = listening.accept()
             with connected:
                 taken.append(connected.recv(1000))
-                connected.sendall(answer)
+                connected.sendall(response)
 
     with socket.create_server((host, 0)) as listening:
         server = threading.Thread(target=serve, daemon=True)
@@ -264,7 +264,7 @@ def answering(host: str, *answers: bytes) -> Iterator[tuple[str, list[bytes]]]:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         b"",
         b"HELLO\r\n\r\n",
@@ -275,19 +275,21 @@ def answering(host: str, *answers: bytes) -> Iterator[tuple[str, list[bytes]]]:
         b"\xff" * 9,
     ],
 )
-def test_what_is_neither_http_nor_grpc_is_left_alone(chart: None, choose: Callable[[str], None], answer: bytes) -> None:
+def test_what_is_neither_http_nor_grpc_is_left_alone(
+    chart: None, choose: Callable[[str], None], response: bytes
+) -> None:
     """Also where an OpenFGA answers at port 8080 of the same host: it need not be the one that was meant."""
-    with answering(HOST, answer, answer) as (address, taken):
+    with responding(HOST, response, response) as (address, taken):
         choose(address)
         with pytest.raises(NoHttpResponse):
             install(openfga_store())
     assert [text[:6] for text in taken] == [b"GET /s", b"PRI * "]
 
 
-def test_what_has_answered_http_is_not_looked_at_again(choose: Callable[[str], None]) -> None:
+def test_a_server_that_responded_over_http_is_not_probed_again(choose: Callable[[str], None]) -> None:
     body = b'{"stores": []}'
     head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
-    with answering("127.0.0.1", head + body, b"", head + body) as (address, taken):
+    with responding("127.0.0.1", head + body, b"", head + body) as (address, taken):
         choose(address)
         store = openfga_store()
         assert store.find_store_id() is None

@@ -17,8 +17,8 @@ from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tenancy.services.tags import create_tag_definition
-from tests.authz.conftest import person
-from tests.authz.parity.pair_fixtures import grant, somebody
+from tests.authz.conftest import user
+from tests.authz.parity.pair_fixtures import another_user, grant
 from tests.catalog_fixtures import SCHEMA
 from tests.named_callers import CallerClient, NamedCallers
 from tests.openfga_fixtures import choose_openfga, deliver_as_recorded
@@ -29,35 +29,35 @@ MANY = 20
 AT_ONCE = 3
 """Questions in one request."""
 
-BOB = person("bob")
+BOB = user("bob")
 
 
 @pytest.fixture
 def bob(by_openfga: object, callers: NamedCallers, monkeypatch: pytest.MonkeyPatch, warehouse: Any) -> CallerClient:
     choose_openfga(monkeypatch, max_batch_check_size=AT_ONCE)
-    callers.person("bob")
-    somebody(BOB.user_id)
+    callers.user("bob")
+    another_user(BOB.user_id)
     return CallerClient("/management/v1", "bob")
 
 
-def make_tags() -> tuple[list[ObjectRef], str]:
-    made = [
+def create_tags() -> tuple[list[ObjectRef], str]:
+    created = [
         create_tag_definition(
             actor=INTERNAL, project=get_project(None), name=f"t{number}", scope=["table"], value_kind="marker"
         )
         for number in range(MANY)
     ]
-    return [ObjectRef(Securable.Type.TAG, each.pk) for each in made], "apply"
+    return [ObjectRef(Securable.Type.TAG, each.pk) for each in created], "apply"
 
 
-def make_projects() -> tuple[list[ObjectRef], str]:
-    made = [create_project(actor=INTERNAL, name=f"p{number}") for number in range(MANY)]
-    return [ObjectRef(Securable.Type.PROJECT, each.pk) for each in made], "describe"
+def create_projects() -> tuple[list[ObjectRef], str]:
+    created = [create_project(actor=INTERNAL, name=f"p{number}") for number in range(MANY)]
+    return [ObjectRef(Securable.Type.PROJECT, each.pk) for each in created], "describe"
 
 
-def make_tables(callers: NamedCallers, warehouse: Any) -> tuple[list[ObjectRef], str]:
-    callers.person("maker")
-    grant(ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), "ownership", user_id=somebody("oidc~maker"))
+def create_tables(callers: NamedCallers, warehouse: Any) -> tuple[list[ObjectRef], str]:
+    callers.user("maker")
+    grant(ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), "ownership", user_id=another_user("oidc~maker"))
     deliver_as_recorded(openfga_store())
     maker = CallerClient(f"/catalog/v1/{warehouse.pk}", "maker")
     assert maker.post("/namespaces", {"namespace": ["n"]}).status == 200
@@ -84,13 +84,18 @@ def checks_of(requests_sent: list[str], ask: Callable[[], Any]) -> int:
 
 
 def require_costs(
-    ask: Callable[[], list[Any]], made: tuple[list[ObjectRef], str], requests_sent: list[str], *, before: int, page: int
+    ask: Callable[[], list[Any]],
+    created: tuple[list[ObjectRef], str],
+    requests_sent: list[str],
+    *,
+    before: int,
+    page: int,
 ) -> None:
     """One that can be seen of many is one request, and a page of many as many as it needs, with one item behind it.
 
     `before` is how many there are about listing itself.
     """
-    refs, privilege = made
+    refs, privilege = created
     show(refs[-1:], privilege)
     assert len(ask()) == 1
     assert checks_of(requests_sent, ask) == before + 1
@@ -101,18 +106,18 @@ def require_costs(
 
 def test_tags(bob: CallerClient, requests_sent: list[str]) -> None:
     def ask() -> list[Any]:
-        answer = bob.get(f"/tag-definition?pageSize={AT_ONCE}")
-        return answer.json()["tag-definitions"] if answer.status == 200 else []
+        response = bob.get(f"/tag-definition?pageSize={AT_ONCE}")
+        return response.json()["tag-definitions"] if response.status == 200 else []
 
-    require_costs(ask, make_tags(), requests_sent, before=1, page=AT_ONCE)
+    require_costs(ask, create_tags(), requests_sent, before=1, page=AT_ONCE)
 
 
 def test_search(bob: CallerClient, callers: NamedCallers, warehouse: Any, requests_sent: list[str]) -> None:
     def ask() -> list[Any]:
-        answer = bob.post(f"/warehouse/{warehouse.pk}/search-tabular", {"search": "orders"})
-        return answer.json()["tabulars"] if answer.status == 200 else []
+        response = bob.post(f"/warehouse/{warehouse.pk}/search-tabular", {"search": "orders"})
+        return response.json()["tabulars"] if response.status == 200 else []
 
-    require_costs(ask, make_tables(callers, warehouse), requests_sent, before=1, page=10)
+    require_costs(ask, create_tables(callers, warehouse), requests_sent, before=1, page=10)
 
 
 def test_projects(bob: CallerClient, requests_sent: list[str]) -> None:
@@ -122,7 +127,7 @@ def test_projects(bob: CallerClient, requests_sent: list[str]) -> None:
         found: list[Any] = bob.get("/project-list").json()["projects"]
         return found
 
-    refs, privilege = make_projects()
+    refs, privilege = create_projects()
     assert ask() == []
     assert checks_of(requests_sent, ask) == 1
     show(refs[-1:], privilege)
@@ -134,7 +139,7 @@ def test_projects(bob: CallerClient, requests_sent: list[str]) -> None:
 
 
 def test_what_only_one_of_both_shows_is_hidden(bob: CallerClient) -> None:
-    refs, privilege = make_projects()
+    refs, privilege = create_projects()
     show(refs[:2], privilege)
     only_there = grant_key(securable_id(*refs[2]), privilege, user_id=BOB.user_id, role_id=None)
     only_in_rows = grant_key(securable_id(*refs[1]), privilege, user_id=BOB.user_id, role_id=None)

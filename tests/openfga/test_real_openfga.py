@@ -28,9 +28,9 @@ MODEL = {
 
 
 def post(server: OpenFga, path: str, body: dict[str, Any]) -> Any:
-    answer = requests.post(server.url + path, json=body, headers=server.headers, timeout=SECONDS)
-    assert answer.ok, answer.text
-    return answer.json()
+    response = requests.post(server.url + path, json=body, headers=server.headers, timeout=SECONDS)
+    assert response.ok, response.text
+    return response.json()
 
 
 def may(server: OpenFga, store: str, user: str, relation: str) -> bool:
@@ -39,7 +39,7 @@ def may(server: OpenFga, store: str, user: str, relation: str) -> bool:
     return allowed
 
 
-def make_store(server: OpenFga) -> str:
+def create_store(server: OpenFga) -> str:
     """A store with `MODEL` in which alice may modify the table `t`."""
     store: str = post(server, "/stores", {"name": "real"})["id"]
     post(server, f"/stores/{store}/authorization-models", MODEL)
@@ -49,22 +49,22 @@ def make_store(server: OpenFga) -> str:
 
 
 def test_it_judges_by_the_model_and_the_tuples_of_a_store(openfga: OpenFga) -> None:
-    store = make_store(openfga)
+    store = create_store(openfga)
     assert may(openfga, store, "user:oidc~alice", "select")
     assert not may(openfga, store, "user:oidc~bob", "select")
 
 
 @pytest.mark.part("openfga")
-def test_with_a_preshared_key_it_answers_nobody_without_it(tmp_path: Path) -> None:
+def test_with_a_preshared_key_it_serves_no_client_without_it(tmp_path: Path) -> None:
     with OpenFga(tmp_path / "home", preshared_key="canary-preshared-key") as server:
-        assert may(server, make_store(server), "user:oidc~alice", "select")
+        assert may(server, create_store(server), "user:oidc~alice", "select")
         assert requests.get(f"{server.url}/stores", timeout=SECONDS).status_code == 401
         wrong = {"Authorization": "Bearer another-key"}
         assert requests.get(f"{server.url}/stores", headers=wrong, timeout=SECONDS).status_code == 401
 
 
-def test_it_can_be_made_to_refuse_and_to_be_silent_and_knows_everything_afterwards(openfga: OpenFga) -> None:
-    store = make_store(openfga)
+def test_it_can_be_set_to_refuse_and_to_be_silent_and_recovers(openfga: OpenFga) -> None:
+    store = create_store(openfga)
     with openfga.relay.refusing(), pytest.raises(requests.ConnectionError):
         may(openfga, store, "user:oidc~alice", "select")
     with openfga.relay.silent(), pytest.raises(requests.Timeout):

@@ -54,11 +54,11 @@ def test_a_server_that_is_killed_in_mid_delivery(
         assert ask("POST", "/namespaces", json={"namespace": ["a"]}).status_code == 200
         assert ask("GET", "/namespaces/a").status_code == 200
 
-        def make() -> None:
+        def create() -> None:
             with pytest.raises(requests.ConnectionError):
                 ask("POST", "/namespaces", json={"namespace": ["b"]})
 
-        maker = threading.Thread(target=make)
+        maker = threading.Thread(target=create)
         with openfga.relay.withholding(b"/write ") as is_delivering:
             maker.start()
             assert is_delivering.wait(SECONDS)
@@ -69,8 +69,8 @@ def test_a_server_that_is_killed_in_mid_delivery(
         assert ask("POST", "/namespaces", json={"namespace": ["b"]}).status_code == 409
         wait_until(lambda: ask("GET", "/namespaces/b").status_code == 200, UNTIL_REPAIRED)
         with openfga.relay.refusing():
-            answer = ask("GET", "/namespaces/a")
-            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+            response = ask("GET", "/namespaces/a")
+            assert (response.status_code, response.headers["Retry-After"]) == (503, "5")
             wait_until(lambda: requests.get(f"{server.base_url}/health", timeout=SECONDS).status_code == 503, SECONDS)
         wait_until(lambda: ask("GET", "/namespaces/a").status_code == 200, SECONDS)
 

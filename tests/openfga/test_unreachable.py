@@ -19,7 +19,7 @@ from tests.named_callers import CallerClient
 from tests.openfga.conftest import ALICE, SECONDS
 from tests.openfga_fixtures import deliver_as_recorded
 from tests.parts.openfga import OpenFga
-from tests.wsgi_client import Answer
+from tests.wsgi_client import Response
 
 pytestmark = pytest.mark.django_db
 
@@ -27,7 +27,7 @@ Everything = Callable[[], Fingerprint]
 PROPERTIES = [{"action": "set-properties", "updates": {"a": "b"}}]
 
 
-class Place:
+class Location:
     """The namespace `a` of the warehouse that alice owns: tables `t` and `u`, a view, a generic table, and `s` staged.
 
     OpenFGA knows of all that there is.
@@ -52,15 +52,15 @@ class Place:
 
     @staticmethod
     def _make(client: CallerClient, target: str, body: dict[str, Any]) -> dict[str, Any]:
-        answer = client.post(target, body)
-        assert answer.status == 200, answer.body
-        made: dict[str, Any] = answer.json()
-        return made
+        response = client.post(target, body)
+        assert response.status == 200, response.body
+        created: dict[str, Any] = response.json()
+        return created
 
 
 @pytest.fixture
-def place(alice: CallerClient, warehouse: Warehouse) -> Place:
-    return Place(warehouse.pk)
+def location(alice: CallerClient, warehouse: Warehouse) -> Location:
+    return Location(warehouse.pk)
 
 
 def change(name: str) -> dict[str, Any]:
@@ -71,56 +71,58 @@ def named(name: str, namespace: str = "a") -> dict[str, Any]:
     return {"namespace": [namespace], "name": name}
 
 
-Act = Callable[[Place], Answer]
+Act = Callable[[Location], Response]
 COMMIT: dict[str, Any] = {"requirements": [], "updates": PROPERTIES}
 COMMITS: Mapping[str, Act] = {
-    "one table": lambda place: place.catalog.post("/namespaces/a/tables/t", COMMIT),
-    "two tables": lambda place: place.catalog.post(
+    "one table": lambda location: location.catalog.post("/namespaces/a/tables/t", COMMIT),
+    "two tables": lambda location: location.catalog.post(
         "/transactions/commit", {"table-changes": [change("t"), change("u")]}
     ),
-    "a view": lambda place: place.catalog.post("/namespaces/a/views/v", COMMIT),
-    "a staged table": lambda place: place.catalog.post("/namespaces/a/tables/s", place.finishing),
+    "a view": lambda location: location.catalog.post("/namespaces/a/views/v", COMMIT),
+    "a staged table": lambda location: location.catalog.post("/namespaces/a/tables/s", location.finishing),
 }
 GRANT = {"privilege": "select", "principal": {"user": ALICE.user_id}}
 OTHERS: Mapping[str, Act] = {
-    "list namespaces": lambda place: place.catalog.get("/namespaces"),
-    "load a table": lambda place: place.catalog.get("/namespaces/a/tables/t"),
-    "load a view": lambda place: place.catalog.get("/namespaces/a/views/v"),
-    "make a namespace": lambda place: place.catalog.post("/namespaces", {"namespace": ["b"]}),
-    "make a table": lambda place: place.catalog.post("/namespaces/a/tables", {"name": "w", "schema": SCHEMA}),
-    "stage a table": lambda place: place.catalog.post(
+    "list namespaces": lambda location: location.catalog.get("/namespaces"),
+    "load a table": lambda location: location.catalog.get("/namespaces/a/tables/t"),
+    "load a view": lambda location: location.catalog.get("/namespaces/a/views/v"),
+    "make a namespace": lambda location: location.catalog.post("/namespaces", {"namespace": ["b"]}),
+    "make a table": lambda location: location.catalog.post("/namespaces/a/tables", {"name": "w", "schema": SCHEMA}),
+    "stage a table": lambda location: location.catalog.post(
         "/namespaces/a/tables", {"name": "w", "schema": SCHEMA, "stage-create": True}
     ),
-    "make a view": lambda place: place.catalog.post("/namespaces/a/views", {"name": "w", **VIEW}),
-    "rename a table": lambda place: place.catalog.post(
+    "make a view": lambda location: location.catalog.post("/namespaces/a/views", {"name": "w", **VIEW}),
+    "rename a table": lambda location: location.catalog.post(
         "/tables/rename", {"source": named("t"), "destination": named("w")}
     ),
-    "drop a table": lambda place: place.catalog.delete("/namespaces/a/tables/t?purgeRequested=true"),
-    "drop a view": lambda place: place.catalog.delete("/namespaces/a/views/v"),
-    "drop a namespace": lambda place: place.catalog.delete("/namespaces/a?recursive=true&force=true"),
-    "list generic tables": lambda place: place.generic.get("/namespaces/a/generic-tables"),
-    "load a generic table": lambda place: place.generic.get("/namespaces/a/generic-tables/g"),
-    "credentials of a generic table": lambda place: place.generic.get("/namespaces/a/generic-tables/g/credentials"),
-    "make a generic table": lambda place: place.generic.post(
+    "drop a table": lambda location: location.catalog.delete("/namespaces/a/tables/t?purgeRequested=true"),
+    "drop a view": lambda location: location.catalog.delete("/namespaces/a/views/v"),
+    "drop a namespace": lambda location: location.catalog.delete("/namespaces/a?recursive=true&force=true"),
+    "list generic tables": lambda location: location.generic.get("/namespaces/a/generic-tables"),
+    "load a generic table": lambda location: location.generic.get("/namespaces/a/generic-tables/g"),
+    "credentials of a generic table": lambda location: location.generic.get(
+        "/namespaces/a/generic-tables/g/credentials"
+    ),
+    "make a generic table": lambda location: location.generic.post(
         "/namespaces/a/generic-tables", {"name": "w", "format": "lance"}
     ),
-    "rename a generic table": lambda place: place.generic.post(
+    "rename a generic table": lambda location: location.generic.post(
         "/generic-tables/rename", {"source": named("g"), "destination": named("w")}
     ),
-    "drop a generic table": lambda place: place.generic.delete("/namespaces/a/generic-tables/g"),
-    "list grants": lambda place: place.management.get(f"{place.at}/grants"),
-    "grant": lambda place: place.management.post(f"{place.at}/grants", {"writes": [GRANT]}),
-    "revoke": lambda place: place.management.post(
-        f"{place.at}/grants", {"deletes": [{**GRANT, "privilege": "ownership"}]}
+    "drop a generic table": lambda location: location.generic.delete("/namespaces/a/generic-tables/g"),
+    "list grants": lambda location: location.management.get(f"{location.at}/grants"),
+    "grant": lambda location: location.management.post(f"{location.at}/grants", {"writes": [GRANT]}),
+    "revoke": lambda location: location.management.post(
+        f"{location.at}/grants", {"deletes": [{**GRANT, "privilege": "ownership"}]}
     ),
-    "actions": lambda place: place.management.get(f"{place.at}/table/{place.table_id}/actions"),
-    "protect": lambda place: place.management.post(
-        f"{place.at}/table/{place.table_id}/protection", {"protected": True}
+    "actions": lambda location: location.management.get(f"{location.at}/table/{location.table_id}/actions"),
+    "protect": lambda location: location.management.post(
+        f"{location.at}/table/{location.table_id}/protection", {"protected": True}
     ),
-    "managed access": lambda place: place.management.post(
-        f"/permissions{place.at}/managed-access", {"managed-access": True}
+    "managed access": lambda location: location.management.post(
+        f"/permissions{location.at}/managed-access", {"managed-access": True}
     ),
-    "batch check": lambda place: place.management.post(
+    "batch check": lambda location: location.management.post(
         "/action/batch-check",
         {
             "checks": [
@@ -128,62 +130,64 @@ OTHERS: Mapping[str, Act] = {
                     "operation": {
                         "table": {
                             "action": {"action": "read_data"},
-                            "warehouse-id": place.warehouse_id,
-                            "table-id": place.table_id,
+                            "warehouse-id": location.warehouse_id,
+                            "table-id": location.table_id,
                         }
                     }
                 }
             ]
         },
     ),
-    "rename the warehouse": lambda place: place.management.post(f"{place.at}/rename", {"new-name": "other"}),
-    "search": lambda place: place.management.post(f"{place.at}/search-tabular", {"search": "t"}),
-    "deleted tabulars": lambda place: place.management.get(f"{place.at}/deleted-tabulars"),
+    "rename the warehouse": lambda location: location.management.post(f"{location.at}/rename", {"new-name": "other"}),
+    "search": lambda location: location.management.post(f"{location.at}/search-tabular", {"search": "t"}),
+    "deleted tabulars": lambda location: location.management.get(f"{location.at}/deleted-tabulars"),
 }
 
 
-def require_later(answer: Answer) -> None:
-    assert answer.refused(503, "AuthorizationBackendError")
-    assert answer.headers["Retry-After"] == "5"
+def require_later(response: Response) -> None:
+    assert response.refused(503, "AuthorizationBackendError")
+    assert response.headers["Retry-After"] == "5"
 
 
 @pytest.mark.parametrize("act", COMMITS.values(), ids=COMMITS)
-def test_a_commit_is_certainly_not_committed(place: Place, openfga: OpenFga, everything: Everything, act: Act) -> None:
+def test_a_commit_is_certainly_not_committed(
+    location: Location, openfga: OpenFga, everything: Everything, act: Act
+) -> None:
     """A 503 would mean that it may have been; the same commit goes through as soon as OpenFGA is back."""
     before = everything()
     with openfga.relay.refusing():
-        answer = act(place)
-    assert answer.refused(409, "CommitFailedException")
+        response = act(location)
+    assert response.refused(409, "CommitFailedException")
     assert everything() == before
-    again = act(place)
+    again = act(location)
     assert again.status in {200, 204}, again.body
     assert everything() != before
 
 
 @pytest.mark.parametrize("act", OTHERS.values(), ids=OTHERS)
 def test_all_else_is_for_later_and_changes_nothing(
-    place: Place, openfga: OpenFga, everything: Everything, act: Act
+    location: Location, openfga: OpenFga, everything: Everything, act: Act
 ) -> None:
     before = everything()
     with openfga.relay.refusing():
-        require_later(act(place))
+        require_later(act(location))
     assert everything() == before
-    again = act(place)
+    again = act(location)
     assert again.status in {200, 201, 204}, again.body
 
 
 def test_who_is_slow_is_waited_for_no_longer_than_promised(
-    place: Place, openfga: OpenFga, everything: Everything, monkeypatch: pytest.MonkeyPatch
+    location: Location, openfga: OpenFga, everything: Everything, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some requests wait, the ones after them do not, and each is answered as when nobody listens."""
     monkeypatch.setattr(client, "RETRY_PAUSE_SECONDS", 60.0)
     before = everything()
     with openfga.relay.silent():
         began = time.monotonic()
-        require_later(OTHERS["load a generic table"](place))
+        require_later(OTHERS["load a generic table"](location))
         assert time.monotonic() - began < SECONDS
-        assert COMMITS["two tables"](place).refused(409, "CommitFailedException")
+        assert COMMITS["two tables"](location).refused(409, "CommitFailedException")
         for name in ("make a table", "grant", "batch check", "drop a generic table"):
-            require_later(OTHERS[name](place))
-        assert COMMITS["a staged table"](place).refused(409, "CommitFailedException")
+            require_later(OTHERS[name](location))
+        assert COMMITS["a staged table"](location).refused(409, "CommitFailedException")
     assert everything() == before

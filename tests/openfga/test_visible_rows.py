@@ -21,7 +21,7 @@ from tenancy.models import Grant, Project, Role, RoleMember, Securable, TagDefin
 from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.tags import create_tag_definition
-from tests.authz.parity.pair_fixtures import grant, member, somebody
+from tests.authz.parity.pair_fixtures import another_user, grant, member
 from tests.authz.tree_fixtures import T, role
 from tests.openfga_fixtures import choose_openfga, deliver_as_recorded
 
@@ -45,7 +45,7 @@ GRANTS = [
 @pytest.fixture
 def objects(tree: dict[str, ObjectRef]) -> dict[str, ObjectRef]:
     """The tree, and a role and a tag definition that have rows."""
-    somebody("oidc~alice")
+    another_user("oidc~alice")
     Grant.objects.filter(user_id=ALICE.user_id).delete()
     project = get_project(None)
     tag = create_tag_definition(actor=INTERNAL, project=project, name="pii", scope=["table"], value_kind="marker")

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 
-def make_authority(folder: Path) -> tuple[Path, ssl.SSLContext]:
+def create_authority(folder: Path) -> tuple[Path, ssl.SSLContext]:
     """The authority's certificate as a PEM file, and what a server on 127.0.0.1 shows that it signed."""
     authority, of_authority = ec.generate_private_key(ec.SECP256R1()), _name("the tests' own authority")
     key = ec.generate_private_key(ec.SECP256R1())

@@ -50,8 +50,8 @@ class FakeGcs(RelayedServer):
         ]  # fmt: skip
 
     def create_bucket(self, name: str) -> str:
-        made = requests.post(f"{self.endpoint}/storage/v1/b?project=tests", json={"name": name}, timeout=10)
-        made.raise_for_status()
+        created = requests.post(f"{self.endpoint}/storage/v1/b?project=tests", json={"name": name}, timeout=10)
+        created.raise_for_status()
         return name
 
     def put(self, bucket: str, name: str, data: bytes = b"", **preconditions: int) -> requests.Response:
@@ -66,8 +66,8 @@ class FakeGcs(RelayedServer):
         while True:
             page = requests.get(f"{self.endpoint}/storage/v1/b/{bucket}/o", asked, timeout=10)
             page.raise_for_status()
-            answer = page.json()
-            names += [item["name"] for item in answer.get("items", ())]
-            if "nextPageToken" not in answer:
+            response = page.json()
+            names += [item["name"] for item in response.get("items", ())]
+            if "nextPageToken" not in response:
                 return sorted(names)
-            asked["pageToken"] = answer["nextPageToken"]
+            asked["pageToken"] = response["nextPageToken"]

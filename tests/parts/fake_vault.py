@@ -88,7 +88,7 @@ class FakeVault:
         """What is kept, by its path below the mount."""
         return {path: versions[-1] for path, versions in self.entries.items()}
 
-    def answer(self, method: str, path: str, body: dict[str, Any], headers: Any) -> tuple[int, Any]:
+    def response(self, method: str, path: str, body: dict[str, Any], headers: Any) -> tuple[int, Any]:
         with self._lock:
             if self.failing or self.is_sealed:
                 return self.failing.pop(0) if self.failing else 503, {"errors": ["as the test wants"]}
@@ -149,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _do(self) -> None:
         length = int(self.headers.get("Content-Length", 0))
         body = json.loads(self.rfile.read(length) or b"{}")
-        status, content = self.vault.answer(self.command, self.path.partition("?")[0], body, self.headers)
+        status, content = self.vault.response(self.command, self.path.partition("?")[0], body, self.headers)
         raw = b"" if content is None else json.dumps(content).encode()
         self.send_response(status)
         if status in {301, 307}:

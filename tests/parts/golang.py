@@ -91,6 +91,6 @@ def find_go() -> Path:
 
 
 def _version(go: Path) -> tuple[int, ...]:
-    told = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
-    numbers = re.match(r"go(\d+)\.(\d+)", told)
+    reported = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
+    numbers = re.match(r"go(\d+)\.(\d+)", reported)
     return tuple(map(int, numbers.groups())) if numbers else (0,)

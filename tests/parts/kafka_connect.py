@@ -68,10 +68,10 @@ class KafkaConnect:
     def state(self) -> str:
         """`RUNNING`, or what the worker says of the connector and its tasks."""
         name = self._connector["name"]
-        answer = requests.get(f"http://127.0.0.1:{self._rest_port}/connectors/{name}/status", timeout=10)
-        if not answer.ok:
-            return f"{answer.status_code}: {answer.text}"
-        status = answer.json()
+        response = requests.get(f"http://127.0.0.1:{self._rest_port}/connectors/{name}/status", timeout=10)
+        if not response.ok:
+            return f"{response.status_code}: {response.text}"
+        status = response.json()
         parts = [status["connector"], *status["tasks"]]
         failed = [part.get("trace", part["state"]) for part in parts if part["state"] != "RUNNING"]
         return "\n".join(failed) if failed or not status["tasks"] else "RUNNING"

@@ -80,8 +80,8 @@ def install() -> Path:
 
 
 def _home() -> Path:
-    made_of = POM.read_bytes() + "\n".join(BUILD_OPTIONS).encode()
-    return PARTS / f"keycloak-{version()}-{hashlib.sha256(made_of).hexdigest()[:8]}"
+    created_of = POM.read_bytes() + "\n".join(BUILD_OPTIONS).encode()
+    return PARTS / f"keycloak-{version()}-{hashlib.sha256(created_of).hexdigest()[:8]}"
 
 
 def _build(home: Path) -> None:
@@ -186,13 +186,13 @@ class Keycloak:
 
     def add_key(self, priority: int, realm: str = REALM) -> str:
         """A new key, which signs from now on if no other has a higher priority; returns the id of its provider."""
-        answer = self.administer("GET", f"/admin/realms/{realm}")
+        response = self.administer("GET", f"/admin/realms/{realm}")
         self.administer(
             "POST",
             f"/admin/realms/{realm}/components",
             {
                 "name": f"rsa-{priority}",
-                "parentId": answer["id"],
+                "parentId": response["id"],
                 "providerId": "rsa-generated",
                 "providerType": "org.keycloak.keys.KeyProvider",
                 "config": {"priority": [str(priority)], "algorithm": ["RS256"], "keySize": ["2048"]},
@@ -213,16 +213,16 @@ class Keycloak:
     def administer(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """One request to Keycloak's own administration; its JSON, or None where the answer has none."""
         headers = {"Authorization": f"Bearer {self.administrator_token()}"}
-        answer = requests.request(method, self.base_url + path, json=body, headers=headers, timeout=60)
-        if not answer.ok:
-            raise PartError(f"Keycloak: {method} {path} answered {answer.status_code}: {answer.text[:2000]}")
-        return answer.json() if answer.content else None
+        response = requests.request(method, self.base_url + path, json=body, headers=headers, timeout=60)
+        if not response.ok:
+            raise PartError(f"Keycloak: {method} {path} answered {response.status_code}: {response.text[:2000]}")
+        return response.json() if response.content else None
 
     def _token(self, realm: str, **form: str) -> str:
-        answer = requests.post(self.token_endpoint(realm), data=form, timeout=60)
-        if not answer.ok:
-            raise PartError(f"Keycloak gave no token: {answer.status_code} {answer.text[:2000]}")
-        token: str = answer.json()["access_token"]
+        response = requests.post(self.token_endpoint(realm), data=form, timeout=60)
+        if not response.ok:
+            raise PartError(f"Keycloak gave no token: {response.status_code} {response.text[:2000]}")
+        token: str = response.json()["access_token"]
         return token
 
     def _is_ready(self) -> bool:

@@ -121,8 +121,8 @@ def _fetch() -> Path:
     url = f"{repository()}/{ARCHIVE}"
     archive = PARTS / "maven.zip.unfinished"
     try:
-        with urllib.request.urlopen(url, timeout=60) as answer, archive.open("wb") as output:  # noqa: S310  the user's
-            shutil.copyfileobj(answer, output)
+        with urllib.request.urlopen(url, timeout=60) as response, archive.open("wb") as output:  # noqa: S310  the user's
+            shutil.copyfileobj(response, output)
     except OSError as error:
         raise PartError(f"Maven is not on this machine and cannot be had from {url}: {error}") from error
     with archive.open("rb") as downloaded:

@@ -35,11 +35,11 @@ def fill_postgres(url: str) -> None:
     """In the place of the empty database of this URL, to which nobody may be connected."""
     name = urlsplit(url).path.removeprefix("/")
     host = url.removesuffix(f"/{name}")
-    _make_postgres_template(host)
-    place, template = sql.Identifier(name), sql.Identifier(TEMPLATE)
+    _create_postgres_template(host)
+    location, template = sql.Identifier(name), sql.Identifier(TEMPLATE)
     with psycopg.connect(f"{host}/postgres", autocommit=True) as connection:
-        connection.execute(sql.SQL("DROP DATABASE {}").format(place))
-        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(place, template))
+        connection.execute(sql.SQL("DROP DATABASE {}").format(location))
+        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(location, template))
 
 
 @cache
@@ -50,17 +50,17 @@ def _sqlite_template() -> Path:
 
 
 @cache
-def _make_postgres_template(host: str) -> None:
+def _create_postgres_template(host: str) -> None:
     with psycopg.connect(f"{host}/postgres", autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(TEMPLATE)))
     _migrate(_temporary_folder(), {"LAKEKEEPER__PG_DATABASE_URL_WRITE": f"{host}/{TEMPLATE}"})
 
 
-def _migrate(folder: Path, place: Mapping[str, str]) -> None:
+def _migrate(folder: Path, location: Mapping[str, str]) -> None:
     usual = {"PATH": "/usr/bin:/bin", "ICEKEEPER__DATA_DIR": str(folder)}
     done = subprocess.run(
         [sys.executable, ROOT / "manage.py", "migrate", "--verbosity", "0"],
-        capture_output=True, text=True, check=False, env=usual | dict(place), cwd=folder,
+        capture_output=True, text=True, check=False, env=usual | dict(location), cwd=folder,
     )  # fmt: skip
     if done.returncode:
         raise PartError(f"manage.py migrate failed:\n{(done.stdout + done.stderr)[-3000:]}")

@@ -106,6 +106,6 @@ def _machine_node() -> Path | None:
     here = shutil.which("node")
     if here is None:
         return None
-    told = subprocess.run([here, "--version"], capture_output=True, text=True, check=False).stdout
-    number = re.match(r"v(\d+)\.", told)
+    reported = subprocess.run([here, "--version"], capture_output=True, text=True, check=False).stdout
+    number = re.match(r"v(\d+)\.", reported)
     return Path(here) if number and int(number[1]) >= OLDEST else None

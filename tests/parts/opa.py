@@ -16,7 +16,7 @@ from tests.parts.relayed import RelayedServer
 PROGRAM = GoProgram("opa", "github.com/open-policy-agent/opa", "v1.22.2")
 INHERITED = ("PATH", "HOME", "TMPDIR", "LANG")
 SECONDS_TO_RUN = 60
-SECONDS_TO_ANSWER = 60
+SECONDS_TO_RESPONSE = 60
 
 
 class Opa(RelayedServer):
@@ -47,9 +47,9 @@ class Opa(RelayedServer):
 
     def decide(self, path: str, given: Mapping[str, Any]) -> Any:
         """The value at `path` (`trino/allow`) for that input; None where the policies leave it undefined."""
-        answer = requests.post(f"{self.url}/v1/data/{path}", json={"input": given}, timeout=SECONDS_TO_ANSWER)
-        answer.raise_for_status()
-        return answer.json().get("result")
+        response = requests.post(f"{self.url}/v1/data/{path}", json={"input": given}, timeout=SECONDS_TO_RESPONSE)
+        response.raise_for_status()
+        return response.json().get("result")
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

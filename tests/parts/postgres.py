@@ -176,13 +176,13 @@ class Postgres:
             os.chown(self._folder / "password", account.pw_uid, account.pw_gid)
 
     def _initialise(self, binaries: Path, account: pwd.struct_passwd | None) -> None:
-        made = subprocess.run(
+        created = subprocess.run(
             [binaries / "initdb", "--pgdata", self._folder / "data", "--username", OWNER, "--no-sync",
              "--pwfile", self._folder / "password", "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C"],
             capture_output=True, text=True, check=False, cwd=self._folder, env=_environment(), **_as_user(account),
         )  # fmt: skip
-        if made.returncode:
-            raise PartError(f"initdb of PostgreSQL {self.programs.version} failed: {made.stderr or made.stdout}")
+        if created.returncode:
+            raise PartError(f"initdb of PostgreSQL {self.programs.version} failed: {created.stderr or created.stdout}")
 
     def _serve(self, binaries: Path, account: pwd.struct_passwd | None, attempts: int = 3) -> None:
         log = self.log_path
@@ -194,14 +194,14 @@ class Postgres:
             command += ["-c", f"{name}={value}"]
         self._process = process.start(command, log=log, cwd=self._folder, env=_environment(), account=_as_user(account))
         try:
-            process.wait_until_ready(self._answers, self._process, log=log, seconds=30)
+            process.wait_until_ready(self._responses, self._process, log=log, seconds=30)
         except PartError:
             process.kill(self._process)
             if attempts <= 1 or "Address already in use" not in process.log_end(log):
                 raise
             self._serve(binaries, account, attempts - 1)
 
-    def _answers(self) -> bool:
+    def _responses(self) -> bool:
         try:
             psycopg.connect(self.url_of("postgres"), connect_timeout=2).close()
         except psycopg.OperationalError:

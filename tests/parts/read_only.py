@@ -19,7 +19,7 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _PR_SET_NO_NEW_PRIVS = 38
 _PATH_BENEATH = 1
 _WRITE_FILE = 1 << 1
-_REMOVE_AND_MAKE = sum(1 << bit for bit in range(4, 13))
+_REMOVE_AND_CREATE = sum(1 << bit for bit in range(4, 13))
 _O_PATH = 0o10000000
 UNKNOWN_USER = 65532
 """The user id of containers; no machine has an account of this number."""
@@ -49,7 +49,7 @@ def refuse_writes(writable: Sequence[str]) -> None:
             raise OSError(ctypes.get_errno(), "Landlock refuses")
         return int(result)
 
-    handled_rights = _WRITE_FILE | _REMOVE_AND_MAKE
+    handled_rights = _WRITE_FILE | _REMOVE_AND_CREATE
     handled = struct.pack("=Q", handled_rights)
     ruleset = call(_CREATE_RULESET, handled, len(handled), 0)
     for name in ("null", "zero", "urandom", "tty"):

@@ -14,7 +14,7 @@ from threading import Thread
 from typing import Self
 
 OF_ONE_CONNECTION = {"connection", "keep-alive", "transfer-encoding"}
-SECONDS_TO_ANSWER = 60
+SECONDS_TO_RESPONSE = 60
 
 
 @dataclass(frozen=True)
@@ -81,16 +81,16 @@ class Recorder:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def ask(self, request: Recorded) -> Reply:
-        connection = http.client.HTTPConnection("127.0.0.1", self._target, timeout=SECONDS_TO_ANSWER)
+        connection = http.client.HTTPConnection("127.0.0.1", self._target, timeout=SECONDS_TO_RESPONSE)
         try:
             connection.putrequest(request.method, request.target, skip_host=True, skip_accept_encoding=True)
             for name, value in request.headers.items():
                 if name not in OF_ONE_CONNECTION:
                     connection.putheader(name, self._host if name == "host" and self._host else value)
             connection.endheaders(request.body)
-            answer = connection.getresponse()
-            headers = {name: value for name, value in answer.getheaders() if name.lower() not in OF_ONE_CONNECTION}
-            return Reply(answer.status, headers, answer.read())
+            response = connection.getresponse()
+            headers = {name: value for name, value in response.getheaders() if name.lower() not in OF_ONE_CONNECTION}
+            return Reply(response.status, headers, response.read())
         finally:
             connection.close()
 

@@ -159,17 +159,17 @@ class CatalogServer:
 
     def create_warehouse_on(self, name: str, storage: Mapping[str, Any], *, token: str | None = None) -> str:
         """As `create_warehouse`, with `storage-profile` and `storage-credential` of any store."""
-        answer = self._post("/management/v1/warehouse", {"warehouse-name": name, **storage}, token)
+        response = self._post("/management/v1/warehouse", {"warehouse-name": name, **storage}, token)
         self.warehouse = name
-        self.warehouse_id = answer.get("warehouse-id") or answer["id"]
+        self.warehouse_id = response.get("warehouse-id") or response["id"]
         return self.warehouse_id
 
     def _post(self, path: str, body: Mapping[str, Any], token: str | None) -> dict[str, Any]:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        answer = requests.post(self.base_url + path, json=body, headers=headers, timeout=30)
-        if not answer.ok:
-            raise PartError(f"POST {path} answered {answer.status_code}: {answer.text[:2000]}")
-        content: dict[str, Any] = answer.json()
+        response = requests.post(self.base_url + path, json=body, headers=headers, timeout=30)
+        if not response.ok:
+            raise PartError(f"POST {path} answered {response.status_code}: {response.text[:2000]}")
+        content: dict[str, Any] = response.json()
         return content
 
     def _is_healthy(self) -> bool:

@@ -31,7 +31,7 @@ JAVA_OPTIONS = (
     "-Xmx1500m", *SHORT_RUN, "--sun-misc-unsafe-memory-access=allow", "-Dfile.encoding=UTF-8",
     "-Djdk.attach.allowAttachSelf=true",
 )  # fmt: skip
-SECONDS_TO_ANSWER = 300
+SECONDS_TO_RESPONSE = 300
 
 
 def version() -> str:
@@ -74,8 +74,8 @@ def _fetch(home: Path) -> None:
 
 
 def _home() -> Path:
-    made_of = POM.read_bytes() + "\n".join(KEPT).encode()
-    return PARTS / f"trino-{version()}-{hashlib.sha256(made_of).hexdigest()[:8]}"
+    created_of = POM.read_bytes() + "\n".join(KEPT).encode()
+    return PARTS / f"trino-{version()}-{hashlib.sha256(created_of).hexdigest()[:8]}"
 
 
 def _java_home() -> Path:
@@ -106,19 +106,19 @@ class Session:
         """The rows of a statement; raises `TrinoError`."""
         headers = {"X-Trino-User": self.user, "X-Trino-Time-Zone": "UTC"}
         with requests.Session() as client:
-            answer = client.post(f"{self.url}/v1/statement", statement.encode(), headers=headers, timeout=60).json()
+            response = client.post(f"{self.url}/v1/statement", statement.encode(), headers=headers, timeout=60).json()
             rows: list[list[Any]] = []
-            deadline = time.monotonic() + SECONDS_TO_ANSWER
+            deadline = time.monotonic() + SECONDS_TO_RESPONSE
             while True:
-                if answer.get("error"):
-                    raise TrinoError(statement, answer["error"])
-                rows += answer.get("data", [])
-                following = answer.get("nextUri")
+                if response.get("error"):
+                    raise TrinoError(statement, response["error"])
+                rows += response.get("data", [])
+                following = response.get("nextUri")
                 if following is None:
                     return rows
                 if time.monotonic() > deadline:
-                    raise PartError(f"Trino did not answer in {SECONDS_TO_ANSWER} s: {statement}")
-                answer = client.get(following, headers=headers, timeout=60).json()
+                    raise PartError(f"Trino did not answer in {SECONDS_TO_RESPONSE} s: {statement}")
+                response = client.get(following, headers=headers, timeout=60).json()
 
 
 class Trino(RelayedServer):
@@ -185,8 +185,8 @@ class Trino(RelayedServer):
 
     def _is_ready(self) -> bool:
         try:
-            answer = requests.get(f"{self.base_url}{self.health_path}", timeout=5)
-            return answer.ok and answer.json()["starting"] is False
+            response = requests.get(f"{self.base_url}{self.health_path}", timeout=5)
+            return response.ok and response.json()["starting"] is False
         except requests.RequestException:
             return False
 

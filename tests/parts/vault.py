@@ -125,8 +125,10 @@ def build() -> Path:
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     go = find_go()
-    told = subprocess.run([go, "mod", "download", "-json", module], capture_output=True, text=True, check=True).stdout
-    found = re.search(r'"Dir": "([^"]+)"', told)
+    reported = subprocess.run(
+        [go, "mod", "download", "-json", module], capture_output=True, text=True, check=True
+    ).stdout
+    found = re.search(r'"Dir": "([^"]+)"', reported)
     if found is None:
         raise PartError(f"{module} could not be fetched")
     source = unfinished / "source"

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 
 JSON_INTERFACE = {"storage", "upload", "download", "batch", "_internal"}
 OF_ONE_CONNECTION = {"connection", "keep-alive", "transfer-encoding", "content-length"}
-SECONDS_TO_ANSWER = 60
+SECONDS_TO_RESPONSE = 60
 
 
 class XmlUploads:
@@ -57,28 +57,28 @@ class _Handler(BaseHTTPRequestHandler):
     def _hand_on(self, method: str, path: str) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"] or 0))
         headers = {name: value for name, value in self.headers.items() if name.lower() not in OF_ONE_CONNECTION}
-        connection = http.client.HTTPConnection("127.0.0.1", self.target, timeout=SECONDS_TO_ANSWER)
+        connection = http.client.HTTPConnection("127.0.0.1", self.target, timeout=SECONDS_TO_RESPONSE)
         try:
             connection.request(method, path, body, headers)
-            answer = connection.getresponse()
-            content = answer.read()
+            response = connection.getresponse()
+            content = response.read()
         except OSError:
             self.close_connection = True
             return
         finally:
             connection.close()
-        self._answer(answer, content, is_upload=method != self.command)
+        self._response(response, content, is_upload=method != self.command)
 
-    def _answer(self, answer: http.client.HTTPResponse, content: bytes, *, is_upload: bool) -> None:
-        self.send_response_only(answer.status, answer.reason)
-        for name, value in answer.getheaders():
+    def _response(self, response: http.client.HTTPResponse, content: bytes, *, is_upload: bool) -> None:
+        self.send_response_only(response.status, response.reason)
+        for name, value in response.getheaders():
             if name.lower() not in OF_ONE_CONNECTION:
                 self.send_header(name, value)
-        if is_upload and answer.status == http.HTTPStatus.OK:
+        if is_upload and response.status == http.HTTPStatus.OK:
             stored = json.loads(content)
             self.send_header("ETag", stored["etag"])
             self.send_header("x-goog-generation", stored["generation"])
-        length = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(content))
+        length = response.getheader("Content-Length") if self.command == "HEAD" else str(len(content))
         if length is not None:
             self.send_header("Content-Length", length)
         self.end_headers()

@@ -110,7 +110,7 @@ class Bench:
 
     def _measure_reads(self, reads: list[Read]) -> None:
         chosen = [read for read in reads if self._is_chosen(read.key)]
-        sizes = {read.key: _answer_bytes(self.catalog.port, read) for read in chosen}
+        sizes = {read.key: _response_bytes(self.catalog.port, read) for read in chosen}
         database_url = self.postgres.url_of("floors")
         floors.fill(database_url, sizes)
         with FloorServer(self.catalog, database_url=database_url) as floor_server:
@@ -151,7 +151,7 @@ class Bench:
 
     def _measure_rights(self, contents: Contents) -> None:
         """Reads judged by the built-in evaluator, in turns with the same where everybody may do everything."""
-        rights.make_tables(contents, self.catalog.port)
+        rights.create_tables(contents, self.catalog.port)
         loads = rights.grant(self.postgres.url)
         storage = {"ICEKEEPER__LOCAL_STORAGE_ROOT": str(self.catalog.storage_root)}
         home = self.catalog.home / "rights"
@@ -193,7 +193,7 @@ class Bench:
         return Row(write.key, write.title, clients, load.measure(job, clients=clients, trees=trees))
 
 
-def _answer_bytes(port: int, read: Read) -> int:
+def _response_bytes(port: int, read: Read) -> int:
     status, body = Connection(port).send(read.message)
     if status // 100 != 2 and status != load.NOT_MODIFIED:
         raise PartError(f"{read.method} {read.path} answered {status}: {body[:500]!r}")

@@ -22,7 +22,7 @@ CONTENDING = (2, 8, 32)
 
 MAKERS = 8
 OTHER_TABLES, SNAPSHOTS_EACH = 20, 100
-MOST_CLIENTS = 8
+MAX_CLIENTS = 8
 OWN_TABLES_EACH = 10
 """A client appends to several tables in turn, so that a fast server is not measured on ever longer tables."""
 
@@ -71,7 +71,7 @@ class Contents:
         self._create_table(OWN, "contended")
         for writers in CONTENDING:
             self._create_table(OWN, contended_table(writers))
-        for client in range(MOST_CLIENTS):
+        for client in range(MAX_CLIENTS):
             for number in range(OWN_TABLES_EACH):
                 self._create_table(OWN, own_table(client, number))
 
@@ -86,19 +86,19 @@ class Contents:
         self._connection.call("POST", f"{self.prefix}/namespaces", {"namespace": [MANY], "properties": {}})
         tables = f"{self.prefix}/namespaces/{MANY}/tables"
 
-        def make(maker: int) -> None:
+        def create(maker: int) -> None:
             connection = Connection(self._port)
             for number in range(maker, MANY_TABLES, MAKERS):
                 connection.call("POST", tables, new_table(f"table_{number:05d}"))
             connection.close()
 
         with ThreadPoolExecutor(MAKERS) as makers:
-            list(makers.map(make, range(MAKERS)))
+            list(makers.map(create, range(MAKERS)))
 
     def etag(self, path: str) -> str:
         """What `path` answers now, for If-None-Match."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}") as answer:
-            return str(answer.headers["ETag"])
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}") as response:
+            return str(response.headers["ETag"])
 
     def add_other_snapshots(self) -> int:
         """Snapshots on tables that nobody measures; returns how many."""
@@ -119,9 +119,9 @@ class Contents:
         asked = urllib.request.Request(
             f"http://127.0.0.1:{self._port}{self.table_path(namespace, table)}", headers=headers
         )
-        with urllib.request.urlopen(asked) as answer:  # noqa: S310
-            told: dict[str, str] = json.load(answer)["config"]
-        return told
+        with urllib.request.urlopen(asked) as response:  # noqa: S310
+            reported: dict[str, str] = json.load(response)["config"]
+        return reported
 
     def _create_table(self, namespace: str, name: str) -> None:
         self._connection.call("POST", f"{self.prefix}/namespaces/{namespace}/tables", new_table(name))

@@ -36,7 +36,7 @@ class FloorServer:
         command = [sys.executable, "-m", "tests.perf.floor_process"]
         self._process = process.start(command, log=self._log, env=self._environment, cwd=ROOT)
         try:
-            process.wait_until_ready(self._answers, self._process, log=self._log, seconds=30)
+            process.wait_until_ready(self._responses, self._process, log=self._log, seconds=30)
         except BaseException:
             self.__exit__()
             raise
@@ -46,7 +46,7 @@ class FloorServer:
         if self._process is not None:
             process.stop(self._process, gently=signal.SIGTERM)
 
-    def _answers(self) -> bool:
+    def _responses(self) -> bool:
         try:
             with closing(Connection(self.port)) as connection:
                 return connection.send(request("GET", "/bytes/nothing"))[0] == 404

@@ -61,11 +61,11 @@ def layers(target: str) -> dict[str, float]:
     from tenancy.actor import ANONYMOUS
 
     def ask(path: str, **headers: str) -> bytes:
-        answer = application(environ_of(path, **headers), lambda *_: None)
+        response = application(environ_of(path, **headers), lambda *_: None)
         try:
-            return b"".join(answer)
+            return b"".join(response)
         finally:
-            answer.close()  # type: ignore[attr-defined]
+            response.close()  # type: ignore[attr-defined]
 
     *_, prefix, _, namespace, _, name = target.split("/")
     warehouse_id, table = UUID(prefix), Identifier((namespace,), name)

@@ -13,7 +13,7 @@ from tests.perf import cpu
 from tests.perf.connection import Connection
 
 WARM_UP_SECONDS = 0.2
-MOST_TRIES = 200
+MAX_TRIES = 200
 NOT_MODIFIED = 304
 
 Operation = list[bytes] | Callable[[Connection], int]
@@ -125,7 +125,7 @@ def _perform(connection: Connection, operation: Operation, retried: tuple[int, .
     again = 0
     for message in operation:
         status, _ = connection.send(message)
-        while status in retried and again < MOST_TRIES:
+        while status in retried and again < MAX_TRIES:
             again += 1
             status, _ = connection.send(message)
         if status // 100 != 2 and status != NOT_MODIFIED:

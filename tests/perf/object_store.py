@@ -49,8 +49,8 @@ def reads(catalog: Contents, endpoint: str) -> list[Read]:
     loads = {"client-managed": "nothing lent", "vended-credentials": "a lent credential"}
     return [
         *(
-            Read(f"s3-load-{asked}", f"loadTable on MinIO, {told}", table, headers={DELEGATION: asked})
-            for asked, told in loads.items()
+            Read(f"s3-load-{asked}", f"loadTable on MinIO, {reported}", table, headers={DELEGATION: asked})
+            for asked, reported in loads.items()
         ),
         Signing("s3-sign", "a signed request", _signer(catalog), "POST", uri=_object(catalog, endpoint)),
     ]
@@ -70,8 +70,8 @@ class Signing(Read):
 
 def _signer(catalog: Contents) -> str:
     """The route that loads name to clients which have requests signed."""
-    told = catalog.config_of(contents.OWN, contents.own_table(0, 0), {DELEGATION: "remote-signing"})
-    return f"/catalog/{told['s3.signer.endpoint']}"
+    reported = catalog.config_of(contents.OWN, contents.own_table(0, 0), {DELEGATION: "remote-signing"})
+    return f"/catalog/{reported['s3.signer.endpoint']}"
 
 
 def _object(catalog: Contents, endpoint: str) -> str:

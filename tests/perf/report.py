@@ -29,7 +29,7 @@ class Row:
     title: str
     clients: int
     measured: Measured
-    answer_bytes: int | None = None
+    response_bytes: int | None = None
     floors: dict[str, Measured] = field(default_factory=dict)
     ratios: dict[str, list[float]] = field(default_factory=dict)
 
@@ -50,7 +50,7 @@ class Row:
             "key": self.key,
             "title": self.title,
             "clients": self.clients,
-            "answer_bytes": self.answer_bytes,
+            "response_bytes": self.response_bytes,
             **_figures(self.measured),
             "floors": {name: _figures(floor) for name, floor in self.floors.items()},
             "server_cpu_against_floors": {name: self.ratio(name) for name in self.floors},
@@ -71,9 +71,9 @@ def _figures(measured: Measured) -> dict[str, Any]:
     }
 
 
-def _rounded(figure: float, places: int) -> float | None:
+def _rounded(figure: float, locations: int) -> float | None:
     """None where nothing succeeded: JSON knows no NaN."""
-    return None if math.isnan(figure) else round(figure, places)
+    return None if math.isnan(figure) else round(figure, locations)
 
 
 def head() -> str:
@@ -87,7 +87,7 @@ def line(row: Row) -> str:
     return _aligned([
         row.title,
         str(row.clients),
-        "" if row.answer_bytes is None else f"{row.answer_bytes:,}",
+        "" if row.response_bytes is None else f"{row.response_bytes:,}",
         f"{measured.rate:,.0f}",
         f"{measured.percentile_ms(50):.2f}",
         f"{measured.percentile_ms(99):.2f}",

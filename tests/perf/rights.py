@@ -48,8 +48,8 @@ class Judged:
         return itertools.cycle([[message] for message in self.messages[begin:] + self.messages[:begin]])
 
 
-def make_tables(catalog: Contents, port: int) -> None:
-    def make(maker: int) -> None:
+def create_tables(catalog: Contents, port: int) -> None:
+    def create(maker: int) -> None:
         connection = Connection(port)
         for number in range(maker, NAMESPACES * TABLES_EACH, MAKERS):
             at = f"{catalog.prefix}/namespaces/judged_{number // TABLES_EACH}/tables"
@@ -61,7 +61,7 @@ def make_tables(catalog: Contents, port: int) -> None:
         connection.call("POST", f"{catalog.prefix}/namespaces", {"namespace": [f"judged_{number}"], "properties": {}})
     connection.close()
     with ThreadPoolExecutor(MAKERS) as makers:
-        list(makers.map(make, range(MAKERS)))
+        list(makers.map(create, range(MAKERS)))
 
 
 def grant(database_url: str) -> list[tuple[int, str, str]]:

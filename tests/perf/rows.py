@@ -14,7 +14,7 @@ from tests.perf.contents import Contents
 from tests.perf.load import Requests
 
 CONFLICT, UNAVAILABLE = 409, 503
-MOST_TRIES = 500
+MAX_TRIES = 500
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class _Appender:
         self._path = path
 
     def __call__(self, connection: Connection) -> int:
-        for again in range(MOST_TRIES):
+        for again in range(MAX_TRIES):
             metadata = connection.call("GET", self._path)["metadata"]
             body = contents.Chain(metadata, snapshot_id=secrets.randbits(62)).append()
             status, _ = connection.send(_post(self._path, body))

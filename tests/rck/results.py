@@ -13,7 +13,7 @@ from typing import Any, Self
 from xml.etree import ElementTree as ET
 
 EXPECTED = Path(__file__).with_name("expected.toml")
-LONGEST_REASON = 400
+MAX_REASON = 400
 
 
 @dataclass(frozen=True)
@@ -86,4 +86,4 @@ def server_errors(log_lines: Iterable[str]) -> list[str]:
 def _reason(element: ET.Element) -> str:
     """What the test said, in one line of bounded length without any stack."""
     said = element.get("message") or element.text or element.get("type") or "no reason given"
-    return textwrap.shorten(re.split(r"\n\s*at ", said)[0], LONGEST_REASON, placeholder=" ...")
+    return textwrap.shorten(re.split(r"\n\s*at ", said)[0], MAX_REASON, placeholder=" ...")

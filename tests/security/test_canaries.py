@@ -129,17 +129,17 @@ def every_route(warehouse_id: str, body: dict[str, Any]) -> Iterator[bytes]:
             target = "/" + re.sub(r"<(?:\w+:)?\w+>", warehouse_id, route.pattern)
             for method in methods:
                 raw = json.dumps(body).encode() if method in {"POST", "PUT", "PATCH"} else b""
-                answer = call(method, target, body=raw, content_type="application/json")
-                yield answer.body + repr(answer.headers).encode()
+                response = call(method, target, body=raw, content_type="application/json")
+                yield response.body + repr(response.headers).encode()
 
 
 def run(name: str, *options: str) -> bytes:
-    told = io.StringIO()
+    reported = io.StringIO()
     try:
-        call_command(name, *options, stdout=told, stderr=told)
+        call_command(name, *options, stdout=reported, stderr=reported)
     except Exception as error:  # noqa: BLE001 - whatever it is, it would be written with its stack
-        told.write("".join(traceback.format_exception(error)))
-    return told.getvalue().encode()
+        reported.write("".join(traceback.format_exception(error)))
+    return reported.getvalue().encode()
 
 
 def broken(body: dict[str, Any], secret: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -163,12 +163,12 @@ def test_nothing_of_a_credential_comes_out(
     body = {"warehouse-name": "wh", "storage-profile": profile, "storage-credential": secret}
     out: list[bytes] = []
     with at_debug() as log:
-        made = api.post("/warehouse", body)
-        assert made.status == 201, made.body
-        warehouse_id = made.json()["id"]
+        created = api.post("/warehouse", body)
+        assert created.status == 201, created.body
+        warehouse_id = created.json()["id"]
         own = ApiClient(f"/management/v1/warehouse/{warehouse_id}")
-        answers = [
-            made, own.get(), api.get("/warehouse"),
+        responses = [
+            created, own.get(), api.get("/warehouse"),
             own.post("/storage-credential", {"new-storage-credential": secret}),
             own.post("/storage", {"storage-profile": profile, "storage-credential": secret}),
             *(api.post("/warehouse", each | {"warehouse-name": "other"}) for each in broken(body, secret)),
@@ -176,7 +176,7 @@ def test_nothing_of_a_credential_comes_out(
             own.post("/storage-credential", {"new-storage-credential": secret}),
             own.post("/storage-credential", raw=json.dumps({"new-storage-credential": secret}).encode()[:-1]),
         ]  # fmt: skip
-        assert [answer.status for answer in answers[:5]] == [201, 200, 200, 200, 200]
+        assert [response.status for response in responses[:5]] == [201, 200, 200, 200, 200]
         warehouse = Warehouse.objects.get()
         credential = stored_credential(warehouse.secret_id)
         assert credential is not None
@@ -203,7 +203,7 @@ def test_nothing_of_a_credential_comes_out(
         Secret.objects.update(ciphertext=b"broken")
         out += [run("check_secrets"), run("rotate_encryption_key"), run("check_secrets", "--json")]
         out += every_route(warehouse_id, body | {"new-storage-credential": secret})
-    out += [answer.body + repr(answer.headers).encode() for answer in answers]
+    out += [response.body + repr(response.headers).encode() for response in responses]
     out.append(rows())
     assert len(log.written) > 500
     assert not leaks("\n".join(log.written).encode())
@@ -237,7 +237,7 @@ def test_the_forms_are_not_trivial() -> None:
     assert all(len(form) >= 12 for form in forms().values())
 
 
-def test_a_token_service_and_its_answers_are_not_logged(minio: Minio, bucket: str) -> None:
+def test_a_token_endpoint_and_its_responses_are_not_logged(minio: Minio, bucket: str) -> None:
     """Temporary keys and the external id, at DEBUG, when roles are given and when they are refused."""
     good = {"type": "s3", "credential-type": "access-key", "access-key-id": Minio.user,
             "secret-access-key": Minio.password}  # fmt: skip
@@ -271,11 +271,11 @@ def test_a_real_server_at_debug(tmp_path: Path, run_environment: RunEnvironment)
             secret = planted(given)
             body = {"warehouse-name": f"wh-{number}", "storage-profile": profile, "storage-credential": secret}
             address = f"{server.base_url}/management/v1/warehouse"
-            made = requests.post(address, json=body, timeout=30)
-            assert made.status_code == 201, made.text
-            own = f"{address}/{made.json()['id']}"
-            answers = [
-                made,
+            created = requests.post(address, json=body, timeout=30)
+            assert created.status_code == 201, created.text
+            own = f"{address}/{created.json()['id']}"
+            responses = [
+                created,
                 requests.get(own, timeout=30),
                 requests.post(f"{own}/storage", json=body, timeout=30),
                 requests.post(f"{own}/storage-credential", json={"new-storage-credential": secret}, timeout=30),
@@ -283,7 +283,7 @@ def test_a_real_server_at_debug(tmp_path: Path, run_environment: RunEnvironment)
                 requests.get(f"{server.uri}/v1/config?warehouse=wh-{number}", timeout=30),
                 requests.post(f"{own}/storage?secret=no", data=json.dumps(body)[:-2], timeout=30),
             ]
-            out += b"".join(each.content + repr(each.headers).encode() for each in answers)
+            out += b"".join(each.content + repr(each.headers).encode() for each in responses)
         out += server.manage("show_config").encode() + server.manage("rotate_encryption_key").encode()
     assert not leaks(out)
     log = server.log_path.read_bytes()

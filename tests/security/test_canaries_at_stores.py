@@ -18,15 +18,15 @@ from tests.parts.minio import Minio
 from tests.parts.s3 import REGION
 from tests.security.canary_fixtures import CANARY, leaks, planted
 from tests.security.test_canaries import SECRET_SETTINGS, at_debug, choose, run
-from tests.signing_fixtures import make_warehouse, to_sign
+from tests.signing_fixtures import new_warehouse, to_sign
 from tests.storage.cloud_fixtures import private_key
 from tests.storage.open_store_fixtures import use_storage_settings
 from tests.storage.vending.fake_service import FakeService, said
-from tests.wsgi_client import Answer, ApiClient, call
+from tests.wsgi_client import ApiClient, Response, call
 
 pytestmark = pytest.mark.django_db
 
-NOBODY, NOBODY_BY_TLS = "http://127.0.0.1:1", "https://127.0.0.1:1"
+NO_ONE, NO_ONE_BY_TLS = "http://127.0.0.1:1", "https://127.0.0.1:1"
 
 
 class PlantedMinio(Minio):
@@ -48,23 +48,23 @@ def _secrets_of_the_server(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(settings, "SECRET_KEY", f"signing-{CANARY}-{CANARY}")
 
 
-def text_of(*answers: Answer) -> bytes:
-    return b"\n".join(answer.body + repr(answer.headers).encode() for answer in answers)
+def text_of(*responses: Response) -> bytes:
+    return b"\n".join(response.body + repr(response.headers).encode() for response in responses)
 
 
-def get(target: str, delegation: str) -> Answer:
+def get(target: str, delegation: str) -> Response:
     return call("GET", target, headers={"X-Iceberg-Access-Delegation": delegation})
 
 
 _numbers = count(1)
 
 
-def change(catalog: ApiClient, name: str = "t") -> Answer:
+def change(catalog: ApiClient, name: str = "t") -> Response:
     body = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": str(next(_numbers))}}]}
     return catalog.post(f"/namespaces/ns/tables/{name}", body)
 
 
-def create(catalog: ApiClient, name: str = "t") -> Answer:
+def create(catalog: ApiClient, name: str = "t") -> Response:
     return catalog.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA})
 
 
@@ -75,45 +75,45 @@ def catalog_of(warehouse: Warehouse) -> ApiClient:
 
 
 @pytest.mark.part("minio")
-@pytest.mark.parametrize("lends", [True, False], ids=["lends keys", "own keys"])
-def test_a_table_at_work_on_s3(planted_minio: PlantedMinio, lends: bool) -> None:
+@pytest.mark.parametrize("vends", [True, False], ids=["lends keys", "own keys"])
+def test_a_table_at_work_on_s3(planted_minio: PlantedMinio, vends: bool) -> None:
     """It is made, loaded, changed and signed for; then the store is gone; then it does not take the key any more."""
-    minio, prefix = planted_minio, f"lends-{lends}"
+    minio, prefix = planted_minio, f"lends-{vends}"
     assert leaks(minio.credential["secret-access-key"].encode())
-    warehouse = make_warehouse(minio.profile("planted", prefix, **{"sts-enabled": lends}), minio.credential)
+    warehouse = new_warehouse(minio.profile("planted", prefix, **{"sts-enabled": vends}), minio.credential)
     catalog = catalog_of(warehouse)
     at = f"{catalog.base}/namespaces/ns/tables/t"
     with at_debug() as log:
-        made = create(catalog)
-        location = made.json()["metadata"]["location"]
+        created = create(catalog)
+        location = created.json()["metadata"]["location"]
         uri = f"{minio.endpoint}{location.removeprefix('s3://')}/data/a"
         sign = f"{at}/sign"
-        signature = ApiClient(sign).post("", to_sign("PUT" if lends else "GET", uri, region=REGION))
-        lent, signing = get(at, "vended-credentials"), get(at, "remote-signing")
-        well = [made, signature, lent, signing, change(catalog), get(f"{at}/credentials", "vended-credentials")]
-        assert [answer.status for answer in well[:5]] == [200] * 5
+        signature = ApiClient(sign).post("", to_sign("PUT" if vends else "GET", uri, region=REGION))
+        vended, signing = get(at, "vended-credentials"), get(at, "remote-signing")
+        well = [created, signature, vended, signing, change(catalog), get(f"{at}/credentials", "vended-credentials")]
+        assert [response.status for response in well[:5]] == [200] * 5
         headers = {name: ",".join(values) for name, values in signature.json()["headers"].items()}
-        sent = requests.request("PUT" if lends else "GET", uri, headers=headers, timeout=30)
-        assert sent.status_code == (200 if lends else 404)  # with a warehouse's own keys only reads are signed here
+        sent = requests.request("PUT" if vends else "GET", uri, headers=headers, timeout=30)
+        assert sent.status_code == (200 if vends else 404)  # with a warehouse's own keys only reads are signed here
         with minio.relay.refusing():
             gone = [change(catalog), create(catalog, "other"), get(at, "vended-credentials")]
             assert (gone[0].status, gone[1].status) == (503, 503)
-            told = run("check_storage", "wh")
+            reported = run("check_storage", "wh")
         other = minio.credential | {"secret-access-key": f"other-{CANARY}"}
         own = ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
         assert own.post("/storage-credential", {"new-storage-credential": other}).status == 200
         refused = [change(catalog), create(catalog, "other"), get(at, "vended-credentials")]
-        assert [answer.status for answer in refused[:2]] == [412, 412]
-        told += run("check_storage", "wh")
-    answers = text_of(*well, *gone, *refused)
-    config = lent.json()["config"]
-    assert ("s3.session-token" in config) == lends
+        assert [response.status for response in refused[:2]] == [412, 412]
+        reported += run("check_storage", "wh")
+    responses = text_of(*well, *gone, *refused)
+    config = vended.json()["config"]
+    assert ("s3.session-token" in config) == vends
     written = "\n".join(log.written).encode()
     assert written.count(b"did not respond") >= 2, "errors were logged with their stacks"
-    assert leaks(answers + told) == []
+    assert leaks(responses + reported) == []
     assert leaks(written) == []
-    for name in ("s3.secret-access-key", "s3.session-token") if lends else ():
-        assert config[name].encode() not in written + told
+    for name in ("s3.secret-access-key", "s3.session-token") if vends else ():
+        assert config[name].encode() not in written + reported
 
 
 APPLICATION = planted({
@@ -131,7 +131,7 @@ def service_account(token_uri: str) -> dict[str, Any]:
     names = ("project_id", "private_key_id", "client_id", "auth_provider_x509_cert_url", "client_x509_cert_url")
     key = {name: f"{name}-{CANARY}" for name in names} | {
         "type": "service_account", "private_key": private_key(), "client_email": f"{CANARY}@p.iam.gserviceaccount.com",
-        "universe_domain": "googleapis.com", "auth_uri": f"{NOBODY}/auth", "token_uri": token_uri,
+        "universe_domain": "googleapis.com", "auth_uri": f"{NO_ONE}/auth", "token_uri": token_uri,
     }  # fmt: skip
     return {"type": "gcs", "credential-type": "service-account-key", "key": key}
 
@@ -140,25 +140,25 @@ def service_account(token_uri: str) -> dict[str, Any]:
 def test_a_store_of_a_cloud_that_is_not_there(case: str, tokens: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the store answers nor, but in the last case, who gives tokens for it."""
     use_storage_settings(
-        monkeypatch, azure_endpoint=f"{NOBODY_BY_TLS}/{{account}}", gcs_endpoint=f"{NOBODY}/", retries=0
+        monkeypatch, azure_endpoint=f"{NO_ONE_BY_TLS}/{{account}}", gcs_endpoint=f"{NO_ONE}/", retries=0
     )
-    tokens.answers["/token"] = [said({"access_token": f"token-{CANARY}", "expires_in": 3600, "token_type": "Bearer"})]
+    tokens.responses["/token"] = [said({"access_token": f"token-{CANARY}", "expires_in": 3600, "token_type": "Bearer"})]
     bucket = {"type": "gcs", "bucket": "bucket", "key-prefix": "wh"}
     profile, credential = {
         "account key": (ADLS, ACCOUNT_KEY),
-        "application": (ADLS | {"authority-host": NOBODY_BY_TLS}, APPLICATION),
-        "service account": (bucket, service_account(f"{NOBODY}/token")),
+        "application": (ADLS | {"authority-host": NO_ONE_BY_TLS}, APPLICATION),
+        "service account": (bucket, service_account(f"{NO_ONE}/token")),
         "service account with a token": (bucket, service_account(f"{tokens.address}/token")),
     }[case]
     with at_debug() as log:
-        warehouse = make_warehouse(profile, credential)
+        warehouse = new_warehouse(profile, credential)
         catalog = catalog_of(warehouse)
-        answers = [create(catalog), create(catalog), catalog.get("/namespaces/ns")]
-        assert [answer.status for answer in answers] == [503, 503, 200], answers
-        told = run("check_storage", "wh")
+        responses = [create(catalog), create(catalog), catalog.get("/namespaces/ns")]
+        assert [response.status for response in responses] == [503, 503, 200], responses
+        reported = run("check_storage", "wh")
     written = "\n".join(log.written).encode()
     assert bool(tokens.asked) == case.endswith("token")
     assert written.count(b"did not respond") >= 2, "errors were logged with their stacks"
-    out = text_of(*answers) + told + written
+    out = text_of(*responses) + reported + written
     assert leaks(out) == []
     assert not [line for line in private_key().splitlines()[1:-1] if line.encode() in out]

@@ -44,7 +44,7 @@ class BareServer:
 
     def start(self) -> Self:
         self.process = process.start(self.command, log=self.log, env=self.environment, cwd=ROOT)
-        process.wait_until_ready(self._answers, self.process, log=self.log, seconds=60)
+        process.wait_until_ready(self._responses, self.process, log=self.log, seconds=60)
         return self
 
     def client(self, **options: Any) -> RawClient:
@@ -85,7 +85,7 @@ class BareServer:
         written = [orjson.loads(line) for line in complete.splitlines() if line.startswith(b"{")]
         return [line for line in written if line["logger"] == logger]
 
-    def _answers(self) -> bool:
+    def _responses(self) -> bool:
         try:
             with self.client(timeout=10) as client:
                 return client.get("/page").status == 200

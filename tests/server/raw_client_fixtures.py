@@ -12,7 +12,7 @@ import orjson
 
 
 @dataclass(frozen=True)
-class RawAnswer:
+class RawResponse:
     """`headers` keeps the spelling on the wire; `closes` is whether the server announced the end."""
 
     status: int
@@ -65,12 +65,12 @@ class RawClient:
         except OSError:
             return
 
-    def get(self, target: str, *headers: str, method: str = "GET") -> RawAnswer:
+    def get(self, target: str, *headers: str, method: str = "GET") -> RawResponse:
         lines = [f"{method} {target} HTTP/1.1", "Host: test", *headers, "", ""]
         self.send("\r\n".join(lines).encode("latin-1"))
-        return self.answer(has_body=method != "HEAD")
+        return self.response(has_body=method != "HEAD")
 
-    def answer(self, *, has_body: bool = True) -> RawAnswer:
+    def response(self, *, has_body: bool = True) -> RawResponse:
         """The next answer; raises EOFError when the server has closed instead."""
         while b"\r\n\r\n" not in self._received:
             self._more()
@@ -84,7 +84,7 @@ class RawClient:
         while len(self._received) < length:
             self._more()
         body, self._received = bytes(self._received[:length]), self._received[length:]
-        return RawAnswer(status, headers, body)
+        return RawResponse(status, headers, body)
 
     def _more(self) -> None:
         data = self._socket.recv(65_536)

@@ -9,21 +9,21 @@ from uuid import UUID
 import pytest
 
 from tests.server.bare_server_fixtures import BareServer
-from tests.server.raw_client_fixtures import RawAnswer, RawClient
+from tests.server.raw_client_fixtures import RawClient, RawResponse
 
 ECHO = b"POST /catalog/v1/echo HTTP/1.1\r\nHost: x\r\n"
 SMUGGLED = b"GET /catalog/v1/fail HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-def _refused(client: RawClient, status: int, error_type: str = "BadRequestException") -> RawAnswer:
-    answer = client.answer()
-    assert (answer.status, answer.error_type, answer.json["error"]["code"]) == (status, error_type, status)
-    assert answer.headers["Content-Type"] == "application/json"
-    assert answer.json["error"]["stack"][-1].startswith("Error ID: ")
-    assert answer.headers["X-Request-Id"]
-    assert answer.closes
+def _refused(client: RawClient, status: int, error_type: str = "BadRequestException") -> RawResponse:
+    response = client.response()
+    assert (response.status, response.error_type, response.json["error"]["code"]) == (status, error_type, status)
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.json["error"]["stack"][-1].startswith("Error ID: ")
+    assert response.headers["X-Request-Id"]
+    assert response.closes
     assert client.is_closed()
-    return answer
+    return response
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_malformed(server: BareServer, client: RawClient, request_bytes: bytes) 
     assert len([line for line in server.lines() if line["path"] == "/catalog/v1/fail"]) == failures
 
 
-def test_the_request_id_of_the_client_is_in_answer_and_log(server: BareServer, client: RawClient) -> None:
+def test_the_request_id_of_the_client_is_in_response_and_log(server: BareServer, client: RawClient) -> None:
     client.send(
         b"POST /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nx-request-ID:  job 7/a \r\nContent-Length: 5, 5\r\n\r\nhello"
     )
@@ -123,7 +123,7 @@ def test_body_over_the_limit_is_refused_before_it_is_read(client: RawClient, len
 
 def test_body_of_the_limit_is_read(client: RawClient) -> None:
     client.send(ECHO + b"Content-Length: 100000\r\n\r\n" + b"x" * 100_000)
-    assert len(client.answer().json["body"]) == 100_000
+    assert len(client.response().json["body"]) == 100_000
 
 
 def test_length_beyond_any_number(client: RawClient) -> None:
@@ -136,7 +136,7 @@ def test_chunked_body_over_the_limit(client: RawClient) -> None:
     _refused(client, 413, "PayloadTooLargeException")
 
 
-def test_the_answer_to_a_large_upload_arrives(server: BareServer) -> None:
+def test_the_response_to_a_large_upload_arrives(server: BareServer) -> None:
     """The client is still sending when it is refused; a reset would destroy the answer on its way."""
     with server.client() as client:
         client.send(ECHO + b"Content-Length: 150000\r\n\r\n" + b"x" * 150_000)
@@ -145,14 +145,14 @@ def test_the_answer_to_a_large_upload_arrives(server: BareServer) -> None:
 
 def test_compressed_request(client: RawClient) -> None:
     client.send(ECHO + b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello")
-    answer = client.answer()
-    assert (answer.status, answer.error_type) == (400, "BadRequestException")
-    assert "Content-Encoding" in answer.json["error"]["message"]
+    response = client.response()
+    assert (response.status, response.error_type) == (400, "BadRequestException")
+    assert "Content-Encoding" in response.json["error"]["message"]
 
 
 def test_identity_is_no_compression(client: RawClient) -> None:
     client.send(ECHO + b"Content-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello")
-    assert client.answer().json["body"] == "hello"
+    assert client.response().json["body"] == "hello"
 
 
 def test_slow_head(client: RawClient) -> None:
@@ -217,6 +217,6 @@ def test_a_body_must_arrive_within_the_time_of_the_request(tmp_path: Path) -> No
 @pytest.mark.parametrize("framing", [b"Content-Length: 10\r\n\r\n{}", b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"])
 def test_a_body_cut_short_is_no_body(client: RawClient, framing: bytes) -> None:
     client.send(ECHO + framing).end_sending()
-    answer = client.answer()
-    assert (answer.status, answer.error_type) == (400, "BadRequestException")
+    response = client.response()
+    assert (response.status, response.error_type) == (400, "BadRequestException")
     assert client.is_closed()

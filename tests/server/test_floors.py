@@ -21,5 +21,5 @@ def test_the_floors_of_the_benchmark_start(live_catalog: CatalogServer, run_envi
             ("bytes", 3),
             ("pointer", len("file:///warehouse/bench/hot/metadata/00010-three.metadata.json")),
         ):
-            answer = requests.get(f"http://127.0.0.1:{server.port}/{kind}/three", timeout=10)
-            assert (answer.status_code, len(answer.content)) == (200, body)
+            response = requests.get(f"http://127.0.0.1:{server.port}/{kind}/three", timeout=10)
+            assert (response.status_code, len(response.content)) == (200, body)

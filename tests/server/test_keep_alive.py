@@ -12,8 +12,8 @@ ECHO = "/catalog/v1/echo"
 
 def _follows(client: RawClient) -> bool:
     """Whether the next request on the connection is understood as one."""
-    answer = client.get(f"{ECHO}?second")
-    return answer.status == 200 and answer.json["query"] == "second"
+    response = client.get(f"{ECHO}?second")
+    return response.status == 200 and response.json["query"] == "second"
 
 
 def test_many_requests_share_a_connection(client: RawClient) -> None:
@@ -24,7 +24,7 @@ def test_many_requests_share_a_connection(client: RawClient) -> None:
 def test_a_body_that_no_view_reads_is_thrown_away(client: RawClient) -> None:
     body = b"GET /catalog/v1/fail HTTP/1.1\r\n\r\n"
     client.send(b"POST /catalog/v1/ignore-body HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-    assert client.answer().json == {"read": False}
+    assert client.response().json == {"read": False}
     assert _follows(client)
 
 
@@ -32,41 +32,41 @@ def test_a_body_that_no_view_reads_is_thrown_away(client: RawClient) -> None:
 def test_a_body_of_a_refused_request_is_no_request(client: RawClient, target: str) -> None:
     body = b"GET /catalog/v1/fail HTTP/1.1\r\n\r\n"
     client.send(f"POST {target} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
-    assert client.answer().status in {400, 404, 405}
+    assert client.response().status in {400, 404, 405}
     assert _follows(client)
 
 
 def test_a_long_body_that_no_view_reads_is_thrown_away(client: RawClient) -> None:
     client.send(b"POST /catalog/v1/ignore-body HTTP/1.1\r\nHost: x\r\nContent-Length: 90000\r\n\r\n" + b"x" * 90_000)
-    assert client.answer().json == {"read": False}
+    assert client.response().json == {"read": False}
     assert _follows(client)
 
 
 def test_a_chunked_body_reaches_the_view(client: RawClient) -> None:
     client.send(b"POST /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
     client.send(b"6\r\n world\r\n0\r\n\r\n")
-    assert client.answer().json["body"] == "hello world"
+    assert client.response().json["body"] == "hello world"
     assert _follows(client)
 
 
 def test_an_empty_chunked_body_is_an_empty_body(client: RawClient) -> None:
     client.send(b"POST /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
-    assert client.answer().json["body"] == ""
+    assert client.response().json["body"] == ""
     assert _follows(client)
 
 
-def test_pipelined_requests_are_answered_in_order(client: RawClient) -> None:
+def test_pipelined_requests_get_responses_in_order(client: RawClient) -> None:
     one = b"GET /catalog/v1/echo?1 HTTP/1.1\r\nHost: x\r\n\r\n"
     client.send(one + one.replace(b"?1", b"?2") + one.replace(b"?1", b"?3"))
-    assert [client.answer().json["query"] for _ in range(3)] == ["1", "2", "3"]
+    assert [client.response().json["query"] for _ in range(3)] == ["1", "2", "3"]
 
 
 def test_a_pipelined_request_may_arrive_in_parts(client: RawClient) -> None:
     one = b"GET /catalog/v1/echo?1 HTTP/1.1\r\nHost: x\r\n\r\n"
     client.send(one + one[:20])
-    assert client.answer().json["query"] == "1"
+    assert client.response().json["query"] == "1"
     client.send(one[20:])
-    assert client.answer().json["query"] == "1"
+    assert client.response().json["query"] == "1"
 
 
 def test_head_and_bodiless_statuses_send_no_body(client: RawClient) -> None:
@@ -90,30 +90,30 @@ def test_header_names_go_out_as_written(client: RawClient) -> None:
 
 def test_http_1_0_closes_unless_asked(client: RawClient) -> None:
     client.send(b"GET /catalog/v1/echo HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
-    kept = client.answer()
+    kept = client.response()
     assert kept.headers["Connection"] == "keep-alive"
     client.send(b"GET /catalog/v1/echo HTTP/1.0\r\n\r\n")
-    assert client.answer().closes
+    assert client.response().closes
     assert client.is_closed()
 
 
 def test_continue_is_sent_when_the_body_is_wanted(client: RawClient) -> None:
     client.send(b"POST /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
-    assert client.answer().status == 100
+    assert client.response().status == 100
     client.send(b"hello")
-    assert client.answer().json["body"] == "hello"
+    assert client.response().json["body"] == "hello"
     assert _follows(client)
 
 
 def test_no_continue_for_a_body_that_is_refused(client: RawClient) -> None:
     client.send(b"POST /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\nExpect: 100-continue\r\n\r\n")
-    answer = client.answer()
-    assert (answer.status, answer.closes) == (413, True)
+    response = client.response()
+    assert (response.status, response.closes) == (413, True)
 
 
 def test_other_expectations_fail(client: RawClient) -> None:
-    answer = client.get(ECHO, "Expect: miracles")
-    assert (answer.status, answer.error_type) == (417, "ExpectationFailedException")
+    response = client.get(ECHO, "Expect: miracles")
+    assert (response.status, response.error_type) == (417, "ExpectationFailedException")
 
 
 def test_idle_connections_are_closed_in_the_end(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -31,7 +31,7 @@ def _line(server: BareServer, request_id: str) -> dict[str, Any]:
 
 def test_content(server: BareServer, client: RawClient) -> None:
     request_id = str(uuid4())
-    answer = client.get(
+    response = client.get(
         "/catalog/v1/namespaces/a%2Fb?token=topsecret", f"X-Request-Id: {request_id}", "User-Agent: tests/1 é",
         "Authorization: Bearer topsecret",
     )  # fmt: skip
@@ -41,7 +41,7 @@ def test_content(server: BareServer, client: RawClient) -> None:
     assert (line["method"], line["status"], line["level"]) == ("GET", 200, "INFO")
     assert line["route"] == "catalog/v1/namespaces/<levels:name>"
     assert line["path"] == "/catalog/v1/namespaces/a%2Fb"
-    assert line["bytes"] == len(answer.body)
+    assert line["bytes"] == len(response.body)
     assert line["user"] == "anonymous"
     assert 0 < line["duration_ms"] < 30_000
     assert "topsecret" not in orjson.dumps(line).decode()
@@ -56,22 +56,22 @@ def test_a_request_id_of_the_client_has_a_uuid_beside_it(server: BareServer, cli
 
 
 def test_the_duration_is_in_milliseconds(server: BareServer, client: RawClient) -> None:
-    answer = client.get("/catalog/v1/sleep?seconds=0.2")
-    assert 200 <= _line(server, answer.headers["X-Request-Id"])["duration_ms"] < 30_000
+    response = client.get("/catalog/v1/sleep?seconds=0.2")
+    assert 200 <= _line(server, response.headers["X-Request-Id"])["duration_ms"] < 30_000
 
 
 def test_error(server: BareServer, client: RawClient) -> None:
-    answer = client.get("/catalog/v1/namespaces/%FF")
-    line = _line(server, answer.headers["X-Request-Id"])
+    response = client.get("/catalog/v1/namespaces/%FF")
+    line = _line(server, response.headers["X-Request-Id"])
     assert line["error_type"] == "BadRequestException"
-    assert line["error_id"] == answer.json["error"]["stack"][-1].removeprefix("Error ID: ")
-    assert line["error"] == answer.json["error"]["message"]
+    assert line["error_id"] == response.json["error"]["stack"][-1].removeprefix("Error ID: ")
+    assert line["error"] == response.json["error"]["message"]
 
 
 def test_nothing_can_forge_a_line(server: BareServer, client: RawClient) -> None:
     agent = 'x"}\\n{"level":"FORGED"} \u0085 \x7f'.replace("\x7f", "") + "y" * 400
-    answer = client.get('/catalog/v1/namespaces/"%0A{"level":"FORGED"}' + "z" * 600, f"User-Agent: {agent}")
-    line = _line(server, answer.headers["X-Request-Id"])
+    response = client.get('/catalog/v1/namespaces/"%0A{"level":"FORGED"}' + "z" * 600, f"User-Agent: {agent}")
+    line = _line(server, response.headers["X-Request-Id"])
     assert line["level"] == "INFO"
     assert len(line["path"]) == 512
     assert len(line["user_agent"].encode()) <= 256 * 3
@@ -81,15 +81,15 @@ def test_nothing_can_forge_a_line(server: BareServer, client: RawClient) -> None
 
 def test_requests_that_never_became_one(server: BareServer, client: RawClient) -> None:
     client.send(b"BREW /pot?secret HTTP/9.9\r\n\r\n")
-    answer = client.answer()
-    line = _line(server, answer.headers["X-Request-Id"])
+    response = client.response()
+    line = _line(server, response.headers["X-Request-Id"])
     assert (line["method"], line["path"], line["status"]) == ("BREW", "/pot", 400)
     assert line["error_type"] == "BadRequestException"
 
 
 def test_compressed_bytes_are_counted_as_sent(server: BareServer, client: RawClient) -> None:
-    answer = client.get("/catalog/v1/large", "Accept-Encoding: gzip")
-    assert _line(server, answer.headers["X-Request-Id"])["bytes"] == len(answer.body)
+    response = client.get("/catalog/v1/large", "Accept-Encoding: gzip")
+    assert _line(server, response.headers["X-Request-Id"])["bytes"] == len(response.body)
 
 
 def test_a_token_in_an_address_is_not_written(server: BareServer, client: RawClient) -> None:
@@ -109,4 +109,4 @@ def test_a_token_in_an_address_is_not_written(server: BareServer, client: RawCli
             assert written == shown or written[-20:] not in orjson.dumps(line).decode()
         with server.client() as other:
             other.send(f"BREW /{written} HTTP/9.9\r\n\r\n".encode())
-            assert _line(server, other.answer().headers["X-Request-Id"])["path"] == f"/{shown}"
+            assert _line(server, other.response().headers["X-Request-Id"])["path"] == f"/{shown}"

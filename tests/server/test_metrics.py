@@ -20,7 +20,7 @@ from icekeeper.server.metrics_listener import CLIENT_TIMEOUT_SECONDS, MAX_CLIENT
 from tests.parts import process
 from tests.parts.read_only import read_only_command
 from tests.server.bare_server_fixtures import ROOT, BareServer
-from tests.server.raw_client_fixtures import RawAnswer, RawClient
+from tests.server.raw_client_fixtures import RawClient, RawResponse
 
 ECHO = '{endpoint="/catalog/v1/echo",method="GET",status="200"}'
 TOTAL, DURATION = "axum_http_requests_total", "axum_http_requests_duration_seconds"
@@ -33,7 +33,7 @@ class MeasuredServer(BareServer):
         self.metrics_port = process.free_port()
         super().__init__(home, ICEKEEPER__SERVER__WORKERS="2", LAKEKEEPER__METRICS__PORT=str(self.metrics_port))
 
-    def scrape(self) -> RawAnswer:
+    def scrape(self) -> RawResponse:
         with RawClient(self.metrics_port, timeout=30) as client:
             return client.get("/metrics")
 
@@ -105,7 +105,7 @@ def test_a_scrape_has_the_sum_over_all_processes(measured: MeasuredServer) -> No
     with measured.client() as client:
         assert client.get("/catalog/v1/no-such").status == 404
     with measured.client() as client:
-        assert client.send(b"nonsense\r\n\r\n").answer().status == 400, "no view sees this one"
+        assert client.send(b"nonsense\r\n\r\n").response().status == 400, "no view sees this one"
     _wait_until(lambda: measured.total() >= 43)  # one more was the test whether the server is there
     after = measured.numbers()
     requests = {name: number for name, number in after.items() if name.startswith(TOTAL)}
@@ -127,12 +127,12 @@ def test_a_scrape_has_the_sum_over_all_processes(measured: MeasuredServer) -> No
     assert abs(after["process_start_time_seconds"] - time.time()) < 300
 
 
-def test_the_answer_is_of_the_text_format(measured: MeasuredServer) -> None:
-    answer = measured.scrape()
-    assert (answer.status, answer.closes) == (200, True)
-    assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+def test_the_response_is_in_text_format(measured: MeasuredServer) -> None:
+    response = measured.scrape()
+    assert (response.status, response.closes) == (200, True)
+    assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     sample = re.compile(r'([a-z_]+?)(_bucket|_sum|_count)?(\{[a-z_]+="[^"\\]*"(,[a-z_]+="[^"\\]*")*\})? [0-9.e+-]+')
-    text = answer.body.decode()
+    text = response.body.decode()
     assert text.endswith("\n")
     family, kind, seen = "", "", set()
     for line in text.splitlines():
@@ -185,7 +185,7 @@ def test_labels_come_from_routes_and_never_from_requests(measured: MeasuredServe
     headers = b"Host: secret\r\nAuthorization: Bearer secret\r\nX-Request-Id: secret\r\nX-Project-Id: secret\r\n\r\n"
     for line in hostile:
         with measured.client() as client:
-            client.send(line.encode() + b" HTTP/1.1\r\n" + headers).answer()
+            client.send(line.encode() + b" HTTP/1.1\r\n" + headers).response()
 
     _wait_until(lambda: measured.total() >= 1 + len(hostile))
     page = measured.scrape().body.decode()
@@ -201,7 +201,7 @@ def test_requests_that_run_are_pending(measured: MeasuredServer) -> None:
     with measured.client() as client:
         with measured.holding(client):
             _wait_until(lambda: measured.numbers().get(pending) == 1)
-        assert client.answer().status == 200
+        assert client.response().status == 200
     _wait_until(lambda: measured.numbers()[pending] == 0)
 
 
@@ -217,13 +217,13 @@ def test_the_listener_is_started_again_and_knows_everything(measured: MeasuredSe
     _wait_until(lambda: measured.served() == 21)
     measured.listener().kill()
 
-    def answers() -> bool:
+    def responses() -> bool:
         with suppress(OSError, EOFError):
             return measured.served() == 21
         return False
 
     time.sleep(0.2)
-    _wait_until(answers)
+    _wait_until(responses)
     assert any(
         "the metrics listener exited and is restarted" in line["message"] for line in measured.lines("icekeeper.server")
     )
@@ -248,20 +248,20 @@ def test_the_listener_is_started_again_and_knows_everything(measured: MeasuredSe
 )
 def test_requests_of_all_kinds(measured_once: MeasuredServer, head: bytes, status: int) -> None:
     with RawClient(measured_once.metrics_port, timeout=30) as client:
-        answer = client.send(head).answer()
-        assert (answer.status, answer.closes) == (status, True)
-        assert bool(answer.body) == (status == 200)
+        response = client.send(head).response()
+        assert (response.status, response.closes) == (status, True)
+        assert bool(response.body) == (status == 200)
         assert client.is_closed()
 
 
 def test_head_has_no_body(measured_once: MeasuredServer) -> None:
     with RawClient(measured_once.metrics_port, timeout=30) as client:
-        answer = client.get("/metrics", method="HEAD")
-    assert (answer.status, answer.body) == (200, b"")
-    assert int(answer.headers["Content-Length"]) > 500
+        response = client.get("/metrics", method="HEAD")
+    assert (response.status, response.body) == (200, b"")
+    assert int(response.headers["Content-Length"]) > 500
 
 
-def test_slow_callers_hold_up_nobody_and_are_cut_off(measured_once: MeasuredServer) -> None:
+def test_slow_callers_block_no_other_and_are_disconnected(measured_once: MeasuredServer) -> None:
     began = time.monotonic()
     with ExitStack() as stack:
         slow = [stack.enter_context(RawClient(measured_once.metrics_port, timeout=30)) for _ in range(MAX_CLIENTS - 1)]

@@ -45,13 +45,13 @@ def catalog(tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnviro
 
 def _credential(session: requests.Session, at: str) -> str:
     asked = {"X-Iceberg-Access-Delegation": "vended-credentials"}
-    answer = session.get(f"{at}/ns/tables/secret_plans", headers=asked, timeout=30)
-    assert answer.status_code == 200
-    key: str = answer.json()["config"]["s3.access-key-id"]
+    response = session.get(f"{at}/ns/tables/secret_plans", headers=asked, timeout=30)
+    assert response.status_code == 200
+    key: str = response.json()["config"]["s3.access-key-id"]
     return key
 
 
-def test_lent_credentials_are_counted_by_cloud(catalog: MeasuredCatalog, minio: Minio, bucket: str) -> None:
+def test_vended_credentials_are_counted_by_cloud(catalog: MeasuredCatalog, minio: Minio, bucket: str) -> None:
     storage = {"storage-profile": minio.profile(bucket, "wh"), "storage-credential": minio.credential}
     prefix = catalog.create_warehouse_on("tenant_of_mine", storage)
     at = f"{catalog.uri}/v1/{prefix}/namespaces"
@@ -72,14 +72,14 @@ def test_lent_credentials_are_counted_by_cloud(catalog: MeasuredCatalog, minio: 
 
 def test_pools_of_postgresql(catalog: MeasuredCatalog, run_environment: RunEnvironment) -> None:
     assert requests.get(f"{catalog.base_url}/management/v1/info", timeout=30).status_code == 200
-    told = {name: number for name, number in catalog.numbers().items() if name.startswith(POOL)}
+    reported = {name: number for name, number in catalog.numbers().items() if name.startswith(POOL)}
     if run_environment.postgres is None:
-        assert told == {}
+        assert reported == {}
         return
-    assert told[f'{POOL}_max_connections{{pool="write"}}'] == 2 * 5
-    assert told[f'{POOL}_max_connections{{pool="read"}}'] == 2 * 10
-    assert told[f'{POOL}_acquire_timeouts_total{{pool="read"}}'] == 0
-    connected = told[f'{POOL}_connections{{pool="read",state="idle"}}']
-    connected += told[f'{POOL}_connections{{pool="read",state="in_use"}}']
+    assert reported[f'{POOL}_max_connections{{pool="write"}}'] == 2 * 5
+    assert reported[f'{POOL}_max_connections{{pool="read"}}'] == 2 * 10
+    assert reported[f'{POOL}_acquire_timeouts_total{{pool="read"}}'] == 0
+    connected = reported[f'{POOL}_connections{{pool="read",state="idle"}}']
+    connected += reported[f'{POOL}_connections{{pool="read",state="in_use"}}']
     assert 1 <= connected <= 20
-    assert len(told) == 8
+    assert len(reported) == 8

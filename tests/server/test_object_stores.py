@@ -31,9 +31,9 @@ def test_all_processes_write_to_an_object_store(server: CatalogServer, minio: Mi
     def create_and_commit(number: int) -> tuple[int, int]:
         with requests.Session() as session:
             new: dict[str, Any] = {"name": f"t{number}", "schema": SCHEMA}
-            made = session.post(f"{at}/ns/tables", json=new, timeout=60).status_code
+            created = session.post(f"{at}/ns/tables", json=new, timeout=60).status_code
             change = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
-            return made, session.post(f"{at}/ns/tables/t{number}", json=change, timeout=60).status_code
+            return created, session.post(f"{at}/ns/tables/t{number}", json=change, timeout=60).status_code
 
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(create_and_commit, range(24))) == {(200, 200)}

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.server.bare_server_fixtures import BareServer
-from tests.server.raw_client_fixtures import RawAnswer, RawClient
+from tests.server.raw_client_fixtures import RawClient, RawResponse
 
 
 @pytest.fixture
@@ -25,10 +25,10 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareServer]:
         yield server
 
 
-def _busy(answer: RawAnswer) -> None:
-    assert (answer.status, answer.error_type) == (503, "SlowDownException")
-    assert int(answer.headers["Retry-After"]) >= 1
-    assert answer.closes
+def _busy(response: RawResponse) -> None:
+    assert (response.status, response.error_type) == (503, "SlowDownException")
+    assert int(response.headers["Retry-After"]) >= 1
+    assert response.closes
 
 
 def _is_retried(server: BareServer) -> bool:
@@ -43,10 +43,10 @@ def test_requests_that_wait_too_long_are_refused_while_every_thread_is_stuck(nar
             for client in waiting:
                 client.send(b"POST /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
             for client in waiting:
-                _busy(client.answer())
+                _busy(client.response())
                 assert client.is_closed()
             assert 1.9 < time.monotonic() - began < 15
-        assert slow.answer().json == {"held": True}
+        assert slow.response().json == {"held": True}
     assert _is_retried(narrow)
     statuses = [line["status"] for line in narrow.lines() if line["method"] == "POST"]
     assert statuses == [503] * 10
@@ -58,14 +58,14 @@ def test_a_request_that_waits_a_little_is_served(narrow: BareServer) -> None:
         with narrow.holding(slow):
             next_one.send(b"GET /catalog/v1/echo HTTP/1.1\r\nHost: x\r\n\r\n")
             time.sleep(0.3)
-        assert next_one.answer().status == 200
-        assert slow.answer().status == 200
+        assert next_one.response().status == 200
+        assert slow.response().status == 200
 
 
 def test_idle_connections_give_way_to_new_ones(narrow: BareServer) -> None:
     with narrow.clients(20):
         with narrow.client() as one_more:
-            _busy(one_more.answer())  # none of the others has been silent long enough
+            _busy(one_more.response())  # none of the others has been silent long enough
         time.sleep(1.1)
         assert _is_retried(narrow)
 
@@ -76,21 +76,21 @@ def test_when_all_connections_are_at_work_new_ones_are_refused(narrow: BareServe
             client.send(b"GET /catalog/v1/sleep?seconds=0.4 HTTP/1.1\r\nHost: x\r\n\r\n")
         time.sleep(0.1)
         with narrow.client() as one_more:
-            _busy(one_more.answer())
-        assert {client.answer().status for client in working} == {200, 503}
+            _busy(one_more.response())
+        assert {client.response().status for client in working} == {200, 503}
     assert _is_retried(narrow)
 
 
-def test_a_flood_is_answered_in_full(narrow: BareServer) -> None:
+def test_a_flood_of_requests_gets_all_responses(narrow: BareServer) -> None:
     """Two hundred clients at once: each is answered or refused, and soon."""
-    answers: list[int] = []
+    responses: list[int] = []
 
     def ask() -> None:
         try:
             with RawClient(narrow.port) as client:
-                answers.append(client.get("/catalog/v1/sleep?seconds=0.01").status)
+                responses.append(client.get("/catalog/v1/sleep?seconds=0.01").status)
         except (OSError, EOFError):
-            answers.append(0)
+            responses.append(0)
 
     threads = [threading.Thread(target=ask) for _ in range(200)]
     began = time.monotonic()
@@ -99,9 +99,9 @@ def test_a_flood_is_answered_in_full(narrow: BareServer) -> None:
     for thread in threads:
         thread.join(60)
     assert time.monotonic() - began < 60
-    assert len(answers) == 200
-    assert set(answers) <= {200, 503}
-    assert 200 in answers
+    assert len(responses) == 200
+    assert set(responses) <= {200, 503}
+    assert 200 in responses
 
 
 def test_workers_share_the_connections(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -127,7 +127,7 @@ def test_workers_share_the_connections(tmp_path_factory: pytest.TempPathFactory)
     assert min(held) >= 4
 
 
-def test_a_client_that_does_not_read_its_answer_is_cut_off(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_client_that_does_not_read_its_response_is_disconnected(tmp_path_factory: pytest.TempPathFactory) -> None:
     with BareServer(
         tmp_path_factory.mktemp("deaf"), ICEKEEPER__SERVER__THREADS="1", ICEKEEPER__SERVER__READ_TIMEOUT="500ms"
     ) as server:

@@ -31,8 +31,8 @@ def test_names_are_decoded_once_and_segment_by_segment(client: RawClient, segmen
 
 @pytest.mark.parametrize("segment", ["%FF", "%C3%28", "a%00b", "%ED%A0%80"])
 def test_bytes_that_are_no_text(client: RawClient, segment: str) -> None:
-    answer = client.get(f"/catalog/v1/namespaces/{segment}")
-    assert (answer.status, answer.error_type) == (400, "BadRequestException")
+    response = client.get(f"/catalog/v1/namespaces/{segment}")
+    assert (response.status, response.error_type) == (400, "BadRequestException")
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_bytes_that_are_no_text(client: RawClient, segment: str) -> None:
     ],
 )
 def test_targets_with_two_readings_are_refused(client: RawClient, target: str) -> None:
-    answer = client.get(target)
-    assert (answer.status, answer.error_type) == (400, "BadRequestException")
+    response = client.get(target)
+    assert (response.status, response.error_type) == (400, "BadRequestException")
     assert client.get("/catalog/v1/echo").status == 200
 
 
@@ -77,8 +77,8 @@ def test_targets_with_two_readings_are_refused(client: RawClient, target: str) -
     ],
 )
 def test_nothing_but_the_prefix_reaches_an_api(client: RawClient, target: str) -> None:
-    answer = client.get(target)
-    assert (answer.status, answer.error_type) == (404, "NotFoundException")
+    response = client.get(target)
+    assert (response.status, response.error_type) == (404, "NotFoundException")
 
 
 @pytest.mark.parametrize("target", ["http://other.example.com/catalog/v1/echo?a=b", "HTTP://h:1/catalog/v1/echo?a=b"])
@@ -92,8 +92,8 @@ def test_query_is_no_path(client: RawClient) -> None:
 
 
 def test_headers_do_not_change_the_path(client: RawClient) -> None:
-    answer = client.get("/catalog/v1/echo", "SCRIPT_NAME: /catalog", "PATH_INFO: /page", "X-Original-Url: /page")
-    assert answer.json["path_info"] == "/catalog/v1/echo"
+    response = client.get("/catalog/v1/echo", "SCRIPT_NAME: /catalog", "PATH_INFO: /page", "X-Original-Url: /page")
+    assert response.json["path_info"] == "/catalog/v1/echo"
 
 
 def test_other_paths_are_decoded_as_django_expects(client: RawClient) -> None:

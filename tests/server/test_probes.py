@@ -30,9 +30,9 @@ def manage(server: BareServer, *arguments: str) -> subprocess.CompletedProcess[s
 
 def ask(server: BareServer, target: str) -> tuple[int, Any]:
     with server.client() as client:
-        answer = client.get(target)
-    assert answer.headers["Cache-Control"] == "no-store"
-    return answer.status, answer.json
+        response = client.get(target)
+    assert response.headers["Cache-Control"] == "no-store"
+    return response.status, response.json
 
 
 def listens(server: BareServer) -> bool:
@@ -53,9 +53,9 @@ def until(seen: Callable[[], bool]) -> None:
 def test_a_server_is_ready_when_its_database_is_migrated(tmp_path: Path) -> None:
     with BareServer(tmp_path / "home", **SOON) as server:
         assert ask(server, "/health/live") == (200, {"status": "live"})
-        status, told = ask(server, "/health/ready")
-        assert (status, told["status"]) == (503, "not ready")
-        [reason] = told["reasons"]
+        status, reported = ask(server, "/health/ready")
+        assert (status, reported["status"]) == (503, "not ready")
+        [reason] = reported["reasons"]
         assert re.fullmatch(r"write_pool lacks \d+ migrations: manage.py migrate", reason)
         assert ask(server, "/health")[0] == 200, "its services answer"
         assert manage(server, "migrate", "--verbosity", "0").returncode == 0
@@ -76,14 +76,14 @@ def test_a_server_whose_database_is_away_lives(tmp_path: Path) -> None:
         tmp_path / "home", LAKEKEEPER__PG_DATABASE_URL_WRITE=url, LAKEKEEPER__PG_ACQUIRE_TIMEOUT="1s"
     ) as server:
         assert ask(server, "/health/live") == (200, {"status": "live"})
-        status, told = ask(server, "/health/ready")
-        assert (status, told["status"]) == (503, "not ready")
-        assert told["reasons"] == ["write_pool does not respond", "read_pool does not respond"]
-        status, told = ask(server, "/health")
+        status, reported = ask(server, "/health/ready")
+        assert (status, reported["status"]) == (503, "not ready")
+        assert reported["reasons"] == ["write_pool does not respond", "read_pool does not respond"]
+        status, reported = ask(server, "/health")
         assert status == 503
-        assert {service["name"] for service in told["services"]["catalog"]} == {"write_pool", "read_pool"}
-        assert told["services"]["secrets"] == told["services"]["catalog"]
-        assert told["services"]["auth"] == []
+        assert {service["name"] for service in reported["services"]["catalog"]} == {"write_pool", "read_pool"}
+        assert reported["services"]["secrets"] == reported["services"]["catalog"]
+        assert reported["services"]["auth"] == []
         done = manage(server, "healthcheck", "-a")
         assert done.returncode == 1
         assert "cannot be reached" in done.stderr
@@ -106,9 +106,9 @@ def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
             probe.send(b"GET /health/ready HTTP/1.1\r\nHost: x\r\n")  # the rest comes when it stops
             server.signal(signal.SIGTERM)
             until(lambda: not listens(server))
-            answer = probe.send(b"\r\n").answer()
-            assert answer.status == 503
-            assert answer.json == {"status": "not ready", "reasons": ["the server is stopping"]}
+            response = probe.send(b"\r\n").response()
+            assert response.status == 503
+            assert response.json == {"status": "not ready", "reasons": ["the server is stopping"]}
         assert server.wait() == 0
 
 
@@ -131,8 +131,8 @@ def test_waiting_for_a_database_that_is_being_migrated(tmp_path: Path) -> None:
 
 def test_the_version_is_ours(tmp_path: Path) -> None:
     server = BareServer(tmp_path / "home")
-    told = json.loads(manage(server, "version", "--json").stdout)
-    assert set(told) == {"icekeeper", "commit-sha", "lakekeeper", "django", "python"}
+    reported = json.loads(manage(server, "version", "--json").stdout)
+    assert set(reported) == {"icekeeper", "commit-sha", "lakekeeper", "django", "python"}
 
 
 @pytest.mark.parametrize("command", ["wait_for_db", "healthcheck", "version", "show_config"])

@@ -17,7 +17,7 @@ ORIGIN = "Origin: https://console.example.com"
 @pytest.mark.parametrize(
     "accept", ["gzip", "deflate, gzip;q=0.5", "*", "GZIP", "br;q=1.0, gzip;q=0.8, *;q=0.1", "x-gzip", "gzip; q=1"]
 )
-def test_large_answers_are_compressed(client: RawClient, accept: str) -> None:
+def test_large_responses_are_compressed(client: RawClient, accept: str) -> None:
     plain = client.get(LARGE)
     packed = client.get(LARGE, f"Accept-Encoding: {accept}")
     assert packed.headers["Content-Encoding"] == "gzip"
@@ -29,17 +29,17 @@ def test_large_answers_are_compressed(client: RawClient, accept: str) -> None:
 
 @pytest.mark.parametrize("accept", ["", "identity", "gzip;q=0", "br, deflate", "*;q=0", "gzip;q=0, *", "gzip;q=x"])
 def test_compression_is_not_forced(client: RawClient, accept: str) -> None:
-    answer = client.get(LARGE, f"Accept-Encoding: {accept}")
-    assert "Content-Encoding" not in answer.headers
-    assert "Accept-Encoding" in answer.headers["Vary"]
+    response = client.get(LARGE, f"Accept-Encoding: {accept}")
+    assert "Content-Encoding" not in response.headers
+    assert "Accept-Encoding" in response.headers["Vary"]
 
 
-def test_small_answers_and_head_are_left_alone(client: RawClient) -> None:
+def test_small_responses_and_head_are_left_alone(client: RawClient) -> None:
     assert "Content-Encoding" not in client.get("/catalog/v1/echo", "Accept-Encoding: gzip").headers
     assert "Content-Encoding" not in client.get(LARGE, "Accept-Encoding: gzip", method="HEAD").headers
 
 
-def test_etag_of_a_compressed_answer_is_weak(client: RawClient) -> None:
+def test_etag_of_a_compressed_response_is_weak(client: RawClient) -> None:
     weak = client.get(f"{LARGE}?etag=W/%22a%22", "Accept-Encoding: gzip")
     strong = client.get(f"{LARGE}?etag=%22a%22", "Accept-Encoding: gzip")
     assert weak.headers["ETag"] == strong.headers["ETag"] == 'W/"a"'
@@ -60,21 +60,21 @@ def test_cache_headers(client: RawClient) -> None:
 
 
 def test_preflight(client: RawClient) -> None:
-    answer = client.get(
+    response = client.get(
         "/catalog/v1/namespaces/a%2Fb", ORIGIN, "Access-Control-Request-Method: POST",
         "Access-Control-Request-Headers: authorization, x-assume-role", method="OPTIONS",
     )  # fmt: skip
-    assert answer.status == 200
-    assert answer.headers["access-control-allow-origin"] == "https://console.example.com"
-    assert answer.headers["access-control-allow-methods"] == "GET, HEAD, POST, PUT, DELETE, OPTIONS"
-    allowed = answer.headers["access-control-allow-headers"].split(", ")
+    assert response.status == 200
+    assert response.headers["access-control-allow-origin"] == "https://console.example.com"
+    assert response.headers["access-control-allow-methods"] == "GET, HEAD, POST, PUT, DELETE, OPTIONS"
+    allowed = response.headers["access-control-allow-headers"].split(", ")
     assert {"authorization", "x-project-id", "x-assume-role", "if-none-match", "x-iceberg-access-delegation"} <= set(
         allowed
     )
 
 
 @pytest.mark.parametrize("target", ["/catalog/v1/echo", "/catalog/v1/nope", "/catalog/v1/fail", "/catalog/../x"])
-def test_browsers_may_read_answers_and_errors_alike(client: RawClient, target: str) -> None:
+def test_browsers_may_read_responses_and_errors_alike(client: RawClient, target: str) -> None:
     headers = client.get(target, ORIGIN).headers
     assert headers["access-control-allow-origin"] == "https://console.example.com"
     assert "etag" in headers["access-control-expose-headers"]
@@ -96,15 +96,15 @@ def test_other_origins_are_not_allowed(client: RawClient) -> None:
     ],
 )
 def test_given_request_id(client: RawClient, given: str) -> None:
-    answer = client.get("/catalog/v1/echo", f"x-request-id: {given}")
-    assert answer.headers["X-Request-Id"] == answer.json["request_id"] == given
+    response = client.get("/catalog/v1/echo", f"x-request-id: {given}")
+    assert response.headers["X-Request-Id"] == response.json["request_id"] == given
 
 
 @pytest.mark.parametrize("given", ["", "   ", "x" * 129, "x" * 5000, "a\tb", "prüfung", "a\u0085b"])
 def test_fresh_request_id(client: RawClient, given: str) -> None:
-    answer = client.get("/catalog/v1/echo", f"x-request-id: {given}")
-    assert UUID(answer.headers["X-Request-Id"]).version == 7
-    assert answer.headers["X-Request-Id"] == answer.json["request_id"] != given
+    response = client.get("/catalog/v1/echo", f"x-request-id: {given}")
+    assert UUID(response.headers["X-Request-Id"]).version == 7
+    assert response.headers["X-Request-Id"] == response.json["request_id"] != given
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_fresh_request_id(client: RawClient, given: str) -> None:
 def test_errors_outside_views_are_the_envelope(
     server: BareServer, client: RawClient, target: str, method: str, status: int, kind: str
 ) -> None:
-    answer = client.get(target, method=method)
-    assert (answer.status, answer.error_type, answer.json["error"]["code"]) == (status, kind, status)
-    assert b"secret reason" not in answer.body
+    response = client.get(target, method=method)
+    assert (response.status, response.error_type, response.json["error"]["code"]) == (status, kind, status)
+    assert b"secret reason" not in response.body
     if status == 405:
-        assert "GET" in answer.headers["Allow"]
-    error_id = answer.json["error"]["stack"][-1].removeprefix("Error ID: ")
+        assert "GET" in response.headers["Allow"]
+    error_id = response.json["error"]["stack"][-1].removeprefix("Error ID: ")
     if status == 500:
         assert any(
             "a secret reason" in line["exception"]
@@ -150,5 +150,5 @@ def test_base_url(client: RawClient, headers: tuple[str, ...], url: str) -> None
 
 def test_no_host(client: RawClient) -> None:
     client.send(b"GET /catalog/v1/address HTTP/1.1\r\n\r\n")
-    answer = client.answer()
-    assert (answer.status, answer.error_type) == (400, "NoHostHeader")
+    response = client.response()
+    assert (response.status, response.error_type) == (400, "NoHostHeader")

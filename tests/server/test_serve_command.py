@@ -103,8 +103,8 @@ def test_start_and_stop(bare: BareServer) -> None:
         )
         said = bare.log.read_text()
         base = f"http://127.0.0.1:{bare.port}"
-        for place in ("/catalog", "/management", "/swagger-ui", "/health"):
-            assert f"{base}{place}\n" in said + "\n"
+        for location in ("/catalog", "/management", "/swagger-ui", "/health"):
+            assert f"{base}{location}\n" in said + "\n"
         with RawClient(bare.port) as client:  # no waiting: what was printed holds
             health = client.get("/health", "x-icekeeper-extensions: true")
             assert health.status == 200

@@ -14,7 +14,7 @@ import pytest
 
 from tests.parts.server import CatalogServer
 from tests.server.bare_server_fixtures import BareServer
-from tests.server.raw_client_fixtures import RawAnswer, RawClient
+from tests.server.raw_client_fixtures import RawClient, RawResponse
 
 POST = b"POST /catalog/v1/echo HTTP/1.1\r\nHost: x\r\n"
 LARGE = b"GET /catalog/v1/large?words=100000 HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -74,7 +74,7 @@ def test_slow_bodies_hold_no_thread(patient: BareServer, begin: bytes, end: byte
         assert all(client.is_silent() for client in slow), "they were not given up for that"
         for client in slow:
             client.send(end)
-        assert [client.answer().json["body"] for client in slow] == ["hello world"] * 200
+        assert [client.response().json["body"] for client in slow] == ["hello world"] * 200
 
 
 def test_a_slow_large_body_holds_no_thread(patient: BareServer) -> None:
@@ -85,18 +85,18 @@ def test_a_slow_large_body_holds_no_thread(patient: BareServer) -> None:
         assert all(_is_served(patient) for _ in range(20))
         for client in slow:
             client.send(b"x")
-        assert [len(client.answer().json["body"]) for client in slow] == [len(body)] * 10
+        assert [len(client.response().json["body"]) for client in slow] == [len(body)] * 10
 
 
 def test_clients_that_wait_for_continue_hold_no_thread(patient: BareServer) -> None:
     with patient.clients(20) as slow:
         for client in slow:
             client.send(POST + b"Content-Length: 5\r\nExpect: 100-continue\r\n\r\n")
-        assert {client.answer().status for client in slow} == {100}
+        assert {client.response().status for client in slow} == {100}
         assert _is_served(patient)
         for client in slow:
             client.send(b"hello")
-        assert [client.answer().json["body"] for client in slow] == ["hello"] * 20
+        assert [client.response().json["body"] for client in slow] == ["hello"] * 20
 
 
 def test_clients_that_do_not_read_hold_no_thread(patient: BareServer) -> None:
@@ -106,8 +106,8 @@ def test_clients_that_do_not_read_hold_no_thread(patient: BareServer) -> None:
         for client in slowest:  # more than the system takes of any response
             client.send(LARGE.replace(b"100000", b"1000000"))
         assert all(_is_served(patient) for _ in range(20))
-        assert {len(client.answer().body) for client in slow} == {LARGE_BYTES}
-        assert {len(client.answer().body) for client in slowest} == {8_000_013}
+        assert {len(client.response().body) for client in slow} == {LARGE_BYTES}
+        assert {len(client.response().body) for client in slowest} == {8_000_013}
 
 
 def test_a_response_in_many_parts_holds_no_thread(patient: BareServer) -> None:
@@ -116,7 +116,7 @@ def test_a_response_in_many_parts_holds_no_thread(patient: BareServer) -> None:
         for client in slow:
             client.send(b"GET /catalog/v1/parts?count=1200 HTTP/1.1\r\nHost: x\r\n\r\n")
         assert all(_is_served(patient) for _ in range(5))
-        assert [client.answer().body for client in slow] == [b"part" * 1200 * 1024] * 10
+        assert [client.response().body for client in slow] == [b"part" * 1200 * 1024] * 10
 
 
 def test_a_response_in_parts_waits_for_its_client_before_it_fills_the_memory(patient: BareServer) -> None:
@@ -125,15 +125,15 @@ def test_a_response_in_parts_waits_for_its_client_before_it_fills_the_memory(pat
         client.send(b"GET /catalog/v1/parts?count=10000 HTTP/1.1\r\nHost: x\r\n\r\n")
         time.sleep(0.5)
         assert _is_served(patient)
-        assert len(client.answer().body) == 40_960_000
+        assert len(client.response().body) == 40_960_000
 
 
 def test_a_connection_carries_requests_after_a_slow_response(patient: BareServer) -> None:
     with patient.client(**SLOW_READER) as client:
         client.send(LARGE + LARGE.replace(b"100000", b"50000"))
         time.sleep(0.3)
-        assert len(client.answer().body) == LARGE_BYTES
-        assert len(client.answer().body) == 400_013
+        assert len(client.response().body) == LARGE_BYTES
+        assert len(client.response().body) == 400_013
         assert client.get("/catalog/v1/echo").status == 200
 
 
@@ -144,32 +144,32 @@ def test_a_client_that_leaves_during_its_response(patient: BareServer) -> None:
     assert _is_served(patient)
 
 
-def test_a_probe_of_liveness_is_answered_while_all_threads_are_busy(patient: BareServer) -> None:
+def test_a_liveness_probe_is_served_while_all_threads_are_busy(patient: BareServer) -> None:
     with patient.clients(2) as working, ExitStack() as holds, patient.client() as probing:
         for client in working:
             holds.enter_context(patient.holding(client))
         for method in ("GET", "HEAD", "GET"):
-            answer = probing.get("/health/live", "User-Agent: kube-probe", method=method)
-            assert answer.status == 200
-            assert answer.body == (b'{"status":"live"}' if method == "GET" else b"")
-            assert answer.headers["Cache-Control"] == "no-store"
+            response = probing.get("/health/live", "User-Agent: kube-probe", method=method)
+            assert response.status == 200
+            assert response.body == (b'{"status":"live"}' if method == "GET" else b"")
+            assert response.headers["Cache-Control"] == "no-store"
         waiting = probing.send(b"GET /health/ready HTTP/1.1\r\nHost: x\r\n\r\n")
         time.sleep(0.3)
         assert waiting.is_silent(), "which asks the database takes a thread"
 
 
-def test_pipelined_probes_are_all_answered(patient: BareServer) -> None:
+def test_pipelined_probes_all_get_responses(patient: BareServer) -> None:
     count = 2000
     with patient.client() as client:
         client.send(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n" * count)
-        assert {client.answer().status for _ in range(count)} == {200}
+        assert {client.response().status for _ in range(count)} == {200}
 
 
 # --- input that is no request yet -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("line", [(b"\r\n",), (b"\r", b"\n")], ids=["at once", "in two packets"])
-def test_an_empty_line_before_a_request_harms_nobody(patient: BareServer, line: Sequence[bytes]) -> None:
+def test_an_empty_line_before_a_request_is_harmless(patient: BareServer, line: Sequence[bytes]) -> None:
     with patient.client() as other, patient.client() as client:
         process = other.get("/catalog/v1/echo").json["process"]
         for _ in range(3):
@@ -193,24 +193,24 @@ def test_empty_lines_do_not_keep_a_connection(tmp_path: Path) -> None:
 def test_a_chunk_whose_size_is_no_hexadecimal_number_is_refused_at_once(patient: BareServer, size: bytes) -> None:
     with patient.client() as client:
         client.send(POST + b"Transfer-Encoding: chunked\r\n\r\n" + size + b"\r\n")
-        answer = client.answer()
-        assert (answer.status, answer.error_type, answer.closes) == (400, "BadRequestException", True)
+        response = client.response()
+        assert (response.status, response.error_type, response.closes) == (400, "BadRequestException", True)
 
 
 def test_tiny_chunks_are_refused(patient: BareServer) -> None:
     """They would cost the event loop much time for few bytes."""
     with patient.client() as client:
         client.send(POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 20_000)
-        answer = client.answer()
-        assert (answer.status, answer.error_type, answer.closes) == (400, "BadRequestException", True)
+        response = client.response()
+        assert (response.status, response.error_type, response.closes) == (400, "BadRequestException", True)
 
 
 def test_a_pipelined_request_that_expects_continue_gets_it(patient: BareServer) -> None:
     expecting = POST + b"Content-Length: 5\r\nExpect: 100-continue\r\n\r\n"
     with patient.client() as client:
         client.send(b"GET /catalog/v1/echo HTTP/1.1\r\nHost: x\r\n\r\n" + expecting)
-        assert [client.answer().status for _ in range(2)] == [200, 100]
-        assert client.send(b"hello").answer().json["body"] == "hello"
+        assert [client.response().status for _ in range(2)] == [200, 100]
+        assert client.send(b"hello").response().json["body"] == "hello"
 
 
 @pytest.mark.parametrize(
@@ -221,9 +221,9 @@ def test_a_pipelined_request_that_expects_continue_gets_it(patient: BareServer) 
 def test_what_is_pipelined_is_refused_as_at_the_beginning(patient: BareServer, rest: bytes, status: int) -> None:
     with patient.client() as client:
         client.send(b"GET /catalog/v1/echo HTTP/1.1\r\nHost: x\r\n\r\n" + rest)
-        assert client.answer().status == 200
-        refusal = client.answer()
-        assert (refusal.status, refusal.closes) == (status, True)
+        assert client.response().status == 200
+        error = client.response()
+        assert (error.status, error.closes) == (status, True)
 
 
 # --- the minimum rate ------------------------------------------------------------------------------------------------
@@ -233,9 +233,9 @@ def test_a_body_that_is_sent_too_slowly_is_408(impatient: BareServer) -> None:
     with impatient.client() as client:
         client.send(POST + b"X-Request-ID: slow\r\nContent-Length: 900000\r\n\r\n")
         client.trickle(b"x" * 1000, pause=0.01)
-        answer = client.answer()
-        assert (answer.status, answer.error_type, answer.closes) == (408, "RequestTimeoutException", True)
-        assert answer.headers["X-Request-Id"] == "slow"
+        response = client.response()
+        assert (response.status, response.error_type, response.closes) == (408, "RequestTimeoutException", True)
+        assert response.headers["X-Request-Id"] == "slow"
 
 
 def test_a_client_that_reads_too_slowly_is_disconnected(impatient: BareServer) -> None:
@@ -243,7 +243,7 @@ def test_a_client_that_reads_too_slowly_is_disconnected(impatient: BareServer) -
         client.send(LARGE.replace(b"100000", b"1000000"))
         time.sleep(5.0)
         with pytest.raises((EOFError, ConnectionError)):
-            client.answer()
+            client.response()
     lines = [line for line in impatient.lines("icekeeper.server") if "too slowly" in line["message"]]
     assert [(line["level"], "127.0.0.1" in line["message"]) for line in lines] == [("INFO", True)]
     assert re.search(r"[1-9][0-9]* bytes", lines[0]["message"])
@@ -258,8 +258,8 @@ def test_clients_that_are_fast_enough_have_all_the_time_they_need(impatient: Bar
             sending.send(b"x" * 45_000)
             reading.receive(step * 40_000)
             time.sleep(0.2)
-        assert len(sending.answer().json["body"]) == 900_000
-        assert len(reading.answer().body) == LARGE_BYTES
+        assert len(sending.response().json["body"]) == 900_000
+        assert len(reading.response().body) == LARGE_BYTES
 
 
 # --- memory and connections ------------------------------------------------------------------------------------------
@@ -279,8 +279,8 @@ def small(tmp_path: Path) -> Iterator[BareServer]:
         yield server
 
 
-def _assert_refused(answer: RawAnswer) -> None:
-    assert (answer.status, answer.error_type, answer.closes) == (503, "SlowDownException", True)
+def _assert_refused(response: RawResponse) -> None:
+    assert (response.status, response.error_type, response.closes) == (503, "SlowDownException", True)
 
 
 def test_bodies_that_arrive_take_bounded_memory(small: BareServer) -> None:
@@ -291,10 +291,10 @@ def test_bodies_that_arrive_take_bounded_memory(small: BareServer) -> None:
         refused = [client for client in slow if not _stays_silent(client)]
         assert 3 <= len(refused) <= 6, "2,000,000 bytes are enough for six"
         for client in refused:
-            _assert_refused(client.answer())
-        assert len(modest.send(b"x" * 1000).answer().json["body"]) == 1000
+            _assert_refused(client.response())
+        assert len(modest.send(b"x" * 1000).response().json["body"]) == 1000
         last = next(client for client in slow if client not in refused)
-        assert len(last.send(b"x" * 600_000).answer().json["body"]) == 900_000
+        assert len(last.send(b"x" * 600_000).response().json["body"]) == 900_000
 
 
 def test_bodies_that_wait_for_a_thread_take_bounded_memory(small: BareServer) -> None:
@@ -308,12 +308,12 @@ def test_bodies_that_wait_for_a_thread_take_bounded_memory(small: BareServer) ->
         waiting = [client for client in sending if client.is_silent()]
         for client in sending:
             if client not in waiting:
-                _assert_refused(client.answer())
+                _assert_refused(client.response())
         holds.close()
-        assert [len(client.answer().json["body"]) for client in waiting] == [900_000] * 2
+        assert [len(client.response().json["body"]) for client in waiting] == [900_000] * 2
 
 
-def test_responses_that_nobody_reads_take_bounded_memory(small: BareServer) -> None:
+def test_unread_responses_take_bounded_memory(small: BareServer) -> None:
     with small.clients(8, **SLOW_READER) as slow:
         for client in slow:
             client.send(LARGE.replace(b"100000", b"500000"))  # more than the system's buffer takes
@@ -321,7 +321,7 @@ def test_responses_that_nobody_reads_take_bounded_memory(small: BareServer) -> N
         complete = 0
         for client in slow:
             with suppress(EOFError, ConnectionError):
-                complete += len(client.answer().body) == 4_000_013
+                complete += len(client.response().body) == 4_000_013
     assert complete == 0, "each alone is more than the buffer"
     assert _is_served(small)
 
@@ -346,7 +346,7 @@ def test_connections_of_an_address_are_limited(tmp_path: Path) -> None:
     ):
         assert {client.get("/catalog/v1/echo").status for client in clients} == {200}
         with server.client(source="127.0.0.2") as one_more:
-            _assert_refused(one_more.answer())
+            _assert_refused(one_more.response())
         assert _is_served(server)
         clients[0].close()
         _until(lambda: _is_served(server, source="127.0.0.2"))
@@ -360,9 +360,9 @@ def test_slow_connections_of_an_address_are_limited(small: BareServer) -> None:
         _until(lambda: sum(not client.is_silent() for client in slow) == 5)
         for client in slow:
             if not client.is_silent():
-                _assert_refused(client.answer())
+                _assert_refused(client.response())
         assert other.is_silent()
-        assert other.send(b"o").answer().json["body"] == "hello"
+        assert other.send(b"o").response().json["body"] == "hello"
         assert idle.get("/catalog/v1/echo").status == 200
 
 
@@ -380,11 +380,11 @@ def test_a_response_that_is_being_read_is_finished_before_a_stop(tmp_path: Path)
         client.receive(1000)
         server.signal(signal.SIGTERM)
         time.sleep(1.5)
-        assert len(client.answer().body) == LARGE_BYTES
+        assert len(client.response().body) == LARGE_BYTES
         assert server.wait() == 0
 
 
-def test_a_response_that_nobody_reads_does_not_keep_the_server(tmp_path: Path) -> None:
+def test_an_unread_response_does_not_block_the_server(tmp_path: Path) -> None:
     with (
         BareServer(
             tmp_path / "home", ICEKEEPER__SERVER__GRACEFUL_TIMEOUT="1s", ICEKEEPER__SERVER__READ_TIMEOUT="300s"
@@ -417,17 +417,17 @@ ATTACKS: Sequence[tuple[bytes, bytes]] = [
 """What each slow client begins with, and what it sends twice a second from then on."""
 
 
-def _most_answered(server: CatalogServer) -> int:
+def _most_responded(server: CatalogServer) -> int:
     """How many requests of one client, each on a connection of its own, are answered in the best of some seconds."""
-    return max(_answered_in(1.0, server) for _ in range(5))
+    return max(_responded_in(1.0, server) for _ in range(5))
 
 
-def _answered_in(seconds: float, server: CatalogServer) -> int:
-    answered, until = 0, time.monotonic() + seconds
+def _responded_in(seconds: float, server: CatalogServer) -> int:
+    responded, until = 0, time.monotonic() + seconds
     while time.monotonic() < until:
         with RawClient(server.port) as client:
-            answered += client.get("/catalog/v1/config?warehouse=demo").status == 401
-    return answered
+            responded += client.get("/catalog/v1/config?warehouse=demo").status == 401
+    return responded
 
 
 def test_others_keep_half_of_their_rate_under_an_attack(tmp_path: Path) -> None:
@@ -444,7 +444,7 @@ def test_others_keep_half_of_their_rate_under_an_attack(tmp_path: Path) -> None:
     with server, ExitStack() as stack:
         with RawClient(server.port) as client:
             assert len(client.get("/api-docs/management/v1/openapi.json").body) > 500_000, "made once, for all"
-        before = _most_answered(server)
+        before = _most_responded(server)
         attackers = [stack.enter_context(RawClient(server.port, receive_buffer=4096)) for _ in range(240)]
         for number, attacker in enumerate(attackers):
             attacker.send(ATTACKS[number % len(ATTACKS)][0])
@@ -452,7 +452,7 @@ def test_others_keep_half_of_their_rate_under_an_attack(tmp_path: Path) -> None:
         trickling.start()
         try:
             _until(lambda: not any(attacker.is_silent() for attacker in attackers[1 :: len(ATTACKS)]))
-            during = _most_answered(server)
+            during = _most_responded(server)
             with RawClient(server.port) as probing:
                 assert probing.get("/health/live").status == 200
         finally:

@@ -26,8 +26,8 @@ def test_a_request_in_flight_is_finished(stoppable: BareServer, number: signal.S
         with stoppable.holding(working):
             stoppable.signal(number)
             time.sleep(1.5)
-        answer = working.answer()
-        assert (answer.json, answer.closes) == ({"held": True}, True)
+        response = working.response()
+        assert (response.json, response.closes) == ({"held": True}, True)
         assert working.is_closed()
         assert idle.is_closed()
     assert stoppable.wait() == 0
@@ -39,7 +39,7 @@ def test_ctrl_c_reaches_all_processes_at_once(stoppable: BareServer) -> None:
         with stoppable.holding(working):
             os.killpg(stoppable.process.pid, signal.SIGINT)
             time.sleep(1.0)
-        assert working.answer().json == {"held": True}
+        assert working.response().json == {"held": True}
     assert stoppable.wait() == 0
 
 
@@ -51,8 +51,8 @@ def test_a_queued_request_is_finished_too(tmp_path_factory: pytest.TempPathFacto
                 time.sleep(0.5)
                 server.signal(signal.SIGTERM)
                 time.sleep(0.5)
-            assert first.answer().status == 200
-            assert second.answer().status == 200
+            assert first.response().status == 200
+            assert second.response().status == 200
         assert server.wait() == 0
 
 

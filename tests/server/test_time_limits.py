@@ -27,8 +27,8 @@ def hurried(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFa
 
 def _timed(client: RawClient, target: str) -> tuple[int, str | None, float]:
     began = time.monotonic()
-    answer = client.get(target)
-    return answer.status, answer.error_type if answer.status >= 400 else None, time.monotonic() - began
+    response = client.get(target)
+    return response.status, response.error_type if response.status >= 400 else None, time.monotonic() - began
 
 
 def _milliseconds(limit: str | int) -> int:
@@ -52,8 +52,8 @@ def test_a_statement_gets_only_what_is_left(hurried: BareServer, tmp_path: Path)
     mark = tmp_path / "started"
     with hurried.client() as client:
         # However slow the machine is, this says what the database was told: at most 1.5 of the 3 seconds.
-        [told] = client.get("/catalog/v1/statement-limit?after=1.5").json
-        assert 0 < _milliseconds(told) <= 1_500
+        [reported] = client.get("/catalog/v1/statement-limit?after=1.5").json
+        assert 0 < _milliseconds(reported) <= 1_500
         status, kind, seconds = _timed(client, f"/catalog/v1/slow-statement?after=1.5&mark={mark}")
         assert (status, kind) == (408, "RequestTimeoutException")
         assert mark.exists()

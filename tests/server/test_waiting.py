@@ -38,7 +38,7 @@ def test_others_are_served_while_some_wait(narrow: BareServer) -> None:
                     holds.enter_context(narrow.holding(client, view="wait"))
                 assert asking.get("/catalog/v1/echo").status == 200
                 assert _threads(narrow) == before + 5
-            assert [client.answer().status for client in waiting] == [200] * 5
+            assert [client.response().status for client in waiting] == [200] * 5
         give_up = time.monotonic() + 30
         while _threads(narrow) > before:  # each ends with the request that it runs next
             assert asking.get("/catalog/v1/echo").status == 200
@@ -46,7 +46,7 @@ def test_others_are_served_while_some_wait(narrow: BareServer) -> None:
         assert _threads(narrow) == before
 
 
-def test_a_request_at_work_lends_nothing(narrow: BareServer) -> None:
+def test_a_running_request_keeps_its_thread(narrow: BareServer) -> None:
     with narrow.client() as working, narrow.client() as asking, narrow.holding(working):
         assert asking.get("/catalog/v1/echo").status == 503
 

@@ -29,7 +29,7 @@ class Java:
         return builder.build()
 
 
-def java_refusal(ask: Callable[[], object]) -> str | None:
+def java_error(ask: Callable[[], object]) -> str | None:
     """What Java says when it refuses to do it, None when it does it."""
     try:
         ask()

@@ -78,13 +78,13 @@ def assert_has_no_key(spark: SparkSession) -> None:
     assert not [name for name in system.getenv() if SOURCES_OF_KEYS.match(name)]
     assert not [name for name in system.getProperties() if str(name).startswith("aws.")]
     assert not (Path.home() / ".aws").exists()
-    told = [f"{name}={value}" for name, value in dict(spark.conf.getAll).items()]
+    reported = [f"{name}={value}" for name, value in dict(spark.conf.getAll).items()]
     assert not [
-        each for each in told if re.search("(access|secret)[.-]key|session[.-]token", each) or Minio.user in each
+        each for each in reported if re.search("(access|secret)[.-]key|session[.-]token", each) or Minio.user in each
     ]
 
 
-def answered(spark: SparkSession, table: str) -> list[dict[str, str]]:
+def responded(spark: SparkSession, table: str) -> list[dict[str, str]]:
     """What the client of the store goes by: the settings of the table, and of each folder that it got a key for."""
     assert spark._jvm is not None
     io = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, table).io()
@@ -158,15 +158,15 @@ def test_spark_without_keys(
         assert [key for key in keys if key.startswith(f"{folder}data/") and key.endswith(".parquet")]
         assert [key for key in keys if key.startswith(f"{folder}metadata/") and key.endswith(".metadata.json")]
     signatures = signatures_given(server, logged)
-    properties, *lent = answered(s3_spark, f"{at}.t")
+    properties, *vended = responded(s3_spark, f"{at}.t")
     if delegation == "remote-signing":
         assert properties["s3.remote-signing-enabled"] == "true"
-        for each in (properties, *lent):
+        for each in (properties, *vended):
             assert not {"s3.access-key-id", "s3.secret-access-key", "s3.session-token"} & each.keys()
         assert signatures == {"tabular-id", "staged"}
     else:
         assert properties.get("s3.remote-signing-enabled") != "true"
-        assert all({"s3.access-key-id", "s3.session-token"} <= each.keys() for each in lent or [properties])
+        assert all({"s3.access-key-id", "s3.session-token"} <= each.keys() for each in vended or [properties])
         assert signatures == set()
     sql(f"DROP TABLE {at}.copied")
     assert minio.keys(bucket, copied), "files are kept unless the purge is asked for"

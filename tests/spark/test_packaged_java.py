@@ -36,8 +36,8 @@ def programs_without_java(tmp_path: Path) -> Path:
     """A folder with all programs of the machine except Java."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for place in (Path("/usr/local/bin"), Path("/usr/bin"), Path("/bin")):
-        for program in place.iterdir() if place.is_dir() else ():
+    for location in (Path("/usr/local/bin"), Path("/usr/bin"), Path("/bin")):
+        for program in location.iterdir() if location.is_dir() else ():
             if not program.name.startswith("java") and not (folder / program.name).is_symlink():
                 (folder / program.name).symlink_to(program)
     return folder

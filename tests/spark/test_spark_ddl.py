@@ -35,7 +35,7 @@ def loaded(catalog: Catalog, namespace: str) -> Load:
 
 
 @pytest.fixture
-def places(sql: Sql) -> Sql:
+def locations(sql: Sql) -> Sql:
     """A table with every kind of nesting and one row."""
     sql("""
         CREATE TABLE ns.t (id INT NOT NULL, name STRING, point STRUCT<x: INT, y: FLOAT>,
@@ -169,11 +169,11 @@ def test_a_failing_query_leaves_neither_a_new_table_nor_a_replaced_one(
     assert loaded().metadata_location == before
 
 
-def test_columns_are_added_at_their_places(places: Sql, loaded: Load) -> None:
-    places("ALTER TABLE ns.t ADD COLUMNS (zip STRING COMMENT 'postal', area DOUBLE AFTER id, first BOOLEAN FIRST)")
-    places("ALTER TABLE ns.t ADD COLUMN point.z DOUBLE COMMENT 'up' AFTER x")
-    places("ALTER TABLE ns.t ADD COLUMN stops.element.by STRING FIRST")
-    places("ALTER TABLE ns.t ADD COLUMN prices.value.high DECIMAL(5, 2)")
+def test_columns_are_added_at_their_positions(locations: Sql, loaded: Load) -> None:
+    locations("ALTER TABLE ns.t ADD COLUMNS (zip STRING COMMENT 'postal', area DOUBLE AFTER id, first BOOLEAN FIRST)")
+    locations("ALTER TABLE ns.t ADD COLUMN point.z DOUBLE COMMENT 'up' AFTER x")
+    locations("ALTER TABLE ns.t ADD COLUMN stops.element.by STRING FIRST")
+    locations("ALTER TABLE ns.t ADD COLUMN prices.value.high DECIMAL(5, 2)")
     table = loaded()
     assert columns(table) == [
         "15 first boolean",
@@ -186,21 +186,21 @@ def test_columns_are_added_at_their_places(places: Sql, loaded: Load) -> None:
         "13 zip string",
     ]
     assert table.schema().find_field("zip").doc == "postal"
-    assert rows(places, "SELECT first, id, point.z, point.x, stops[0].by, stops[0].at FROM ns.t") == [
+    assert rows(locations, "SELECT first, id, point.z, point.x, stops[0].by, stops[0].at FROM ns.t") == [
         (None, 1, None, 7, None, 8)
     ]
 
 
-def test_columns_are_changed(places: Sql, loaded: Load) -> None:
-    places("ALTER TABLE ns.t ALTER COLUMN id TYPE BIGINT")
-    places("ALTER TABLE ns.t ALTER COLUMN point.y TYPE DOUBLE")
-    places("ALTER TABLE ns.t ALTER COLUMN prices.value.low TYPE DECIMAL(12, 2)")
-    places("ALTER TABLE ns.t ALTER COLUMN name COMMENT 'in the local language'")
-    places("ALTER TABLE ns.t ALTER COLUMN point.y FIRST")
-    places("ALTER TABLE ns.t ALTER COLUMN stops AFTER id")
-    places("ALTER TABLE ns.t ALTER COLUMN id DROP NOT NULL")
-    places("ALTER TABLE ns.t RENAME COLUMN point.x TO east")
-    places("ALTER TABLE ns.t RENAME COLUMN stops.element.at TO since")
+def test_columns_are_changed(locations: Sql, loaded: Load) -> None:
+    locations("ALTER TABLE ns.t ALTER COLUMN id TYPE BIGINT")
+    locations("ALTER TABLE ns.t ALTER COLUMN point.y TYPE DOUBLE")
+    locations("ALTER TABLE ns.t ALTER COLUMN prices.value.low TYPE DECIMAL(12, 2)")
+    locations("ALTER TABLE ns.t ALTER COLUMN name COMMENT 'in the local language'")
+    locations("ALTER TABLE ns.t ALTER COLUMN point.y FIRST")
+    locations("ALTER TABLE ns.t ALTER COLUMN stops AFTER id")
+    locations("ALTER TABLE ns.t ALTER COLUMN id DROP NOT NULL")
+    locations("ALTER TABLE ns.t RENAME COLUMN point.x TO east")
+    locations("ALTER TABLE ns.t RENAME COLUMN stops.element.at TO since")
     table = loaded()
     assert columns(table) == [
         "1 id long",
@@ -211,20 +211,20 @@ def test_columns_are_changed(places: Sql, loaded: Load) -> None:
     ]
     assert table.schema().find_field("name").doc == "in the local language"
     assert not table.schema().find_field("id").required
-    assert rows(places, "SELECT id, stops[0].since, name, point.y, point.east FROM ns.t") == [(1, 8, "Rome", 0.5, 7)]
+    assert rows(locations, "SELECT id, stops[0].since, name, point.y, point.east FROM ns.t") == [(1, 8, "Rome", 0.5, 7)]
 
 
-def test_columns_are_dropped_and_their_ids_never_used_again(places: Sql, loaded: Load) -> None:
-    places("ALTER TABLE ns.t DROP COLUMN name")
-    places("ALTER TABLE ns.t DROP COLUMNS (point.x, prices)")
-    places("ALTER TABLE ns.t ADD COLUMN name STRING")
+def test_columns_are_dropped_and_their_ids_never_used_again(locations: Sql, loaded: Load) -> None:
+    locations("ALTER TABLE ns.t DROP COLUMN name")
+    locations("ALTER TABLE ns.t DROP COLUMNS (point.x, prices)")
+    locations("ALTER TABLE ns.t ADD COLUMN name STRING")
     assert columns(loaded()) == [
         "1 id int",
         "3 point struct<7: y: optional float>",
         "4 stops list<struct<9: at: optional int>>",
         "13 name string",
     ]
-    assert rows(places, "SELECT id, name FROM ns.t") == [(1, None)]
+    assert rows(locations, "SELECT id, name FROM ns.t") == [(1, None)]
 
 
 @pytest.mark.parametrize(
@@ -241,10 +241,10 @@ def test_columns_are_dropped_and_their_ids_never_used_again(places: Sql, loaded:
         "SET TBLPROPERTIES ('format-version' = '1')",
     ],
 )
-def test_a_refused_change_changes_nothing(places: Sql, loaded: Load, change: str) -> None:
+def test_a_refused_change_changes_nothing(locations: Sql, loaded: Load, change: str) -> None:
     before = loaded().metadata_location
     with pytest.raises((PySparkException, Py4JJavaError)):
-        places(f"ALTER TABLE ns.t {change}")
+        locations(f"ALTER TABLE ns.t {change}")
     assert loaded().metadata_location == before
 
 
@@ -284,36 +284,36 @@ def test_write_order_and_distribution(sql: Sql, loaded: Load) -> None:
     assert {row.sort_order_id for row in sql("SELECT sort_order_id FROM ns.t.files")} == {2}
 
 
-def test_identifier_fields(places: Sql, loaded: Load) -> None:
-    places("ALTER TABLE ns.t SET IDENTIFIER FIELDS id")
+def test_identifier_fields(locations: Sql, loaded: Load) -> None:
+    locations("ALTER TABLE ns.t SET IDENTIFIER FIELDS id")
     assert loaded().schema().identifier_field_names() == {"id"}
-    places("ALTER TABLE ns.t DROP IDENTIFIER FIELDS id")
+    locations("ALTER TABLE ns.t DROP IDENTIFIER FIELDS id")
     assert loaded().schema().identifier_field_names() == set()
 
 
-def test_properties_comment_and_location(places: Sql, loaded: Load) -> None:
-    places("ALTER TABLE ns.t SET TBLPROPERTIES ('read.split.target-size' = '1048576', 'owner.team' = 'ü')")
-    places("COMMENT ON TABLE ns.t IS 'stations'")
+def test_properties_comment_and_location(locations: Sql, loaded: Load) -> None:
+    locations("ALTER TABLE ns.t SET TBLPROPERTIES ('read.split.target-size' = '1048576', 'owner.team' = 'ü')")
+    locations("COMMENT ON TABLE ns.t IS 'stations'")
     assert {**loaded().properties}.items() >= {
         "read.split.target-size": "1048576", "owner.team": "ü", "comment": "stations",
     }.items()  # fmt: skip
-    places("ALTER TABLE ns.t UNSET TBLPROPERTIES ('read.split.target-size', 'never.was')")
+    locations("ALTER TABLE ns.t UNSET TBLPROPERTIES ('read.split.target-size', 'never.was')")
     assert "read.split.target-size" not in loaded().properties
     elsewhere = f"{loaded().location()}/moved"
-    places(f"ALTER TABLE ns.t SET LOCATION '{elsewhere}'")
-    places("INSERT INTO ns.t (id) VALUES (2)")
+    locations(f"ALTER TABLE ns.t SET LOCATION '{elsewhere}'")
+    locations("INSERT INTO ns.t (id) VALUES (2)")
     assert loaded().location() == elsewhere
-    assert rows(places, "SELECT id FROM ns.t") == [(1,), (2,)]
-    found = [row.file_path for row in places("SELECT file_path FROM ns.t.files")]
+    assert rows(locations, "SELECT id FROM ns.t") == [(1,), (2,)]
+    found = [row.file_path for row in locations("SELECT file_path FROM ns.t.files")]
     assert sorted("/moved/data/" in path for path in found) == [False, True]
 
 
-def test_the_format_version_is_raised(places: Sql, loaded: Load) -> None:
+def test_the_format_version_is_raised(locations: Sql, loaded: Load) -> None:
     for version in (2, 3):
-        places(f"ALTER TABLE ns.t SET TBLPROPERTIES ('format-version' = '{version}')")
+        locations(f"ALTER TABLE ns.t SET TBLPROPERTIES ('format-version' = '{version}')")
         assert loaded().metadata.format_version == version
         assert "format-version" not in loaded().properties
-    assert rows(places, "SELECT id FROM ns.t") == [(1,)]
+    assert rows(locations, "SELECT id FROM ns.t") == [(1,)]
 
 
 def test_namespaces_of_any_depth_and_name(sql: Sql, catalog: Catalog, namespace: str) -> None:

@@ -164,10 +164,10 @@ def test_orphans_are_only_listed_in_a_dry_run(events: Sql, catalog: Catalog, nam
 
 
 def test_partition_statistics(events: Sql, catalog: Catalog, namespace: str) -> None:
-    (made,) = one(events("CALL system.compute_partition_stats('ns.t')"))
+    (created,) = one(events("CALL system.compute_partition_stats('ns.t')"))
     (kept,) = catalog.load_table((namespace, "t")).metadata.partition_statistics
-    assert (kept.snapshot_id, kept.statistics_path) == (snapshots(events)[-1], made)
-    assert Path(urlparse(made).path).stat().st_size == kept.file_size_in_bytes
+    assert (kept.snapshot_id, kept.statistics_path) == (snapshots(events)[-1], created)
+    assert Path(urlparse(created).path).stat().st_size == kept.file_size_in_bytes
 
 
 def test_a_table_is_copied_by_its_rewritten_paths(

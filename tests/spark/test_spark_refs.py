@@ -54,12 +54,12 @@ def test_branches_with_every_clause(table: Sql) -> None:
         ALTER TABLE ns.t CREATE BRANCH audit AS OF VERSION {first} RETAIN 30 DAYS
         WITH SNAPSHOT RETENTION 3 SNAPSHOTS 2 DAYS""")
     table("ALTER TABLE ns.t CREATE BRANCH IF NOT EXISTS audit")
-    made = refs(table)["audit"]
-    assert (made.type, made.snapshot_id, made.max_reference_age_in_ms) == ("BRANCH", first, 30 * DAY)
-    assert (made.min_snapshots_to_keep, made.max_snapshot_age_in_ms) == (3, 2 * DAY)
+    created = refs(table)["audit"]
+    assert (created.type, created.snapshot_id, created.max_reference_age_in_ms) == ("BRANCH", first, 30 * DAY)
+    assert (created.min_snapshots_to_keep, created.max_snapshot_age_in_ms) == (3, 2 * DAY)
     table(f"ALTER TABLE ns.t REPLACE BRANCH audit AS OF VERSION {second} WITH SNAPSHOT RETENTION 1 DAYS")
-    made = refs(table)["audit"]
-    assert (made.snapshot_id, made.max_snapshot_age_in_ms) == (second, DAY)
+    created = refs(table)["audit"]
+    assert (created.snapshot_id, created.max_snapshot_age_in_ms) == (second, DAY)
     table("ALTER TABLE ns.t CREATE OR REPLACE BRANCH audit")
     assert refs(table)["audit"].snapshot_id == third
     table("ALTER TABLE ns.t DROP BRANCH audit")

@@ -44,7 +44,7 @@ def works(spark: SparkSession, catalog: str) -> bool:
     return found == [1, 2]
 
 
-def test_with_the_token_of_a_person(spark: SparkSession, connect: Connect, keycloak: Keycloak) -> None:
+def test_with_the_token_of_a_user(spark: SparkSession, connect: Connect, keycloak: Keycloak) -> None:
     assert works(spark, connect(token=keycloak.sign_in("alice")))
 
 

@@ -25,7 +25,7 @@ Load = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def people(sql: Sql) -> Sql:
+def users(sql: Sql) -> Sql:
     """A table of three people and the view `ns.adults` of two of them."""
     sql("CREATE TABLE ns.people (id INT, name STRING, age INT)")
     sql("INSERT INTO ns.people VALUES (1, 'Ada', 36), (2, 'Bob', 7), (3, 'Cyd', 70)")
@@ -34,23 +34,23 @@ def people(sql: Sql) -> Sql:
 
 
 @pytest.fixture
-def answered(live_catalog: CatalogServer, namespace: str) -> Load:
+def responded(live_catalog: CatalogServer, namespace: str) -> Load:
     """Load a view of the namespace as the catalog answers it."""
 
     def load(name: str) -> dict[str, Any]:
         path = f"{live_catalog.uri}/v1/{live_catalog.warehouse_id}/namespaces/{namespace}/views/{name}"
-        answer = requests.get(path, timeout=30)
-        assert answer.status_code == 200, answer.text
-        result: dict[str, Any] = answer.json()
+        response = requests.get(path, timeout=30)
+        assert response.status_code == 200, response.text
+        result: dict[str, Any] = response.json()
         return result
 
     return load
 
 
 @pytest.fixture
-def stored(answered: Load) -> Load:
+def stored(responded: Load) -> Load:
     """The metadata of a view."""
-    return lambda name="adults": answered(name)["metadata"]
+    return lambda name="adults": responded(name)["metadata"]
 
 
 def listed(catalog: Catalog, namespace: str) -> tuple[list[str], list[str]]:
@@ -59,8 +59,8 @@ def listed(catalog: Catalog, namespace: str) -> tuple[list[str], list[str]]:
     return sorted(name[-1] for name in tables), sorted(name[-1] for name in views)
 
 
-def test_create_and_read(people: Sql, catalog: Catalog, namespace: str, stored: Load) -> None:
-    assert rows(people, "SELECT * FROM ns.adults") == [(1, "Ada", 36), (3, "Cyd", 70)]
+def test_create_and_read(users: Sql, catalog: Catalog, namespace: str, stored: Load) -> None:
+    assert rows(users, "SELECT * FROM ns.adults") == [(1, "Ada", 36), (3, "Cyd", 70)]
     assert listed(catalog, namespace) == (["people"], ["adults"])
     assert catalog.view_exists((namespace, "adults"))
     assert not catalog.table_exists((namespace, "adults"))
@@ -71,124 +71,124 @@ def test_create_and_read(people: Sql, catalog: Catalog, namespace: str, stored: 
     assert (representation["type"], representation["dialect"]) == ("sql", "spark")
     assert representation["sql"] == f"SELECT id, name, age FROM {namespace}.people WHERE age >= 18"
     assert [field["name"] for field in metadata["schemas"][0]["fields"]] == ["id", "name", "age"]
-    people("INSERT INTO ns.people VALUES (4, 'Dan', 18)")
-    assert len(people("SELECT * FROM ns.adults")) == 3
+    users("INSERT INTO ns.people VALUES (4, 'Dan', 18)")
+    assert len(users("SELECT * FROM ns.adults")) == 3
 
 
-def test_create_with_every_clause(people: Sql, stored: Load) -> None:
-    people("""
+def test_create_with_every_clause(users: Sql, stored: Load) -> None:
+    users("""
         CREATE VIEW ns.names (number COMMENT 'the key', label) COMMENT 'who is there'
         TBLPROPERTIES ('team' = 'hr', 'ü' = 'ö') AS SELECT id, upper(name) FROM ns.people""")
-    assert rows(people, "SELECT label, number FROM ns.names WHERE number < 3") == [("ADA", 1), ("BOB", 2)]
+    assert rows(users, "SELECT label, number FROM ns.names WHERE number < 3") == [("ADA", 1), ("BOB", 2)]
     metadata = stored("names")
     assert metadata["properties"].items() >= {"team": "hr", "ü": "ö", "comment": "who is there"}.items()
     first = metadata["schemas"][0]["fields"][0]
     assert (first["name"], first["doc"]) == ("number", "the key")
-    assert [row[0] for row in people("DESCRIBE ns.names")][:2] == ["number", "label"]
-    created = one(people("SHOW CREATE TABLE ns.names"))[0]
+    assert [row[0] for row in users("DESCRIBE ns.names")][:2] == ["number", "label"]
+    created = one(users("SHOW CREATE TABLE ns.names"))[0]
     assert "COMMENT 'who is there'" in created
     assert "upper(name)" in created
-    assert {row.key: row.value for row in people("SHOW TBLPROPERTIES ns.names")}["team"] == "hr"
+    assert {row.key: row.value for row in users("SHOW TBLPROPERTIES ns.names")}["team"] == "hr"
 
 
-def test_create_where_something_is(people: Sql, stored: Load) -> None:
+def test_create_where_something_is(users: Sql, stored: Load) -> None:
     before = stored()
     for name in ("adults", "people"):
         with pytest.raises((AnalysisException, Py4JJavaError), match=r"(?i)already.exists"):
-            people(f"CREATE VIEW ns.{name} AS SELECT 1 AS a")
-    people("CREATE VIEW IF NOT EXISTS ns.adults AS SELECT 1 AS a")
+            users(f"CREATE VIEW ns.{name} AS SELECT 1 AS a")
+    users("CREATE VIEW IF NOT EXISTS ns.adults AS SELECT 1 AS a")
     with pytest.raises((PySparkException, Py4JJavaError), match=r"(?i)already.exists"):
-        people("CREATE TABLE ns.adults (id INT)")
+        users("CREATE TABLE ns.adults (id INT)")
     with pytest.raises((PySparkException, Py4JJavaError)):
-        people("CREATE OR REPLACE VIEW ns.people AS SELECT 1 AS a")
+        users("CREATE OR REPLACE VIEW ns.people AS SELECT 1 AS a")
     assert stored() == before
-    assert len(people("SELECT * FROM ns.people")) == 3
+    assert len(users("SELECT * FROM ns.people")) == 3
 
 
-def test_replace_keeps_identity_and_versions(people: Sql, stored: Load) -> None:
+def test_replace_keeps_identity_and_versions(users: Sql, stored: Load) -> None:
     first = stored()
-    people("CREATE OR REPLACE VIEW ns.adults AS SELECT name FROM ns.people WHERE age > 60")
+    users("CREATE OR REPLACE VIEW ns.adults AS SELECT name FROM ns.people WHERE age > 60")
     second = stored()
-    assert rows(people, "SELECT * FROM ns.adults") == [("Cyd",)]
+    assert rows(users, "SELECT * FROM ns.adults") == [("Cyd",)]
     assert second["view-uuid"] == first["view-uuid"]
     assert second["current-version-id"] == 2
     assert [version["version-id"] for version in second["versions"]] == [1, 2]
     assert [entry["version-id"] for entry in second["version-log"]] == [1, 2]
-    people("CREATE OR REPLACE VIEW ns.other AS SELECT 1 AS one")
-    assert rows(people, "SELECT * FROM ns.other") == [(1,)]
+    users("CREATE OR REPLACE VIEW ns.other AS SELECT 1 AS one")
+    assert rows(users, "SELECT * FROM ns.other") == [(1,)]
     assert stored("other")["current-version-id"] == 1
 
 
-def test_properties_are_set_and_unset(people: Sql, stored: Load) -> None:
-    people("ALTER VIEW ns.adults SET TBLPROPERTIES ('a.b' = 'x=y', 'comment' = 'grown up')")
+def test_properties_are_set_and_unset(users: Sql, stored: Load) -> None:
+    users("ALTER VIEW ns.adults SET TBLPROPERTIES ('a.b' = 'x=y', 'comment' = 'grown up')")
     assert stored()["properties"].items() >= {"a.b": "x=y", "comment": "grown up"}.items()
-    people("ALTER VIEW ns.adults UNSET TBLPROPERTIES ('a.b')")
+    users("ALTER VIEW ns.adults UNSET TBLPROPERTIES ('a.b')")
     assert "a.b" not in stored()["properties"]
-    people("ALTER VIEW ns.adults UNSET TBLPROPERTIES IF EXISTS ('a.b')")
+    users("ALTER VIEW ns.adults UNSET TBLPROPERTIES IF EXISTS ('a.b')")
     with pytest.raises(AnalysisException, match=r"a\.b"):
-        people("ALTER VIEW ns.adults UNSET TBLPROPERTIES ('a.b')")
+        users("ALTER VIEW ns.adults UNSET TBLPROPERTIES ('a.b')")
     assert stored()["current-version-id"] == 1
 
 
-def test_the_query_is_not_changed_in_place(people: Sql, stored: Load) -> None:
+def test_the_query_is_not_changed_in_place(users: Sql, stored: Load) -> None:
     before = stored()
     with pytest.raises(PySparkException, match="CREATE OR REPLACE VIEW"):
-        people("ALTER VIEW ns.adults AS SELECT 1 AS a")
+        users("ALTER VIEW ns.adults AS SELECT 1 AS a")
     assert stored() == before
 
 
-def test_rename_within_and_across_namespaces(people: Sql, catalog: Catalog, namespace: str) -> None:
-    people("ALTER VIEW ns.adults RENAME TO ns.grown")
-    assert len(people("SELECT * FROM ns.grown")) == 2
-    people("CREATE NAMESPACE ns.attic")
-    people("ALTER VIEW ns.grown RENAME TO ns.attic.old")
-    assert len(people("SELECT * FROM ns.attic.old")) == 2
+def test_rename_within_and_across_namespaces(users: Sql, catalog: Catalog, namespace: str) -> None:
+    users("ALTER VIEW ns.adults RENAME TO ns.grown")
+    assert len(users("SELECT * FROM ns.grown")) == 2
+    users("CREATE NAMESPACE ns.attic")
+    users("ALTER VIEW ns.grown RENAME TO ns.attic.old")
+    assert len(users("SELECT * FROM ns.attic.old")) == 2
     assert listed(catalog, namespace) == (["people"], [])
-    people("CREATE VIEW ns.adults AS SELECT 1 AS a")
+    users("CREATE VIEW ns.adults AS SELECT 1 AS a")
     with pytest.raises((PySparkException, Py4JJavaError), match=r"(?i)already.exists"):
-        people("ALTER VIEW ns.attic.old RENAME TO ns.adults")
+        users("ALTER VIEW ns.attic.old RENAME TO ns.adults")
     with pytest.raises((PySparkException, Py4JJavaError), match=r"(?i)already.exists"):
-        people("ALTER VIEW ns.attic.old RENAME TO ns.people")
+        users("ALTER VIEW ns.attic.old RENAME TO ns.people")
     with pytest.raises((PySparkException, Py4JJavaError)):
-        people("ALTER VIEW ns.nothing RENAME TO ns.something")
-    assert rows(people, "SELECT * FROM ns.adults") == [(1,)]
-    people("DROP VIEW ns.attic.old")
+        users("ALTER VIEW ns.nothing RENAME TO ns.something")
+    assert rows(users, "SELECT * FROM ns.adults") == [(1,)]
+    users("DROP VIEW ns.attic.old")
 
 
-def test_show_views(people: Sql, namespace: str) -> None:
-    people("CREATE VIEW ns.children AS SELECT * FROM ns.people WHERE age < 18")
-    found = people("SHOW VIEWS IN ns")
+def test_show_views(users: Sql, namespace: str) -> None:
+    users("CREATE VIEW ns.children AS SELECT * FROM ns.people WHERE age < 18")
+    found = users("SHOW VIEWS IN ns")
     assert sorted((row.namespace, row.viewName) for row in found if not row.isTemporary) == [
         (namespace, "adults"),
         (namespace, "children"),
     ]
-    assert [row.viewName for row in people("SHOW VIEWS IN ns LIKE 'ad*'")] == ["adults"]
-    assert [row.tableName for row in people("SHOW TABLES IN ns")] == ["people"]
+    assert [row.viewName for row in users("SHOW VIEWS IN ns LIKE 'ad*'")] == ["adults"]
+    assert [row.tableName for row in users("SHOW TABLES IN ns")] == ["people"]
 
 
-def test_drop(people: Sql, catalog: Catalog, namespace: str) -> None:
+def test_drop(users: Sql, catalog: Catalog, namespace: str) -> None:
     with pytest.raises(Py4JJavaError, match="not empty"):
-        people("DROP NAMESPACE ns")
+        users("DROP NAMESPACE ns")
     with pytest.raises((PySparkException, Py4JJavaError)):
-        people("DROP TABLE ns.adults")
+        users("DROP TABLE ns.adults")
     with pytest.raises((PySparkException, Py4JJavaError)):
-        people("DROP VIEW ns.people")
+        users("DROP VIEW ns.people")
     assert listed(catalog, namespace) == (["people"], ["adults"])
-    people("DROP VIEW ns.adults")
-    people("DROP VIEW IF EXISTS ns.adults")
+    users("DROP VIEW ns.adults")
+    users("DROP VIEW IF EXISTS ns.adults")
     with pytest.raises(AnalysisException, match="VIEW_NOT_FOUND"):
-        people("DROP VIEW ns.adults")
+        users("DROP VIEW ns.adults")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
-        people("SELECT * FROM ns.adults")
-    assert len(people("SELECT * FROM ns.people")) == 3
+        users("SELECT * FROM ns.adults")
+    assert len(users("SELECT * FROM ns.people")) == 3
 
 
-def test_a_view_is_read_from_anywhere(people: Sql, live_spark: SparkSession, namespace: str) -> None:
-    people("USE live.ns")
+def test_a_view_is_read_from_anywhere(users: Sql, live_spark: SparkSession, namespace: str) -> None:
+    users("USE live.ns")
     try:
-        people("CREATE VIEW short AS SELECT name FROM people WHERE id = 1")
+        users("CREATE VIEW short AS SELECT name FROM people WHERE id = 1")
     finally:
-        people("USE live")
+        users("USE live")
     live_spark.sql("USE spark_catalog.default")
     try:
         assert live_spark.sql(f"SELECT * FROM live.{namespace}.short").collect()[0][0] == "Ada"
@@ -196,25 +196,25 @@ def test_a_view_is_read_from_anywhere(people: Sql, live_spark: SparkSession, nam
         live_spark.sql("USE live")
 
 
-def test_views_of_views_and_of_the_past(people: Sql, namespace: str) -> None:
-    first = people("SELECT snapshot_id FROM ns.people.snapshots")[0][0]
-    people("INSERT INTO ns.people VALUES (9, 'Eve', 90)")
-    people("CREATE VIEW ns.elders AS SELECT name FROM ns.adults WHERE age > 60")
-    people(f"CREATE VIEW ns.before AS SELECT name FROM ns.people VERSION AS OF {first} WHERE age > 60")
-    people("CREATE VIEW ns.totals AS WITH a AS (SELECT age FROM ns.adults) SELECT count(*) AS n, sum(age) AS s FROM a")
-    assert rows(people, "SELECT * FROM ns.elders") == [("Cyd",), ("Eve",)]
-    assert rows(people, "SELECT * FROM ns.before") == [("Cyd",)]
-    assert rows(people, "SELECT * FROM ns.totals") == [(3, 196)]
-    people("ALTER TABLE ns.people RENAME TO ns.persons")
+def test_views_of_views_and_of_the_past(users: Sql, namespace: str) -> None:
+    first = users("SELECT snapshot_id FROM ns.people.snapshots")[0][0]
+    users("INSERT INTO ns.people VALUES (9, 'Eve', 90)")
+    users("CREATE VIEW ns.elders AS SELECT name FROM ns.adults WHERE age > 60")
+    users(f"CREATE VIEW ns.before AS SELECT name FROM ns.people VERSION AS OF {first} WHERE age > 60")
+    users("CREATE VIEW ns.totals AS WITH a AS (SELECT age FROM ns.adults) SELECT count(*) AS n, sum(age) AS s FROM a")
+    assert rows(users, "SELECT * FROM ns.elders") == [("Cyd",), ("Eve",)]
+    assert rows(users, "SELECT * FROM ns.before") == [("Cyd",)]
+    assert rows(users, "SELECT * FROM ns.totals") == [(3, 196)]
+    users("ALTER TABLE ns.people RENAME TO ns.persons")
     with pytest.raises(AnalysisException, match=f"{namespace}.*people|people.*cannot be found"):
-        people("SELECT * FROM ns.elders")
+        users("SELECT * FROM ns.elders")
 
 
-def test_names_that_need_quotes(people: Sql, catalog: Catalog, namespace: str) -> None:
+def test_names_that_need_quotes(users: Sql, catalog: Catalog, namespace: str) -> None:
     names = ("two words", "dot.ted", "Größe 表", "a+b", "50%", "a/b")
     for name in names:
-        people(f"CREATE VIEW ns.`{name}` AS SELECT id AS `a b` FROM ns.people WHERE id = 1")
-        assert rows(people, f"SELECT `a b` FROM ns.`{name}`") == [(1,)]
+        users(f"CREATE VIEW ns.`{name}` AS SELECT id AS `a b` FROM ns.people WHERE id = 1")
+        assert rows(users, f"SELECT `a b` FROM ns.`{name}`") == [(1,)]
         assert catalog.view_exists((namespace, name))
     assert listed(catalog, namespace)[1] == sorted([*names, "adults"])
     for name in names:
@@ -225,19 +225,19 @@ def test_names_that_need_quotes(people: Sql, catalog: Catalog, namespace: str) -
 
 
 def test_a_dropped_view_is_registered_again(
-    people: Sql, catalog: Catalog, namespace: str, stored: Load, answered: Load
+    users: Sql, catalog: Catalog, namespace: str, stored: Load, responded: Load
 ) -> None:
-    people("ALTER VIEW ns.adults SET TBLPROPERTIES ('gc.enabled' = 'false')")  # so that its file outlives it
-    before, location = stored(), answered("adults")["metadata-location"]
+    users("ALTER VIEW ns.adults SET TBLPROPERTIES ('gc.enabled' = 'false')")  # so that its file outlives it
+    before, location = stored(), responded("adults")["metadata-location"]
     with pytest.raises(exceptions.ViewAlreadyExistsError):
         catalog.register_view((namespace, "adults"), location)
-    people("DROP VIEW ns.adults")
+    users("DROP VIEW ns.adults")
     catalog.register_view((namespace, "again"), location)
     assert stored("again") == before
-    assert rows(people, "SELECT id FROM ns.again") == [(1,), (3,)]
+    assert rows(users, "SELECT id FROM ns.again") == [(1,), (3,)]
 
 
-def test_spark_reads_a_view_of_pyiceberg(people: Sql, catalog: Catalog, namespace: str) -> None:
+def test_spark_reads_a_view_of_pyiceberg(users: Sql, catalog: Catalog, namespace: str) -> None:
     schema = Schema(NestedField(1, "name", StringType(), required=False))
     statement = SQLViewRepresentation(type="sql", sql="SELECT name FROM people WHERE age < 18", dialect="spark")
     version = ViewVersion(
@@ -245,7 +245,7 @@ def test_spark_reads_a_view_of_pyiceberg(people: Sql, catalog: Catalog, namespac
         representations=[statement], default_catalog="live", default_namespace=[namespace],
     )  # fmt: skip
     catalog.create_view((namespace, "children"), schema, version, properties={"team": "hr"})
-    assert rows(people, "SELECT * FROM ns.children") == [("Bob",)]
-    assert {row.key: row.value for row in people("SHOW TBLPROPERTIES ns.children")}["team"] == "hr"
+    assert rows(users, "SELECT * FROM ns.children") == [("Bob",)]
+    assert {row.key: row.value for row in users("SHOW TBLPROPERTIES ns.children")}["team"] == "hr"
     with pytest.raises(exceptions.ViewAlreadyExistsError):
         catalog.create_view((namespace, "children"), schema, version)

@@ -17,7 +17,7 @@ from catalog.iceberg.create import create_table_metadata
 from catalog.iceberg.types import TableMetadata
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors.types import BadRequest
-from tests.spark.iceberg_java_fixtures import Java, java_refusal
+from tests.spark.iceberg_java_fixtures import Java, java_error
 from tests.unit.iceberg.damaged_document_fixtures import damaged
 from tests.unit.iceberg.document_fixtures import partition, sorting, table
 from tests.unit.iceberg.example_fixtures import examples
@@ -87,8 +87,8 @@ class JavaTables(Java):
         builder = self.iceberg.TableMetadata.buildFrom(self.read(base))
         try:
             return self.written(self.built(builder, updates))
-        except (Py4JError, PySparkException) as refusal:
-            if any(known in str(refusal) for known in JAVA_FAILS):
+        except (Py4JError, PySparkException) as error:
+            if any(known in str(error) for known in JAVA_FAILS):
                 return None
             raise
 
@@ -97,8 +97,8 @@ def judgement(document: TableMetadata) -> tuple[TableMetadata, str | None]:
     """The document in its modern form, or as it was and why it is refused."""
     try:
         return read_table_metadata(document), None
-    except BadRequest as refusal:
-        return document, refusal.message
+    except BadRequest as error:
+        return document, error.message
 
 
 def comparable(metadata: dict[str, Any], names: list[str]) -> dict[str, Any]:
@@ -128,11 +128,11 @@ def test_java_reads_what_the_engine_writes(spark: SparkSession, document: TableM
 def test_nothing_is_accepted_that_java_refuses(spark: SparkSession, damage: tuple[str, TableMetadata]) -> None:
     what, document = damage
     java = JavaTables(spark)
-    theirs = java_refusal(lambda: java.read(document))
+    theirs = java_error(lambda: java.read(document))
     modern, ours = judgement(document)
     if ours is None:
         assert theirs is None, f"{what}: Java refuses it: {theirs}"
-        assert java_refusal(lambda: java.read(modern)) is None
+        assert java_error(lambda: java.read(modern)) is None
     elif theirs is None:
         assert any(re.search(known, ours) for known in STRICTER), f"{what}: only we refuse it: {ours}"
 

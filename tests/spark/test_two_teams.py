@@ -67,13 +67,13 @@ class Teams:
     run: Transcripts
     on_page: Sequence[Command]
 
-    def place(self, path: str) -> str:
+    def location(self, path: str) -> str:
         """With the ids of the shell's variables in it."""
         return "".join(self.run.shell(f'echo "{path}"'))
 
     def ask(self, user: str, method: str, path: str, body: Any = None, *, project: str) -> requests.Response:
         headers = {"Authorization": f"Bearer {self.keycloak.sign_in(user)}", "x-project-id": project}
-        address = f"{self.server.base_url}/management/v1/{self.place(path)}"
+        address = f"{self.server.base_url}/management/v1/{self.location(path)}"
         return requests.request(method, address, json=body, headers=headers, timeout=30)
 
     def change(self, user: str, path: str, **grants: Sequence[tuple[str, str]]) -> int:
@@ -86,9 +86,9 @@ class Teams:
 
     def granted(self, user: str, path: str, *, project: str) -> list[tuple[str, str]]:
         """Privilege and user or role of each grant."""
-        answer = self.ask(user, "GET", f"{path}/grants", project=project)
-        assert answer.status_code == 200, answer.text
-        return [(each["privilege"], *each["principal"].values()) for each in answer.json()["grants"]]
+        response = self.ask(user, "GET", f"{path}/grants", project=project)
+        assert response.status_code == 200, response.text
+        return [(each["privilege"], *each["principal"].values()) for each in response.json()["grants"]]
 
     def through_pyiceberg(self, user: str, warehouse: str) -> Catalog:
         name = f"{WAREHOUSES[warehouse]}/{warehouse}"
@@ -136,7 +136,7 @@ def done(spark: SparkSession, statement: str) -> list[Row]:
     return list(spark.sql(statement).collect())
 
 
-def test_the_page_shows_what_is_answered(teams: Teams) -> None:
+def test_the_page_shows_the_response(teams: Teams) -> None:
     if os.environ.get("UPDATE_WALKTHROUGH") == "1":
         page = PAGE.read_text()
         PAGE.write_text(rewritten(page, section_of(page, HEADING), teams.run.said))
@@ -188,14 +188,14 @@ def test_spark_reads_with_both_and_writes_with_one(teams: Teams, s3_spark: Spark
     assert minio.keys(BUCKET) == files
 
 
-def test_a_table_is_owned_by_whoever_made_it(teams: Teams, s3_spark: SparkSession) -> None:
+def test_a_table_is_owned_by_its_creator(teams: Teams, s3_spark: SparkSession) -> None:
     done(s3_spark, "CREATE TABLE ana_orders.shop.hers (id BIGINT)")
     table = teams.through_pyiceberg("ana", "orders").load_table("shop.hers").metadata.table_uuid
-    place = f"warehouse/$orders/table/{table}"
-    assert teams.granted("ana", place, project="sales") == [("ownership", teams.run.value("ana"))]
-    assert teams.ask("ben", "GET", f"{place}/grants", project="sales").status_code == 403
-    assert teams.change("ben", place, writes=[("modify", "ben")]) == 403
-    assert teams.granted("ana", place, project="sales") == [("ownership", teams.run.value("ana"))]
+    location = f"warehouse/$orders/table/{table}"
+    assert teams.granted("ana", location, project="sales") == [("ownership", teams.run.value("ana"))]
+    assert teams.ask("ben", "GET", f"{location}/grants", project="sales").status_code == 403
+    assert teams.change("ben", location, writes=[("modify", "ben")]) == 403
+    assert teams.granted("ana", location, project="sales") == [("ownership", teams.run.value("ana"))]
     done(s3_spark, "DROP TABLE ana_orders.shop.hers")
 
 
@@ -203,20 +203,20 @@ def test_a_running_session_feels_a_grant_and_its_end_at_the_next_statement(
     teams: Teams, s3_spark: SparkSession
 ) -> None:
     ledger = teams.through_pyiceberg("ana", "orders").load_table("finance.ledger").metadata.table_uuid
-    place = f"warehouse/$orders/table/{ledger}"
+    location = f"warehouse/$orders/table/{ledger}"
     query = "SELECT count(*) FROM ben_orders.finance.ledger"
     for number in range(2):
         change = f"ALTER TABLE ben_orders.finance.ledger SET TBLPROPERTIES ('by-ben' = '{number}')"
         with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
             rows_of(s3_spark, query)
-        assert teams.change("alice", place, writes=[("select", "ben")]) == 204
+        assert teams.change("alice", location, writes=[("select", "ben")]) == 204
         assert rows_of(s3_spark, query) == [(0,)]
         assert {row[0] for row in done(s3_spark, "SHOW NAMESPACES IN ben_orders")} == {"finance", "shop"}
         with pytest.raises(Py4JJavaError, match=FORBIDDEN):
             done(s3_spark, change)
-        assert teams.change("alice", place, writes=[("modify", "ben")], deletes=[("select", "ben")]) == 204
+        assert teams.change("alice", location, writes=[("modify", "ben")], deletes=[("select", "ben")]) == 204
         done(s3_spark, change)
-        assert teams.change("alice", place, deletes=[("modify", "ben")]) == 204
+        assert teams.change("alice", location, deletes=[("modify", "ben")]) == 204
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         rows_of(s3_spark, query)
 
@@ -226,11 +226,11 @@ def test_pyiceberg_as_each(teams: Teams, minio: Minio) -> None:
     assert set(ana.list_namespaces()) == {("finance",), ("shop",)}
     assert ben.list_namespaces() == [("shop",)]
     more: Any = pa.table({"id": pa.array([7], pa.int64())})
-    made = ana.create_table("shop.both", schema=more.schema)
-    made.append(more)
+    created = ana.create_table("shop.both", schema=more.schema)
+    created.append(more)
     read = ben.load_table("shop.both")
     assert read.scan().to_arrow().to_pydict() == {"id": [7]}
-    before, files = made.refresh().metadata_location, minio.keys(BUCKET)
+    before, files = created.refresh().metadata_location, minio.keys(BUCKET)
     with pytest.raises(OSError, match=r"(?i)access.denied"):  # of the store, which refuses the file
         read.append(more)
     with pytest.raises(exceptions.ForbiddenError, match="may not commit on table"):
@@ -243,6 +243,6 @@ def test_pyiceberg_as_each(teams: Teams, minio: Minio) -> None:
         ben.load_table("finance.ledger")
     with pytest.raises(exceptions.NoSuchNamespaceError):
         ben.list_tables("finance")
-    assert made.refresh().metadata_location == before
+    assert created.refresh().metadata_location == before
     assert minio.keys(BUCKET) == files
     ana.drop_table("shop.both")

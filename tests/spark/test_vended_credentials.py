@@ -21,11 +21,11 @@ pytestmark = pytest.mark.django_db
 def file_io(spark: SparkSession, minio: Minio, bucket: str, rights: FileAccess) -> Any:
     credential = read_credential(minio.credential)
     profile = read_profile(minio.profile(bucket, "wh"), credential)
-    lent = issue(profile, credential, location=f"s3://{bucket}/wh/t1", rights=rights)
-    assert lent is not None
+    vended = issue(profile, credential, location=f"s3://{bucket}/wh/t1", rights=rights)
+    assert vended is not None
     assert spark._jvm is not None
     io = spark._jvm.org.apache.iceberg.aws.s3.S3FileIO()
-    io.initialize(credential_config(profile.as_json(), lent))
+    io.initialize(credential_config(profile.as_json(), vended))
     return io
 
 

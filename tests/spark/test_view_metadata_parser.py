@@ -19,7 +19,7 @@ from catalog.iceberg.views.types import ViewMetadata
 from catalog.iceberg.views.updates import apply_view_updates
 from catalog.iceberg.views.validation import read_view_metadata
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed
-from tests.spark.iceberg_java_fixtures import Java, java_refusal
+from tests.spark.iceberg_java_fixtures import Java, java_error
 from tests.unit.iceberg.damaged_document_fixtures import damaged
 from tests.unit.iceberg.example_fixtures import examples
 from tests.unit.iceberg.strategy_fixtures import START_MS
@@ -84,12 +84,12 @@ class JavaViews(Java):
         """`ViewMetadata.Builder` as the server drives it."""
         return self.built(self.iceberg.view.ViewMetadata.buildFrom(self.read(base)), updates)
 
-    def refusal_of_commit(self, base: ViewMetadata, updates: list[Any]) -> str | None:
-        return java_refusal(lambda: self.commit(base, updates))
+    def error_of_commit(self, base: ViewMetadata, updates: list[Any]) -> str | None:
+        return java_error(lambda: self.commit(base, updates))
 
-    def refusal_of_requirement(self, base: ViewMetadata, requirement: dict[str, Any]) -> str | None:
+    def error_of_requirement(self, base: ViewMetadata, requirement: dict[str, Any]) -> str | None:
         asserted, metadata = self.parsed(requirements=[requirement]).requirements()[0], self.read(base)
-        return java_refusal(lambda: asserted.validate(metadata))
+        return java_error(lambda: asserted.validate(metadata))
 
 
 def comparable(metadata: dict[str, Any], *, with_log: bool = True) -> dict[str, Any]:
@@ -126,16 +126,16 @@ def test_java_reads_what_the_engine_writes(spark: SparkSession, document: ViewMe
 def test_nothing_is_accepted_that_java_refuses(spark: SparkSession, damage: tuple[str, ViewMetadata]) -> None:
     what, document = damage
     java = JavaViews(spark)
-    theirs = java_refusal(lambda: java.read(document))
+    theirs = java_error(lambda: java.read(document))
     try:
         ours = read_view_metadata(document)
-    except BadRequest as refusal:
+    except BadRequest as error:
         if theirs is None:
-            is_known = any(re.search(known, refusal.message) for known in STRICTER)
-            assert is_known, f"{what}: only we refuse it: {refusal.message}"  # noqa: PT017
+            is_known = any(re.search(known, error.message) for known in STRICTER)
+            assert is_known, f"{what}: only we refuse it: {error.message}"  # noqa: PT017
     else:
         assert theirs is None, f"{what}: Java refuses it: {theirs}"
-        assert java_refusal(lambda: java.read(ours)) is None
+        assert java_error(lambda: java.read(ours)) is None
 
 
 @examples(150)
@@ -189,18 +189,18 @@ def test_the_same_damaged_updates_are_refused(spark: SparkSession, data: st.Data
 
 
 def assert_same_judgement(java: JavaViews, base: ViewMetadata, updates: list[Any]) -> None:
-    theirs = java.refusal_of_commit(base, updates)
+    theirs = java.error_of_commit(base, updates)
     try:
         apply_view_updates(base, updates, now_ms=START_MS)
-    except BadRequest as refusal:
+    except BadRequest as error:
         if theirs is None:
-            is_known = any(re.search(known, refusal.message) for known in STRICTER_UPDATES)
-            assert is_known, f"only we refuse it: {refusal.message}"  # noqa: PT017
+            is_known = any(re.search(known, error.message) for known in STRICTER_UPDATES)
+            assert is_known, f"only we refuse it: {error.message}"  # noqa: PT017
     else:
         assert theirs is None or any(known in theirs for known in JAVA_FAILS), f"only Java refuses it: {theirs}"
 
 
-def test_the_texts_of_refusals_are_java_s(spark: SparkSession) -> None:
+def test_the_texts_of_errors_are_java_s(spark: SparkSession) -> None:
     java = JavaViews(spark)
     base = view(versions=[version(1, sql("a"), sql("b", "trino"))])
     for document in (version(2, sql("a", "TRINO"), sql("b", "trino")), version(2, sql("c", "trino"))):
@@ -212,7 +212,7 @@ def test_the_texts_of_refusals_are_java_s(spark: SparkSession) -> None:
             apply_view_updates(base, updates, now_ms=START_MS)
         ours = raised.value.message.removeprefix("updates[0] (add-view-version): ")
         # a set of Java has no order
-        theirs = (java.refusal_of_commit(base, updates) or "").replace("[trino, spark]", "[spark, trino]")
+        theirs = (java.error_of_commit(base, updates) or "").replace("[trino, spark]", "[spark, trino]")
         assert ours in theirs
 
 
@@ -221,7 +221,7 @@ def test_the_same_requirements_fail(spark: SparkSession) -> None:
     base = view()
     for uuid, is_refused in ((base["view-uuid"].upper(), False), ("00000000-0000-4000-8000-000000000000", True)):
         requirement = {"type": "assert-view-uuid", "uuid": uuid}
-        theirs = java.refusal_of_requirement(base, requirement)
+        theirs = java.error_of_requirement(base, requirement)
         ours = None
         try:
             check_view_requirements(base, [requirement])

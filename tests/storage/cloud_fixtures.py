@@ -71,7 +71,7 @@ def private_key() -> str:
 def gcs(fake_gcs: FakeGcs, tokens: FakeService, monkeypatch: pytest.MonkeyPatch) -> Cloud:
     name = fake_gcs.create_bucket(f"bucket-{next(_numbers)}")
     use_storage_settings(monkeypatch, gcs_endpoint=fake_gcs.endpoint)
-    tokens.answers["/token"] = [said({"access_token": "a-token", "expires_in": 3600, "token_type": "Bearer"})]
+    tokens.responses["/token"] = [said({"access_token": "a-token", "expires_in": 3600, "token_type": "Bearer"})]
     key = {
         "type": "service_account", "project_id": "p", "private_key_id": "1", "private_key": private_key(),
         "client_email": "a@p.iam.gserviceaccount.com", "client_id": "1", "universe_domain": "googleapis.com",

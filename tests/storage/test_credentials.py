@@ -27,7 +27,7 @@ def test_there_is_one_of_each_kind_here() -> None:
 
 
 @pytest.mark.parametrize("document", ALL)
-def test_what_is_kept_makes_the_same_credential(document: dict[str, Any]) -> None:
+def test_a_kept_result_creates_the_same_credential(document: dict[str, Any]) -> None:
     credential = read_credential(document | {"unknown": 1, "another": None})
     assert credential.reveal() == document
     assert read_credential(credential.reveal()) == credential
@@ -70,12 +70,12 @@ def test_nothing_repeats_a_secret(document: dict[str, Any]) -> None:
     for each in everywhere(document):
         try:
             credential = read_credential(each)
-        except BadRequest as refusal:
-            told = refusal.message + repr(refusal) + repr(refusal.__cause__) + refusal.wire_type
+        except BadRequest as error:
+            reported = error.message + repr(error) + repr(error.__cause__) + error.wire_type
         else:
-            told = f"{credential!r} {credential} {credential.model_dump()} {credential.model_dump_json()}"
-            told += repr(vars(credential))
-        assert CANARY not in told
+            reported = f"{credential!r} {credential} {credential.model_dump()} {credential.model_dump_json()}"
+            reported += repr(vars(credential))
+        assert CANARY not in reported
 
 
 @pytest.mark.parametrize("document", ALL)

@@ -35,7 +35,7 @@ def folder_of(profile: dict[str, Any], name: str = "sales", parent: str | None =
     return namespace_location(profile, base=base, parent=parent, name=name, namespace_id=ID)
 
 
-def place_of(profile: dict[str, Any], name: str = "orders", folder: str | None = None, base: str = S3) -> str:
+def location_of(profile: dict[str, Any], name: str = "orders", folder: str | None = None, base: str = S3) -> str:
     return tabular_location(profile, base=base, folder=folder or f"{base}/ns", name=name, tabular_id=ID)
 
 
@@ -47,8 +47,8 @@ def test_without_a_hierarchy_namespaces_have_no_folders(profile: dict[str, Any],
 
 @pytest.mark.parametrize("profile", NONE)
 def test_by_default_a_table_is_named_by_its_uuid(profile: dict[str, Any]) -> None:
-    assert place_of(profile) == f"{S3}/ns/{ID}"
-    assert place_of(profile, folder=S3) == f"{S3}/{ID}"
+    assert location_of(profile) == f"{S3}/ns/{ID}"
+    assert location_of(profile, folder=S3) == f"{S3}/{ID}"
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_by_default_a_table_is_named_by_its_uuid(profile: dict[str, Any]) -> Non
 def test_templates(template: str, segment: str) -> None:
     assert folder_of(hierarchy(template)) == f"{S3}/{segment}"
     assert folder_of(hierarchy(template), parent=f"{S3}/a/b") == f"{S3}/a/b/{segment}"
-    assert place_of(hierarchy(tabular=template), "sales") == f"{S3}/ns/{segment}"
-    assert place_of(flat(template), "sales", folder=S3) == f"{S3}/{segment}"
+    assert location_of(hierarchy(tabular=template), "sales") == f"{S3}/ns/{segment}"
+    assert location_of(flat(template), "sales", folder=S3) == f"{S3}/{segment}"
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_templates(template: str, segment: str) -> None:
         ("${aws:username}", "%24%7Baws%3Ausername%7D"),
     ],
 )
-def test_names_are_encoded_and_hold_no_place(name: str, encoded: str) -> None:
-    assert place_of(hierarchy(tabular="{name}"), name) == f"{S3}/ns/{encoded}"
+def test_names_are_encoded_and_contain_no_location(name: str, encoded: str) -> None:
+    assert location_of(hierarchy(tabular="{name}"), name) == f"{S3}/ns/{encoded}"
     assert folder_of(hierarchy(), name) == f"{S3}/{encoded}"
 
 
@@ -101,24 +101,24 @@ NO_FOLDER = [
 
 
 @pytest.mark.parametrize(("base", "name", "why"), NO_FOLDER)
-def test_names_of_which_the_layout_makes_no_folder(base: str, name: str, why: str) -> None:
+def test_names_for_which_the_layout_has_no_folder(base: str, name: str, why: str) -> None:
     text = f"storage-layout of the warehouse builds the folder .*{why}.*Choose a location, or another name"
-    for make in (folder_of, place_of):
+    for create in (folder_of, location_of):
         with pytest.raises(InvalidLocation, match=text):
-            make(hierarchy("{name}", "{name}"), name, base=base)
-    assert place_of({}, name, base=base) == f"{base}/ns/{ID}", "names are nothing to the default layout"
+            create(hierarchy("{name}", "{name}"), name, base=base)
+    assert location_of({}, name, base=base) == f"{base}/ns/{ID}", "names are nothing to the default layout"
 
 
 def test_the_longest_paths() -> None:
     deep = S3 + "/d" * ((MAX_KEY_BYTES - len("wh") - len(f"/{ID}")) // 2)
-    room = MAX_KEY_BYTES - len(deep.removeprefix("s3://bucket/")) - 1
-    assert place_of(hierarchy(tabular="{name}"), "n" * room, folder=deep).endswith("n")
+    project = MAX_KEY_BYTES - len(deep.removeprefix("s3://bucket/")) - 1
+    assert location_of(hierarchy(tabular="{name}"), "n" * project, folder=deep).endswith("n")
     with pytest.raises(InvalidLocation, match=f"longer than {MAX_KEY_BYTES} bytes"):
-        place_of(hierarchy(tabular="{name}"), "n" * (room + 1), folder=deep)
+        location_of(hierarchy(tabular="{name}"), "n" * (project + 1), folder=deep)
     local = LOCAL + "/d" * 900
-    assert place_of(hierarchy(tabular="{name}"), "n" * 100, folder=local, base=LOCAL).endswith("n")
+    assert location_of(hierarchy(tabular="{name}"), "n" * 100, folder=local, base=LOCAL).endswith("n")
     with pytest.raises(InvalidLocation, match="longer than 2000 bytes"):
-        place_of(hierarchy(tabular="{name}"), "n" * 255, folder=local, base=LOCAL)
+        location_of(hierarchy(tabular="{name}"), "n" * 255, folder=local, base=LOCAL)
 
 
 @given(name=st.text(min_size=1, max_size=60), base=st.sampled_from([S3, ADLS, LOCAL, "gs://bucket"]))
@@ -130,7 +130,7 @@ def test_a_name_never_leads_elsewhere(name: str, base: str) -> None:
     profile = hierarchy("{name}", "{name}")
     try:
         folder = folder_of(profile, name, base=base)
-        location = place_of(profile, name, folder=folder, base=base)
+        location = location_of(profile, name, folder=folder, base=base)
     except InvalidLocation:
         return
     assert location_inside(location, base=base) == location
@@ -138,6 +138,6 @@ def test_a_name_never_leads_elsewhere(name: str, base: str) -> None:
     assert folder.count("/") == base.count("/") + 1
 
 
-def test_two_names_make_two_folders() -> None:
+def test_two_names_get_two_folders() -> None:
     names = ["a", "A", "a%20", "a ", "a+", "a%2B", "a/", "a.", "a_", "a*", "ä", "a\u0308"]
-    assert len({place_of(flat("{uuid}-{name}"), name) for name in names}) == len(names)
+    assert len({location_of(flat("{uuid}-{name}"), name) for name in names}) == len(names)

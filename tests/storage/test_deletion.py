@@ -174,7 +174,7 @@ def after(steps: int, act: Callable[[], None]) -> Callable[[], None]:
     return checkpoint
 
 
-def test_it_ends_where_it_is_told_to_and_goes_on_later(store: LocalStore, root: Path) -> None:
+def test_it_stops_at_the_limit_and_continues_later(store: LocalStore, root: Path) -> None:
     location = f"file://{root}/wh/t"
     fill(root / "wh/t")
 

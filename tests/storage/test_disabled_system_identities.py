@@ -44,10 +44,10 @@ def test_a_disabled_identity_is_stored_only_where_storage_validation_is_skipped(
     assert api.post("/warehouse", body(kind)).refused(400, "SystemIdentityDisabled", "LAKEKEEPER__ENABLE_")
     assert not Warehouse.objects.exists()
     use_settings(monkeypatch, skip_storage_validation=True)
-    made = api.post("/warehouse", body(kind))
-    assert made.status == 201, made.body
+    created = api.post("/warehouse", body(kind))
+    assert created.status == 201, created.body
     system = KINDS[kind][1]
-    assert made.json()["storage-credential-type"]["credential-type"] == system["credential-type"]
+    assert created.json()["storage-credential-type"]["credential-type"] == system["credential-type"]
 
 
 @pytest.mark.parametrize("kind", USES)

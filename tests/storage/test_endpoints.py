@@ -203,7 +203,7 @@ def test_a_wrong_list_stops_the_start(text: str) -> None:
 # --- names -------------------------------------------------------------------------------------------------------
 
 
-def answer_with(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+def response_with(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
     """The name service of this machine, which is no part of ours, answers every name so."""
 
     def getaddrinfo(host: str, *_: Any, **__: Any) -> Any:
@@ -213,9 +213,9 @@ def answer_with(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
 
 
 def test_a_name_is_judged_by_all_that_it_leads_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer_with(monkeypatch, "10.0.0.1", "8.8.8.8")
+    response_with(monkeypatch, "10.0.0.1", "8.8.8.8")
     require_permitted_address("http://store.example.com/")
-    answer_with(monkeypatch, "8.8.8.8", "169.254.169.254")
+    response_with(monkeypatch, "8.8.8.8", "169.254.169.254")
     for check in (require_permitted_address, require_valid_address):
         with pytest.raises(EndpointNotPermitted):
             check("http://store.example.com/", "endpoint")
@@ -223,10 +223,10 @@ def test_a_name_is_judged_by_all_that_it_leads_to(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(EndpointNotPermitted):
         require_permitted_address("http://store.example.com/")
     storage_settings(monkeypatch, allow_private_endpoints="false")
-    answer_with(monkeypatch, "8.8.8.8", "10.0.0.1")
+    response_with(monkeypatch, "8.8.8.8", "10.0.0.1")
     with pytest.raises(EndpointNotPermitted, match="private"):
         require_permitted_address("http://store.example.com/")
-    answer_with(monkeypatch, "fe80::1%eth0")
+    response_with(monkeypatch, "fe80::1%eth0")
     with pytest.raises(EndpointNotPermitted):
         require_permitted_address("http://store.example.com/")
 
@@ -247,7 +247,7 @@ def test_behind_a_proxy_the_proxy_looks_names_up(monkeypatch: pytest.MonkeyPatch
         require_permitted_address("http://169.254.169.254/")
 
 
-def test_a_name_server_that_does_not_answer_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_server_that_does_not_respond_blocks_no_other_request(monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
 
     def getaddrinfo(*_: Any, **__: Any) -> Any:
@@ -313,7 +313,7 @@ ENDPOINTS: list[tuple[dict[str, Any], dict[str, Any] | None, str]] = [
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("profile", "credential", "member"), ENDPOINTS)
-def test_a_warehouse_is_not_made_there(
+def test_a_warehouse_is_not_created_there(
     bootstrapped: None,
     monkeypatch: pytest.MonkeyPatch,
     everything: Callable[[], Fingerprint],
@@ -336,11 +336,11 @@ def test_a_warehouse_does_not_get_there(
     """By an update; instance admins neither."""
     keep_secrets(monkeypatch)
     use_settings(monkeypatch, instance_admins=["oidc~alice"])
-    made = [
+    created = [
         api.post("/warehouse", {"warehouse-name": name, "storage-profile": profile, "storage-credential": credential})
         for name, profile, credential in (("s3", S3, KEY), ("gcs", GCS, ACCOUNT))
     ]
-    s3, gcs = (ApiClient(f"/management/v1/warehouse/{each.json()['id']}") for each in made)
+    s3, gcs = (ApiClient(f"/management/v1/warehouse/{each.json()['id']}") for each in created)
     before = everything()
     body = {"storage-profile": S3 | {"endpoint": EVIL}, "storage-credential": KEY}
     assert s3.post("/storage", body).refused(400, "EndpointNotPermitted", "endpoint: ")
@@ -353,8 +353,8 @@ def test_a_warehouse_does_not_get_there(
 def test_another_endpoint_never_gets_the_former_credential(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Storage is replaced whole: who does not know the credential cannot have it sent elsewhere."""
     keep_secrets(monkeypatch)
-    made = api.post("/warehouse", {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": KEY})
-    own = ApiClient(f"/management/v1/warehouse/{made.json()['id']}")
+    created = api.post("/warehouse", {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": KEY})
+    own = ApiClient(f"/management/v1/warehouse/{created.json()['id']}")
     moved = own.post("/storage", {"storage-profile": S3 | {"endpoint": "http://127.0.0.1:1/"}})
     assert moved.json()["storage-credential-type"] is None
 
@@ -391,7 +391,7 @@ def test_a_list_holds_for_clouds_too(
         require_valid_addresses(read, known)
 
 
-def test_no_store_is_opened_there_and_nothing_is_lent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_store_is_opened_there_and_nothing_is_vended(monkeypatch: pytest.MonkeyPatch) -> None:
     profile = read_profile(S3 | {"endpoint": "http://127.0.0.1:1/", "flavor": "s3-compat", "sts-enabled": True}, None)
     open_store(profile, read_credential(KEY))
     storage_settings(monkeypatch, allow_private_endpoints="false")

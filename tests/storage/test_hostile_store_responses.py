@@ -58,7 +58,7 @@ def require_refused_by_all(store: RemoteStore, location: str, recorder: Recorder
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_nobody_is_sent_elsewhere(
+def test_no_client_is_redirected(
     store: RemoteStore, recorder: Recorder, elsewhere: Recorder, bucket: str, status: int
 ) -> None:
     address = elsewhere.endpoint.replace("127.0.0.1", "localhost") + "latest/meta-data"
@@ -104,7 +104,7 @@ def test_variables_of_other_addresses_change_nothing(
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_nobody_is_sent_elsewhere_by_a_cloud(
+def test_no_client_is_redirected_by_a_cloud(
     cloud: Cloud, through: Recorder, elsewhere: Recorder, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     use_storage_settings(monkeypatch, retries=0)
@@ -139,7 +139,7 @@ def test_what_a_cloud_sends_is_read_within_bounds(
     ],
     ids=["large", "nowhere", "packed", "dripping"],
 )
-def test_a_redirect_is_an_answer_as_others(
+def test_a_redirect_is_an_ordinary_response(
     cloud: Cloud, through: Recorder, monkeypatch: pytest.MonkeyPatch, reply: Reply
 ) -> None:
     use_storage_settings(monkeypatch, retries=0, request_timeout=1.0)
@@ -151,7 +151,7 @@ def test_a_redirect_is_an_answer_as_others(
 
 
 HTML, XML, JSON = "text/html", "application/xml", "application/json"
-NO_ANSWERS = {
+NO_RESPONSES = {
     "text": Reply(200, {"Content-Type": "text/plain"}, b"hello"),
     "no text": Reply(200, {"Content-Type": XML}, b"\xff\xfe"),
     "json": Reply(200, {"Content-Type": JSON}, b'{"items": null}'),
@@ -164,8 +164,8 @@ NO_ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("reply", NO_ANSWERS.values(), ids=NO_ANSWERS)
-def test_an_answer_that_is_none(cloud: Cloud, through: Recorder, monkeypatch: pytest.MonkeyPatch, reply: Reply) -> None:
+@pytest.mark.parametrize("reply", NO_RESPONSES.values(), ids=NO_RESPONSES)
+def test_an_empty_response(cloud: Cloud, through: Recorder, monkeypatch: pytest.MonkeyPatch, reply: Reply) -> None:
     """It is told as the store's fault, whatever the SDK makes of it; some of them are good answers to one store."""
     use_storage_settings(monkeypatch, retries=0)
     store, location = cloud.open(), f"{cloud.base}/a"
@@ -212,7 +212,7 @@ def test_an_endless_list_is_not_held(store: RemoteStore, recorder: Recorder, buc
         store.delete_many([f"s3://{bucket}/wh/a", f"s3://{bucket}/wh/b"])
 
 
-def test_an_answer_that_is_no_list(store: RemoteStore, recorder: Recorder, bucket: str) -> None:
+def test_a_response_that_is_no_list(store: RemoteStore, recorder: Recorder, bucket: str) -> None:
     recorder.answerer = lambda *_: Reply(200, {"Content-Type": "application/xml"}, b"<html")
     with pytest.raises(StoreUnavailable, match="The object store failed at"):
         store.is_empty(f"s3://{bucket}/wh/a", ignore=lambda _: False)

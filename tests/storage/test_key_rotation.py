@@ -53,36 +53,36 @@ def put(text: str, number: int = 0, *, noted: bool = True) -> UUID:
 
 
 def run(*options: str) -> tuple[str, str]:
-    told, progress = io.StringIO(), io.StringIO()
+    reported, progress = io.StringIO(), io.StringIO()
     try:
-        call_command("rotate_encryption_key", *options, stdout=told, stderr=progress)
+        call_command("rotate_encryption_key", *options, stdout=reported, stderr=progress)
     finally:
-        assert "canary" not in told.getvalue() + progress.getvalue()
-    return told.getvalue(), progress.getvalue()
+        assert "canary" not in reported.getvalue() + progress.getvalue()
+    return reported.getvalue(), progress.getvalue()
 
 
 def test_every_secret_gets_the_first_key(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
     ids = [put(OLD, 0), put(OLD, 1), put(OLD, 2, noted=False), put(NEW, 3), put(OTHER, 4)]
     use_keys(monkeypatch, NEW, OLD, OTHER)
-    told, _ = run("--dry-run", "--json")
+    reported, _ = run("--dry-run", "--json")
     counts = {"not noted": 1, key_id(OLD): 2, key_id(NEW): 1, key_id(OTHER): 1}
-    assert json.loads(told) == {
+    assert json.loads(reported) == {
         "dry-run": True, "key-in-use": key_id(NEW), "encrypted-anew": 4, "credentials-by-key": counts,
         "unreadable": 0, "unreadable-warehouses": [],
     }  # fmt: skip
     assert Secret.objects.filter(key_id=key_id(OLD)).count() == 2
-    told, progress = run()
-    assert told.startswith(f"Credentials re-encrypted: 4. The key in use is {key_id(NEW)}.\n")
+    reported, progress = run()
+    assert reported.startswith(f"Credentials re-encrypted: 4. The key in use is {key_id(NEW)}.\n")
     assert progress.splitlines()[-1] == "4 re-encrypted"
     assert set(Secret.objects.values_list("key_id", flat=True)) == {key_id(NEW)}
     use_keys(monkeypatch, NEW)
     assert [secret_store().get(pk)["secret"] for pk in ids] == [f"canary-{number}" for number in range(5)]
-    told, progress = run("--json")
-    assert json.loads(told)["encrypted-anew"] == 0
+    reported, progress = run("--json")
+    assert json.loads(reported)["encrypted-anew"] == 0
     assert progress == ""
 
 
-def test_the_log_tells_of_it_and_of_no_text(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
+def test_the_log_has_it_without_its_text(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
     put(OLD)
     use_keys(monkeypatch, NEW, OLD)
     with log_lines("icekeeper.audit") as lines:
@@ -102,14 +102,14 @@ def with_commit(act: Any) -> None:
 
 def test_what_no_key_reads_is_named_and_left(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
     use_keys(monkeypatch, OTHER)
-    made = api.post("/warehouse", {"warehouse-name": "lost", "storage-profile": S3, "storage-credential": KEY})
+    created = api.post("/warehouse", {"warehouse-name": "lost", "storage-profile": S3, "storage-credential": KEY})
     put(OLD, 1), put(OTHER, 2)
     before = dict(Secret.objects.filter(key_id=key_id(OTHER)).values_list("pk", "ciphertext"))
     use_keys(monkeypatch, NEW, OLD)
     for options in (["--dry-run"], [], []):
         with pytest.raises(CommandError, match="2 credentials cannot be decrypted with any key") as refused:
             run(*options)
-        assert f"lost ({made.json()['id']})" in str(refused.value)
+        assert f"lost ({created.json()['id']})" in str(refused.value)
     with pytest.raises(CommandError, match="OLD_KEYS"):
         run("--json")
     assert Secret.objects.filter(key_id=key_id(NEW)).count() == 1
@@ -169,13 +169,13 @@ def test_credentials_may_be_changed_at_once(monkeypatch: pytest.MonkeyPatch, boo
 
         def change() -> Any:
             secret = uuid4().hex
-            answer = own.post("/storage-credential", {"new-storage-credential": KEY | {"secret-access-key": secret}})
-            return answer.status, secret
+            response = own.post("/storage-credential", {"new-storage-credential": KEY | {"secret-access-key": secret}})
+            return response.status, secret
 
-        outcomes = at_once(rotate, change, rotate, change)
-        assert [outcomes[1][0], outcomes[3][0]] == [200, 200]  # type: ignore[index]
+        results = at_once(rotate, change, rotate, change)
+        assert [results[1][0], results[3][0]] == [200, 200]  # type: ignore[index]
         kept = secret_store().get(Warehouse.objects.get().secret_id)  # type: ignore[arg-type]
-        assert kept["secret-access-key"] in {outcomes[1][1], outcomes[3][1]}  # type: ignore[index]
+        assert kept["secret-access-key"] in {results[1][1], results[3][1]}  # type: ignore[index]
         assert set(Secret.objects.values_list("key_id", flat=True)) == {key_id(first)}
         assert Secret.objects.count() == 41
 

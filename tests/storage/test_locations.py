@@ -73,13 +73,13 @@ def test_what_does_not_lie_in_the_warehouse(base: str, spelled: Any) -> None:
         *((ADLS, rest) for rest in ("a%2E", "a%2e/b", "a.%20")),
     ],
 )
-def test_what_some_store_takes_for_another_place_is_nothing_new(base: str, rest: str) -> None:
+def test_a_location_that_some_store_takes_for_another_is_not_new(base: str, rest: str) -> None:
     assert location_inside(f"{base}/{rest}", base=base) == f"{base}/{rest}", "what is there already stays readable"
     with pytest.raises(InvalidLocation):
         new_location_inside(f"{base}/{rest}", base=base, storage_profile={})
 
 
-def test_a_warehouse_that_was_made_at_such_a_place_still_takes_tables() -> None:
+def test_an_older_warehouse_at_such_a_location_still_takes_tables() -> None:
     for base in (f"{S3}\\a", f"{ADLS}/a."):
         assert new_location_inside(f"{base}/t", base=base, storage_profile={}) == f"{base}/t"
 
@@ -91,7 +91,7 @@ def test_a_warehouse_that_was_made_at_such_a_place_still_takes_tables() -> None:
         {"type": "gcs", "bucket": "bucket", "key-prefix": "a\\b"},
     ],
 )
-def test_no_warehouse_is_made_at_such_a_place(members: dict[str, Any]) -> None:
+def test_no_warehouse_is_created_at_such_a_location(members: dict[str, Any]) -> None:
     key = None if members["type"] == "s3" else read_credential(ACCOUNT)
     with pytest.raises(BadRequest):
         read_profile(members, key)
@@ -196,17 +196,17 @@ def test_other_stores(one: str | None, other: str) -> None:
 
 def meet(one: Any, other: Any) -> bool:
     """By the lists and bounds that the database is asked for, which say the same as `keys_overlap`."""
-    place, asked = build_location_key(*other), build_location_key(*one)
+    location, asked = build_location_key(*other), build_location_key(*one)
     first, end = descendant_key_range(asked)
-    found = place in ancestor_keys(asked) or first <= place < end
-    assert keys_overlap(place, asked) is found
+    found = location in ancestor_keys(asked) or first <= location < end
+    assert keys_overlap(location, asked) is found
     return found
 
 
-def test_the_places_above() -> None:
-    place = build_location_key({"type": "local"}, "file:///a/b")
-    assert [above.removeprefix(place[:32]) for above in ancestor_keys(place)] == ["/", "/a/", "/a/b/"]
-    assert descendant_key_range(place) == (f"{place[:32]}/a/b/", f"{place[:32]}/a/b0")
+def test_the_locations_above() -> None:
+    location = build_location_key({"type": "local"}, "file:///a/b")
+    assert [above.removeprefix(location[:32]) for above in ancestor_keys(location)] == ["/", "/a/", "/a/b/"]
+    assert descendant_key_range(location) == (f"{location[:32]}/a/b/", f"{location[:32]}/a/b0")
 
 
 def test_one_lakehouse_under_two_addresses() -> None:

@@ -22,7 +22,7 @@ from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge
 from storage.io.stores import open_store
 from storage.profiles.kinds import read_profile
 from tests.parts.azurite import Azurite
-from tests.parts.certificates import make_authority
+from tests.parts.certificates import create_authority
 from tests.parts.fake_gcs import FakeGcs
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.storage.closed_store_fixtures import require_gone_when_dropped
@@ -122,7 +122,7 @@ def test_many_pages(cloud: Cloud, store: RemoteStore) -> None:
     assert not store.is_empty(f"{cloud.base}/t", ignore=lambda name: name != "39")
 
 
-def test_a_put_whose_answer_was_lost(cloud: Cloud, through: Recorder) -> None:
+def test_a_put_whose_response_was_lost(cloud: Cloud, through: Recorder) -> None:
     lost: list[Reply] = []
 
     def lose_first(_: Recorded, ask: Callable[[], Reply]) -> Reply | None:
@@ -152,7 +152,7 @@ def every_call(store: RemoteStore, location: str) -> list[Callable[[], Any]]:
     ]
 
 
-def test_what_fails_is_tried_again_and_told(cloud: Cloud, through: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_are_retried_and_reported(cloud: Cloud, through: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     use_storage_settings(monkeypatch, retries=1)
     store = cloud.open()
     for number, act in enumerate(every_call(store, f"{cloud.base}/a")):
@@ -170,16 +170,16 @@ def test_what_fails_is_tried_again_and_told(cloud: Cloud, through: Recorder, mon
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_what_is_refused_is_told_at_once(cloud: Cloud, through: Recorder, status: int) -> None:
+def test_denied_actions_are_reported_at_once(cloud: Cloud, through: Recorder, status: int) -> None:
     store = cloud.open()
     through.answerer = lambda *_: Reply(
         status, {}, b"<Error><Code>AccessDenied</Code><Message>canary</Message></Error>"
     )
     for act in every_call(store, f"{cloud.base}/a"):
         through.requests.clear()
-        with pytest.raises(StoreAccessDenied) as refusal:
+        with pytest.raises(StoreAccessDenied) as error:
             act()
-        assert "canary" not in refusal.value.message
+        assert "canary" not in error.value.message
         assert len(through.requests) == 1
 
 
@@ -228,7 +228,7 @@ def test_only_known_authorities_are_trusted_by_all_that_asks(
     cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_storage_settings(monkeypatch, retries=0)
-    authority, tls = make_authority(tmp_path)
+    authority, tls = create_authority(tmp_path)
     with Recorder(cloud.part.relay.port, tls, host=cloud.host) as recorder:
         asked = f"{recorder.endpoint.rstrip('/')}{cloud.address.partition('://')[2].partition('/')[2] and '/{account}'}"
         use_storage_settings(monkeypatch, **{cloud.setting: asked})
@@ -266,9 +266,9 @@ def test_a_wrong_account_key(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) 
     cloud = azure(azurite, monkeypatch)
     store = opened(cloud.profile, cloud.credential | {"key": "d3JvbmctY2FuYXJ5"})
     for act in every_call(store, f"{cloud.base}/a"):
-        with pytest.raises(StoreAccessDenied) as refusal:
+        with pytest.raises(StoreAccessDenied) as error:
             act()
-        assert "d3Jvbm" not in refusal.value.message
+        assert "d3Jvbm" not in error.value.message
 
 
 def test_directories_are_removed_with_what_is_in_them(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,18 +314,18 @@ def test_a_directory_that_is_not_empty_yet_is_removed_later(azurite: Azurite, mo
 
 def test_tokens_of_entra_id_are_sent(azurite: Azurite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Entra ID and what the store says are fakes: Azurite takes tokens of nobody that could be run here."""
-    authority, tls = make_authority(tmp_path)
+    authority, tls = create_authority(tmp_path)
     with FakeService(tmp_path) as entra, Recorder(azurite.relay.port, tls) as recorder:
         bundle = tmp_path / "both.pem"
         bundle.write_bytes(authority.read_bytes() + entra.ca_file.read_bytes())
         endpoint = f"{recorder.endpoint}{{account}}"
         use_storage_settings(monkeypatch, ca_bundle=bundle, azure_endpoint=endpoint, retries=0)
         path = "/tenant-1/oauth2/v2.0/token"
-        entra.answers["/tenant-1/v2.0/.well-known/openid-configuration"] = [
+        entra.responses["/tenant-1/v2.0/.well-known/openid-configuration"] = [
             said({"token_endpoint": f"{entra.address}{path}", "authorization_endpoint": f"{entra.address}/a",
                   "issuer": f"{entra.address}/tenant-1/v2.0"})
         ]  # fmt: skip
-        entra.answers[path] = [said({"access_token": "an-entra-token", "expires_in": 3600, "token_type": "Bearer"})]
+        entra.responses[path] = [said({"access_token": "an-entra-token", "expires_in": 3600, "token_type": "Bearer"})]
         application = {
             "type": "az", "credential-type": "client-credentials", "client-id": "app", "tenant-id": "tenant-1",
             "client-secret": "canary",
@@ -339,11 +339,11 @@ def test_tokens_of_entra_id_are_sent(azurite: Azurite, tmp_path: Path, monkeypat
         assert {request.headers["authorization"] for request in recorder.requests} == {"Bearer an-entra-token"}
         assert all(request.target.startswith("/acct/files") for request in recorder.requests)
         assert [asked.path for asked in entra.asked].count(path) == 1
-        entra.answers[path] = [said({"error": "invalid_client", "error_description": "AADSTS7000215: canary"}, 401)]
+        entra.responses[path] = [said({"error": "invalid_client", "error_description": "AADSTS7000215: canary"}, 401)]
         other = opened(profile | {"authority-host": entra.address}, application | {"client-id": "other"})
-        with pytest.raises(CredentialNotIssued, match="AADSTS7000215") as refusal:
+        with pytest.raises(CredentialNotIssued, match="AADSTS7000215") as error:
             other.get("abfss://files@acct.dfs.core.windows.net/wh/a", limit=1)
-        assert "canary" not in refusal.value.message
+        assert "canary" not in error.value.message
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from icekeeper.kernel.request.deadline import deadline
 from storage.errors import StoreAccessDenied, StoreRefused, StoreUnavailable
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectExists, ObjectNotFound
-from tests.parts.certificates import make_authority
+from tests.parts.certificates import create_authority
 from tests.parts.minio import Minio
 from tests.parts.recorder import Answerer, Recorded, Recorder, Reply
 from tests.storage.open_store_fixtures import opened, use_storage_settings
@@ -73,16 +73,16 @@ def test_what_fails_is_tried_again(store: RemoteStore, recorder: Recorder, locat
         act()
 
 
-def test_what_goes_on_failing_is_told_after_the_tries_that_are_set(
+def test_continued_failure_is_reported_after_the_configured_attempts(
     store: RemoteStore, recorder: Recorder, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_storage_settings(monkeypatch, retries=2)
     recorder.answerer = lambda *_: SLOW_DOWN
     for act in every_call(store, location)[:4]:
         assert count_tries(store, recorder, act) == 3
-    with pytest.raises(StoreUnavailable) as refusal:
+    with pytest.raises(StoreUnavailable) as error:
         store.put_new(location, b"x")
-    assert refusal.value.message == f"The object store failed at {location}: SlowDown"
+    assert error.value.message == f"The object store failed at {location}: SlowDown"
     with pytest.raises(StoreUnavailable, match="SlowDown"):
         store.is_empty(location, ignore=lambda _: False)
 
@@ -112,19 +112,19 @@ def test_a_store_that_is_silent(minio: Minio, bucket: str, monkeypatch: pytest.M
 # --- answers that are lost -------------------------------------------------------------------------------------------
 
 
-def lose_first_answer(_: Recorded, ask: Callable[[], Reply], lost: list[Reply]) -> Reply | None:
-    answer = ask()
+def lose_first_response(_: Recorded, ask: Callable[[], Reply], lost: list[Reply]) -> Reply | None:
+    response = ask()
     if lost:
-        return answer
-    lost.append(answer)
+        return response
+    lost.append(response)
     return None
 
 
-def test_a_put_whose_answer_was_lost_is_no_conflict_with_itself(
+def test_a_put_whose_response_was_lost_does_not_conflict_with_itself(
     store: RemoteStore, recorder: Recorder, location: str
 ) -> None:
     lost: list[Reply] = []
-    recorder.answerer = lambda request, ask: lose_first_answer(request, ask, lost)
+    recorder.answerer = lambda request, ask: lose_first_response(request, ask, lost)
     store.put_new(location, b"mine")
     assert [reply.status for reply in lost] == [200]
     assert recorder.asked == ["PUT", "PUT", "GET"]
@@ -155,10 +155,10 @@ def test_a_put_that_lost_a_race_at_the_store_is_tried_again(
     assert recorder.asked == ["PUT", "PUT"]
 
 
-def test_a_deletion_whose_answer_was_lost(store: RemoteStore, recorder: Recorder, location: str) -> None:
+def test_a_deletion_whose_response_was_lost(store: RemoteStore, recorder: Recorder, location: str) -> None:
     store.put_new(location, b"x")
     lost: list[Reply] = []
-    recorder.answerer = lambda request, ask: lose_first_answer(request, ask, lost)
+    recorder.answerer = lambda request, ask: lose_first_response(request, ask, lost)
     store.delete(location)
     with pytest.raises(ObjectNotFound):
         store.get(location, limit=1)
@@ -212,13 +212,13 @@ def test_a_credential_that_the_store_does_not_know(minio: Minio, bucket: str, ke
     store = opened(minio.profile(bucket, "wh"), minio.credential | key)
     location = f"s3://{bucket}/wh/a"
     for act in every_call(store, location):
-        with pytest.raises(StoreAccessDenied) as refusal:
+        with pytest.raises(StoreAccessDenied) as error:
             act()
-        assert refusal.value.message.startswith(f"The object store denied access to {location}")
-        assert refusal.value.message.endswith((code, "status 403")), "an answer to HEAD tells no code"
-        assert not secrets_in(refusal.value.message)
-        assert refusal.value.__cause__ is None
-        assert refusal.value.__suppress_context__
+        assert error.value.message.startswith(f"The object store denied access to {location}")
+        assert error.value.message.endswith((code, "status 403")), "an answer to HEAD tells no code"
+        assert not secrets_in(error.value.message)
+        assert error.value.__cause__ is None
+        assert error.value.__suppress_context__
 
 
 def test_what_is_refused_is_not_tried_again(store: RemoteStore, recorder: Recorder, location: str) -> None:
@@ -239,15 +239,15 @@ def test_a_bucket_that_does_not_exist(minio: Minio) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 405, 411, 501])
-def test_other_refusals_are_told_by_their_code(
+def test_other_errors_are_reported_by_their_code(
     store: RemoteStore, recorder: Recorder, location: str, status: int
 ) -> None:
     recorder.answerer = lambda *_: Reply(status, {}, b"<Error><Code>XSome</Code><Message>canary</Message></Error>")
     for act in every_call(store, location):
-        with pytest.raises(CatalogError) as refusal:
+        with pytest.raises(CatalogError) as error:
             act()
-        assert (refusal.value.status, refusal.value.wire_type) == (412, "StorageRefusedException")
-        assert not secrets_in(refusal.value.message)
+        assert (error.value.status, error.value.wire_type) == (412, "StorageRefusedException")
+        assert not secrets_in(error.value.message)
 
 
 def test_a_name_cannot_say_why_something_failed(store: RemoteStore, recorder: Recorder, bucket: str) -> None:
@@ -350,7 +350,7 @@ def test_only_known_authorities_are_trusted(
     minio: Minio, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_storage_settings(monkeypatch, retries=0)
-    authority, tls = make_authority(tmp_path)
+    authority, tls = create_authority(tmp_path)
     location = f"s3://{bucket}/wh/a"
     with Recorder(minio.port, tls) as recorder:
         profile = minio.profile(bucket, "wh", endpoint=recorder.endpoint)

@@ -270,9 +270,7 @@ def test_a_deletion_that_is_to_end_ends_between_two_steps(
     assert minio.keys(bucket) == []
 
 
-def test_somebody_who_keeps_writing_does_not_hold_up_a_purge(
-    store: RemoteStore, bucket: str, put: Callable[..., None]
-) -> None:
+def test_a_continuous_writer_does_not_block_a_purge(store: RemoteStore, bucket: str, put: Callable[..., None]) -> None:
     put("wh/t/0")
     with pytest.raises(StoreUnavailable, match="a client keeps writing"):
         store.delete_below(f"s3://{bucket}/wh/t", lambda: put("wh/t/0"))

@@ -62,8 +62,8 @@ def test_a_role_is_renewed_before_it_ends(minio: Minio, bucket: str, recorder: R
         if request.target != "/":
             return reply
         ends = datetime.now(UTC) + timedelta(seconds=seconds.pop(0))
-        told = f"<Expiration>{ends:%Y-%m-%dT%H:%M:%SZ}<".encode()
-        return replace(reply, body=re.sub(rb"<Expiration>[^<]*<", told, reply.body))
+        reported = f"<Expiration>{ends:%Y-%m-%dT%H:%M:%SZ}<".encode()
+        return replace(reply, body=re.sub(rb"<Expiration>[^<]*<", reported, reply.body))
 
     recorder.answerer = soon_over
     profile = minio.profile(bucket, "wh", endpoint=recorder.endpoint) | {"assume-role-arn": ROLE}
@@ -86,9 +86,9 @@ def test_a_role_that_is_refused(minio: Minio, bucket: str, recorder: Recorder) -
         lambda: store.is_empty(f"s3://{bucket}/wh/a", ignore=bool),
         lambda: store.delete_below(f"s3://{bucket}/wh/a", lambda: None),
     ):
-        with pytest.raises(CredentialNotIssued, match="refused temporary credentials: AccessDenied") as refusal:
+        with pytest.raises(CredentialNotIssued, match="refused temporary credentials: AccessDenied") as error:
             act()
-        assert "canary" not in refusal.value.message
+        assert "canary" not in error.value.message
     assert recorder.asked == ["POST"] * 3
 
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_renewed_is_used_to_its_end() -> None:
         other.current()
 
 
-def test_nothing_is_kept_of_a_refusal() -> None:
+def test_nothing_of_an_error_is_kept() -> None:
     issuer = Issuer(None)
     issuer.fails = True
     renewed = RefreshingValue(issuer)
@@ -268,19 +268,19 @@ def test_a_warehouse_without_credential_is_refused_before_anybody_is_asked(
 # --- as a client that was given a credential -------------------------------------------------------------------------
 
 
-def test_a_lent_credential_opens_its_folder_only(minio: Minio, bucket: str) -> None:
+def test_a_vended_credential_opens_its_folder_only(minio: Minio, bucket: str) -> None:
     credential = read_credential(minio.credential)
     profile = read_profile(minio.profile(bucket, "wh"), credential)
     vended = issue(profile, credential, location=f"s3://{bucket}/wh/t", rights=FileAccess.READ_WRITE)
     assert vended is not None
-    lent = open_vended_store(profile, vended)
-    lent.put_new(f"s3://{bucket}/wh/t/a", b"x")
-    assert not lent.is_empty(f"s3://{bucket}/wh/t", ignore=lambda _: False)
-    lent.delete_below(f"s3://{bucket}/wh/t", lambda: None)
+    vended_credentials = open_vended_store(profile, vended)
+    vended_credentials.put_new(f"s3://{bucket}/wh/t/a", b"x")
+    assert not vended_credentials.is_empty(f"s3://{bucket}/wh/t", ignore=lambda _: False)
+    vended_credentials.delete_below(f"s3://{bucket}/wh/t", lambda: None)
     for act in (
-        lambda: lent.put_new(f"s3://{bucket}/wh/t2/a", b"x"),
-        lambda: lent.get(f"s3://{bucket}/wh/a", limit=1),
-        lambda: lent.is_empty(f"s3://{bucket}/wh/t2", ignore=bool),
+        lambda: vended_credentials.put_new(f"s3://{bucket}/wh/t2/a", b"x"),
+        lambda: vended_credentials.get(f"s3://{bucket}/wh/a", limit=1),
+        lambda: vended_credentials.is_empty(f"s3://{bucket}/wh/t2", ignore=bool),
     ):
         with pytest.raises(StoreAccessDenied):
             act()

@@ -32,7 +32,7 @@ def location(document: dict[str, Any]) -> str:
     return read_profile(document, read_credential(CLIENT)).location
 
 
-def refusal(document: dict[str, Any], credential: dict[str, Any] | None = CLIENT) -> str:
+def error(document: dict[str, Any], credential: dict[str, Any] | None = CLIENT) -> str:
     with pytest.raises(CatalogError) as refused:
         stored(document, credential)
     assert refused.value.status == 400
@@ -77,7 +77,7 @@ def test_adls_is_shown_with_its_defaults() -> None:
     ],
 )
 def test_adls_refuses(change: dict[str, Any], wire_type: str) -> None:
-    assert refusal(ADLS | change) == wire_type
+    assert error(ADLS | change) == wire_type
 
 
 def test_azure_needs_a_credential_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,11 +85,11 @@ def test_azure_needs_a_credential_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(settings, "ICEKEEPER", asking)
     key = {"type": "s3", "credential-type": "access-key", "access-key-id": "a", "secret-access-key": "s"}
     for profile in (ADLS, ONELAKE):
-        assert refusal(profile, None) == "MissingCredentialError"
-        assert refusal(profile, key) == "InvalidStorageCredential"
-        assert refusal(profile, SYSTEM) == "SystemIdentityDisabled"
+        assert error(profile, None) == "MissingCredentialError"
+        assert error(profile, key) == "InvalidStorageCredential"
+        assert error(profile, SYSTEM) == "SystemIdentityDisabled"
     assert stored(ADLS, SHARED) == stored(ADLS)
-    assert refusal(ONELAKE, SHARED) == "InvalidStorageCredential"
+    assert error(ONELAKE, SHARED) == "InvalidStorageCredential"
 
 
 def test_the_identity_of_the_server_is_used_where_the_settings_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_the_identity_of_the_server_is_used_where_the_settings_allow_it(monkeypa
 def test_with_the_identity_of_the_server_nothing_has_a_second_name(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     allowed = settings.ICEKEEPER.model_copy(update={"enable_azure_system_credentials": True})
     monkeypatch.setattr(settings, "ICEKEEPER", allowed)
-    assert refusal(ADLS | {"host": host}, SYSTEM) == "Invalidhost"
+    assert error(ADLS | {"host": host}, SYSTEM) == "Invalidhost"
     assert stored(ADLS | {"host": host})["host"] == host
 
 
@@ -168,7 +168,7 @@ def test_where_a_lakehouse_is(change: dict[str, Any], host: str, path: str) -> N
     ],
 )
 def test_onelake_refuses(change: dict[str, Any], wire_type: str) -> None:
-    assert refusal(ONELAKE | change) == wire_type
+    assert error(ONELAKE | change) == wire_type
 
 
 GIVEN = {"authority-host": "https://login.microsoftonline.com/", "sas-token-validity-seconds": 3600}

@@ -33,7 +33,7 @@ def stored(document: dict[str, Any], credential: dict[str, Any] | None = ACCOUNT
     return read_profile(document, credential and read_credential(credential)).as_json()
 
 
-def refusal(document: dict[str, Any], credential: dict[str, Any] | None = ACCOUNT) -> str:
+def error(document: dict[str, Any], credential: dict[str, Any] | None = ACCOUNT) -> str:
     with pytest.raises(CatalogError) as refused:
         stored(document, credential)
     assert refused.value.status == 400
@@ -70,17 +70,15 @@ def test_it_is_shown_with_its_defaults() -> None:
     ],
 )
 def test_it_refuses(change: dict[str, Any], wire_type: str) -> None:
-    assert refusal(GCS | change) == wire_type
+    assert error(GCS | change) == wire_type
 
 
 def test_it_needs_a_credential_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert refusal(GCS, None) == "MissingCredentialError"
-    assert (
-        refusal(GCS, {"type": "az", "credential-type": "shared-access-key", "key": "k"}) == "InvalidStorageCredential"
-    )
+    assert error(GCS, None) == "MissingCredentialError"
+    assert error(GCS, {"type": "az", "credential-type": "shared-access-key", "key": "k"}) == "InvalidStorageCredential"
     asking = settings.ICEKEEPER.model_copy(update={"skip_storage_validation": False})
     monkeypatch.setattr(settings, "ICEKEEPER", asking)
-    assert refusal(GCS, SYSTEM) == "SystemIdentityDisabled"
+    assert error(GCS, SYSTEM) == "SystemIdentityDisabled"
     allowed = settings.ICEKEEPER.model_copy(update={"enable_gcp_system_credentials": True})
     monkeypatch.setattr(settings, "ICEKEEPER", allowed)
     assert stored(GCS, SYSTEM) == stored(GCS)

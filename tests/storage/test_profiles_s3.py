@@ -30,7 +30,7 @@ def stored(document: dict[str, Any], credential: dict[str, Any] | None = None) -
     return read_profile(document, credential and read_credential(credential)).as_json()
 
 
-def refusal(document: dict[str, Any], credential: dict[str, Any] | None = None) -> str:
+def error(document: dict[str, Any], credential: dict[str, Any] | None = None) -> str:
     with pytest.raises(CatalogError) as refused:
         stored(document, credential)
     assert refused.value.status == 400
@@ -136,7 +136,7 @@ def test_endpoints(given: str, kept: str) -> None:
     ],
 )  # fmt: skip
 def test_wrong_values_have_the_type_of_their_member(member: str, value: Any) -> None:
-    assert refusal(S3 | {member: value}) == f"Invalid{member}"
+    assert error(S3 | {member: value}) == f"Invalid{member}"
 
 
 @pytest.mark.parametrize(
@@ -153,18 +153,18 @@ def test_wrong_values_have_the_type_of_their_member(member: str, value: Any) -> 
     ],
 )  # fmt: skip
 def test_wrong_types_and_sizes(member: str, value: Any) -> None:
-    assert refusal(S3 | {member: value}) == "BadRequestException"
+    assert error(S3 | {member: value}) == "BadRequestException"
 
 
 def test_a_member_under_both_of_its_names() -> None:
     both = {"remote-signing-url-style": "auto", "s3-url-detection-mode": "auto"}
-    assert refusal(S3 | both) == "BadRequestException"
+    assert error(S3 | both) == "BadRequestException"
 
 
 @pytest.mark.parametrize("blank", [None, "", "  "])
 def test_credentials_for_clients_of_aws_need_a_role(blank: str | None) -> None:
     roles = {"sts-role-arn": blank, "assume-role-arn": blank}
-    assert refusal(S3 | {"sts-enabled": True} | roles, KEY) == "Invalidsts-role-arn"
+    assert error(S3 | {"sts-enabled": True} | roles, KEY) == "Invalidsts-role-arn"
     assert stored(S3 | {"sts-enabled": True, "flavor": "s3-compat"} | roles, KEY)["sts-role-arn"] is None
     for member in roles:
         assert stored(S3 | {"sts-enabled": True} | roles | {member: " arn:x "}, KEY)[member] == "arn:x"
@@ -179,30 +179,30 @@ def test_cloudflare_r2_brings_its_own_values() -> None:
     profile = stored(given, R2)
     members = ("flavor", "sts-enabled", "assume-role-arn", "sts-role-arn")
     assert [profile[member] for member in members] == ["s3-compat", True, None, None]
-    assert refusal(S3, R2) == "Invalidendpoint"
+    assert error(S3, R2) == "Invalidendpoint"
 
 
 def test_aliyun_oss_brings_its_own_values() -> None:
     given = S3 | {"endpoint": "https://oss-eu-central-1.aliyuncs.com", "sts-role-arn": "acs:ram::1:role/x"}
     assert (stored(given, OSS)["flavor"], stored(given, OSS)["sts-enabled"]) == ("s3-compat", True)
-    assert refusal(given | {"path-style-access": True}, OSS) == "Invalidpath-style-access"
-    assert refusal(given | {"sts-role-arn": None}, OSS) == "Invalidsts-role-arn"
-    assert refusal(given | {"endpoint": None}, OSS) == "Invalidendpoint"
+    assert error(given | {"path-style-access": True}, OSS) == "Invalidpath-style-access"
+    assert error(given | {"sts-role-arn": None}, OSS) == "Invalidsts-role-arn"
+    assert error(given | {"endpoint": None}, OSS) == "Invalidendpoint"
 
 
 def test_the_identity_of_the_server_is_used_where_the_settings_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
     role = {"assume-role-arn": "arn:x"}
     allow(monkeypatch, skip_storage_validation=False)
-    assert refusal(S3 | role, SYSTEM) == "SystemIdentityDisabled"
+    assert error(S3 | role, SYSTEM) == "SystemIdentityDisabled"
     allow(monkeypatch, enable_aws_system_credentials=True)
     assert stored(S3 | role, SYSTEM)["assume-role-arn"] == "arn:x"
-    assert refusal(S3, SYSTEM) == "Invalidassume-role-arn"
-    assert refusal(S3 | role, SYSTEM | {"external-id": None}) == "InvalidExternalId"
+    assert error(S3, SYSTEM) == "Invalidassume-role-arn"
+    assert error(S3 | role, SYSTEM | {"external-id": None}) == "InvalidExternalId"
     allow(monkeypatch, s3_enable_direct_system_credentials=True)
     assert stored(S3, SYSTEM)["assume-role-arn"] is None
     allow(monkeypatch, skip_storage_validation=True, enable_aws_system_credentials=False)
     assert stored(S3, SYSTEM)["bucket"] == "my-bucket"
-    assert refusal(S3, SYSTEM | {"external-id": None}) == "InvalidExternalId"
+    assert error(S3, SYSTEM | {"external-id": None}) == "InvalidExternalId"
     allow(monkeypatch, s3_require_external_id_for_system_credentials=False)
     assert stored(S3, SYSTEM | {"external-id": None})["bucket"] == "my-bucket"
 
@@ -210,7 +210,7 @@ def test_the_identity_of_the_server_is_used_where_the_settings_allow_it(monkeypa
 @pytest.mark.parametrize("region", ["0", "42", "-eu-1", "eu-1-", "eu 1", "eu_1", "eu.1", "eu-1/", "ü", "x" * 64])
 @pytest.mark.parametrize("more", [{}, {"endpoint": "http://127.0.0.1:9000"}])
 def test_regions_that_no_client_takes(region: str, more: dict[str, Any]) -> None:
-    assert refusal(S3 | {"region": region} | more, KEY) == "Invalidregion"
+    assert error(S3 | {"region": region} | more, KEY) == "Invalidregion"
 
 
 @pytest.mark.parametrize("region", ["auto", "local", "us-gov-west-1", "EU-1", "0a", "x" * 63])
@@ -236,7 +236,7 @@ def test_the_identity_of_the_server_is_shown_to_whom_the_operator_knows(
 ) -> None:
     allow(monkeypatch, enable_aws_system_credentials=True, s3_enable_direct_system_credentials=True)
     for role in ({}, {"assume-role-arn": "arn:x"}):
-        assert refusal(S3 | members | role, SYSTEM) == f"Invalid{member}"
+        assert error(S3 | members | role, SYSTEM) == f"Invalid{member}"
         kept = read_profile(S3 | members | role, read_credential(KEY))  # as a former release took it
         assert isinstance(kept, S3Profile)
         for use in (catalog_keys, partial(assume_role, role_arn="arn:y", session_name="s")):
@@ -302,14 +302,14 @@ def test_stackit_fills_in_the_endpoint_of_the_region() -> None:
     ],
 )
 def test_stackit_refuses(change: dict[str, Any], wire_type: str) -> None:
-    assert refusal(STACKIT | change) == wire_type
+    assert error(STACKIT | change) == wire_type
 
 
 def test_credentials_of_another_store_do_not_fit() -> None:
     stackit_key = KEY | {"type": "stackit"}
     assert stored(STACKIT, stackit_key)["bucket"] == "my-bucket"
-    assert refusal(STACKIT, KEY) == "InvalidStorageCredential"
-    assert refusal(S3, stackit_key) == "InvalidStorageCredential"
+    assert error(STACKIT, KEY) == "InvalidStorageCredential"
+    assert error(S3, stackit_key) == "InvalidStorageCredential"
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_layouts(layout: dict[str, str]) -> None:
     ],
 )
 def test_layouts_that_are_refused(layout: dict[str, Any]) -> None:
-    assert refusal(S3 | {"storage-layout": layout}) == "BadRequestException"
+    assert error(S3 | {"storage-layout": layout}) == "BadRequestException"
 
 
 def follow(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:

@@ -75,11 +75,11 @@ def test_stores_with_s3_hold_a_session_to_its_policy(s3_server: S3Server) -> Non
         lambda: store.list_objects_v2(Bucket=bucket),
     ]
     for ask in refused:
-        with pytest.raises(ClientError) as told:
+        with pytest.raises(ClientError) as reported:
             ask()
-        assert told.value.response["Error"]["Code"] == "AccessDenied"
-    told_of = store.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "wh/t10/a"}]})["Errors"]
-    assert [error["Code"] for error in told_of] == ["AccessDenied"]
+        assert reported.value.response["Error"]["Code"] == "AccessDenied"
+    reported = store.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "wh/t10/a"}]})["Errors"]
+    assert [error["Code"] for error in reported] == ["AccessDenied"]
     assert s3_server.keys(bucket) == keys
 
 
@@ -87,9 +87,9 @@ def test_stores_with_s3_put_only_where_nothing_is(s3_server: S3Server) -> None:
     bucket = s3_server.create_bucket("real-stores-put")
     store = s3_server.client()
     store.put_object(Bucket=bucket, Key="a", Body=b"first", IfNoneMatch="*")
-    with pytest.raises(ClientError) as told:
+    with pytest.raises(ClientError) as reported:
         store.put_object(Bucket=bucket, Key="a", Body=b"second", IfNoneMatch="*")
-    assert told.value.response["ResponseMetadata"]["HTTPStatusCode"] == 412
+    assert reported.value.response["ResponseMetadata"]["HTTPStatusCode"] == 412
     assert store.get_object(Bucket=bucket, Key="a")["Body"].read() == b"first"
 
 
@@ -134,8 +134,8 @@ def test_azurite_holds_a_sas_to_its_permissions_and_its_end(azurite: Azurite) ->
 
 def test_fake_gcs_holds_writers_to_their_preconditions(fake_gcs: FakeGcs) -> None:
     bucket = fake_gcs.create_bucket("real-stores")
-    answers = [fake_gcs.put(bucket, "t1/a", data, ifGenerationMatch=0) for data in (b"first", b"second")]
-    assert [answer.status_code for answer in answers] == [200, 412]
+    responses = [fake_gcs.put(bucket, "t1/a", data, ifGenerationMatch=0) for data in (b"first", b"second")]
+    assert [response.status_code for response in responses] == [200, 412]
     kept = requests.get(f"{fake_gcs.endpoint}/storage/v1/b/{bucket}/o/t1%2Fa", {"alt": "media"}, timeout=10)
     assert kept.content == b"first"
     assert fake_gcs.keys(bucket) == ["t1/a"]

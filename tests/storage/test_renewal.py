@@ -65,7 +65,7 @@ def test_one_asks_and_all_get_it() -> None:
         assert {each.result(SECONDS).number for each in asking} == {1}
 
 
-def test_nobody_waits_for_a_renewal_while_the_old_one_is_good() -> None:
+def test_no_request_waits_for_a_renewal_while_the_old_one_is_valid() -> None:
     issuer = SlowIssuer(2.0, 3600.0)
     issuer.go_on.set()
     renewed = RefreshingValue(issuer)

@@ -32,7 +32,7 @@ def with_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=changed))
 
 
-def test_a_secret_is_kept_encrypted_and_forgotten(with_key: None) -> None:
+def test_a_secret_is_stored_encrypted_and_deleted(with_key: None) -> None:
     store = secret_store()
     one, other = put(store), put(store)
     assert store.get(one) == store.get(other) == DOCUMENT
@@ -54,7 +54,7 @@ def test_another_key_reads_nothing_and_says_where_to_look() -> None:
     assert DatabaseSecrets(["other", "one"]).get(secret_id) == DOCUMENT, "a key that was replaced still reads"
 
 
-def test_a_row_that_somebody_changed_is_not_read() -> None:
+def test_a_tampered_row_is_not_read() -> None:
     store = DatabaseSecrets(["one"])
     secret_id = put(store)
     row = Secret.objects.get()
@@ -121,7 +121,7 @@ VAULT = {
 OWN = "ICEKEEPER__VAULT__"
 
 
-def test_the_peers_settings_of_vault_are_enough() -> None:
+def test_lakekeepers_settings_of_vault_are_enough() -> None:
     own, unread = read_settings(VAULT)
     assert (own.secret_backend, own.kv2.secret_mount, own.vault.auth_method, unread) == ("kv2", "lake", "userpass", [])
     assert "canary" not in repr(own)

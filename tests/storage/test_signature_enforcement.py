@@ -22,7 +22,7 @@ from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.parts.s3 import REGION, S3Server
 from tests.parts.seaweedfs import SeaweedFS
 from tests.signing_fixtures import SigningClient, add_tabular, authorize_signatures, sign_writes
-from tests.wsgi_client import Answer, ApiClient
+from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 
@@ -46,25 +46,25 @@ def authorized(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def place(seaweedfs: SeaweedFS) -> str:
+def location(seaweedfs: SeaweedFS) -> str:
     """A new, empty bucket of SeaweedFS."""
     return seaweedfs.create_bucket(f"enforcement-{next(_numbers)}")
 
 
-def create(store: S3Server, bucket: str, **members: Any) -> Answer:
+def create(store: S3Server, bucket: str, **members: Any) -> Response:
     own = store.storage(bucket, "wh", **{"sts-enabled": False, **members})
     return api.post("/warehouse", {"warehouse-name": f"wh-{next(_numbers)}", **own})
 
 
 def created(store: S3Server, bucket: str, **members: Any) -> Warehouse:
-    answer = create(store, bucket, **members)
-    assert answer.status == 201, answer.body
-    return Warehouse.objects.get(pk=answer.json()["id"])
+    response = create(store, bucket, **members)
+    assert response.status == 201, response.body
+    return Warehouse.objects.get(pk=response.json()["id"])
 
 
-def checks_of(answer: Answer) -> dict[str, dict[str, Any]]:
-    assert answer.status == 200, answer.body
-    return {each["name"]: each for each in answer.json()["checks"]}
+def checks_of(response: Response) -> dict[str, dict[str, Any]]:
+    assert response.status == 200, response.body
+    return {each["name"]: each for each in response.json()["checks"]}
 
 
 def validate_access(warehouse: Warehouse, **headers: str) -> dict[str, dict[str, Any]]:
@@ -113,7 +113,7 @@ def require_reads_alone(warehouse: Warehouse, advice: str = "sts-enabled") -> No
     assert client.sign("POST", f"{at}?delete", body=deletion(key)).refused(403, "RemoteSigningDisabled", "sts-enabled")
 
 
-def test_minio_enforces_too_little_and_is_written_to_where_nobody_is_authorized(minio: Minio, bucket: str) -> None:
+def test_minio_enforces_too_little_and_accepts_writes_without_authorization(minio: Minio, bucket: str) -> None:
     warehouse = created(minio, bucket)
     assert warehouse.enforced_signatures == Enforcement.NONE
     assert minio.keys(bucket) == []
@@ -121,13 +121,13 @@ def test_minio_enforces_too_little_and_is_written_to_where_nobody_is_authorized(
     require_bulk_deletes(warehouse)
 
 
-def test_a_warehouse_that_nobody_could_write_is_refused(
+def test_an_unwritable_warehouse_is_refused(
     minio: Minio, bucket: str, authorized: None, everything: Callable[[], Fingerprint]
 ) -> None:
     before = everything()
-    answer = create(minio, bucket)
-    assert answer.refused(412, "RemoteSigningNotEnforced", "Storage validation failed [remote-signing]")
-    message = answer.json()["error"]["message"]
+    response = create(minio, bucket)
+    assert response.refused(412, "RemoteSigningNotEnforced", "Storage validation failed [remote-signing]")
+    message = response.json()["error"]["message"]
     assert "sts-enabled" in message
     assert "ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS" in message
     assert minio.keys(bucket) == []
@@ -157,13 +157,13 @@ def test_an_update_is_refused_for_the_same_reason(
 ) -> None:
     warehouse = created(minio, bucket, **{"sts-enabled": True})
     before = everything()
-    answer = api.post(f"/warehouse/{warehouse.pk}/storage", minio.storage(bucket, "wh", **{"sts-enabled": False}))
-    assert answer.refused(412, "RemoteSigningNotEnforced", "[remote-signing]")
+    response = api.post(f"/warehouse/{warehouse.pk}/storage", minio.storage(bucket, "wh", **{"sts-enabled": False}))
+    assert response.refused(412, "RemoteSigningNotEnforced", "[remote-signing]")
     assert everything() == before
 
 
-def test_seaweedfs_enforces_all_but_bodies(seaweedfs: SeaweedFS, place: str, authorized: None) -> None:
-    warehouse = created(seaweedfs, place)
+def test_seaweedfs_enforces_all_but_bodies(seaweedfs: SeaweedFS, location: str, authorized: None) -> None:
+    warehouse = created(seaweedfs, location)
     assert warehouse.enforced_signatures == Enforcement.REQUESTS
     require_writes(warehouse)
     client = client_of(warehouse)
@@ -243,10 +243,10 @@ def test_a_store_that_obeys_added_parameters_does_not_enforce(
 
 
 def test_warehouses_that_were_never_probed_are_probed_by_an_update(
-    seaweedfs: SeaweedFS, place: str, authorized: None
+    seaweedfs: SeaweedFS, location: str, authorized: None
 ) -> None:
     """Created by an earlier version, or with validation switched off."""
-    warehouse = created(seaweedfs, place)
+    warehouse = created(seaweedfs, location)
     Warehouse.objects.filter(pk=warehouse.pk).update(enforced_signatures=None, version=warehouse.version + 1)
     require_reads_alone(warehouse, "Update the storage credential")
     body = {"new-storage-credential": seaweedfs.credential}
@@ -262,10 +262,10 @@ def set_kept(warehouse: Warehouse, kept: Enforcement | None) -> None:
 
 
 def test_validation_of_access_fails_where_something_else_is_recorded(
-    seaweedfs: SeaweedFS, place: str, minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch
+    seaweedfs: SeaweedFS, location: str, minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both ways: the signer goes by what is recorded, which an update of the credential changes."""
-    better, worse = created(seaweedfs, place), created(minio, bucket)
+    better, worse = created(seaweedfs, location), created(minio, bucket)
     authorize_signatures(monkeypatch)
 
     def require_not_recorded(store: S3Server, warehouse: Warehouse, former: Enforcement | None) -> None:
@@ -305,8 +305,8 @@ def test_keys_are_changed_where_the_store_does_not_enforce_signatures(
         for route, body in (("storage-credential", credential), ("storage", own)):
             set_kept(warehouse, former)
             former_secret = Warehouse.objects.get(pk=warehouse.pk).secret_id
-            answer = api.post(f"{at}/{route}", body)
-            assert answer.status == 200, answer.body
+            response = api.post(f"{at}/{route}", body)
+            assert response.status == 200, response.body
             warehouse.refresh_from_db()
             assert warehouse.secret_id != former_secret
             assert warehouse.enforced_signatures == Enforcement.NONE
@@ -337,25 +337,25 @@ def test_a_profile_that_another_request_changed_is_no_unchanged_one(
 
 
 def test_without_validation_nothing_is_known_and_what_was_known_of_the_profile_is_kept(
-    seaweedfs: SeaweedFS, place: str, authorized: None, monkeypatch: pytest.MonkeyPatch
+    seaweedfs: SeaweedFS, location: str, authorized: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = created(seaweedfs, place, **{"key-prefix": "known"})
+    known = created(seaweedfs, location, **{"key-prefix": "known"})
     use_settings(monkeypatch, skip_storage_validation=True)
-    unknown = created(seaweedfs, place, **{"key-prefix": "unknown"})
+    unknown = created(seaweedfs, location, **{"key-prefix": "unknown"})
     assert unknown.enforced_signatures is None
     require_reads_alone(unknown)
     body = {"new-storage-credential": seaweedfs.credential}
     assert api.post(f"/warehouse/{known.pk}/storage-credential", body).status == 200
     known.refresh_from_db()
     assert known.enforced_signatures == Enforcement.REQUESTS
-    changed = seaweedfs.storage(place, "known", **{"sts-enabled": False, "sts-token-validity-seconds": 900})
+    changed = seaweedfs.storage(location, "known", **{"sts-enabled": False, "sts-token-validity-seconds": 900})
     assert api.post(f"/warehouse/{known.pk}/storage", changed).status == 200
     known.refresh_from_db()
     assert known.enforced_signatures is None
 
 
-def test_validation_shows_what_it_found(minio: Minio, bucket: str, seaweedfs: SeaweedFS, place: str) -> None:
-    for store, of, found in ((minio, bucket, Enforcement.NONE), (seaweedfs, place, Enforcement.REQUESTS)):
+def test_validation_shows_what_it_found(minio: Minio, bucket: str, seaweedfs: SeaweedFS, location: str) -> None:
+    for store, of, found in ((minio, bucket, Enforcement.NONE), (seaweedfs, location, Enforcement.REQUESTS)):
         warehouse = created(store, of)
         checks = validate_access(warehouse)
         assert SIGNING not in checks, "Lakekeeper's clients do not know this name"
@@ -365,7 +365,7 @@ def test_validation_shows_what_it_found(minio: Minio, bucket: str, seaweedfs: Se
         assert own[SCOPE]["reason"] == NO_VENDING
         assert own[SIGNING]["reason"] == finding
         assert own[SIGNING]["status"] == ("skipped" if found is Enforcement.NONE else "passed")
-    for store, of in ((minio, bucket), (seaweedfs, place)):
+    for store, of in ((minio, bucket), (seaweedfs, location)):
         narrowed = created(store, of, **{"sts-enabled": True, "key-prefix": "other"})
         assert validate_access(narrowed, **EXTENSIONS)[SIGNING]["reason"] == NO_OWN_SIGNATURES
         assert validate_access(narrowed)[SCOPE]["status"] == "passed"
@@ -374,9 +374,9 @@ def test_validation_shows_what_it_found(minio: Minio, bucket: str, seaweedfs: Se
 
 def test_validation_shows_why_a_warehouse_would_be_refused(minio: Minio, bucket: str, authorized: None) -> None:
     body = {"warehouse-name": "wh", **minio.storage(bucket, "wh", **{"sts-enabled": False})}
-    answer = api.post("/warehouse-creation-validation", body)
-    assert answer.json()["valid"] is False
-    failed = checks_of(answer)[SCOPE]
+    response = api.post("/warehouse-creation-validation", body)
+    assert response.json()["valid"] is False
+    failed = checks_of(response)[SCOPE]
     assert failed["status"] == "failed"
     assert failed["error"]["message"].startswith("remote-signing: The store does not enforce signatures")
     own = checks_of(api.post("/warehouse-creation-validation", body, **EXTENSIONS))

@@ -29,7 +29,7 @@ from tests.catalog_fixtures import SCHEMA
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.page_transcripts import blocks_of, commands_of
 from tests.parts.minio import Minio
-from tests.signing_fixtures import KEY, make_warehouse, s3_profile
+from tests.signing_fixtures import KEY, new_warehouse, s3_profile
 from tests.storage.cloud_fixtures import Cloud
 from tests.wsgi_client import ApiClient
 
@@ -71,17 +71,17 @@ def test_the_boundary_of_google_is_the_one_that_is_sent() -> None:
 def test_the_catalogs_policy_is_enough_for_the_catalog(minio: Minio, bucket: str) -> None:
     """As the policy of a session, since it takes another API than S3 to make a user of MinIO."""
     policy = json.dumps(OWN).replace(":::lake", f":::{bucket}")
-    lent = minio.client("sts").assume_role(RoleSessionName="catalog", DurationSeconds=3600, Policy=policy)[
+    vended = minio.client("sts").assume_role(RoleSessionName="catalog", DurationSeconds=3600, Policy=policy)[
         "Credentials"
     ]
-    keys = Keys(lent["AccessKeyId"], lent["SecretAccessKey"], lent["SessionToken"], lent["Expiration"])
+    keys = Keys(vended["AccessKeyId"], vended["SecretAccessKey"], vended["SessionToken"], vended["Expiration"])
     profile = read_profile(minio.profile(bucket, "warehouse"), read_credential(minio.credential))
     store = open_vended_store(profile, vended_keys(keys))
-    places = [f"{profile.location}/t/metadata/{number}" for number in range(3)]
-    for place in places:
-        store.put_new(place, b"content")
-    assert store.get(places[0], limit=7) == b"content"
-    store.delete(places[0])
+    locations = [f"{profile.location}/t/metadata/{number}" for number in range(3)]
+    for location in locations:
+        store.put_new(location, b"content")
+    assert store.get(locations[0], limit=7) == b"content"
+    store.delete(locations[0])
     assert not store.is_empty(f"{profile.location}/t", ignore=lambda _: False)
     store.delete_below(f"{profile.location}/t", lambda: None)
     assert minio.keys(bucket) == []
@@ -114,21 +114,21 @@ def test_the_error_of_a_location_with_a_pattern_is_the_one_that_is_shown(
     keep_secrets(monkeypatch)
     use_settings(monkeypatch, skip_storage_validation=True)
     profile = s3_profile(**{"bucket": "lake", "key-prefix": "warehouse", "sts-enabled": True})
-    catalog = ApiClient(f"/catalog/v1/{make_warehouse(profile, KEY).pk}")
+    catalog = ApiClient(f"/catalog/v1/{new_warehouse(profile, KEY).pk}")
     assert catalog.post("/namespaces", {"namespace": ["shop"]}).status == 200
     body = {"name": "star", "schema": SCHEMA, "location": "s3://lake/warehouse/a*b"}
-    answer = catalog.post("/namespaces/shop/tables", body)
+    response = catalog.post("/namespaces/shop/tables", body)
     [line] = _shown('"name": "star"')
     shown = json.loads(line)["error"]
-    assert answer.error | {"stack": None} == shown | {"stack": None}
-    assert answer.status == shown["code"]
+    assert response.error | {"stack": None} == shown | {"stack": None}
+    assert response.status == shown["code"]
 
 
 def _shown(part_of_command: str) -> list[str]:
     """What the page shows below the one command with this in it."""
     commands = [each for kind, block in blocks_of(PAGE.read_text()) if kind == "console" for each in commands_of(block)]
     [command] = [each for each in commands if part_of_command in each.text]
-    return command.answer
+    return command.response
 
 
 def _checks_of(monkeypatch: pytest.MonkeyPatch, profile: dict[str, Any], credential: dict[str, Any]) -> list[str]:

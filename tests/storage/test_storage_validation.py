@@ -78,7 +78,7 @@ def test_a_list_without_end_ends(
 
 
 @pytest.mark.parametrize("sts_enabled", [True, False])
-def test_an_endpoint_that_never_answers_takes_the_time_of_one_validation(
+def test_an_endpoint_that_never_responds_takes_the_time_of_one_validation(
     monkeypatch: pytest.MonkeyPatch, sts_enabled: bool
 ) -> None:
     """It takes connections and sends nothing: each request alone would wait 30 seconds, several times."""
@@ -176,7 +176,7 @@ SCHEME_ALIASES = [
 
 
 @pytest.mark.parametrize(("method", "spelling"), SCHEME_ALIASES)
-def test_a_store_that_obeys_a_spelling_is_found_whatever_it_answers(
+def test_a_store_that_normalizes_spellings_is_found_whatever_it_responds(
     minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, method: str, spelling: str
 ) -> None:
     """The error names the spelling."""
@@ -234,7 +234,7 @@ def test_a_fault_of_ours_leaves_nothing(minio: Minio, bucket: str, recorder: Rec
     assert minio.keys(bucket) == []
 
 
-def test_a_role_that_cannot_be_had_is_told_at_once(
+def test_an_unavailable_role_is_reported_immediately(
     minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_storage_settings(monkeypatch, retries=0)
@@ -253,9 +253,9 @@ def issued_by(minio: Minio, policy: dict[str, Any]) -> Reply:
     keys = minio.client("sts").assume_role(
         RoleArn="arn:aws:iam::123456789012:role/x", RoleSessionName="s", Policy=json.dumps(policy)
     )["Credentials"]
-    told = "".join(f"<{name}>{keys[name]}</{name}>" for name in ("AccessKeyId", "SecretAccessKey", "SessionToken"))
+    reported = "".join(f"<{name}>{keys[name]}</{name}>" for name in ("AccessKeyId", "SecretAccessKey", "SessionToken"))
     ends = f"<Expiration>{keys['Expiration']:%Y-%m-%dT%H:%M:%SZ}</Expiration>"
-    result = f"<AssumeRoleResult><Credentials>{told}{ends}</Credentials></AssumeRoleResult>"
+    result = f"<AssumeRoleResult><Credentials>{reported}{ends}</Credentials></AssumeRoleResult>"
     body = f'<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">{result}</AssumeRoleResponse>'
     return Reply(200, {"Content-Type": "text/xml"}, body.encode())
 
@@ -280,7 +280,7 @@ def allows_parent_segments(policies: list[dict[str, Any]], _bucket: str) -> dict
 
 
 @pytest.mark.parametrize(
-    ("lends", "told"),
+    ("vends", "reported"),
     [
         (allows_parent_segments, "Downscoped credentials allow deletion in parent location, by keys with '/../'."),
         (lists_the_root, "Downscoped credentials allow listing of the whole bucket."),
@@ -291,19 +291,19 @@ def test_what_opens_too_much_is_found(
     minio: Minio,
     bucket: str,
     recorder: Recorder,
-    lends: Callable[[list[dict[str, Any]], str], dict[str, Any]],
-    told: str,
+    vends: Callable[[list[dict[str, Any]], str], dict[str, Any]],
+    reported: str,
 ) -> None:
     policies: list[dict[str, Any]] = []
 
-    def lending(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+    def vending(request: Recorded, ask: Callable[[], Reply]) -> Reply:
         if b"Action=AssumeRole" not in request.body:
             return ask()
         policies.append(json.loads(parse_qs(request.body.decode())["Policy"][0]))
-        return issued_by(minio, lends(policies, bucket))
+        return issued_by(minio, vends(policies, bucket))
 
-    recorder.answerer = lending
+    recorder.answerer = vending
     found = tried(minio.profile(bucket, "wh", endpoint=recorder.endpoint), minio.credential)
-    assert problem(found[CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED]) == told
+    assert problem(found[CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED]) == reported
     assert found[CheckName.CLEANUP].status == Status.PASSED
     assert minio.keys(bucket) == []

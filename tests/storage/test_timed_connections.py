@@ -40,7 +40,7 @@ def serving(pieces: Callable[[], Iterator[bytes]]) -> Iterator[str]:
     """The address of a server that sends one piece after the other, twenty a second, to all who ask."""
     is_over = Event()
 
-    def answer(connection: socket.socket) -> None:
+    def response(connection: socket.socket) -> None:
         with connection, suppress(OSError):
             connection.recv(65536)
             for piece in pieces():
@@ -51,7 +51,7 @@ def serving(pieces: Callable[[], Iterator[bytes]]) -> Iterator[str]:
     def serve(listener: socket.socket) -> None:
         with suppress(OSError):
             while True:
-                Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
+                Thread(target=response, args=(listener.accept()[0],), daemon=True).start()
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = Thread(target=serve, args=(listener,), daemon=True)

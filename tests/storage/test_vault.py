@@ -46,7 +46,7 @@ def put(store: VaultSecrets) -> UUID:
     return secret_id
 
 
-def refusal(kind: type[CatalogError], act: Callable[[], object]) -> str:
+def error(kind: type[CatalogError], act: Callable[[], object]) -> str:
     with pytest.raises(kind) as refused:
         act()
     assert "canary" not in repr(refused.value) + repr(refused.value.__cause__)
@@ -54,7 +54,7 @@ def refusal(kind: type[CatalogError], act: Callable[[], object]) -> str:
     return refused.value.message
 
 
-def test_a_secret_is_kept_and_forgotten(vault: FakeVault | Vault) -> None:
+def test_a_secret_is_stored_and_deleted(vault: FakeVault | Vault) -> None:
     store = store_key(vault)
     assert list(store.ids()) == []
     one, other = put(store), put(store)
@@ -64,12 +64,12 @@ def test_a_secret_is_kept_and_forgotten(vault: FakeVault | Vault) -> None:
     store.delete(one)
     store.delete(one)
     assert list(store.ids()) == [other]
-    assert refusal(SecretMissing, lambda: store.get(one)) == (
+    assert error(SecretMissing, lambda: store.get(one)) == (
         f"Secret {one} does not exist in Vault at {MOUNT}/data/secret/{one}"
     )
 
 
-def test_what_somebody_else_keeps_there_is_left_alone(fake_vault: FakeVault) -> None:
+def test_foreign_files_there_are_left_alone(fake_vault: FakeVault) -> None:
     fake_vault.entries["secret/else"] = fake_vault.entries["secret/more/below"] = [{}]
     store = store_key(fake_vault)
     one = put(store)
@@ -103,7 +103,7 @@ def test_the_pods_own_token_signs_in(fake_vault: FakeVault, tmp_path: Path) -> N
     assert fake_vault.namespaces == {"teams/data"}
     pod.unlink()
     fake_vault.revoke_all()
-    assert "cannot be read from" in refusal(SecretStoreNotConfigured, lambda: store.get(new_id()))
+    assert "cannot be read from" in error(SecretStoreNotConfigured, lambda: store.get(new_id()))
 
 
 @pytest.mark.parametrize("content", ["", "  \n", "a\nb", "ü", "a b\x00"])
@@ -111,16 +111,16 @@ def test_a_file_without_a_token(fake_vault: FakeVault, tmp_path: Path, content: 
     path = tmp_path / "token"
     path.write_text(content)
     store = store_key(fake_vault, method="token", token_file=path)
-    assert "contains no token" in refusal(SecretStoreNotConfigured, lambda: put(store))
+    assert "contains no token" in error(SecretStoreNotConfigured, lambda: put(store))
 
 
-def test_a_token_file_is_read_anew_when_its_token_ends(fake_vault: FakeVault, tmp_path: Path) -> None:
+def test_a_token_file_is_read_again_when_its_token_expires(fake_vault: FakeVault, tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text(fake_vault.new_token())
     store = store_key(fake_vault, method="token", token_file=path)
     one = put(store)
     fake_vault.revoke_all()
-    assert "rejected the sign-in" in refusal(SecretStoreNotConfigured, lambda: store.get(one))
+    assert "rejected the sign-in" in error(SecretStoreNotConfigured, lambda: store.get(one))
     path.write_text(fake_vault.new_token())
     assert store.get(one) == DOCUMENT
 
@@ -138,7 +138,7 @@ def test_a_token_file_is_read_anew_when_its_token_ends(fake_vault: FakeVault, tm
 def test_a_refused_sign_in_says_where_to_look(vault: FakeVault | Vault, way: dict[str, Any]) -> None:
     store = store_key(vault, **way)
     for act in (store.require_readable, lambda: put(store)):
-        message = refusal(SecretStoreNotConfigured, act)
+        message = error(SecretStoreNotConfigured, act)
         assert "rejected the sign-in of this server" in message
         assert "LAKEKEEPER__KV2__*" in message
 
@@ -148,14 +148,14 @@ def test_a_policy_that_lacks_something_is_no_lost_token(vault: FakeVault | Vault
     one = put(store)
     vault.deny(denies=True)
     for act in (lambda: store.get(one), lambda: put(store), lambda: store.delete(one), lambda: list(store.ids())):
-        assert "must allow create" in refusal(SecretStoreNotConfigured, act)
+        assert "must allow create" in error(SecretStoreNotConfigured, act)
     vault.deny(denies=False)
     assert store.get(one) == DOCUMENT
     if isinstance(vault, FakeVault):
         assert len(vault.logins) == 1, "nobody signs in anew for that"
 
 
-def test_a_token_that_was_taken_away_is_made_anew(vault: FakeVault | Vault) -> None:
+def test_a_revoked_token_is_renewed(vault: FakeVault | Vault) -> None:
     store = store_key(vault)
     one = put(store)
     for _ in range(2):
@@ -187,7 +187,7 @@ def test_a_token_is_renewed_before_it_ends_and_replaced_when_it_must_end(vault: 
         assert 2 <= len(vault.logins) <= 4
 
 
-def test_a_token_that_ended_meanwhile_is_made_anew(fake_vault: FakeVault) -> None:
+def test_an_expired_token_is_renewed(fake_vault: FakeVault) -> None:
     fake_vault.set_lifetime(1, 1)
     store = store_key(fake_vault)
     one = put(store)
@@ -203,7 +203,7 @@ def test_a_failure_of_the_moment_is_waited_out(fake_vault: FakeVault) -> None:
         fake_vault.failing = list(statuses)
         assert store.get(one) == DOCUMENT
     fake_vault.failing = [500] * 3
-    assert refusal(SecretStoreUnavailable, lambda: store.get(one)) == (
+    assert error(SecretStoreUnavailable, lambda: store.get(one)) == (
         "Vault does not respond as expected: InternalServerError"
     )
     assert fake_vault.failing == []
@@ -216,35 +216,35 @@ def test_a_failure_of_the_moment_is_waited_out(fake_vault: FakeVault) -> None:
 def test_a_sealed_vault_is_unavailable(fake_vault: FakeVault) -> None:
     fake_vault.is_sealed = True
     store = store_key(fake_vault)
-    assert "VaultDown" in refusal(SecretStoreUnavailable, lambda: put(store))
+    assert "VaultDown" in error(SecretStoreUnavailable, lambda: put(store))
     assert SecretStoreUnavailable.retry_after == 5
     store.require_readable()
 
 
 @pytest.mark.parametrize("status", [301, 307])
-def test_redirects_are_not_taken_for_answers(fake_vault: FakeVault, status: int) -> None:
+def test_redirects_are_not_taken_for_responses(fake_vault: FakeVault, status: int) -> None:
     store = store_key(fake_vault)
     one = put(store)
     for act in (lambda: put(store), lambda: store.get(one), lambda: store.delete(one)):
         fake_vault.failing = [status]
-        assert "redirects elsewhere" in refusal(SecretStoreUnavailable, act)
+        assert "redirects elsewhere" in error(SecretStoreUnavailable, act)
     assert store.get(one) == DOCUMENT
 
 
-def test_something_else_answers(fake_vault: FakeVault) -> None:
+def test_another_program_responds(fake_vault: FakeVault) -> None:
     fake_vault.failing = [200]
-    assert "is not Vault" in refusal(SecretStoreNotConfigured, lambda: put(store_key(fake_vault)))
+    assert "is not Vault" in error(SecretStoreNotConfigured, lambda: put(store_key(fake_vault)))
 
 
-def test_without_vault_nobody_waits_for_long_and_then_it_goes_on(vault: FakeVault | Vault) -> None:
+def test_without_vault_no_request_waits_long_and_then_it_continues(vault: FakeVault | Vault) -> None:
     store = store_key(vault)
     one = put(store)
     with vault.relay.refusing():
-        assert "ConnectionError" in refusal(SecretStoreUnavailable, lambda: store.get(one))
+        assert "ConnectionError" in error(SecretStoreUnavailable, lambda: store.get(one))
     assert store.get(one) == DOCUMENT
     with vault.relay.silent():
         began = time.monotonic()
-        assert "Timeout" in refusal(SecretStoreUnavailable, lambda: store.get(one))
+        assert "Timeout" in error(SecretStoreUnavailable, lambda: store.get(one))
         assert 3 <= time.monotonic() - began < 6
     assert store.get(one) == DOCUMENT
 
@@ -260,7 +260,7 @@ def test_what_signs_in_is_shown_nowhere(fake_vault: FakeVault) -> None:
     threads = threading.active_count()
     session = VaultSession(access(fake_vault, token="canary-token"))
     session.sign_in()
-    told = repr(access(fake_vault, token="canary-token")) + repr(session) + repr(session._current)
-    assert "canary" not in told
-    assert "hvs." not in told
+    reported = repr(access(fake_vault, token="canary-token")) + repr(session) + repr(session._current)
+    assert "canary" not in reported
+    assert "hvs." not in reported
     assert threading.active_count() < threads + 10

@@ -48,18 +48,18 @@ def test_a_section_is_run_in_one_shell_with_our_addresses_in_place_of_the_pages(
     assert (kind, other) == ("console", "pycon")
     run.run(kind, console)
     run.run(other, python)
-    assert [each.answer for each in run.said] == [[], ["x1 at http://page", "y1 at http://page"]]
+    assert [each.response for each in run.said] == [[], ["x1 at http://page", "y1 at http://page"]]
     assert run.said == commands_of(console)
     assert (run.value("a"), run.names["n"]) == ("1", 21)
     assert run.shell("echo http://page | grep -c here") == ["1"]
     assert rewritten(PAGE, section, run.said) == PAGE
 
 
-def test_another_answer_is_another(run: Transcripts) -> None:
+def test_another_response_has_another_etag(run: Transcripts) -> None:
     (said,) = commands_of("$ echo 1; echo; ls nowhere 2>&1 | wc -l\n1\n2\n")
-    answer = run.shell(said.text)
-    assert answer == ["1", "1"]
-    assert alike([Command(said.text, answer)]) != alike([said])
+    response = run.shell(said.text)
+    assert response == ["1", "1"]
+    assert alike([Command(said.text, response)]) != alike([said])
     assert rewritten("```console\n$ a\nold\n```", "```console\n$ a\nold\n```", [Command("a", ["new"])]) == (
         "```console\n$ a\nnew\n```"
     )
@@ -73,10 +73,10 @@ def test_python_that_says_something_else_is_refused(run: Transcripts) -> None:
 
 
 def test_ids_and_times_may_differ_but_not_which_are_the_same() -> None:
-    def told(*answer: str) -> list[Command]:
-        return alike([Command("c", list(answer))])
+    def reported(*response: str) -> list[Command]:
+        return alike([Command("c", list(response))])
 
-    assert told(f"{FIRST} {SECOND}", FIRST) == told(f"{SECOND} {FIRST}", SECOND)
-    assert told(FIRST, FIRST) != told(FIRST, SECOND)
-    assert told("2026-11-23T00:00:00.5Z") == told("2025-01-01T10:00:00+00:00")
-    assert told("2026-11-23") != told("2026-11-24")
+    assert reported(f"{FIRST} {SECOND}", FIRST) == reported(f"{SECOND} {FIRST}", SECOND)
+    assert reported(FIRST, FIRST) != reported(FIRST, SECOND)
+    assert reported("2026-11-23T00:00:00.5Z") == reported("2025-01-01T10:00:00+00:00")
+    assert reported("2026-11-23") != reported("2026-11-24")

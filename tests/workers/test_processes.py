@@ -42,8 +42,8 @@ class Home:
         """A table with that many folders with so many files each."""
         folder = self.base / name
         body = {"name": name, "schema": SCHEMA, "location": f"file://{folder}"}
-        answer = requests.post(f"{self.api}/namespaces/ns/tables", json=body, timeout=60)
-        assert answer.status_code == 200, answer.text
+        response = requests.post(f"{self.api}/namespaces/ns/tables", json=body, timeout=60)
+        assert response.status_code == 200, response.text
         for number in range(folders):
             (folder / f"data/{number}").mkdir(parents=True)
             for each in range(files):

@@ -33,9 +33,9 @@ def worker() -> Worker:
 
 
 @pytest.fixture
-def purged(catalog: ApiClient, make_table: Callable[..., Any]) -> Path:
+def purged(catalog: ApiClient, create_table: Callable[..., Any]) -> Path:
     """The folder of a table that was dropped with purge."""
-    folder = Path(make_table()["metadata"]["location"].removeprefix("file://"))
+    folder = Path(create_table()["metadata"]["location"].removeprefix("file://"))
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
     assert folder.exists()
     return folder
@@ -64,14 +64,14 @@ def test_a_purge_is_done_and_logged(worker: Worker, purged: Path, caplog: pytest
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (StoreUnavailable("The local store failed: Permission denied"), "The local store failed: Permission denied"),
         (ZeroDivisionError("a bug"), "ZeroDivisionError: a bug"),
     ],
 )
 def test_a_failure_is_kept_and_tried_again(
-    worker: Worker, purged: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+    worker: Worker, purged: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, reported: str
 ) -> None:
     def fail(*_: Any) -> None:
         raise error
@@ -80,7 +80,7 @@ def test_a_failure_is_kept_and_tried_again(
         patched.setattr(LocalStore, "delete_below", fail)
         assert worker.work() is True
     task = Task.objects.get()
-    assert (task.status, task.attempt, task.last_error, task.leased_until) == ("scheduled", 1, told, None)
+    assert (task.status, task.attempt, task.last_error, task.leased_until) == ("scheduled", 1, reported, None)
     assert task.scheduled_for > now()
     assert LocationClaim.objects.count() == 1, "nobody is given the place meanwhile"
     assert worker.work() is False
@@ -128,21 +128,21 @@ def test_the_loop_survives_a_database_that_is_away(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(module, "PAUSE_AFTER_ERROR", 0.0)
     worker = Worker(poll_interval=3600)
-    answers: list[Any] = [OperationalError("away"), ValueError("odd"), True]
+    responses: list[Any] = [OperationalError("away"), ValueError("odd"), True]
 
     def work() -> bool:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
+        response = responses.pop(0)
+        if isinstance(response, Exception):
+            raise response
         worker.stop()
         return True
 
     monkeypatch.setattr(worker, "work", work)
     worker.run()
-    assert answers == []
+    assert responses == []
 
 
-def test_old_outcomes_are_deleted(bootstrapped: None) -> None:
+def test_old_results_are_deleted(bootstrapped: None) -> None:
     for age in (0, 1000, *[10_000] * 10):
         IdempotencyRecord.objects.create(
             warehouse_id=new_id(), key=new_id(), fingerprint=b"", status=200, response="{}",

@@ -10,14 +10,14 @@ from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.store import install, openfga_store
 from tenancy.refs import ObjectRef
 from tests.authz.parity.pair_fixtures import Pair, T
-from tests.authz.tree_fixtures import make_tree, role
+from tests.authz.tree_fixtures import create_tree, role
 from tests.management.warehouse_request_fixtures import use_settings
 
 
 @pytest.fixture
 def tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
-    made = make_tree(warehouse)
-    return {**made, "role": ObjectRef(T.ROLE, role("of the tree").pk)}
+    created = create_tree(warehouse)
+    return {**created, "role": ObjectRef(T.ROLE, role("of the tree").pk)}
 
 
 @pytest.fixture

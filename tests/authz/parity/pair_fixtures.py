@@ -73,7 +73,7 @@ class Pair:
         return wanted
 
 
-def somebody(user_id: str) -> str:
+def another_user(user_id: str) -> str:
     User.objects.get_or_create(id=user_id, defaults={"name": "n"})
     return user_id
 

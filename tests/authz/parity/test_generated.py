@@ -16,8 +16,8 @@ from tenancy.authz.model import rights_model
 from tenancy.authz.securables import move_securable_tree
 from tenancy.models import Role, Securable
 from tenancy.refs import ObjectRef, securable_id
-from tests.authz.conftest import person
-from tests.authz.parity.pair_fixtures import Pair, T, grant, member, somebody
+from tests.authz.conftest import user
+from tests.authz.parity.pair_fixtures import Pair, T, another_user, grant, member
 from tests.authz.tree_fixtures import role
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
@@ -27,23 +27,23 @@ ONE_OF_A_TYPE = ("server", "project", "wh", "inner", "table", "view", "generic",
 
 
 def by_themselves(number: int, ref: ObjectRef, privilege: str) -> Actor:
-    actor = person(f"direct{number}")
-    grant(ref, privilege, user_id=somebody(actor.user_id))
+    actor = user(f"direct{number}")
+    grant(ref, privilege, user_id=another_user(actor.user_id))
     return actor
 
 
 def through_a_role(number: int, ref: ObjectRef, privilege: str) -> Actor:
-    actor, group = person(f"member{number}"), role(f"role{number}")
-    member(group.pk, user_id=somebody(actor.user_id))
+    actor, group = user(f"member{number}"), role(f"role{number}")
+    member(group.pk, user_id=another_user(actor.user_id))
     grant(ref, privilege, role_id=group.pk)
     return actor
 
 
 def through_roles_in_roles(number: int, ref: ObjectRef, privilege: str) -> Actor:
     """Three deep, and in a circle."""
-    actor = person(f"nested{number}")
+    actor = user(f"nested{number}")
     inner, middle, outer = (role(f"{name}{number}") for name in ("inner", "middle", "outer"))
-    member(inner.pk, user_id=somebody(actor.user_id))
+    member(inner.pk, user_id=another_user(actor.user_id))
     member(middle.pk, role=inner.pk)
     member(outer.pk, role=middle.pk)
     member(inner.pk, role=outer.pk)
@@ -53,8 +53,8 @@ def through_roles_in_roles(number: int, ref: ObjectRef, privilege: str) -> Actor
 
 def through_an_owned_role(number: int, ref: ObjectRef, privilege: str) -> Actor:
     """Owner of a role that owns the role that has it."""
-    actor, owned, had = person(f"owner{number}"), role(f"owned{number}"), role(f"had{number}")
-    grant(ObjectRef(T.ROLE, owned.pk), "ownership", user_id=somebody(actor.user_id))
+    actor, owned, had = user(f"owner{number}"), role(f"owned{number}"), role(f"had{number}")
+    grant(ObjectRef(T.ROLE, owned.pk), "ownership", user_id=another_user(actor.user_id))
     grant(ObjectRef(T.ROLE, had.pk), "ownership", role_id=owned.pk)
     grant(ref, privilege, role_id=had.pk)
     return actor
@@ -63,7 +63,7 @@ def through_an_owned_role(number: int, ref: ObjectRef, privilege: str) -> Actor:
 def through_an_assumed_role(number: int, ref: ObjectRef, privilege: str) -> Actor:
     """Which is in the role that has it; what the user is granted does not count."""
     assumed, had = role(f"assumed{number}"), role(f"above{number}")
-    user_id = somebody(f"oidc~assumes{number}")
+    user_id = another_user(f"oidc~assumes{number}")
     grant(ref, privilege, role_id=had.pk)
     member(had.pk, role=assumed.pk)
     return Actor(user_id=user_id, assumed_role=assumed.pk)
@@ -74,22 +74,22 @@ def through_a_role_of_the_token(number: int, ref: ObjectRef, privilege: str) -> 
     named, had = role(f"named{number}", source=f"source{number}"), role(f"behind{number}")
     member(had.pk, role=named.pk)
     grant(ref, privilege, role_id=had.pk)
-    return person(f"token{number}", f"source{number}", "unknown", "hostile#*:\x00 source")
+    return user(f"token{number}", f"source{number}", "unknown", "hostile#*:\x00 source")
 
 
 def for_a_while(number: int, ref: ObjectRef, privilege: str) -> Actor:
-    actor, group = person(f"while{number}"), role(f"while{number}")
+    actor, group = user(f"while{number}"), role(f"while{number}")
     later = now() + timedelta(hours=1)
-    member(group.pk, user_id=somebody(actor.user_id), expires_at=later)
+    member(group.pk, user_id=another_user(actor.user_id), expires_at=later)
     grant(ref, privilege, role_id=group.pk, expires_at=later)
     return actor
 
 
 def no_longer(number: int, ref: ObjectRef, privilege: str) -> Actor:
     """Neither by themselves nor as a member nor through a role whose grant has ended."""
-    actor, left, ended = person(f"ended{number}"), role(f"left{number}"), role(f"ended{number}")
+    actor, left, ended = user(f"ended{number}"), role(f"left{number}"), role(f"ended{number}")
     before = now() - timedelta(seconds=1)
-    grant(ref, privilege, user_id=somebody(actor.user_id), expires_at=before)
+    grant(ref, privilege, user_id=another_user(actor.user_id), expires_at=before)
     member(left.pk, user_id=actor.user_id, expires_at=before)
     grant(ref, privilege, role_id=left.pk)
     member(ended.pk, user_id=actor.user_id)
@@ -119,8 +119,11 @@ def test_every_privilege_on_every_type(
             actors = {each: way(number, tree[name], each) for number, each in enumerate(privileges)}
             pair.deliver()
             for privilege, actor in actors.items():
-                answers = pair.agreed(actor, list(tree.values()))
-                assert any(answers.values()) == (way is not no_longer and privilege != "pass_grants"), (name, privilege)
+                responses = pair.agreed(actor, list(tree.values()))
+                assert any(responses.values()) == (way is not no_longer and privilege != "pass_grants"), (
+                    name,
+                    privilege,
+                )
             transaction.set_rollback(True)
 
 
@@ -139,8 +142,8 @@ def test_managed_access_on_every_level(pair: Pair, tree: dict[str, ObjectRef], f
     is_restricted = {"wh": False, "outer": flagged[0], "inner": any(flagged[:2]), "table": any(flagged)}
     for name, is_kept_from in is_restricted.items():
         for way in (by_themselves, through_an_assumed_role):
-            answers = pair.openfga.decide(actors[name, "ownership", way], [(Can.GRANT_SELECT, tree[name])])
-            assert answers == [not is_kept_from], (name, way)
+            responses = pair.openfga.decide(actors[name, "ownership", way], [(Can.GRANT_SELECT, tree[name])])
+            assert responses == [not is_kept_from], (name, way)
 
 
 def test_objects_that_were_moved(pair: Pair, tree: dict[str, ObjectRef]) -> None:
@@ -164,9 +167,9 @@ def test_who_has_nothing(pair: Pair, tree: dict[str, ObjectRef]) -> None:
     Role.objects.filter(pk=gone.pk).delete()
     strangers = [
         ANONYMOUS,
-        person("stranger"),
+        user("stranger"),
         Actor(user_id="oidc~stranger", assumed_role=gone.pk),
-        person("stranger", "nothing"),
+        user("stranger", "nothing"),
         Actor(user_id="oidc~*", identity=Identity("oidc~*", "oidc", "human")),
         Actor(user_id="*", identity=Identity("*", "oidc", "human")),
         Actor(user_id="oidc~a b#c:d\u202e%20", identity=None),
@@ -175,18 +178,18 @@ def test_who_has_nothing(pair: Pair, tree: dict[str, ObjectRef]) -> None:
         assert not any(pair.agreed(actor, list(tree.values())).values()), actor
 
 
-def test_users_are_told_apart_letter_by_letter(pair: Pair, tree: dict[str, ObjectRef]) -> None:
+def test_users_are_distinguished_by_case(pair: Pair, tree: dict[str, ObjectRef]) -> None:
     """Also those whose ids are too long for OpenFGA once they are written as it takes them."""
     subjects = ["a", "A", "a%20", "a ", "\u00e4", "a\u0308", "a#b", "a:b", "*", "\u00df" * 63]
     ids = [f"oidc~{each}" for each in subjects] + [f"{'p' * 127}~{'#' * 126}{end}" for end in "#$"]
     objects = [name for name in tree if name in {"wh", "outer", "inner", "table", "view", "generic"}]
     given = list(product(objects, ("select", "modify")))
     for user_id, (name, privilege) in zip(ids, given, strict=True):
-        grant(tree[name], privilege, user_id=somebody(user_id))
+        grant(tree[name], privilege, user_id=another_user(user_id))
     pair.deliver()
-    answers = {user_id: pair.agreed(Actor(user_id=user_id), list(tree.values())) for user_id in ids}
+    responses = {user_id: pair.agreed(Actor(user_id=user_id), list(tree.values())) for user_id in ids}
     for user_id, (name, privilege) in zip(ids, given, strict=True):
         allowed = Can.SELECT if name == "view" else Can.READ_DATA
-        can = {each for each, answer in answers[user_id].items() if answer}
+        can = {each for each, response in responses[user_id].items() if response}
         assert ((Can.SET_PROTECTION, tree[name]) in can) == (privilege == "modify"), user_id
         assert name not in {"table", "view", "generic"} or (allowed, tree[name]) in can

@@ -9,8 +9,8 @@ from django.conf import settings
 
 from tenancy.authz.actions import Can
 from tenancy.refs import ObjectRef
-from tests.authz.conftest import person
-from tests.authz.parity.pair_fixtures import Pair, T, grant, member, somebody
+from tests.authz.conftest import user
+from tests.authz.parity.pair_fixtures import Pair, T, another_user, grant, member
 from tests.authz.tree_fixtures import role
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
@@ -19,14 +19,14 @@ pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
 @pytest.mark.parametrize("is_circle", [False, True])
 def test_owners_of_owners(pair: Pair, tree: dict[str, ObjectRef], is_circle: bool) -> None:
     """A circle is no more than rows of before it was refused can have, and harms nobody."""
-    alice, bob = person("alice"), person("bob")
+    alice, bob = user("alice"), user("bob")
     chain = [role(f"link {number}") for number in range(settings.ICEKEEPER.role.max_nesting_depth + 1)]
     for outer, inner in pairwise(chain):
         grant(ObjectRef(T.ROLE, outer.pk), "ownership", role_id=inner.pk)
     if is_circle:
         grant(ObjectRef(T.ROLE, chain[-1].pk), "ownership", role_id=chain[0].pk)
-    member(chain[-1].pk, user_id=somebody(alice.user_id))
-    somebody(bob.user_id)
+    member(chain[-1].pk, user_id=another_user(alice.user_id))
+    another_user(bob.user_id)
     grant(tree["wh"], "select", role_id=chain[0].pk)
     pair.deliver()
     about = [tree["table"], tree["wh"], ObjectRef(T.ROLE, chain[0].pk)]

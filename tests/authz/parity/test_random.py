@@ -21,7 +21,7 @@ from tenancy.authz.model import DOWN, rights_model
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Role, Securable, Server
 from tenancy.refs import ObjectRef, securable_id
-from tests.authz.parity.pair_fixtures import Pair, T, grant, member, somebody
+from tests.authz.parity.pair_fixtures import Pair, T, another_user, grant, member
 from tests.conftest import IS_LONG
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(3_600 if IS_LONG else 900)]
@@ -57,7 +57,7 @@ def plans(draw: st.DrawFn) -> dict[str, list[tuple[int, ...]]]:
     }
 
 
-def make_world(plan: dict[str, list[tuple[int, ...]]]) -> World:
+def create_world(plan: dict[str, list[tuple[int, ...]]]) -> World:
     world = World()
     server = ObjectRef(T.SERVER, Server.objects.get().server_id)
     project_id = str(new_id())
@@ -69,9 +69,9 @@ def make_world(plan: dict[str, list[tuple[int, ...]]]) -> World:
         parents = [each for each in parents if each[0] is not T.SERVER]
         parent = parents[parent_number % len(parents)]
         below = [*rights_model().links(parent[0].value, DOWN), *(["tag"] if parent[0] is T.PROJECT else [])]
-        made = ObjectRef(T(below[type_number % len(below)]), new_id())
-        add_securable(*made, parent=parent)
-        world.objects.append(made)
+        created = ObjectRef(T(below[type_number % len(below)]), new_id())
+        add_securable(*created, parent=parent)
+        world.objects.append(created)
     for (is_of_provider,) in plan["roles"]:
         own_id = new_id()
         Role.objects.create(
@@ -104,7 +104,7 @@ def _relate(world: World, plan: dict[str, list[tuple[int, ...]]]) -> None:
                 member(role_id, role=inside, expires_at=expires_at)
         elif (role_id, USERS[which % len(USERS)]) not in done:
             done.add((role_id, USERS[which % len(USERS)]))
-            member(role_id, user_id=somebody(USERS[which % len(USERS)]), expires_at=expires_at)
+            member(role_id, user_id=another_user(USERS[which % len(USERS)]), expires_at=expires_at)
     for object_number, privilege_number, kind, which, end in plan["grants"]:
         ref = world.objects[object_number % len(world.objects)]
         privileges = [each for each in rights_model().privileges(ref[0].value) if each != "assignee"]
@@ -118,13 +118,13 @@ def _relate(world: World, plan: dict[str, list[tuple[int, ...]]]) -> None:
         grant(
             ref,
             privilege,
-            user_id=user_id and somebody(user_id),
+            user_id=user_id and another_user(user_id),
             role_id=role_id,
             expires_at=None if within is None else at + within,
         )
-    places = [securable_id(*each) for each in world.objects if each[0] in {T.WAREHOUSE, T.NAMESPACE}]
-    for (number,) in plan["managed"] if places else []:
-        Securable.objects.filter(pk=places[number % len(places)]).update(managed_access=True)
+    locations = [securable_id(*each) for each in world.objects if each[0] in {T.WAREHOUSE, T.NAMESPACE}]
+    for (number,) in plan["managed"] if locations else []:
+        Securable.objects.filter(pk=locations[number % len(locations)]).update(managed_access=True)
 
 
 def _asker(world: World, numbers: Sequence[int]) -> Actor:
@@ -142,7 +142,7 @@ def _asker(world: World, numbers: Sequence[int]) -> Actor:
 @settings(max_examples=500 if IS_LONG else 25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_both_say_the_same(pair: Pair, bootstrapped: None, plan: dict[str, list[tuple[int, ...]]]) -> None:
     with transaction.atomic():
-        world = make_world(plan)
+        world = create_world(plan)
         pair.deliver()
         for asker in world.askers:
             pair.agreed(asker, world.objects)

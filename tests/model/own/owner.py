@@ -9,7 +9,7 @@ import time
 from typing import Any, TypeVar
 
 from tests.catalog_fixtures import chosen
-from tests.model.caller import Answer, Caller, is_fleeting
+from tests.model.caller import Caller, Reply, is_fleeting
 from tests.model.journal import Fault, Outcome
 from tests.model.names import STABLE, Levels, Name, namespace_path, tabular_path
 from tests.model.state import TABLE, VIEW, Expected, Seen, Space, State, Step, Subject, mismatch
@@ -49,18 +49,18 @@ class Owner:
     def perform(self, step: Step) -> None:
         """Do it; what it came to must be what the model says."""
         about = (*step.after, *step.about)
-        answer = self.caller.write(self.op, step.what, step.method, step.path, step.body, about=about)
-        if answer.outcome is Outcome.UNKNOWN:
-            self._find_out(step, answer)
-        elif answer.outcome is Outcome.DONE:
-            if step.refusal is not None:
-                raise self.fault(step, f"was done; it had to be refused with {step.refusal}")
-            self._adopt(step, answer)
-        elif not answer.is_passing:
-            expected = step.others | ({step.refusal} if step.refusal else set())
-            if (answer.status, answer.error) not in expected:
-                raise self.fault(step, f"was refused with {answer.status} {answer.body}, not with {step.refusal}")
-        if answer.outcome is Outcome.REFUSED and self.rng.random() < LOOKS:
+        response = self.caller.write(self.op, step.what, step.method, step.path, step.body, about=about)
+        if response.outcome is Outcome.UNKNOWN:
+            self._find_out(step, response)
+        elif response.outcome is Outcome.DONE:
+            if step.failure is not None:
+                raise self.fault(step, f"was done; it had to be refused with {step.failure}")
+            self._adopt(step, response)
+        elif not response.is_passing:
+            expected = step.others | ({step.failure} if step.failure else set())
+            if (response.status, response.error) not in expected:
+                raise self.fault(step, f"was refused with {response.status} {response.body}, not with {step.failure}")
+        if response.outcome is Outcome.REFUSED and self.rng.random() < LOOKS:
             for subject in step.after:
                 self.confirm(subject)
 
@@ -77,28 +77,30 @@ class Owner:
 
     def look(self, subject: Subject) -> State:
         if isinstance(subject, Space):
-            answer = self.caller.read(namespace_path(subject.levels, self.rng), what="load namespace", about=(subject,))
-            if answer.outcome is Outcome.REFUSED:
-                self.require(answer, NO_NAMESPACE, subject)
+            response = self.caller.read(
+                namespace_path(subject.levels, self.rng), what="load namespace", about=(subject,)
+            )
+            if response.outcome is Outcome.REFUSED:
+                self.require(response, NO_NAMESPACE, subject)
                 return None
-            properties = chosen(answer.body["properties"])
+            properties = chosen(response.body["properties"])
             return {key: value for key, value in properties.items() if key.startswith(subject.prefix)}
         for kind in (TABLE, VIEW):
-            answer = self.caller.read(tabular_path(kind, subject, self.rng), about=(subject,))
-            if answer.outcome is Outcome.DONE:
-                return Seen(kind, answer.body["metadata-location"], answer.body["metadata"])
-            self.require(answer, NOT_FOUND[kind], subject)
+            response = self.caller.read(tabular_path(kind, subject, self.rng), about=(subject,))
+            if response.outcome is Outcome.DONE:
+                return Seen(kind, response.body["metadata-location"], response.body["metadata"])
+            self.require(response, NOT_FOUND[kind], subject)
         return None
 
-    def require(self, answer: Answer, refusal: tuple[int, str], subject: Any) -> None:
-        if (answer.status, answer.error) != refusal:
-            raise Fault(f"a look at {subject} was answered {answer.status} {answer.body}", subject)
+    def require(self, response: Reply, failure: tuple[int, str], subject: Any) -> None:
+        if (response.status, response.error) != failure:
+            raise Fault(f"a look at {subject} was answered {response.status} {response.body}", subject)
 
-    def _adopt(self, step: Step, answer: Answer) -> None:
+    def _adopt(self, step: Step, response: Reply) -> None:
         for subject, wanted in step.after.items():
-            has_answer = isinstance(wanted, Expected) and "metadata" in answer.body and len(step.after) == 1
-            if has_answer:
-                seen: State = Seen(wanted.kind, answer.body["metadata-location"], answer.body["metadata"])  # type: ignore[union-attr]
+            has_response = isinstance(wanted, Expected) and "metadata" in response.body and len(step.after) == 1
+            if has_response:
+                seen: State = Seen(wanted.kind, response.body["metadata-location"], response.body["metadata"])  # type: ignore[union-attr]
             elif isinstance(wanted, Expected) or self.rng.random() < LOOKS:
                 seen = self.look(subject)
             else:
@@ -107,22 +109,22 @@ class Owner:
             if wrong:
                 raise self.fault(step, f"was acknowledged, and {subject} is wrong: {wrong}")
             self._keep(subject, seen)
-            if has_answer and self.rng.random() < LOOKS:
+            if has_response and self.rng.random() < LOOKS:
                 self.confirm(subject)
 
-    def _find_out(self, step: Step, answer: Answer) -> None:
+    def _find_out(self, step: Step, response: Reply) -> None:
         """Nobody knows whether it was done: it was, wholly, or not at all."""
         self.caller.settle()
         seen = {subject: self.look(subject) for subject in step.after}
         undone = {subject: mismatch(self.state.get(subject), found) for subject, found in seen.items()}
         if not any(undone.values()):
-            answer.record.found(Outcome.REFUSED, time.monotonic(), None)
+            response.record.found(Outcome.REFUSED, time.monotonic(), None)
             return
         wrong = {subject: mismatch(wanted, seen[subject]) for subject, wanted in step.after.items()}
-        if step.refusal is not None or any(wrong.values()):
+        if step.failure is not None or any(wrong.values()):
             raise self.fault(step, f"is neither done ({wrong}) nor undone ({undone})")
         locations = [found.location for found in seen.values() if isinstance(found, Seen)]
-        answer.record.found(Outcome.DONE, time.monotonic(), locations[0] if len(locations) == 1 else None)
+        response.record.found(Outcome.DONE, time.monotonic(), locations[0] if len(locations) == 1 else None)
         for subject, found in seen.items():
             self._keep(subject, found)
 
@@ -150,7 +152,7 @@ class Owner:
     def is_mine(self, folded: str) -> bool:
         return folded.startswith(f"{self.root}.") or f".{self.root}-" in folded
 
-    def why_not_made(self, name: Name) -> tuple[int, str] | None:
+    def why_not_created(self, name: Name) -> tuple[int, str] | None:
         if not self.is_there(name.levels):
             return NO_NAMESPACE
         return EXISTS if self.state.get(name) is not None else None

@@ -20,9 +20,9 @@ def ask_whether_it_exists(owner: Owner) -> None:
     name, kind = owner.rng.choice(owner.names), owner.rng.choice((TABLE, VIEW))
     held = owner.state.get(name)
     is_there = isinstance(held, Seen) and held.kind == kind
-    answer = owner.caller.read(tabular_path(kind, name, owner.rng), method="HEAD", what="exists", about=(name,))
-    if answer.status != (204 if is_there else 404):
-        raise Fault(f"HEAD of the {kind} {name} was answered {answer.status}", name)
+    response = owner.caller.read(tabular_path(kind, name, owner.rng), method="HEAD", what="exists", about=(name,))
+    if response.status != (204 if is_there else 404):
+        raise Fault(f"HEAD of the {kind} {name} was answered {response.status}", name)
 
 
 def list_tabulars(owner: Owner) -> None:
@@ -58,12 +58,12 @@ def _pages(owner: Owner, path: str, field: str, space: Space) -> list[Any] | Non
     mark = "&" if "?" in path else "?"
     size = owner.rng.choice((1, 2, 3, 100))
     while token is not None:
-        answer = owner.caller.read(f"{path}{mark}pageSize={size}&pageToken={token}", what="list", about=(space,))
-        if answer.outcome is Outcome.REFUSED:
-            owner.require(answer, NO_NAMESPACE, space)
+        response = owner.caller.read(f"{path}{mark}pageSize={size}&pageToken={token}", what="list", about=(space,))
+        if response.outcome is Outcome.REFUSED:
+            owner.require(response, NO_NAMESPACE, space)
             return None
-        found += answer.body[field]
-        token = answer.body.get("next-page-token")
+        found += response.body[field]
+        token = response.body.get("next-page-token")
     return found
 
 

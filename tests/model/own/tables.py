@@ -19,7 +19,7 @@ def create_table(owner: Owner) -> Step:
     others = TAKEN if bodies.is_pooled(body.get("location")) else frozenset()
     path = f"{namespace_path(name.levels, owner.rng)}/tables"
     after: dict[Subject, Any] = {name: Expected(TABLE, created(body))}
-    return Step("create table", "POST", path, body, after, owner.why_not_made(name), others)
+    return Step("create table", "POST", path, body, after, owner.why_not_created(name), others)
 
 
 def stage_table(owner: Owner) -> Step | None:
@@ -27,14 +27,14 @@ def stage_table(owner: Owner) -> Step | None:
     name, op = owner.a_free_name(), owner.op
     body = bodies.new_table(op, respell(name.name, owner.rng), owner.base, owner.rng, is_shared=False)
     path = f"{namespace_path(name.levels, owner.rng)}/tables"
-    refusal = owner.why_not_made(name)
+    failure = owner.why_not_created(name)
     staged = owner.caller.write(op, "stage table", "POST", path, body | {"stage-create": True}, about=(name,))
     if staged.outcome is Outcome.UNKNOWN or staged.is_passing:
         return None
-    if refusal is not None or staged.outcome is Outcome.REFUSED:
+    if failure is not None or staged.outcome is Outcome.REFUSED:
         others = TAKEN if bodies.is_pooled(body.get("location")) else frozenset()
-        if (staged.status, staged.error) not in {refusal, *others}:
-            raise Fault(f"staging {name} was answered {staged.status} {staged.body}, not {refusal}", name, op)
+        if (staged.status, staged.error) not in {failure, *others}:
+            raise Fault(f"staging {name} was answered {staged.status} {staged.body}, not {failure}", name, op)
         return None
     owner.confirm(name)
     op = owner.op = owner.caller.token()
@@ -52,36 +52,36 @@ def commit(owner: Owner) -> Step:
         body = {"requirements": [], "updates": []}
         return Step("commit", "POST", path, body, {name: None}, NOT_FOUND[TABLE])
     commit = bodies.Commit(op, held.metadata, owner.base, owner.rng, is_shared=False)
-    refusal = None
+    failure = None
     if owner.rng.random() < 0.1:
         commit.break_a_requirement()
-        refusal = FAILED
+        failure = FAILED
     after: dict[Subject, Any] = {name: Expected(TABLE, changed(held.model, commit.updates))}
     others = TAKEN if commit.uses_pool else frozenset()
-    return Step("commit", "POST", path, commit.body, after, refusal, others, about=(held.uuid,))
+    return Step("commit", "POST", path, commit.body, after, failure, others, about=(held.uuid,))
 
 
 def transaction(owner: Owner) -> Step:
     """Several tables, one of which may not be there or not be as it must."""
     names, op = owner.rng.sample(owner.names, owner.rng.randint(1, 3)), owner.op
-    changes, after, refusal, others = [], {}, None, frozenset()
+    changes, after, failure, others = [], {}, None, frozenset()
     for index, name in enumerate(names):
         held = owner.state.get(name)
         if not isinstance(held, Seen) or held.kind != TABLE:
             if owner.rng.random() < 0.8:
                 continue
-            refusal = refusal or NOT_FOUND[TABLE]
+            failure = failure or NOT_FOUND[TABLE]
             changes.append({"identifier": name.as_json(owner.rng), "requirements": [], "updates": []})
             continue
         commit = bodies.Commit(op, held.metadata, owner.base, owner.rng, is_shared=False, index=index)
         if owner.rng.random() < 0.1:
             commit.break_a_requirement()
-            refusal = refusal or FAILED
+            failure = failure or FAILED
         others |= TAKEN if commit.uses_pool else frozenset()
         changes.append({"identifier": name.as_json(owner.rng), **commit.body})
         after[name] = Expected(TABLE, changed(held.model, commit.updates))
     body = {"table-changes": changes}
-    return Step("transaction", "POST", "/transactions/commit", body, after, refusal, others)
+    return Step("transaction", "POST", "/transactions/commit", body, after, failure, others)
 
 
 OPERATIONS: dict[Callable[[Owner], Step | None], int] = {create_table: 5, stage_table: 3, commit: 16, transaction: 5}

@@ -16,39 +16,39 @@ def rename(owner: Owner) -> Step:
     kind = owner.rng.choice((TABLE, TABLE, VIEW))
     source, destination = owner.a_name(kind), owner.a_free_name()
     held, target = owner.state.get(source), owner.state.get(destination)
-    refusal = None
+    error = None
     if not isinstance(held, Seen) or held.kind != kind:
-        refusal = NOT_FOUND[kind]
+        error = NOT_FOUND[kind]
     elif not owner.is_there(destination.levels):
-        refusal = NO_NAMESPACE
+        error = NO_NAMESPACE
     elif target is not None and source != destination:
-        refusal = EXISTS
+        error = EXISTS
     after: dict[Subject, Any] = {source: None}
     after[destination] = Expected.same(held) if isinstance(held, Seen) else None
     body = {"source": source.as_json(owner.rng), "destination": destination.as_json(owner.rng)}
-    return Step(f"rename {kind}", "POST", f"/{kind}s/rename", body, after, refusal)
+    return Step(f"rename {kind}", "POST", f"/{kind}s/rename", body, after, error)
 
 
 def drop(owner: Owner) -> Step:
     kind = owner.rng.choice((TABLE, TABLE, VIEW))
     name = owner.a_name(kind)
-    held, refusal = owner.state.get(name), None
+    held, error = owner.state.get(name), None
     if not isinstance(held, Seen) or held.kind != kind:
-        refusal = NOT_FOUND[kind]
+        error = NOT_FOUND[kind]
     purge = owner.rng.random() < 0.3
     if purge and isinstance(held, Seen):
         owner.purged.add(held.uuid)
     path = tabular_path(kind, name, owner.rng) + ("?purgeRequested=true" if purge else "")
     about = (held.uuid,) if isinstance(held, Seen) else ()
-    return Step(f"drop {kind}", "DELETE", path, None, {name: None}, refusal, about=about)
+    return Step(f"drop {kind}", "DELETE", path, None, {name: None}, error, about=about)
 
 
 def unregister(owner: Owner) -> Step:
     name = owner.a_name(TABLE)
     held = owner.state.get(name)
-    refusal = None if isinstance(held, Seen) and held.kind == TABLE else NOT_FOUND[TABLE]
+    error = None if isinstance(held, Seen) and held.kind == TABLE else NOT_FOUND[TABLE]
     path = tabular_path(TABLE, name, owner.rng) + "/unregister"
-    return Step("unregister table", "POST", path, None, {name: None}, refusal)
+    return Step("unregister table", "POST", path, None, {name: None}, error)
 
 
 def register(owner: Owner) -> Step | None:
@@ -61,11 +61,11 @@ def register(owner: Owner) -> Step | None:
     is_replaced = overwrite and isinstance(held, Seen) and held.kind == TABLE
     twins = [n for n, s in owner.state.items() if isinstance(s, Seen) and s.uuid == old.uuid]
     is_elsewhere = bool(twins) and not (is_replaced and twins == [name])
-    refusal = None
+    error = None
     if not owner.is_there(name.levels):
-        refusal = NO_NAMESPACE
+        error = NO_NAMESPACE
     elif (held is not None and not is_replaced) or is_elsewhere:
-        refusal = EXISTS
+        error = EXISTS
     others: frozenset[tuple[int, str]] = TAKEN if bodies.is_pooled(old.metadata["location"]) else frozenset()
     if is_elsewhere:  # and nearly always holds the place of the file
         others |= TAKEN
@@ -75,7 +75,7 @@ def register(owner: Owner) -> Step | None:
     body |= {"overwrite": overwrite} if old.kind == TABLE else {}
     path = namespace_path(name.levels, owner.rng) + ("/register" if old.kind == TABLE else "/register-view")
     after: dict[Subject, Any] = {name: Expected.same(old)}
-    return Step(f"register {old.kind}", "POST", path, body, after, refusal, others, about=(old.uuid,))
+    return Step(f"register {old.kind}", "POST", path, body, after, error, others, about=(old.uuid,))
 
 
 OPERATIONS: dict[Callable[[Owner], Step | None], int] = {rename: 5, drop: 7, unregister: 1, register: 4}

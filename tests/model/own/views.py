@@ -22,7 +22,7 @@ def create_view(owner: Owner) -> Step:
     others = TAKEN if "location" in body else frozenset()
     path = f"{namespace_path(name.levels, owner.rng)}/views"
     after: dict[Subject, Any] = {name: Expected(VIEW, model)}
-    return Step("create view", "POST", path, body, after, owner.why_not_made(name), others)
+    return Step("create view", "POST", path, body, after, owner.why_not_created(name), others)
 
 
 def replace_view(owner: Owner) -> Step:
@@ -30,13 +30,13 @@ def replace_view(owner: Owner) -> Step:
     path, held = tabular_path(VIEW, name, owner.rng), owner.state.get(name)
     if not isinstance(held, Seen) or held.kind != VIEW:
         return Step("replace view", "POST", path, {"updates": []}, {name: None}, NOT_FOUND[VIEW])
-    uuid, refusal = held.uuid, None
+    uuid, error = held.uuid, None
     if owner.rng.random() < 0.1:
-        uuid, refusal = "00000000-0000-4000-8000-000000000000", FAILED
+        uuid, error = "00000000-0000-4000-8000-000000000000", FAILED
     updates = bodies.view_updates(op, owner.base, owner.rng)
     body = {"requirements": [{"type": "assert-view-uuid", "uuid": uuid}], "updates": updates}
     after: dict[Subject, Any] = {name: Expected(VIEW, view_changed(held.model, updates))}
-    return Step("replace view", "POST", path, body, after, refusal)
+    return Step("replace view", "POST", path, body, after, error)
 
 
 OPERATIONS: dict[Callable[[Owner], Step | None], int] = {create_view: 4, replace_view: 5}

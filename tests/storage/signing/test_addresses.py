@@ -76,7 +76,7 @@ def test_aws_in_the_profiles_region(host: str) -> None:
     assert key_in("https://foo.s3-external-1.amazonaws.com/key", east) == "key"
 
 
-def refusal(uri: str, profile: S3Profile) -> str:
+def error(uri: str, profile: S3Profile) -> str:
     with pytest.raises(CatalogError) as refused:
         key_in(uri, profile)
     assert refused.value.status == 400
@@ -114,7 +114,7 @@ def refusal(uri: str, profile: S3Profile) -> str:
     ],
 )
 def test_what_is_not_the_warehouses_bucket(uri: str) -> None:
-    assert refusal(uri, profile_of(**AWS, bucket="foo")) == "UriNotS3"
+    assert error(uri, profile_of(**AWS, bucket="foo")) == "UriNotS3"
 
 
 @pytest.mark.parametrize(
@@ -129,24 +129,24 @@ def test_what_is_not_the_warehouses_bucket(uri: str) -> None:
     ],
 )
 def test_other_ports_and_hosts(endpoint: str, uri: str) -> None:
-    assert refusal(uri, at(endpoint, "foo")) == "UriNotS3"
+    assert error(uri, at(endpoint, "foo")) == "UriNotS3"
 
 
 def test_one_uri_is_never_read_in_two_ways() -> None:
     """A store that takes the first label for the bucket has the whole path as the key, and the other way round."""
     by_path = at("https://store.example", "foo", **{"path-style-access": True})
-    assert refusal("https://foo.store.example/bar/key", by_path) == "UriNotS3"
+    assert error("https://foo.store.example/bar/key", by_path) == "UriNotS3"
     of_bucket = at("https://foo.store.example", "foo")
-    assert refusal("https://foo.store.example/foo/key", of_bucket) == "UriNotS3"
-    told = {"remote-signing-url-style": "path"}
-    assert key_in("https://foo.store.example/foo/key", at("https://foo.store.example", "foo", **told)) == "key"
-    told = {"remote-signing-url-style": "virtual_host", "path-style-access": True}
-    assert key_in("https://foo.store.example/foo/key", at("https://store.example", "foo", **told)) == "foo/key"
-    assert refusal("https://store.example/foo/key", at("https://store.example", "foo", **told)) == "UriNotS3"
+    assert error("https://foo.store.example/foo/key", of_bucket) == "UriNotS3"
+    reported = {"remote-signing-url-style": "path"}
+    assert key_in("https://foo.store.example/foo/key", at("https://foo.store.example", "foo", **reported)) == "key"
+    reported = {"remote-signing-url-style": "virtual_host", "path-style-access": True}
+    assert key_in("https://foo.store.example/foo/key", at("https://store.example", "foo", **reported)) == "foo/key"
+    assert error("https://store.example/foo/key", at("https://store.example", "foo", **reported)) == "UriNotS3"
 
 
 def test_stackit_has_the_bucket_before_the_host() -> None:
     document = {"type": "stackit", "bucket": "foo", "region": "eu01", "sts-enabled": False}
     profile = read_document(StackitProfile, document, "storage-profile").with_derived_fields().as_s3()
     assert key_in("https://foo.object.storage.eu01.onstackit.cloud/a/key", profile) == "a/key"
-    assert refusal("https://object.storage.eu01.onstackit.cloud/foo/a/key", profile) == "UriNotS3"
+    assert error("https://object.storage.eu01.onstackit.cloud/foo/a/key", profile) == "UriNotS3"

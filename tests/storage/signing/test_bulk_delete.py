@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from icekeeper.kernel.errors.types import CatalogError
 from storage.signing.bulk_delete import parse_delete_body
-from tests.storage.signing.test_request import read, refusal
+from tests.storage.signing.test_request import error, read
 
 OF_S3 = "http://s3.amazonaws.com/doc/2006-03-01/"
 
@@ -75,7 +75,7 @@ def test_keys_that_could_be_taken_for_others(key: str) -> None:
 
 @pytest.mark.parametrize("text", ["", None])
 def test_without_a_body(text: str | None) -> None:
-    assert refusal("POST", "?delete", body=text) == (400, "DeleteWithoutBody")
+    assert error("POST", "?delete", body=text) == (400, "DeleteWithoutBody")
 
 
 def test_a_thousand() -> None:
@@ -104,7 +104,7 @@ def test_every_key_counts() -> None:
     ],
 )
 def test_it_is_asked_of_the_bucket_in_one_form(path: str, refused: str) -> None:
-    assert refusal("POST", path, body=body("<Key>t/a</Key>")) == (400, refused)
+    assert error("POST", path, body=body("<Key>t/a</Key>")) == (400, refused)
     assert read("POST", "/?delete&x-id=DeleteObjects", body=body("<Key>t/a</Key>")).keys == ("t/a",)
 
 

@@ -23,7 +23,7 @@ def read(method: str, path: str, *, headers: dict[str, Any] | None = None, body:
     return read_request(RequestToSign("eu-1", method, BASE + path, many, body), profile, bucket_addresses(profile))
 
 
-def refusal(method: str, path: str, **more: Any) -> tuple[int, str]:
+def error(method: str, path: str, **more: Any) -> tuple[int, str]:
     with pytest.raises(CatalogError) as refused:
         read(method, path, **more)
     return refused.value.status, refused.value.wire_type
@@ -54,7 +54,7 @@ def test_requests_about_one_object(method: str, path: str, operation: Operation)
 
 @pytest.mark.parametrize("method", ["PATCH", "OPTIONS", "TRACE", "get", "", "G" * 10_000])
 def test_other_methods(method: str) -> None:
-    assert refusal(method, "/t/a") == (405, "MethodNotAllowed")
+    assert error(method, "/t/a") == (405, "MethodNotAllowed")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_other_methods(method: str) -> None:
     ],
 )  # fmt: skip
 def test_other_query_parameters(method: str, query: str) -> None:
-    assert refusal(method, f"/t/a?{query}") == (400, "UnsupportedQueryParameter")
+    assert error(method, f"/t/a?{query}") == (400, "UnsupportedQueryParameter")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_other_query_parameters(method: str, query: str) -> None:
     ],
 )  # fmt: skip
 def test_keys_that_could_be_taken_for_others(path: str) -> None:
-    assert refusal("GET", path) == (400, "InvalidObjectKey")
+    assert error("GET", path) == (400, "InvalidObjectKey")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_keys_that_could_be_taken_for_others(path: str) -> None:
              "/t/a?uploads;delete", "/t/a?x-id=a\r\nHost: b"]
 )  # fmt: skip
 def test_what_cannot_be_decoded(path: str) -> None:
-    assert refusal("GET", path) == (400, "FailedToDecodeURISegment")
+    assert error("GET", path) == (400, "FailedToDecodeURISegment")
 
 
 @pytest.mark.parametrize(
@@ -176,14 +176,14 @@ def test_lists() -> None:
     ],
 )
 def test_other_lists(query: str, wire_type: str) -> None:
-    assert refusal("GET", f"?{query}") == (400, wire_type)
+    assert error("GET", f"?{query}") == (400, wire_type)
 
 
 @pytest.mark.parametrize("query", ["", "?versions", "?uploads", "?location", "?prefix=wh/t/", "?policy", "?list-type"])
 def test_nothing_else_is_asked_of_the_bucket(query: str) -> None:
     for method in ("HEAD", "PUT", "POST", "DELETE"):
-        assert refusal(method, query) == (400, "UriNotS3")
-    assert refusal("GET", query)[1] in {"UriNotS3", "ListWithoutPrefix", "UnsupportedListParameter"}
+        assert error(method, query) == (400, "UriNotS3")
+    assert error("GET", query)[1] in {"UriNotS3", "ListWithoutPrefix", "UnsupportedListParameter"}
 
 
 def test_a_list_reaches_past_the_table() -> None:
@@ -210,7 +210,7 @@ def test_a_list_reaches_past_the_table() -> None:
     ],
 )  # fmt: skip
 def test_headers_that_do_more(name: str) -> None:
-    assert refusal("PUT", "/t/a", headers={name: "public-read"})[1] in {"UnsupportedHeader", "InvalidCopySource"}
+    assert error("PUT", "/t/a", headers={name: "public-read"})[1] in {"UnsupportedHeader", "InvalidCopySource"}
 
 
 @pytest.mark.parametrize(
@@ -224,12 +224,12 @@ def test_headers_that_do_more(name: str) -> None:
     ],
 )  # fmt: skip
 def test_orders_of_other_stores(name: str) -> None:
-    assert refusal("PUT", "/t/a", headers={name: "true"}) == (400, "UnsupportedHeader")
+    assert error("PUT", "/t/a", headers={name: "true"}) == (400, "UnsupportedHeader")
 
 
 @pytest.mark.parametrize("name", ["x_amz_copy_source", "x-amz_acl", "content_type", "x-amz-meta-a_b"])
 def test_underscores_that_servers_take_for_hyphens(name: str) -> None:
-    assert refusal("PUT", "/t/a", headers={name: "/my-bucket/t/b"}) == (400, "UnsupportedHeader")
+    assert error("PUT", "/t/a", headers={name: "/my-bucket/t/b"}) == (400, "UnsupportedHeader")
 
 
 def test_headers_that_clients_send() -> None:
@@ -254,7 +254,7 @@ def test_a_signature_of_the_client_is_left_out() -> None:
     chunked = {"X-Amz-Content-Sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "x-amz-trailer": "x-amz-checksum-crc32"}
     assert read("PUT", "/t/a", headers=chunked).headers == {name.lower(): value for name, value in chunked.items()}
     seed = {"x-amz-content-sha256": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"}
-    assert refusal("PUT", "/t/a", headers=seed) == (400, "UnsupportedHeader")
+    assert error("PUT", "/t/a", headers=seed) == (400, "UnsupportedHeader")
 
 
 @pytest.mark.parametrize(
@@ -267,15 +267,15 @@ def test_a_signature_of_the_client_is_left_out() -> None:
     ],
 )  # fmt: skip
 def test_headers_that_are_none(headers: dict[str, Any]) -> None:
-    assert refusal("GET", "/t/a", headers=headers) == (400, "UnsupportedHeader")
+    assert error("GET", "/t/a", headers=headers) == (400, "UnsupportedHeader")
 
 
 def test_the_host_is_the_uris() -> None:
     assert read("GET", "/t/a").host == "store.example:9000"
     assert read("GET", "/t/a", headers={"Host": "Store.example:9000"}).host == "Store.example:9000"
     for host in ("evil.example", "store.example", "store.example:9001", "a@store.example:9000", "", "a,b"):
-        assert refusal("GET", "/t/a", headers={"host": host}) == (400, "UriNotS3"), host
-    assert refusal("GET", "/t/a", headers={"host": ["store.example:9000", "evil.example"]}) == (400, "UriNotS3")
+        assert error("GET", "/t/a", headers={"host": host}) == (400, "UriNotS3"), host
+    assert error("GET", "/t/a", headers={"host": ["store.example:9000", "evil.example"]}) == (400, "UriNotS3")
 
 
 def test_the_encryption_of_the_profile() -> None:
@@ -323,16 +323,16 @@ def test_a_copy_is_about_both_objects(query: str) -> None:
     ],
 )  # fmt: skip
 def test_other_sources_of_copies(source: str) -> None:
-    assert refusal("PUT", "/wh/t/a", headers={COPY: source})[1] in {"InvalidCopySource", "InvalidObjectKey"}
-    assert refusal("PUT", "/wh/t/a", headers={COPY: ["my-bucket/wh/t/b", source]})[0] == 400
+    assert error("PUT", "/wh/t/a", headers={COPY: source})[1] in {"InvalidCopySource", "InvalidObjectKey"}
+    assert error("PUT", "/wh/t/a", headers={COPY: ["my-bucket/wh/t/b", source]})[0] == 400
 
 
 def test_only_puts_copy() -> None:
     source = {COPY: "my-bucket/wh/t/b"}
     for method, path in (("GET", "/wh/t/a"), ("DELETE", "/wh/t/a"), ("POST", "/wh/t/a?uploads"),
                          ("GET", "?list-type=2&prefix=wh/t/")):  # fmt: skip
-        assert refusal(method, path, headers=source) == (400, "UnsupportedHeader")
-    assert refusal("PUT", "/wh/t/a", headers={f"{COPY}-range": "bytes=0-1"}) == (400, "InvalidCopySource")
+        assert error(method, path, headers=source) == (400, "UnsupportedHeader")
+    assert error("PUT", "/wh/t/a", headers={f"{COPY}-range": "bytes=0-1"}) == (400, "InvalidCopySource")
 
 
 def test_what_clients_may_keep() -> None:

@@ -62,7 +62,7 @@ def test_they_are_botocores(
 ) -> None:
     path = "/" + "/".join(segments)
     payload = UNSIGNED_PAYLOAD if body is None else hashlib.sha256(body).hexdigest()
-    made = signature_headers(
+    created = signature_headers(
         method=method,
         path=canonical_path(path),
         query=canonical_query(tuple(query.items())),
@@ -72,14 +72,14 @@ def test_they_are_botocores(
         keys=keys,
         at=AT,
     )
-    assert made == of_botocore(method, path, query, headers, payload, region, keys)
+    assert created == of_botocore(method, path, query, headers, payload, region, keys)
 
 
 def test_the_example_of_aws() -> None:
     """GET Object of https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html."""
     secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
     empty = hashlib.sha256(b"").hexdigest()
-    made = signature_headers(
+    created = signature_headers(
         method="GET",
         path="/test.txt",
         query="",
@@ -89,7 +89,7 @@ def test_the_example_of_aws() -> None:
         keys=Keys("AKIAIOSFODNN7EXAMPLE", secret),
         at=datetime(2013, 5, 24, tzinfo=UTC),
     )
-    assert made["authorization"] == (
+    assert created["authorization"] == (
         "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, "
         "SignedHeaders=host;range;x-amz-content-sha256;x-amz-date, "
         "Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"

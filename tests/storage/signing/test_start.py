@@ -23,8 +23,8 @@ def create(name: str, enforced: Enforcement | None = None, **members: Any) -> Wa
     profile = {"type": "s3", "bucket": f"bucket-{name}", "region": "local-01", "sts-enabled": False, **STORE, **members}
     credential = {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "a", "aws-secret-access-key": "b"}
     body = {"warehouse-name": name, "storage-profile": profile, "storage-credential": credential}
-    answer = api.post("/warehouse", body)
-    assert answer.status == 201, answer.body
+    response = api.post("/warehouse", body)
+    assert response.status == 201, response.body
     Warehouse.objects.filter(name=name).update(enforced_signatures=enforced)
     return Warehouse.objects.get(name=name)
 

@@ -70,13 +70,13 @@ class FakeService:
 
     def __init__(self, home: Path | None = None) -> None:
         self.asked: list[Asked] = []
-        self.answers: dict[str, list[Said]] = {}
+        self.responses: dict[str, list[Said]] = {}
         self._server = _Server(("127.0.0.1", 0), _handler_of(self))
         self.scheme = "http"
         if home is not None:
             self.scheme, self.ca_file = "https", home / "ca.crt"
             tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            tls.load_cert_chain(_make_certificate(home, self.ca_file))
+            tls.load_cert_chain(_create_certificate(home, self.ca_file))
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
@@ -92,10 +92,10 @@ class FakeService:
         self._server.shutdown()
         self._server.server_close()
 
-    def answer(self, asked: Asked) -> Said:
+    def response(self, asked: Asked) -> Said:
         self.asked.append(asked)
-        answers = self.answers.get(asked.path, [Said(404)])
-        return answers.pop(0) if len(answers) > 1 else answers[0]
+        responses = self.responses.get(asked.path, [Said(404)])
+        return responses.pop(0) if len(responses) > 1 else responses[0]
 
 
 def _handler_of(service: FakeService) -> type[BaseHTTPRequestHandler]:
@@ -103,34 +103,34 @@ def _handler_of(service: FakeService) -> type[BaseHTTPRequestHandler]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Not into the output of the tests."""
 
-        def _answer(self) -> None:
+        def _response(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             parts = urlsplit(self.path)
             asked = Asked(
                 self.command, parts.path, dict(parse_qsl(parts.query, keep_blank_values=True)), dict(self.headers), body
             )
-            answer = service.answer(asked)
-            self.send_response(answer.status)
-            self.send_header("Content-Type", answer.content_type)
-            self.send_header("Content-Length", str(len(answer.body)))
-            if answer.location is not None:
-                self.send_header("Location", answer.location)
+            response = service.response(asked)
+            self.send_response(response.status)
+            self.send_header("Content-Type", response.content_type)
+            self.send_header("Content-Length", str(len(response.body)))
+            if response.location is not None:
+                self.send_header("Location", response.location)
             self.end_headers()
             try:
-                for byte in answer.body if answer.drips else ():
+                for byte in response.body if response.drips else ():
                     self.wfile.write(bytes([byte]))
                     time.sleep(0.2)
-                if not answer.drips:
-                    self.wfile.write(answer.body)
+                if not response.drips:
+                    self.wfile.write(response.body)
             except OSError:
                 self.close_connection = True  # who asked has had enough
 
-        do_GET = do_POST = _answer  # noqa: N815
+        do_GET = do_POST = _response  # noqa: N815
 
     return Handler
 
 
-def _make_certificate(home: Path, ca_file: Path) -> Path:
+def _create_certificate(home: Path, ca_file: Path) -> Path:
     """Signed by itself, for 127.0.0.1; the key and it in one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a fake")])

@@ -159,15 +159,15 @@ def vend(document: dict[str, Any], location: str, **members: Any) -> Vended:
 
 @pytest.mark.parametrize(("seconds", "life"), [(3600, 3600), (604_800, 604_800), (1, 120), (119, 120), (121, 121)])
 def test_how_long_it_lives(seconds: int, life: int) -> None:
-    lent = vend(SHARED, "abfss://lake@acct.dfs.core.windows.net/wh/t1", **{"sas-token-validity-seconds": seconds})
-    ((name, token),) = lent.config.items()
+    vended = vend(SHARED, "abfss://lake@acct.dfs.core.windows.net/wh/t1", **{"sas-token-validity-seconds": seconds})
+    ((name, token),) = vended.config.items()
     assert name == "adls.sas-token.acct.dfs.core.windows.net"
     sent = fields(token)
     start, end = (datetime.fromisoformat(sent[each]) for each in ("st", "se"))
     assert end - start == timedelta(seconds=life)
-    assert end == lent.expires_at
+    assert end == vended.expires_at
     assert timedelta(seconds=55) < now() - start < timedelta(seconds=70)
-    assert token not in repr(lent)
+    assert token not in repr(vended)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_where_keys_of_onelake_are_asked_for(mode: dict[str, Any]) -> None:
 
 # --- Entra ID and the account, as fakes -------------------------------------------------------------------------
 
-KEY_ANSWER = b"""<?xml version="1.0" encoding="utf-8"?><UserDelegationKey><SignedOid>oid</SignedOid>
+KEY_RESPONSE = b"""<?xml version="1.0" encoding="utf-8"?><UserDelegationKey><SignedOid>oid</SignedOid>
 <SignedTid>tid</SignedTid><SignedStart>2026-01-02T03:04:05Z</SignedStart><SignedExpiry>2026-01-02T09:04:05Z</SignedExpiry>
 <SignedService>b</SignedService><SignedVersion>2024-08-04</SignedVersion><Value>Y2FuYXJ5IGRlbGVnYXRpb24ga2V5</Value>
 </UserDelegationKey>"""
@@ -242,15 +242,17 @@ def azure_fake(tmp_path: Path, limit: Callable[..., None]) -> Iterator[FakeServi
     """Entra ID and the blob service of an account at one address, over TLS; the warehouse's CA file is its own."""
     with FakeService(tmp_path) as running:
         limit(ca_bundle=running.ca_file, retries=0)
-        running.answers["/tenant-1/v2.0/.well-known/openid-configuration"] = [
+        running.responses["/tenant-1/v2.0/.well-known/openid-configuration"] = [
             said({
                 "issuer": f"{running.address}/tenant-1/v2.0",
                 "token_endpoint": f"{running.address}{TOKENS_AT}",
                 "authorization_endpoint": f"{running.address}/tenant-1/oauth2/v2.0/authorize",
             })
         ]  # fmt: skip
-        running.answers[TOKENS_AT] = [said({"token_type": "Bearer", "expires_in": 3600, "access_token": "entra-token"})]
-        running.answers[KEYS_AT] = [Said(200, KEY_ANSWER, "application/xml")]
+        running.responses[TOKENS_AT] = [
+            said({"token_type": "Bearer", "expires_in": 3600, "access_token": "entra-token"})
+        ]
+        running.responses[KEYS_AT] = [Said(200, KEY_RESPONSE, "application/xml")]
         azure.token_credential.cache_clear()
         yield running
 
@@ -323,26 +325,26 @@ FORBIDDEN = b"<Error><Code>AuthorizationPermissionMismatch</Code><Message>canary
 
 
 @pytest.mark.parametrize(
-    ("path", "answer", "told"),
+    ("path", "response", "reported"),
     [
         (TOKENS_AT, said(REFUSED, 401), "AADSTS7000215"),
         (TOKENS_AT, said({"error": "canary"}, 400), "ClientAuthenticationError"),
         (KEYS_AT, Said(403, FORBIDDEN, XML), "AuthorizationPermissionMismatch"),
         (KEYS_AT, Said(200, b"<canary", XML), "DecodeError"),
         (KEYS_AT, Said(200, b"<UserDelegationKey/>", XML), "no delegation key"),
-        (KEYS_AT, Said(200, KEY_ANSWER.replace(b"Y2Fu", b"%%%%"), XML), "no delegation key"),
+        (KEYS_AT, Said(200, KEY_RESPONSE.replace(b"Y2Fu", b"%%%%"), XML), "no delegation key"),
         (KEYS_AT, Said(302, location="/elsewhere"), "HttpResponseError"),
     ],
 )  # fmt: skip
-def test_a_refusal(
-    azure_fake: FakeService, caplog: pytest.LogCaptureFixture, path: str, answer: Said, told: str
+def test_an_error(
+    azure_fake: FakeService, caplog: pytest.LogCaptureFixture, path: str, response: Said, reported: str
 ) -> None:
     caplog.set_level(logging.INFO)
-    azure_fake.answers[path] = [answer]
+    azure_fake.responses[path] = [response]
     with pytest.raises(CredentialNotIssued) as refused:
         delegated(AtFake(azure_fake))
     assert refused.value.status == 412
-    assert told in refused.value.message
+    assert reported in refused.value.message
     assert "canary" not in refused.value.message
     assert "canary-client-secret" not in caplog.text  # the SDK itself logs what Entra ID says of a failure
     assert "entra-token" not in caplog.text
@@ -351,22 +353,22 @@ def test_a_refusal(
 
 @pytest.mark.parametrize("status", [500, 503])
 def test_entra_id_fails(azure_fake: FakeService, status: int) -> None:
-    azure_fake.answers[TOKENS_AT] = [Said(status)]
+    azure_fake.responses[TOKENS_AT] = [Said(status)]
     with pytest.raises(StoreUnavailable):
         delegated(AtFake(azure_fake))
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_failure_passes_or_stays(azure_fake: FakeService, limit: Callable[..., None], status: int) -> None:
-    azure_fake.answers[KEYS_AT] = [Said(status)]
+    azure_fake.responses[KEYS_AT] = [Said(status)]
     with pytest.raises(StoreUnavailable, match=f"status {status}"):
         delegated(AtFake(azure_fake))
     limit(ca_bundle=azure_fake.ca_file, retries=1)
-    azure_fake.answers[KEYS_AT] = [Said(status), Said(200, KEY_ANSWER, XML)]
+    azure_fake.responses[KEYS_AT] = [Said(status), Said(200, KEY_RESPONSE, XML)]
     delegated(AtFake(azure_fake))
 
 
-def test_a_certificate_that_nobody_vouches_for(azure_fake: FakeService, limit: Callable[..., None]) -> None:
+def test_an_untrusted_certificate_is_rejected(azure_fake: FakeService, limit: Callable[..., None]) -> None:
     limit(ca_bundle=None, retries=0)
     with pytest.raises(StoreUnavailable):
         delegated(AtFake(azure_fake))

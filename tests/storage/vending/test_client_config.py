@@ -15,7 +15,7 @@ from storage.vending.vended import Vended
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_900, tzinfo=UTC)
 AT_MS = "1767323045678"
 KEYS = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.session-token": "c"}
-LENT = Vended(KEYS, AT)
+VENDED = Vended(KEYS, AT)
 SIGNER = SignerEndpoint("https://c/catalog/", "v1/signer/w/tabular-id/t/v1/aws/s3/sign")
 REFRESH = "https://c/catalog/v1/w/namespaces/n/tables/t/credentials"
 PLAIN: dict[str, Any] = {"type": "s3", "bucket": "lake", "region": "eu-1", "sts-enabled": False}
@@ -47,25 +47,25 @@ def stored(document: dict[str, Any], credential: dict[str, Any] | None = None) -
 @pytest.mark.parametrize(("document", "store"), [(PLAIN, PLAIN_STORE), (FULL, FULL_STORE)])
 def test_s3(document: dict[str, Any], store: dict[str, str]) -> None:
     profile = stored(document)
-    told = {"region": "eu-1"} | store
-    assert client_config(profile) == told
-    assert client_config(profile, vended=LENT, refresh_endpoint=REFRESH) == told | KEYS
-    assert client_config(profile, signer=SIGNER) == told | SIGNING
-    assert client_config(profile, vended=LENT, signer=SIGNER) == told | KEYS | SIGNING
+    reported = {"region": "eu-1"} | store
+    assert client_config(profile) == reported
+    assert client_config(profile, vended=VENDED, refresh_endpoint=REFRESH) == reported | KEYS
+    assert client_config(profile, signer=SIGNER) == reported | SIGNING
+    assert client_config(profile, vended=VENDED, signer=SIGNER) == reported | KEYS | SIGNING
     lives = {"s3.session-token-expires-at-ms": AT_MS, "expiration-time": AT_MS}
-    assert credential_config(profile, LENT) == store | KEYS | lives
+    assert credential_config(profile, VENDED) == store | KEYS | lives
     refreshed = {"client.refresh-credentials-endpoint": REFRESH}
-    assert credential_config(profile, LENT, refresh_endpoint=REFRESH) == store | KEYS | lives | refreshed
+    assert credential_config(profile, VENDED, refresh_endpoint=REFRESH) == store | KEYS | lives | refreshed
 
 
 @pytest.mark.parametrize("path_style", [None, False])
-def test_path_style_is_told_only_when_it_is_on(path_style: bool | None) -> None:
+def test_path_style_is_returned_only_when_it_is_on(path_style: bool | None) -> None:
     assert "s3.path-style-access" not in client_config(stored(PLAIN | {"path-style-access": path_style}))
 
 
 def test_stackit() -> None:
     document = {"type": "stackit", "bucket": "lake", "region": "eu01", "sts-enabled": False}
-    assert client_config(stored(document), vended=LENT) == KEYS | {
+    assert client_config(stored(document), vended=VENDED) == KEYS | {
         "region": "eu01",
         "s3.region": "eu01",
         "client.region": "eu01",
@@ -78,44 +78,49 @@ def test_stackit() -> None:
 )
 def test_azure(user_agent: str) -> None:
     profile = stored({"type": "adls", "filesystem": "lake", "account-name": "acct"}, AZURE_KEY)
-    lent = Vended({"adls.sas-token.acct.dfs.core.windows.net": "sig=1"}, AT)
-    told = lent.config | {
+    vended_credentials = Vended({"adls.sas-token.acct.dfs.core.windows.net": "sig=1"}, AT)
+    reported = vended_credentials.config | {
         "adls.sas-token-expires-at-ms.acct.dfs.core.windows.net": AT_MS,
         "expiration-time": AT_MS,
     }
     assert client_config(profile) == client_config(profile, signer=SIGNER) == {}
     for config in (client_config, credential_config):
-        assert config(profile, vended=lent, user_agent=user_agent) == told
+        assert config(profile, vended=vended_credentials, user_agent=user_agent) == reported
         refreshed = {"adls.refresh-credentials-endpoint": REFRESH}
-        assert config(profile, vended=lent, user_agent=user_agent, refresh_endpoint=REFRESH) == told | refreshed
+        assert (
+            config(profile, vended=vended_credentials, user_agent=user_agent, refresh_endpoint=REFRESH)
+            == reported | refreshed
+        )
 
 
 @pytest.mark.parametrize(
     "user_agent", ["PyIceberg/0.10.0", "PyIceberg/0.9.1", "PyIceberg/0.10", "PyIceberg/0.10.0rc1 x"]
 )
-def test_older_pyiceberg_is_not_told_the_end_of_a_token(user_agent: str) -> None:
+def test_older_pyiceberg_does_not_get_the_expiry_of_a_token(user_agent: str) -> None:
     profile = stored({"type": "adls", "filesystem": "lake", "account-name": "acct"}, AZURE_KEY)
-    lent = Vended({"adls.sas-token.acct.dfs.core.windows.net": "sig=1"}, AT)
-    assert client_config(profile, vended=lent, user_agent=user_agent) == lent.config | {"expiration-time": AT_MS}
+    vended_credentials = Vended({"adls.sas-token.acct.dfs.core.windows.net": "sig=1"}, AT)
+    assert client_config(profile, vended=vended_credentials, user_agent=user_agent) == vended_credentials.config | {
+        "expiration-time": AT_MS
+    }
 
 
 def test_gcs() -> None:
     profile = {"type": "gcs", "bucket": "lake", "sts-enabled": True}
-    lent = Vended({"gcs.oauth2.token": "ya29", "gcs.project-id": "p"}, AT)
-    told = lent.config | {"gcs.oauth2.token-expires-at": AT_MS, "expiration-time": AT_MS}
+    vended_credentials = Vended({"gcs.oauth2.token": "ya29", "gcs.project-id": "p"}, AT)
+    reported = vended_credentials.config | {"gcs.oauth2.token-expires-at": AT_MS, "expiration-time": AT_MS}
     assert client_config(profile) == {}
     for config in (client_config, credential_config):
-        assert config(profile, vended=lent) == told
+        assert config(profile, vended=vended_credentials) == reported
         refreshed = {"gcs.oauth2.refresh-credentials-endpoint": REFRESH}
-        assert config(profile, vended=lent, refresh_endpoint=REFRESH) == told | refreshed
+        assert config(profile, vended=vended_credentials, refresh_endpoint=REFRESH) == reported | refreshed
 
 
-def test_nothing_is_told_of_local_files() -> None:
+def test_nothing_is_revealed_of_local_files() -> None:
     assert client_config({"type": "local", "path": "/srv"}) == {}
 
 
 def test_what_others_share_is_not_changed() -> None:
     before = dict(KEYS)
-    credential_config(stored(FULL), LENT, refresh_endpoint=REFRESH)["s3.access-key-id"] = "changed"
-    client_config(stored(FULL), vended=LENT)["s3.access-key-id"] = "changed"
-    assert LENT.config == before
+    credential_config(stored(FULL), VENDED, refresh_endpoint=REFRESH)["s3.access-key-id"] = "changed"
+    client_config(stored(FULL), vended=VENDED)["s3.access-key-id"] = "changed"
+    assert VENDED.config == before

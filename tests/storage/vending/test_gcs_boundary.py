@@ -40,7 +40,7 @@ pytestmark = pytest.mark.django_db
 
 TOKENS, EXCHANGE = "/token", "/v1/token"
 GOOD = said({"access_token": "canary-source", "expires_in": 3599, "token_type": "Bearer"})
-LENT = said({
+VENDED = said({
     "access_token": "lent-token", "expires_in": 1800, "token_type": "Bearer",
     "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
 })  # fmt: skip
@@ -85,14 +85,14 @@ def ask(
     assert isinstance(credential, GcsServiceAccount)
     assert isinstance(profile, GcsProfile)
     transport = ToTheFake(service)
-    lent = gcs_boundary.issue(profile, credential, location=location, rights=rights, request=transport)
-    return lent, transport.hosts
+    vended = gcs_boundary.issue(profile, credential, location=location, rights=rights, request=transport)
+    return vended, transport.hosts
 
 
 @pytest.fixture(autouse=True)
-def answers(service: FakeService) -> Mapping[str, list[Said]]:
-    service.answers = {TOKENS: [GOOD], EXCHANGE: [LENT]}
-    return service.answers
+def responses(service: FakeService) -> Mapping[str, list[Said]]:
+    service.responses = {TOKENS: [GOOD], EXCHANGE: [VENDED]}
+    return service.responses
 
 
 def rule(boundary: dict[str, Any]) -> dict[str, Any]:
@@ -101,11 +101,11 @@ def rule(boundary: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("rights", "role"), [(FileAccess.READ, "objectViewer"), (FileAccess.READ_WRITE, "objectUser")])
-def test_what_is_asked_and_what_is_made_of_the_answer(service: FakeService, rights: FileAccess, role: str) -> None:
-    lent, hosts = ask(service, rights=rights)
-    assert lent.config == {"gcs.oauth2.token": "lent-token", "gcs.project-id": "my-project"}
-    assert abs(lent.expires_at - now() - timedelta(seconds=1800)) < timedelta(seconds=10)
-    assert "lent-token" not in repr(lent)
+def test_the_request_and_what_is_built_from_the_response(service: FakeService, rights: FileAccess, role: str) -> None:
+    vended, hosts = ask(service, rights=rights)
+    assert vended.config == {"gcs.oauth2.token": "lent-token", "gcs.project-id": "my-project"}
+    assert abs(vended.expires_at - now() - timedelta(seconds=1800)) < timedelta(seconds=10)
+    assert "lent-token" not in repr(vended)
     assert hosts == ["https://oauth2.googleapis.com", "https://sts.googleapis.com"]
     first, second = service.asked
     assert (first.method, first.path, second.method, second.path) == ("POST", TOKENS, "POST", EXCHANGE)
@@ -134,9 +134,9 @@ def test_what_is_asked_and_what_is_made_of_the_answer(service: FakeService, righ
 
 
 def test_without_a_life_of_its_own_the_token_ends_with_the_one_it_was_exchanged_for(service: FakeService) -> None:
-    service.answers[EXCHANGE] = [said({"access_token": "lent-token"})]
-    lent, _ = ask(service)
-    assert abs(lent.expires_at - now() - timedelta(seconds=3599)) < timedelta(seconds=10)
+    service.responses[EXCHANGE] = [said({"access_token": "lent-token"})]
+    vended, _ = ask(service)
+    assert abs(vended.expires_at - now() - timedelta(seconds=3599)) < timedelta(seconds=10)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_control_characters_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "answer", "told"),
+    ("path", "response", "reported"),
     [
         (TOKENS, said({"error": "invalid_grant", "error_description": "canary"}, 400), "invalid_grant"),
         (TOKENS, said({}), "RefreshError"),
@@ -201,13 +201,15 @@ def test_control_characters_are_refused(text: str) -> None:
         (EXCHANGE, said(["canary"]), "No token could be obtained"),
     ],
 )
-def test_a_refusal(service: FakeService, caplog: pytest.LogCaptureFixture, path: str, answer: Said, told: str) -> None:
+def test_an_error(
+    service: FakeService, caplog: pytest.LogCaptureFixture, path: str, response: Said, reported: str
+) -> None:
     caplog.set_level(logging.DEBUG)
-    service.answers[path] = [answer]
+    service.responses[path] = [response]
     with pytest.raises(CredentialNotIssued) as refused:
         ask(service)
     assert refused.value.status == 412
-    assert told in refused.value.message
+    assert reported in refused.value.message
     assert "canary" not in refused.value.message + caplog.text
     assert "/elsewhere" not in {asked.path for asked in service.asked}
 
@@ -216,18 +218,18 @@ def test_a_key_file_with_an_empty_universe_domain_is_one_of_the_usual_universe(s
     document = {"type": "gcs", "credential-type": "service-account-key", "key": key_file(universe_domain="")}
     credential = read_credential(document)
     assert credential.reveal()["key"]["universe_domain"] == "googleapis.com"
-    lent, hosts = ask(service, universe_domain="")
-    assert lent.config["gcs.oauth2.token"] == "lent-token"
+    vended, hosts = ask(service, universe_domain="")
+    assert vended.config["gcs.oauth2.token"] == "lent-token"
     assert hosts == ["https://oauth2.googleapis.com", "https://sts.googleapis.com"]
 
 
 @pytest.mark.parametrize("path", [TOKENS, EXCHANGE])
 def test_a_failure_passes_or_stays(service: FakeService, limit: Callable[..., None], path: str) -> None:
     limit(retries=1)
-    good = service.answers[path]
-    service.answers[path] = [Said(503), *good]
+    good = service.responses[path]
+    service.responses[path] = [Said(503), *good]
     assert ask(service)[0].config["gcs.oauth2.token"] == "lent-token"
-    service.answers[path] = [Said(503)]
+    service.responses[path] = [Said(503)]
     with pytest.raises(StoreUnavailable, match="The token service of the storage failed: status 503"):
         ask(service)
 

@@ -133,8 +133,8 @@ def test_no_copy_comes_from_another_folder(lender: Lender) -> None:
 
 def test_lists_show_no_other_folder(lender: Lender) -> None:
     for key in KEYS:
-        answer = lender.send("GET", "", (("list-type", "2"), ("prefix", key)))
-        assert b"<Contents>" not in answer.body, key
+        response = lender.send("GET", "", (("list-type", "2"), ("prefix", key)))
+        assert b"<Contents>" not in response.body, key
 
 
 def test_names_that_only_look_like_parent_folders_work(lender: Lender) -> None:
@@ -145,7 +145,7 @@ def test_names_that_only_look_like_parent_folders_work(lender: Lender) -> None:
         assert lender.send("DELETE", path).is_success, path
 
 
-def test_keys_can_be_told_from_others(lender: Lender) -> None:
+def test_keys_are_distinguished_from_others(lender: Lender) -> None:
     """The requests of this file are good: those for the own folder succeed, and keys of nobody are refused."""
     assert lender.send("PUT", "wh/a/own", body=b"own").is_success
     assert lender.send("GET", "wh/a/own").body == b"own"

@@ -35,11 +35,11 @@ CREDENTIAL = {
     "type": "s3", "credential-type": "aliyun-oss", "access-key-id": "canary-id", "secret-access-key": "canary-secret",
     "external-id": "canary-external",
 }  # fmt: skip
-LENT = {
+VENDED = {
     "AccessKeyId": "STS.lent", "AccessKeySecret": "lent-secret", "SecurityToken": "lent-session",
     "Expiration": "2030-01-02T03:04:05Z",
 }  # fmt: skip
-GOOD = said({"RequestId": "r", "Credentials": LENT})
+GOOD = said({"RequestId": "r", "Credentials": VENDED})
 ROLE = "acs:ram::1234:role/lake"
 
 
@@ -69,15 +69,15 @@ def test_alibabas_own_example_of_a_signature() -> None:
     assert oss.signature("GET", parameters, "testsecret") == "OLeaidS1JvxuMvnyHOwuJ+uX5qY="
 
 
-def test_what_is_asked_and_what_is_made_of_the_answer(service: FakeService) -> None:
-    service.answers["/"] = [GOOD]
-    lent = ask(service, FileAccess.READ_WRITE, **{"sts-token-validity-seconds": 900})
-    assert lent.config == {
+def test_the_request_and_what_is_built_from_the_response(service: FakeService) -> None:
+    service.responses["/"] = [GOOD]
+    vended = ask(service, FileAccess.READ_WRITE, **{"sts-token-validity-seconds": 900})
+    assert vended.config == {
         "s3.access-key-id": "STS.lent",
         "s3.secret-access-key": "lent-secret",
         "s3.session-token": "lent-session",
     }
-    assert lent.expires_at == datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert vended.expires_at == datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
     (asked,) = service.asked
     form = asked.form
     assert (asked.method, asked.path, asked.query) == ("POST", "/", {})
@@ -117,7 +117,7 @@ def signed_again(form: dict[str, str]) -> str:
 
 def test_every_attempt_has_its_own_nonce(service: FakeService, limit: Callable[..., None]) -> None:
     limit(retries=2)
-    service.answers["/"] = [Said(500), Said(503), GOOD]
+    service.responses["/"] = [Said(500), Said(503), GOOD]
     ask(service)
     forms = [asked.form for asked in service.asked]
     assert len({form["SignatureNonce"] for form in forms}) == 3
@@ -125,7 +125,7 @@ def test_every_attempt_has_its_own_nonce(service: FakeService, limit: Callable[.
 
 
 def test_the_role_of_clients_comes_first(service: FakeService) -> None:
-    service.answers["/"] = [GOOD]
+    service.responses["/"] = [GOOD]
     ask(service, **{"sts-role-arn": "acs:ram::1234:role/clients"})
     assert service.asked[0].form["RoleArn"] == "acs:ram::1234:role/clients"
 
@@ -168,29 +168,29 @@ def test_the_whole_bucket_is_never_the_folder() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("response", "reported"),
     [
         (said({"Code": "InvalidAccessKeyId.NotFound", "Message": "canary"}, 404), "InvalidAccessKeyId.NotFound"),
         (said({"Code": "canary id\n"}, 400), "status 400"),
-        (said({"Credentials": LENT}, 400), "status 400"),
-        (said({"Credentials": LENT | {"Expiration": "soon"}}), "no expiration"),
+        (said({"Credentials": VENDED}, 400), "status 400"),
+        (said({"Credentials": VENDED | {"Expiration": "soon"}}), "no expiration"),
         (said({"Credentials": {}}), "no credentials"),
         (said({"Credentials": []}), "status 200"),
         (Said(307, location="/elsewhere"), "status 307"),
     ],
 )
-def test_a_refusal(service: FakeService, answer: Said, told: str) -> None:
-    service.answers["/"] = [answer]
+def test_an_error(service: FakeService, response: Said, reported: str) -> None:
+    service.responses["/"] = [response]
     with pytest.raises(CredentialNotIssued) as refused:
         ask(service)
-    assert told in refused.value.message
+    assert reported in refused.value.message
     assert "canary" not in refused.value.message
     assert len(service.asked) == 1
 
 
 def test_a_failure_that_stays(service: FakeService, limit: Callable[..., None]) -> None:
     limit(retries=0)
-    service.answers["/"] = [Said(503)]
+    service.responses["/"] = [Said(503)]
     with pytest.raises(StoreUnavailable, match="status 503"):
         ask(service)
 

@@ -37,8 +37,8 @@ CREDENTIAL = {
     "type": "s3", "credential-type": "cloudflare-r2", "access-key-id": "canary-id",
     "secret-access-key": "canary-secret", "token": "canary-token", "account-id": ACCOUNT,
 }  # fmt: skip
-LENT = {"accessKeyId": "lent-id", "secretAccessKey": "lent-secret", "sessionToken": "lent-session"}
-GOOD = said({"success": True, "errors": [], "messages": [], "result": LENT})
+VENDED = {"accessKeyId": "lent-id", "secretAccessKey": "lent-secret", "sessionToken": "lent-session"}
+GOOD = said({"success": True, "errors": [], "messages": [], "result": VENDED})
 LOCATION = "s3://lake/wh/t*1"
 
 
@@ -54,18 +54,18 @@ def ask(service: FakeService, location: str = LOCATION, rights: FileAccess = Fil
 @pytest.mark.parametrize(
     ("rights", "permission"), [(FileAccess.READ, "object-read-only"), (FileAccess.READ_WRITE, "object-read-write")]
 )
-def test_what_is_asked_and_what_is_made_of_the_answer(
+def test_the_request_and_what_is_built_from_the_response(
     service: FakeService, rights: FileAccess, permission: str
 ) -> None:
-    service.answers[PATH] = [GOOD]
-    lent = ask(service, rights=rights, **{"sts-token-validity-seconds": 900})
-    assert lent.config == {
+    service.responses[PATH] = [GOOD]
+    vended = ask(service, rights=rights, **{"sts-token-validity-seconds": 900})
+    assert vended.config == {
         "s3.access-key-id": "lent-id",
         "s3.secret-access-key": "lent-secret",
         "s3.session-token": "lent-session",
     }
-    assert abs(lent.expires_at - now() - timedelta(seconds=900)) < timedelta(seconds=5)
-    assert not any(secret in repr(lent) for secret in LENT.values())
+    assert abs(vended.expires_at - now() - timedelta(seconds=900)) < timedelta(seconds=5)
+    assert not any(secret in repr(vended) for secret in VENDED.values())
     (asked,) = service.asked
     assert (asked.method, asked.path) == ("POST", PATH)
     assert asked.headers["Authorization"] == "Bearer canary-token"
@@ -87,13 +87,13 @@ def test_nothing_is_asked_for_what_lies_outside(service: FakeService, location: 
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("response", "reported"),
     [
         (said({"success": False, "errors": [{"code": 10000, "message": "canary-token is bad"}]}, 403), "10000"),
-        (said({"success": False, "errors": [], "result": LENT}), "status 200"),
+        (said({"success": False, "errors": [], "result": VENDED}), "status 200"),
         (said({"errors": [{"code": "canary token\n"}]}, 400), "status 400"),
-        (said({"success": True, "result": LENT | {"sessionToken": None}}), "no credentials"),
-        (said({"success": True, "result": LENT | {"accessKeyId": ""}}), "no credentials"),
+        (said({"success": True, "result": VENDED | {"sessionToken": None}}), "no credentials"),
+        (said({"success": True, "result": VENDED | {"accessKeyId": ""}}), "no credentials"),
         (said({"success": True, "result": None}), "status 200"),
         (said([]), "status 200"),
         (Said(200, b"not json"), "status 200"),
@@ -101,13 +101,13 @@ def test_nothing_is_asked_for_what_lies_outside(service: FakeService, location: 
         (Said(302, location="/elsewhere"), "status 302"),
     ],
 )
-def test_a_refusal(service: FakeService, caplog: pytest.LogCaptureFixture, answer: Said, told: str) -> None:
-    service.answers[PATH] = [answer]
+def test_an_error(service: FakeService, caplog: pytest.LogCaptureFixture, response: Said, reported: str) -> None:
+    service.responses[PATH] = [response]
     caplog.set_level(logging.DEBUG)
     with pytest.raises(CredentialNotIssued) as refused:
         ask(service)
     assert (refused.value.status, refused.value.wire_type) == (412, "ShortTermCredentialError")
-    assert told in refused.value.message
+    assert reported in refused.value.message
     assert "canary" not in refused.value.message + caplog.text
     assert [asked.path for asked in service.asked] == [PATH], "neither again nor elsewhere"
 
@@ -115,31 +115,31 @@ def test_a_refusal(service: FakeService, caplog: pytest.LogCaptureFixture, answe
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
 def test_a_failure_passes(service: FakeService, limit: Callable[..., None], status: int) -> None:
     limit(retries=1)
-    service.answers[PATH] = [Said(status), GOOD]
+    service.responses[PATH] = [Said(status), GOOD]
     assert ask(service).config["s3.access-key-id"] == "lent-id"
     assert len(service.asked) == 2
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("response", "reported"),
     [
         (Said(503, b"canary"), "status 503"),
         (Said(200, b" " * (MAX_RESPONSE_BYTES + 1)), f"more than {MAX_RESPONSE_BYTES} bytes"),
         (Said(200, b"[[[[[[[[[[[[[[[[", drips=True), "in time"),
     ],
 )
-def test_a_failure_that_stays(service: FakeService, limit: Callable[..., None], answer: Said, told: str) -> None:
+def test_a_failure_that_stays(service: FakeService, limit: Callable[..., None], response: Said, reported: str) -> None:
     limit(retries=1, request_timeout=1.0)
-    service.answers[PATH] = [answer]
+    service.responses[PATH] = [response]
     with pytest.raises(StoreUnavailable) as failed:
         ask(service)
     assert (failed.value.status, failed.value.retry_after) == (503, 5)
-    assert told in failed.value.message
+    assert reported in failed.value.message
     assert "canary" not in failed.value.message
     assert len(service.asked) == 2
 
 
-def test_nobody_is_there(limit: Callable[..., None]) -> None:
+def test_nothing_responds_there(limit: Callable[..., None]) -> None:
     limit(retries=0)
     with FakeService() as gone:
         pass
@@ -148,7 +148,7 @@ def test_nobody_is_there(limit: Callable[..., None]) -> None:
 
 
 def test_a_request_without_time_does_not_try_again(service: FakeService) -> None:
-    service.answers[PATH] = [Said(503)]
+    service.responses[PATH] = [Said(503)]
     began = time.monotonic()
     with deadline(began + 0.15), pytest.raises(StoreUnavailable):
         ask(service)
@@ -162,6 +162,6 @@ def test_another_password_is_not_sent(
     netrc = tmp_path_factory.mktemp("home") / "netrc"
     netrc.write_text("machine 127.0.0.1 login somebody password canary-netrc\n")
     monkeypatch.setenv("NETRC", str(netrc))
-    service.answers[PATH] = [GOOD]
+    service.responses[PATH] = [GOOD]
     ask(service)
     assert service.asked[0].headers["Authorization"] == "Bearer canary-token"

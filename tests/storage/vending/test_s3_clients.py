@@ -17,17 +17,20 @@ from tests.parts.minio import Minio
 pytestmark = pytest.mark.django_db
 
 
-def told(minio: Minio, bucket: str, rights: FileAccess) -> list[dict[str, Any]]:
+def reported(minio: Minio, bucket: str, rights: FileAccess) -> list[dict[str, Any]]:
     """`config` of a table and of its `storage-credentials`."""
     credential = read_credential(minio.credential)
     profile = read_profile(minio.profile(bucket, "wh"), credential)
-    lent = issue(profile, credential, location=f"s3://{bucket}/wh/t 1", rights=rights)
-    assert lent is not None
-    return [client_config(profile.as_json(), vended=lent), credential_config(profile.as_json(), lent)]
+    vended_credentials = issue(profile, credential, location=f"s3://{bucket}/wh/t 1", rights=rights)
+    assert vended_credentials is not None
+    return [
+        client_config(profile.as_json(), vended=vended_credentials),
+        credential_config(profile.as_json(), vended_credentials),
+    ]
 
 
 def test_a_writer_needs_no_more(minio: Minio, bucket: str) -> None:
-    for config in told(minio, bucket, FileAccess.READ_WRITE):
+    for config in reported(minio, bucket, FileAccess.READ_WRITE):
         io, location = PyArrowFileIO(config), f"s3://{bucket}/wh/t 1/data/f.parquet"
         assert not io.new_input(location).exists()
         with io.new_output(location).create() as out:
@@ -44,7 +47,7 @@ def test_a_writer_needs_no_more(minio: Minio, bucket: str) -> None:
 
 def test_a_writer_gets_no_more(minio: Minio, bucket: str) -> None:
     minio.client().put_object(Bucket=bucket, Key="wh/t 10/there", Body=b"others'")
-    for config in told(minio, bucket, FileAccess.READ_WRITE):
+    for config in reported(minio, bucket, FileAccess.READ_WRITE):
         io, location = PyArrowFileIO(config), f"s3://{bucket}/wh/t 10/there"
         for touch in (lambda: io.new_input(location).open(), lambda: io.delete(location)):  # noqa: B023 - called at once
             with pytest.raises(OSError, match=r"ACCESS_DENIED|AWS Error \[code 15\]|Forbidden"):
@@ -54,7 +57,7 @@ def test_a_writer_gets_no_more(minio: Minio, bucket: str) -> None:
 
 def test_a_reader_cannot_write(minio: Minio, bucket: str) -> None:
     minio.client().put_object(Bucket=bucket, Key="wh/t 1/there", Body=b"data")
-    for config in told(minio, bucket, FileAccess.READ):
+    for config in reported(minio, bucket, FileAccess.READ):
         io, location = PyArrowFileIO(config), f"s3://{bucket}/wh/t 1/there"
         with io.new_input(location).open() as file:
             assert file.read() == b"data"

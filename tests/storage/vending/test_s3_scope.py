@@ -38,11 +38,11 @@ def vended(
     return found
 
 
-def client(minio: Minio, lent: Vended) -> Any:
+def client(minio: Minio, vended_credentials: Vended) -> Any:
     return minio.client(
-        aws_access_key_id=lent.config["s3.access-key-id"],
-        aws_secret_access_key=lent.config["s3.secret-access-key"],
-        aws_session_token=lent.config["s3.session-token"],
+        aws_access_key_id=vended_credentials.config["s3.access-key-id"],
+        aws_secret_access_key=vended_credentials.config["s3.secret-access-key"],
+        aws_session_token=vended_credentials.config["s3.session-token"],
     )
 
 
@@ -50,8 +50,8 @@ def require_denied(call: Callable[..., Any], **arguments: Any) -> None:
     with pytest.raises(ClientError) as refused:
         call(**arguments)
     response = refused.value.response
-    told = (response["ResponseMetadata"]["HTTPStatusCode"], response["Error"]["Code"])
-    assert told == (403, "AccessDenied"), arguments
+    reported = (response["ResponseMetadata"]["HTTPStatusCode"], response["Error"]["Code"])
+    assert reported == (403, "AccessDenied"), arguments
 
 
 def require_closed(s3: Any, bucket: str, folder: str) -> None:
@@ -71,12 +71,12 @@ def require_lists_nothing(s3: Any, bucket: str, prefix: str) -> None:
 
 
 def upload_in_parts(s3: Any, bucket: str, key: str) -> None:
-    place = {"Bucket": bucket, "Key": key}
-    upload = {**place, "UploadId": s3.create_multipart_upload(**place)["UploadId"]}
+    location = {"Bucket": bucket, "Key": key}
+    upload = {**location, "UploadId": s3.create_multipart_upload(**location)["UploadId"]}
     part = s3.upload_part(**upload, PartNumber=1, Body=b"part")
     assert len(s3.list_parts(**upload)["Parts"]) == 1
     s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]})
-    given_up = {**place, "UploadId": s3.create_multipart_upload(**place)["UploadId"]}
+    given_up = {**location, "UploadId": s3.create_multipart_upload(**location)["UploadId"]}
     s3.abort_multipart_upload(**given_up)
 
 
@@ -120,13 +120,13 @@ def test_a_table_is_open_and_all_others_are_closed(
 def test_what_lies_around_a_table_is_closed(minio: Minio, bucket: str) -> None:
     second = minio.create_bucket(f"{bucket}-second")
     root = minio.client()
-    for place, folder in ((bucket, "wh"), (bucket, "wh/ns"), (bucket, "wh/ns/t10"), (second, "wh/ns/t1")):
-        root.put_object(Bucket=place, Key=f"{folder}/there", Body=b"")
+    for location, folder in ((bucket, "wh"), (bucket, "wh/ns"), (bucket, "wh/ns/t10"), (second, "wh/ns/t1")):
+        root.put_object(Bucket=location, Key=f"{folder}/there", Body=b"")
     root.put_object(Bucket=bucket, Key="there", Body=b"")
     s3 = client(minio, vended(minio, bucket, "ns/t1"))
     s3.put_object(Bucket=bucket, Key="wh/ns/t1/own", Body=b"")
-    for place, folder in ((bucket, "wh"), (bucket, "wh/ns"), (bucket, "wh/ns/t10"), (second, "wh/ns/t1")):
-        require_closed(s3, place, folder)
+    for location, folder in ((bucket, "wh"), (bucket, "wh/ns"), (bucket, "wh/ns/t10"), (second, "wh/ns/t1")):
+        require_closed(s3, location, folder)
     require_lists_nothing(s3, bucket, "")
     require_denied(s3.list_objects_v2, Bucket=bucket)
     require_denied(s3.get_object, Bucket=bucket, Key="there")
@@ -198,8 +198,8 @@ def test_it_lives_as_long_as_the_profile_says(minio: Minio, bucket: str) -> None
 
 
 def test_it_is_not_shown(minio: Minio, bucket: str) -> None:
-    lent = vended(minio, bucket, "t1")
-    assert not any(secret in repr(lent) for secret in lent.config.values())
+    vended_credentials = vended(minio, bucket, "t1")
+    assert not any(secret in repr(vended_credentials) for secret in vended_credentials.config.values())
 
 
 def test_a_key_that_the_store_does_not_know_gets_nothing(minio: Minio, bucket: str) -> None:

@@ -21,7 +21,7 @@ _numbers = count(1)
 
 
 @pytest.fixture
-def place(seaweedfs: SeaweedFS) -> str:
+def location(seaweedfs: SeaweedFS) -> str:
     """A new, empty bucket."""
     return seaweedfs.create_bucket(f"scope-{next(_numbers)}")
 
@@ -29,12 +29,12 @@ def place(seaweedfs: SeaweedFS) -> str:
 def client(store: SeaweedFS, bucket: str, folder: str, rights: FileAccess) -> Any:
     credential = read_credential(store.credential)
     profile = read_profile(store.profile(bucket, "wh"), credential)
-    lent = issue(profile, credential, location=f"s3://{bucket}/wh/{folder}", rights=rights)
-    assert lent is not None
+    vended = issue(profile, credential, location=f"s3://{bucket}/wh/{folder}", rights=rights)
+    assert vended is not None
     return store.client(
-        aws_access_key_id=lent.config["s3.access-key-id"],
-        aws_secret_access_key=lent.config["s3.secret-access-key"],
-        aws_session_token=lent.config["s3.session-token"],
+        aws_access_key_id=vended.config["s3.access-key-id"],
+        aws_secret_access_key=vended.config["s3.secret-access-key"],
+        aws_session_token=vended.config["s3.session-token"],
     )
 
 
@@ -56,26 +56,28 @@ def may(call: Any, **arguments: Any) -> bool:
         ("\u65e5\u672c", "\u65e5"),
     ],
 )  # fmt: skip
-def test_a_name_is_read_letter_by_letter(seaweedfs: SeaweedFS, place: str, own: str, other: str) -> None:
-    s3 = client(seaweedfs, place, own, FileAccess.READ_WRITE)
-    assert may(s3.put_object, Bucket=place, Key=f"wh/{own}/x", Body=b"")
-    assert may(s3.list_objects_v2, Bucket=place, Prefix=f"wh/{own}/")
-    assert may(s3.delete_object, Bucket=place, Key=f"wh/{own}/x")
+def test_a_name_is_read_letter_by_letter(seaweedfs: SeaweedFS, location: str, own: str, other: str) -> None:
+    s3 = client(seaweedfs, location, own, FileAccess.READ_WRITE)
+    assert may(s3.put_object, Bucket=location, Key=f"wh/{own}/x", Body=b"")
+    assert may(s3.list_objects_v2, Bucket=location, Prefix=f"wh/{own}/")
+    assert may(s3.delete_object, Bucket=location, Key=f"wh/{own}/x")
     for outside in (f"wh/{other}/x", f"wh/{own}0/x", "wh/x", "x"):
-        assert not may(s3.put_object, Bucket=place, Key=outside, Body=b""), outside
-        assert not may(s3.get_object, Bucket=place, Key=outside), outside
+        assert not may(s3.put_object, Bucket=location, Key=outside, Body=b""), outside
+        assert not may(s3.get_object, Bucket=location, Key=outside), outside
     for prefix in (f"wh/{other}/", f"wh/{own}", "wh/", ""):
-        assert not may(s3.list_objects_v2, Bucket=place, Prefix=prefix), prefix
+        assert not may(s3.list_objects_v2, Bucket=location, Prefix=prefix), prefix
 
 
-def test_a_reader_cannot_write(seaweedfs: SeaweedFS, place: str) -> None:
-    seaweedfs.client().put_object(Bucket=place, Key="wh/t1/there", Body=b"")
-    s3 = client(seaweedfs, place, "t1", FileAccess.READ)
-    assert may(s3.get_object, Bucket=place, Key="wh/t1/there")
-    assert not may(s3.put_object, Bucket=place, Key="wh/t1/there", Body=b"")
-    assert not may(s3.delete_object, Bucket=place, Key="wh/t1/there")
+def test_a_reader_cannot_write(seaweedfs: SeaweedFS, location: str) -> None:
+    seaweedfs.client().put_object(Bucket=location, Key="wh/t1/there", Body=b"")
+    s3 = client(seaweedfs, location, "t1", FileAccess.READ)
+    assert may(s3.get_object, Bucket=location, Key="wh/t1/there")
+    assert not may(s3.put_object, Bucket=location, Key="wh/t1/there", Body=b"")
+    assert not may(s3.delete_object, Bucket=location, Key="wh/t1/there")
 
 
-def test_seaweedfs_does_not_tell_large_letters_from_small_ones(seaweedfs: SeaweedFS, place: str) -> None:
+def test_seaweedfs_does_not_distinguish_upper_from_lower_case(seaweedfs: SeaweedFS, location: str) -> None:
     """Its own: no policy can help. Tables whose locations differ in that alone are open to each other's clients."""
-    assert may(client(seaweedfs, place, "T1", FileAccess.READ_WRITE).put_object, Bucket=place, Key="wh/t1/x", Body=b"")
+    assert may(
+        client(seaweedfs, location, "T1", FileAccess.READ_WRITE).put_object, Bucket=location, Key="wh/t1/x", Body=b""
+    )

@@ -56,9 +56,9 @@ def stored(minio: Minio, bucket: str, credential: dict[str, Any] | None = None, 
 
 
 def key_of(storage: WarehouseStorage, folder: str = "t1", rights: FileAccess = FileAccess.READ) -> str:
-    lent = vend(storage, location=f"s3://{storage.profile['bucket']}/wh/{folder}", rights=rights)
-    assert lent is not None
-    return lent.config["s3.access-key-id"]
+    vended = vend(storage, location=f"s3://{storage.profile['bucket']}/wh/{folder}", rights=rights)
+    assert vended is not None
+    return vended.config["s3.access-key-id"]
 
 
 def test_it_is_shared_by_those_who_ask_for_the_same(storage: WarehouseStorage) -> None:
@@ -108,7 +108,7 @@ def test_what_is_kept_is_bounded(storage: WarehouseStorage, monkeypatch: pytest.
         {"type": "gcs", "sts-enabled": False},
     ],
 )
-def test_nothing_is_lent_where_the_profile_says_so(profile: dict[str, Any]) -> None:
+def test_nothing_is_vended_where_the_profile_disables_it(profile: dict[str, Any]) -> None:
     assert vend(WarehouseStorage(uuid4(), 1, profile, None), location="anything", rights=FileAccess.READ) is None
 
 
@@ -116,14 +116,14 @@ def test_an_unsaved_profile_gets_new_ones(minio: Minio, bucket: str) -> None:
     credential = read_credential(minio.credential)
     on = read_profile(minio.profile(bucket), credential)
     off = read_profile(minio.profile(bucket, **{"sts-enabled": False}), credential)
-    lent = [issue(on, credential, location=f"s3://{bucket}/t", rights=FileAccess.READ) for _ in range(2)]
-    assert lent[0] is not None
-    assert lent[0].config != (lent[1] and lent[1].config)
+    vended = [issue(on, credential, location=f"s3://{bucket}/t", rights=FileAccess.READ) for _ in range(2)]
+    assert vended[0] is not None
+    assert vended[0].config != (vended[1] and vended[1].config)
     assert issue(off, credential, location=f"s3://{bucket}/t", rights=FileAccess.READ) is None
     assert cache_numbers().size == 0
 
 
-def test_refusals(minio: Minio, storage: WarehouseStorage) -> None:
+def test_errors(minio: Minio, storage: WarehouseStorage) -> None:
     bucket = storage.profile["bucket"]
     with pytest.raises(InvalidLocation):
         vend(storage, location=f"s3://{bucket}/other/t", rights=FileAccess.READ)
@@ -138,7 +138,7 @@ def test_refusals(minio: Minio, storage: WarehouseStorage) -> None:
     assert cache_numbers().size == 0
 
 
-def test_a_kind_of_credential_that_lends_nothing(minio: Minio, bucket: str) -> None:
+def test_a_credential_kind_that_cannot_be_vended(minio: Minio, bucket: str) -> None:
     profile = read_profile(minio.profile(bucket), read_credential(minio.credential))
     other = read_credential({"type": "gcs", "credential-type": "gcp-system-identity"})
     with pytest.raises(UnsupportedCredential) as refused:
@@ -170,7 +170,7 @@ class SlotPool:
         self.ended += 1
 
 
-def test_the_thread_is_lent_while_the_store_is_asked(storage: WarehouseStorage) -> None:
+def test_the_thread_is_released_during_the_store_call(storage: WarehouseStorage) -> None:
     slot_pool = SlotPool()
     set_slot_pool(slot_pool)
     try:

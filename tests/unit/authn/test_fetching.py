@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tenancy.authn.provider_documents import Fetcher, FetchFailed
-from tests.identity_provider import KEYS, IdentityProvider, answers, running
+from tests.identity_provider import KEYS, IdentityProvider, responses, running
 
 
 @pytest.fixture
@@ -23,12 +23,12 @@ def test_a_document(provider: IdentityProvider) -> None:
 
 
 @pytest.mark.parametrize("status", [302, 401, 500])
-def test_no_connection_stays_open_after_a_refusal(
+def test_no_connection_stays_open_after_an_error(
     status: int, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left_open: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda found: left_open.append(found.exc_value))
-    provider.misbehave[KEYS] = answers(status, b"x" * 200_000)
+    provider.misbehave[KEYS] = responses(status, b"x" * 200_000)
     for _ in range(5):
         with pytest.raises(FetchFailed) as refused:
             Fetcher(2.0).get(provider.address + KEYS)
@@ -46,7 +46,7 @@ def test_what_cannot_be_asked(address: str) -> None:
         Fetcher(2.0).get(address)
 
 
-def test_the_token_that_is_shown_is_not_told() -> None:
+def test_the_presented_token_is_not_shown() -> None:
     fetcher = Fetcher(2.0, bearer="canary")
     assert "canary" not in repr(fetcher)
     with pytest.raises(FetchFailed) as refused:

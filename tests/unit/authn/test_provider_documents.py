@@ -49,9 +49,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def source() -> Iterator[Source]:
-    made = Source()
-    yield made
-    made.gate.set()
+    created = Source()
+    yield created
+    created.gate.set()
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_what_does_not_suffice_is_looked_for_once_in_a_pause(
     assert source.asked == 3
 
 
-def test_nobody_knows_what_a_failure_hides(kept: RefreshingCache[int], source: Source, clock: Clock) -> None:
+def test_the_cause_behind_a_failure_stays_hidden(kept: RefreshingCache[int], source: Source, clock: Clock) -> None:
     assert kept.get() == 1
     clock.now += 10
     source.fails = True

@@ -11,7 +11,7 @@ from icekeeper.conf.settings import Settings
 URI = "https://idp.example/realms/x"
 
 
-def refusal(**variables: str) -> str:
+def error(**variables: str) -> str:
     with pytest.raises(SettingsError) as refused:
         read_settings(variables)
     return "\n".join(refused.value.problems)
@@ -68,24 +68,24 @@ def test_off_by_default() -> None:
 
 @pytest.mark.parametrize("provider_id", ["MY_IDP", "A.B", "A~B", "", "Ä", "A B", "x" * 65])
 def test_ids_that_cannot_be(provider_id: str) -> None:
-    said = refusal(**{f"LAKEKEEPER__OPENID_PROVIDERS__{provider_id}__URI": URI})
+    said = error(**{f"LAKEKEEPER__OPENID_PROVIDERS__{provider_id}__URI": URI})
     assert "the provider id must consist of 1 to 64 characters of a-z, 0-9 and -" in said
 
 
 @pytest.mark.parametrize("provider_id", ["OIDC", "KUBERNETES", "LOCAL", "ICEKEEPER", "LAKEKEEPER", "SYSTEM"])
 def test_ids_that_stand_for_something_else(provider_id: str) -> None:
-    said = refusal(**{f"LAKEKEEPER__OPENID_PROVIDERS__{provider_id}__URI": URI})
+    said = error(**{f"LAKEKEEPER__OPENID_PROVIDERS__{provider_id}__URI": URI})
     assert f"the provider id {provider_id.lower()} is reserved" in said
 
 
 @pytest.mark.parametrize("template", ["{", "{given", "{}", "{given} }", "no claim"])
 def test_malformed_templates(template: str) -> None:
     name = "LAKEKEEPER__OPENID_DISPLAY_NAME_TEMPLATE"
-    assert f"{name} got {template!r}; expected: a template such as" in refusal(
+    assert f"{name} got {template!r}; expected: a template such as" in error(
         LAKEKEEPER__OPENID_PROVIDER_URI=URI, **{name: template}
     )
     name = "LAKEKEEPER__OPENID_PROVIDERS__X__DISPLAY_NAME_TEMPLATE"
-    assert f"{name} got {template!r}; expected: a template such as" in refusal(
+    assert f"{name} got {template!r}; expected: a template such as" in error(
         LAKEKEEPER__OPENID_PROVIDERS__X__URI=URI, **{name: template}
     )
 
@@ -94,12 +94,12 @@ def test_malformed_templates(template: str) -> None:
     "address", [" ", "idp.example", "ftp://idp", "file:///etc/passwd", "https://idp?x=1", "https://idp#x"]
 )
 def test_addresses_that_are_none(address: str) -> None:
-    assert "LAKEKEEPER__OPENID_PROVIDER_URI got" in refusal(LAKEKEEPER__OPENID_PROVIDER_URI=address)
-    assert "LAKEKEEPER__OPENID_PROVIDERS__X__URI got" in refusal(LAKEKEEPER__OPENID_PROVIDERS__X__URI=address)
+    assert "LAKEKEEPER__OPENID_PROVIDER_URI got" in error(LAKEKEEPER__OPENID_PROVIDER_URI=address)
+    assert "LAKEKEEPER__OPENID_PROVIDERS__X__URI got" in error(LAKEKEEPER__OPENID_PROVIDERS__X__URI=address)
 
 
 def test_a_password_in_an_address_is_refused_and_not_shown() -> None:
-    said = refusal(LAKEKEEPER__OPENID_PROVIDER_URI="https://me:canary@idp.example/")
+    said = error(LAKEKEEPER__OPENID_PROVIDER_URI="https://me:canary@idp.example/")
     assert "a URL without user" in said
     assert "canary" not in said
 
@@ -139,7 +139,7 @@ NOTHING = "a hidden value"
     ],
 )
 def test_of_an_address_scheme_host_and_port_are_shown(variable: str, address: str, shown: str) -> None:
-    said = refusal(**{variable: address})
+    said = error(**{variable: address})
     assert said.startswith(f"{variable} got {shown}; expected: ")
     assert "canary" not in said
 
@@ -162,7 +162,7 @@ def test_of_an_address_scheme_host_and_port_are_shown(variable: str, address: st
     ],
 )
 def test_values_that_are_not_taken(variable: str, text: str) -> None:
-    assert f"{variable} got" in refusal(**{"LAKEKEEPER__OPENID_PROVIDER_URI": URI, variable: text})
+    assert f"{variable} got" in error(**{"LAKEKEEPER__OPENID_PROVIDER_URI": URI, variable: text})
 
 
 @pytest.mark.parametrize(
@@ -170,18 +170,18 @@ def test_values_that_are_not_taken(variable: str, text: str) -> None:
 )
 def test_what_belongs_to_a_primary_provider_that_is_not_there(variable: str) -> None:
     name = f"LAKEKEEPER__OPENID_{variable}"
-    assert refusal(**{name: "{x}"}) == (
+    assert error(**{name: "{x}"}) == (
         f"{name} is set without LAKEKEEPER__OPENID_PROVIDER_URI: set LAKEKEEPER__OPENID_PROVIDER_URI, or unset {name}"
     )
 
 
 def test_a_provider_without_an_address() -> None:
-    assert "LAKEKEEPER__OPENID_PROVIDERS__X__URI is missing" in refusal(LAKEKEEPER__OPENID_PROVIDERS__X__AUDIENCE="a")
+    assert "LAKEKEEPER__OPENID_PROVIDERS__X__URI is missing" in error(LAKEKEEPER__OPENID_PROVIDERS__X__AUDIENCE="a")
 
 
 def test_claims_of_a_provider_that_is_not_there() -> None:
-    assert "there is no such provider" in refusal(ICEKEEPER__OPENID_CLAIMS__X__NAME="a")
-    assert "there is no such provider" in refusal(ICEKEEPER__OPENID_CLAIMS__OIDC__NAME="a")
+    assert "there is no such provider" in error(ICEKEEPER__OPENID_CLAIMS__X__NAME="a")
+    assert "there is no such provider" in error(ICEKEEPER__OPENID_CLAIMS__OIDC__NAME="a")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_claims_of_a_provider_that_is_not_there() -> None:
     ],
 )
 def test_a_misspelt_guard_is_not_passed_over(variable: str) -> None:
-    said = refusal(LAKEKEEPER__OPENID_PROVIDERS__X__URI=URI, **{variable: "x"})
+    said = error(LAKEKEEPER__OPENID_PROVIDERS__X__URI=URI, **{variable: "x"})
     cure = "Correct its name, or unset it"
     assert f"{variable} is set, but this version does not support it: it would protect nothing. {cure}" in said
 

@@ -22,7 +22,7 @@ def test_who_sealed_it_opens_it(after: list[str]) -> None:
 
 
 @given(similarity=st.floats(0, 1), tabular_id=st.uuids())
-def test_neither_its_text_nor_its_length_tells_what_it_stands_behind(similarity: float, tabular_id: UUID) -> None:
+def test_neither_its_text_nor_its_length_reveals_its_content(similarity: float, tabular_id: UUID) -> None:
     token = seal_page_token("a list", repr(similarity), str(tabular_id))
     assert token != seal_page_token("a list", repr(similarity), str(tabular_id))
     assert len(token) == len(seal_page_token("a list", "1.0", str(tabular_id))) == 208
@@ -73,6 +73,6 @@ def test_a_token_of_a_former_key_is_good(monkeypatch: pytest.MonkeyPatch) -> Non
     assert open_page_token(renewed, "a list") == ["1.0"], "the first one seals"
 
 
-def test_what_could_tell_its_length_is_not_sealed() -> None:
+def test_what_could_reveal_its_length_is_not_sealed() -> None:
     with pytest.raises(ValueError, match="too long"):
         seal_page_token("a list", "x" * 200)

@@ -33,9 +33,9 @@ def test_durations(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", [" ", "s", "abc", "-5s", "0", "30 parsecs", "P", "PT", "1h30", "NaN", "inf"])
 def test_bad_durations_name_the_variable_and_what_it_takes(text: str) -> None:
-    with pytest.raises(SettingsError) as refusal:
+    with pytest.raises(SettingsError) as error:
         read_settings({"LAKEKEEPER__MAX_REQUEST_TIME": text})
-    (problem,) = refusal.value.problems
+    (problem,) = error.value.problems
     assert problem.startswith(f"LAKEKEEPER__MAX_REQUEST_TIME got {text!r}") or "greater than 0" in problem
 
 
@@ -98,9 +98,9 @@ def test_what_is_no_port_of_metrics(text: str) -> None:
 
 
 def test_every_wrong_value_is_named_at_once() -> None:
-    with pytest.raises(SettingsError) as refusal:
+    with pytest.raises(SettingsError) as error:
         read_settings({"LAKEKEEPER__LISTEN_PORT": "x", "ICEKEEPER__SERVER__THREADS": "0", "LAKEKEEPER__BASE_URI": "::"})
-    problems = "\n".join(refusal.value.problems)
+    problems = "\n".join(error.value.problems)
     for part in (
         "LAKEKEEPER__LISTEN_PORT got 'x'",
         "ICEKEEPER__SERVER__THREADS got '0'",
@@ -172,7 +172,7 @@ def test_guards_that_are_off_guard_nothing() -> None:
         ("KAFKA", '{topic=events,config={"sasl.password"=canary}}'),
     ],
 )
-def test_events_that_nobody_publishes_stop_the_start(prefix: str, name: str, text: str) -> None:
+def test_events_without_a_publisher_stop_the_start(prefix: str, name: str, text: str) -> None:
     variable = prefix + name
     with pytest.raises(SettingsError) as refused:
         read_settings({variable: text})
@@ -543,14 +543,14 @@ def test_secrets_stay_out_of_messages_and_reprs() -> None:
     "text", ["s", "canary", "x" * 100, "canary" * 10, SECRET[:31], f"{SECRET[:31]} ", " " * 32, "canary1" * 5]
 )
 def test_a_signing_key_that_could_be_guessed_is_refused(text: str) -> None:
-    with pytest.raises(SettingsError) as refusal:
+    with pytest.raises(SettingsError) as error:
         read_settings({"ICEKEEPER__SECRET_KEY": text})
-    (problem,) = refusal.value.problems
+    (problem,) = error.value.problems
     assert problem == (
         "ICEKEEPER__SECRET_KEY got a secret value; expected: 32 or more random characters, 8 of them different, "
         "such as the output of `openssl rand -base64 48`"
     )
-    assert "canary" not in str(refusal.value)
+    assert "canary" not in str(error.value)
 
 
 @pytest.mark.parametrize("text", [SECRET, "0123456789abcdef" * 2, f"{SECRET}\n"])
@@ -576,7 +576,7 @@ def test_a_url_and_single_values_mean_the_same_database() -> None:
     assert databases(by_url)["read"]["HOST"] == "h"
 
 
-def test_reads_go_where_they_are_told() -> None:
+def test_reads_go_to_the_configured_database() -> None:
     settings, _ = read_settings(
         {
             "LAKEKEEPER__PG_DATABASE_URL_WRITE": "postgresql://u@w/d",
@@ -584,9 +584,9 @@ def test_reads_go_where_they_are_told() -> None:
             "LAKEKEEPER__PG_READ_POOL_CONNECTIONS": "7",
         }
     )
-    made = databases(settings)
-    assert (made["default"]["HOST"], made["read"]["HOST"]) == ("w", "r")
-    assert (made["default"]["OPTIONS"]["pool"]["max_size"], made["read"]["OPTIONS"]["pool"]["max_size"]) == (5, 7)
+    created = databases(settings)
+    assert (created["default"]["HOST"], created["read"]["HOST"]) == ("w", "r")
+    assert (created["default"]["OPTIONS"]["pool"]["max_size"], created["read"]["OPTIONS"]["pool"]["max_size"]) == (5, 7)
 
 
 @pytest.mark.parametrize(
@@ -659,10 +659,10 @@ def test_sqlite_may_have_an_encryption_key_and_sizes_of_pools() -> None:
 
 def test_without_postgresql_the_database_is_a_file_in_the_data_folder() -> None:
     settings, _ = read_settings({"ICEKEEPER__DATA_DIR": "/srv/ice"})
-    made = databases(settings)
-    assert set(made) == {"default"}
-    assert made["default"]["NAME"] == Path("/srv/ice/icekeeper.sqlite3")
-    assert "synchronous=FULL" in made["default"]["OPTIONS"]["init_command"]
+    created = databases(settings)
+    assert set(created) == {"default"}
+    assert created["default"]["NAME"] == Path("/srv/ice/icekeeper.sqlite3")
+    assert "synchronous=FULL" in created["default"]["OPTIONS"]["init_command"]
 
 
 def test_an_old_key_may_have_quotes_of_its_own() -> None:

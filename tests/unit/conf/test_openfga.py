@@ -13,7 +13,7 @@ CLIENT = {
 }  # fmt: skip
 
 
-def test_what_the_peer_has_is_taken() -> None:
+def test_lakekeepers_settings_are_accepted() -> None:
     given = {**ENDPOINT, **CLIENT, f"{A}SCOPE": "fga", f"{A}MAX_BATCH_CHECK_SIZE": "20", f"{A}STORE_NAME": "mine"}
     found, unread = read_settings({**given, "LAKEKEEPER__AUTHZ_BACKEND": "openfga"})
     assert unread == []

@@ -15,7 +15,7 @@ PROVIDERS = {
 }
 
 
-def refusal(**variables: str) -> str:
+def error(**variables: str) -> str:
     with pytest.raises(SettingsError) as refused:
         read_settings(PROVIDERS | {f"{PREFIX}{name}": value for name, value in variables.items()})
     return "\n".join(refused.value.problems)
@@ -73,18 +73,18 @@ OIDC = "TRINO__IDENTITIES__OIDC__AUDIENCES"
         ),
     ],
 )  # fmt: skip
-def test_what_would_trust_nobody_or_somebody_else_is_refused(variables: dict[str, str], text: str) -> None:
-    assert text in refusal(**variables)
+def test_settings_that_would_trust_no_one_or_strangers_are_refused(variables: dict[str, str], text: str) -> None:
+    assert text in error(**variables)
 
 
 @pytest.mark.parametrize("name", ["TRINO__OWNER", "TRINO__IDENTITIES__OIDC__AUDIENCE"])
 def test_what_is_misspelt_stops_the_start(name: str) -> None:
-    assert f"{PREFIX}{name} is set, but this version does not support it" in refusal(**{OIDC: "a", name: "x"})
+    assert f"{PREFIX}{name} is set, but this version does not support it" in error(**{OIDC: "a", name: "x"})
 
 
 @pytest.mark.parametrize("name", ["TRINO", "TRINO__IDENTITIES"])
 def test_a_group_without_members_stops_the_start(name: str) -> None:
-    assert f"{PREFIX}{name} takes {{key=value,...}}" in refusal(**{OIDC: "a", name: "x"})
+    assert f"{PREFIX}{name} takes {{key=value,...}}" in error(**{OIDC: "a", name: "x"})
 
 
 def test_an_engine_needs_authentication() -> None:

@@ -35,7 +35,7 @@ def call(counter: CallCounter, **changes: Any) -> None:
     counter.count(method, route, status, **{"warehouse": None, "project": None, **changes})
 
 
-def test_what_is_told_apart(clock: list[float]) -> None:
+def test_what_is_distinguished(clock: list[float]) -> None:
     counter = CallCounter()
     for at in (3600.0, 3700.5, 7199.9):
         clock[0] = at
@@ -86,9 +86,9 @@ def test_no_call_is_lost_between_threads() -> None:
     taken: list[dict[CallKey, CallCount]] = []
 
     def work(number: int) -> None:
-        for turn in range(2_000):
-            call(counter, status=turn % 7)
-            if turn % 100 == number:
+        for slot in range(2_000):
+            call(counter, status=slot % 7)
+            if slot % 100 == number:
                 taken.append(counter.take())
 
     with ThreadPoolExecutor(8) as pool:

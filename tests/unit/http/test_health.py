@@ -114,9 +114,9 @@ def test_readiness(
     monkeypatch.setattr(module, "_database_checks", lambda: [FixedCheck(*service) for service in services])
     request = HttpRequest()
     request.method, request.META = "GET", {"icekeeper.is_stopping": is_stopping}
-    answer = module.ready(request)
+    response = module.ready(request)
     expected = {"status": "not ready", "reasons": reasons} if reasons else {"status": "ready"}
-    assert (answer.status_code, json.loads(answer.content)) == (503 if reasons else 200, expected)
+    assert (response.status_code, json.loads(response.content)) == (503 if reasons else 200, expected)
     assert module.live(request).status_code == 200
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 
-def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+def locations(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
     """The paths of everything inside a document."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [place for key, part in inner for place in ((*path, key), *places(part, (*path, key)))]
+    return [location for key, part in inner for location in ((*path, key), *locations(part, (*path, key)))]
 
 
 WRONG_VALUES: list[Any] = [None, True, -1, 0, 7, 2**31, 2**63, 1.5, "", "x", "main", [], [1], [{}], {}, {"a": 1}]
@@ -22,22 +22,22 @@ WRONG_VALUES: list[Any] = [None, True, -1, 0, 7, 2**31, 2**63, 1.5, "", "x", "ma
 def damaged(draw: st.DrawFn, documents: st.SearchStrategy[Any]) -> tuple[str, Any]:
     """A document with one thing wrong (or merely different), and what was done to it."""
     document = copy.deepcopy(draw(documents))
-    place = draw(st.sampled_from(places(document)))
+    location = draw(st.sampled_from(locations(document)))
     owner = document
-    for key in place[:-1]:
+    for key in location[:-1]:
         owner = owner[key]
     kind = draw(st.sampled_from(["drop", "replace", "replace", "repeat", "shift"]))
-    old = owner[place[-1]]
+    old = owner[location[-1]]
     if kind == "drop":
-        del owner[place[-1]]
+        del owner[location[-1]]
     elif kind == "repeat" and isinstance(owner, list):
         owner.append(copy.deepcopy(old))
     elif kind == "shift" and type(old) is int:
-        owner[place[-1]] = old + draw(st.sampled_from([-100_000, -1, 1, 100_000]))
+        owner[location[-1]] = old + draw(st.sampled_from([-100_000, -1, 1, 100_000]))
     else:
         kind = "replace"
-        owner[place[-1]] = copy.deepcopy(draw(st.sampled_from(WRONG_VALUES)))
-    return f"{kind} {'.'.join(map(str, place))}", document
+        owner[location[-1]] = copy.deepcopy(draw(st.sampled_from(WRONG_VALUES)))
+    return f"{kind} {'.'.join(map(str, location))}", document
 
 
 JSON = st.recursive(

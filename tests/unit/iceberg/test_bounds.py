@@ -24,9 +24,9 @@ MEBIBYTE = 2**20
 @pytest.mark.parametrize("length", [60, 100_000])
 def test_a_type_that_never_ends(opening: str, filling: str, length: int) -> None:
     """4,000 spaces once took a minute, and eight times as long for twice as many."""
-    with pytest.raises(BadRequest, match="t: ") as refusal:
+    with pytest.raises(BadRequest, match="t: ") as error:
         parse_type(opening + filling * length + "!", "t")
-    assert len(refusal.value.message) < 300
+    assert len(error.value.message) < 300
 
 
 def test_a_type_is_as_long_as_a_coordinate_system_needs() -> None:
@@ -50,7 +50,7 @@ def test_spatial_types_have_one_spelling(sent: str, read: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "refusal"),
+    ("sent", "error"),
     [
         ("geometry( )", "t: geometry names an empty coordinate reference system"),
         ("geography(,karney)", "t: geography names an empty coordinate reference system"),
@@ -60,10 +60,10 @@ def test_spatial_types_have_one_spelling(sent: str, read: str) -> None:
         ("geography[a]", 't: unknown type "geography[a]"'),
     ],
 )
-def test_spatial_types_that_are_none(sent: str, refusal: str) -> None:
+def test_spatial_types_that_are_none(sent: str, error: str) -> None:
     with pytest.raises(BadRequest) as raised:
         parse_type(sent, "t")
-    assert raised.value.message == refusal
+    assert raised.value.message == error
 
 
 @pytest.mark.timeout(20)
@@ -86,20 +86,20 @@ def test_a_long_default_value_takes_little_memory() -> None:
         parse_schema(schema(column(1, "b", "binary", **{"initial-default": "abc"})), "s")
 
 
-def test_names_that_repeat_a_long_one_are_refused_before_they_are_made() -> None:
+def test_names_that_repeat_a_long_one_are_refused_before_creation() -> None:
     """100 KB of name in 2,000 full names took 385 MB."""
     document = one_long_name(100_000, 2_000)
-    refusal = "full names of all fields are longer than 8000000 characters together"
+    error = "full names of all fields are longer than 8000000 characters together"
     tracemalloc.start()
     try:
-        with pytest.raises(BadRequest, match=refusal):
+        with pytest.raises(BadRequest, match=error):
             after(table(), {"action": "add-schema", "schema": document})
         assert tracemalloc.get_traced_memory()[1] < 16 * MEBIBYTE
     finally:
         tracemalloc.stop()
-    with pytest.raises(BadRequest, match=r"schemas\[1\]: " + refusal):
+    with pytest.raises(BadRequest, match=r"schemas\[1\]: " + error):
         read_table_metadata({**table(), "schemas": [*table()["schemas"], {**document, "schema-id": 1}]})
-    with pytest.raises(BadRequest, match=f"schema: {refusal}"):
+    with pytest.raises(BadRequest, match=f"schema: {error}"):
         create_table_metadata(
             schema=document, partition_spec=None, write_order=None, location="s3://b", properties=None,
             table_uuid=UUID, format_version=2, now_ms=NOW,
@@ -123,7 +123,7 @@ def test_the_bound_of_fields() -> None:
         parse_schema(schema(*columns), "s")
 
 
-def test_a_refusal_names_a_few_of_many_problems() -> None:
+def test_an_error_names_a_few_of_many_problems() -> None:
     document = schema(*(column(number, f"v{number}", "variant") for number in range(1, 1_001)))
     with pytest.raises(BadRequest) as raised:
         after(table(), {"action": "add-schema", "schema": document})

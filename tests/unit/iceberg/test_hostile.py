@@ -12,7 +12,7 @@ from catalog.iceberg.create import create_table_metadata
 from catalog.iceberg.updates import TABLE_UPDATES, apply_updates
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed
-from tests.unit.iceberg.damaged_document_fixtures import places
+from tests.unit.iceberg.damaged_document_fixtures import locations
 from tests.unit.iceberg.document_fixtures import (
     NOW,
     UUID,
@@ -89,12 +89,12 @@ def apply(base: Any, updates: Any) -> Any:
     return apply_updates(base, updates, now_ms=NOW, base_metadata_location=None)
 
 
-def refusal_of(base: Any, updates: Any) -> str | None:
+def error_of(base: Any, updates: Any) -> str | None:
     """The text of the 400, None when the updates were applied. Any other exception is a failure of the test."""
     try:
         apply(base, updates)
-    except BadRequest as refusal:
-        return refusal.message
+    except BadRequest as error:
+        return error.message
     return None
 
 
@@ -108,47 +108,51 @@ def test_every_update_is_covered() -> None:
 def test_every_field_refuses_every_wrong_type(update: dict[str, Any]) -> None:
     base = table(3, snapshots=2)
     before = copy.deepcopy(base)
-    for place in places(update):
+    for location in locations(update):
         for wrong in WRONG:
             sent = copy.deepcopy(update)
             owner: Any = sent
-            for key in place[:-1]:
+            for key in location[:-1]:
                 owner = owner[key]
-            old = owner[place[-1]]
-            owner[place[-1]] = wrong
+            old = owner[location[-1]]
+            owner[location[-1]] = wrong
             expected_to_pass = (
                 type(wrong) is type(old)
-                or (wrong is None and place[-1] in OPTIONAL)
-                or place[-1] in {"initial-default", "write-default"}
+                or (wrong is None and location[-1] in OPTIONAL)
+                or location[-1] in {"initial-default", "write-default"}
                 # a type or a transform is text or an object, and 7 or "7" may be a legal value of its kind
-                or (place[-1] in {"type", "element", "key", "value"} and isinstance(wrong, dict | str))
+                or (location[-1] in {"type", "element", "key", "value"} and isinstance(wrong, dict | str))
             )
             try:
-                message = refusal_of(base, [sent])
+                message = error_of(base, [sent])
             except CommitFailed:  # the table may have had that schema
-                assert (place[-1], wrong) == ("schema-id", 7)
+                assert (location[-1], wrong) == ("schema-id", 7)
                 continue
             assert base == before
             if message is None:
-                assert expected_to_pass, (place, wrong)
+                assert expected_to_pass, (location, wrong)
                 continue
             assert message.startswith("updates[0]")
-            if type(wrong) is not type(old) and place != ("action",):
-                name = next(str(key) for key in reversed(place) if isinstance(key, str))
-                assert name in message or "fields" in message, (place, message)
+            if type(wrong) is not type(old) and location != ("action",):
+                name = next(str(key) for key in reversed(location) if isinstance(key, str))
+                assert name in message or "fields" in message, (location, message)
 
 
 @pytest.mark.parametrize("update", LEGAL, ids=lambda update: update["action"])
 def test_every_field_that_may_not_be_missing(update: dict[str, Any]) -> None:
-    for place in places(update):
-        if not isinstance(place[-1], str) or place[-1] in OPTIONAL or place[-2:-1] in {("updates",), ("properties",)}:
+    for location in locations(update):
+        if (
+            not isinstance(location[-1], str)
+            or location[-1] in OPTIONAL
+            or location[-2:-1] in {("updates",), ("properties",)}
+        ):
             continue
         sent = copy.deepcopy(update)
         owner: Any = sent
-        for key in place[:-1]:
+        for key in location[:-1]:
             owner = owner[key]
-        del owner[place[-1]]
-        if place[-1] in {"properties", "added-records"}:
+        del owner[location[-1]]
+        if location[-1] in {"properties", "added-records"}:
             continue
         with pytest.raises(BadRequest, match=r"updates\[0\]"):
             apply(table(3, snapshots=2), [sent])
@@ -213,4 +217,4 @@ def test_errors_never_echo_much() -> None:
         {"action": "add-schema", "schema": schema(column(1, "c", "t" * 10_000))},
         {"action": "set-current-schema", "schema-id": 10**10_000},
     ):
-        assert len(refusal_of(table(), [update]) or "") < 500
+        assert len(error_of(table(), [update]) or "") < 500

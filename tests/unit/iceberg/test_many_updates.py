@@ -125,7 +125,7 @@ def test_what_was_removed_is_new_again_under_the_highest_id_plus_one() -> None:
     assert again["schemas"] == [base["schemas"][0], {**base["schemas"][2], "schema-id": 1}]
 
 
-def test_an_id_given_anew_means_the_new_schema() -> None:
+def test_an_id_that_is_assigned_again_means_the_new_schema() -> None:
     base = after(table(), {"action": "add-schema", "schema": schema(ID, column(4, "old", "string"))})
     metadata = after(
         base,

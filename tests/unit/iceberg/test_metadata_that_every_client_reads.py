@@ -115,10 +115,10 @@ def test_texts_that_are_no_type(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "canonical"), SPELLINGS)
 def test_files_with_spellings_that_only_java_reads_are_refused(text: str, canonical: str) -> None:
-    for place in range(4):
+    for location in range(4):
         document = copy.deepcopy(table())
         fields = nested(canonical)["fields"]
-        fields[place] = nested(text)["fields"][place]
+        fields[location] = nested(text)["fields"][location]
         document["schemas"] = [schema(*fields, **{"schema-id": 0})]
         document["last-column-id"] = 8
         if text == "decimal(9,2)":  # which several clients write, and all read
@@ -133,7 +133,7 @@ def test_files_with_spellings_that_only_java_reads_are_refused(text: str, canoni
 
 
 @pytest.mark.parametrize("operation", ["", "APPEND", "merge", "update", "append "])
-def test_operations_that_nobody_knows(operation: str) -> None:
+def test_unknown_operations(operation: str) -> None:
     document = snapshot(1, summary={"operation": operation})
     with pytest.raises(BadRequest, match=r"summary\.operation: must be one of append, replace, overwrite, delete"):
         after(table(), add(document), set_main(1))

@@ -17,16 +17,16 @@ ABSENT = object()
 
 def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     """A copy in which the field at the dotted path has another value, or is not there."""
-    made = deepcopy(document)
+    created = deepcopy(document)
     *folders, name = path.split("/")
-    owner = made
+    owner = created
     for folder in folders:
         owner = owner[folder]
     if value is ABSENT:
         del owner[name]
     else:
         owner[name] = value
-    return made
+    return created
 
 
 def test_a_scan_counts_for_these_figures() -> None:
@@ -155,9 +155,9 @@ def test_what_is_taken_is_kept_as_it_was(path: str, value: Any) -> None:
     ],
 )
 def test_what_is_refused_says_where(path: str, value: Any, text: str) -> None:
-    with pytest.raises(BadRequest) as refusal:
+    with pytest.raises(BadRequest) as error:
         read_metrics_report(changed(SCAN_REPORT, path, value))
-    assert refusal.value.message.startswith(text), refusal.value.message
+    assert error.value.message.startswith(text), error.value.message
 
 
 @pytest.mark.parametrize("name", ["table-name", "snapshot-id", "sequence-number", "operation", "metrics"])
@@ -167,10 +167,10 @@ def test_a_commit_needs_its_fields(name: str) -> None:
 
 
 def test_a_report_is_bounded_in_size_and_depth() -> None:
-    room = MAX_REPORT_BYTES - len(write_json(SCAN_REPORT | {"more": ""}))
-    read_metrics_report(SCAN_REPORT | {"more": "x" * room})
+    project = MAX_REPORT_BYTES - len(write_json(SCAN_REPORT | {"more": ""}))
+    read_metrics_report(SCAN_REPORT | {"more": "x" * project})
     with pytest.raises(BodyTooLarge, match="1048576 bytes"):
-        read_metrics_report(SCAN_REPORT | {"more": "x" * (room + 1)})
+        read_metrics_report(SCAN_REPORT | {"more": "x" * (project + 1)})
     deep: Any = 1
     for _ in range(199):
         deep = [deep]

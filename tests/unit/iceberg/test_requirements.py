@@ -78,10 +78,10 @@ def test_all_that_hold() -> None:
     ],
 )
 def test_one_that_does_not_hold(requirement: Any, message: str) -> None:
-    with pytest.raises(CommitFailed) as refusal:
+    with pytest.raises(CommitFailed) as error:
         check_requirements(BASE, [requirement])
-    assert refusal.value.message == f"Requirement failed: {message}"
-    assert (refusal.value.status, refusal.value.wire_type) == (409, "CommitFailedException")
+    assert error.value.message == f"Requirement failed: {message}"
+    assert (error.value.status, error.value.wire_type) == (409, "CommitFailedException")
 
 
 @pytest.mark.parametrize("requirement", HOLDING)
@@ -159,12 +159,12 @@ def test_the_checked_members_are_judged_like_the_whole() -> None:
         ),
     ):
         check_requirements(known, [held])
-        refusals = []
+        errors = []
         for metadata in (base, known):
-            with pytest.raises(CommitFailed) as refusal:
+            with pytest.raises(CommitFailed) as error:
                 check_requirements(metadata, [broken])
-            refusals.append(refusal.value.message)
-        assert len(set(refusals)) == 1
+            errors.append(error.value.message)
+        assert len(set(errors)) == 1
 
 
 def head_is(ref: str, snapshot_id: int | None) -> dict[str, Any]:

@@ -110,11 +110,11 @@ def test_minus_one_without_an_addition(action: str) -> None:
         schema(ID, DATA, TIME, **{"identifier-field-ids": [1]}),
     ],
 )
-def test_what_makes_a_schema_another_one(other: Any) -> None:
+def test_what_creates_another_schema(other: Any) -> None:
     assert len(after(table(), add_schema(other))["schemas"]) == 2
 
 
-def test_unknown_fields_do_not_make_another_schema_and_survive_in_a_new_one() -> None:
+def test_unknown_fields_do_not_create_another_schema_and_survive_in_a_new_one() -> None:
     base = table()
     assert not commit(base, add_schema({**base["schemas"][0], "x-tool": "t"})).changed
     sent = {"x-tool": {"deep": [1]}, **WIDER, "fields": [ID, DATA, TIME, column(4, "extra", **{"x-tag": "pii"})]}

@@ -15,7 +15,7 @@ from catalog.iceberg.views.updates import VIEW_UPDATES
 from icekeeper.kernel.errors.types import BadRequest
 from tests.catalog_fixtures import COMMIT_REPORT, SCAN_REPORT
 from tests.unit.iceberg.document_fixtures import table
-from tests.unit.iceberg.test_hostile import LEGAL, refusal_of
+from tests.unit.iceberg.test_hostile import LEGAL, error_of
 from tests.unit.iceberg.views import test_hostile as views
 from tests.unit.iceberg.views.document_fixtures import view
 
@@ -29,7 +29,7 @@ def test_members_of_an_update_of_a_table(update: dict[str, Any]) -> None:
     members = TABLE_UPDATES[update["action"]].members
     assert required(members) <= update.keys() - {"action"} <= members.keys()
     for name in required(members):
-        text = refusal_of(table(), [{key: value for key, value in update.items() if key != name}])
+        text = error_of(table(), [{key: value for key, value in update.items() if key != name}])
         assert text is not None
         assert f"{name}: required field is missing" in text
 
@@ -39,7 +39,7 @@ def test_members_of_an_update_of_a_view(update: dict[str, Any]) -> None:
     members = VIEW_UPDATES[update["action"]].members
     assert required(members) <= update.keys() - {"action"} <= members.keys()
     for name in required(members):
-        text = views.refusal_of(view(2), [{key: value for key, value in update.items() if key != name}])
+        text = views.error_of(view(2), [{key: value for key, value in update.items() if key != name}])
         assert text is not None
         assert f"{name}: required field is missing" in text
 

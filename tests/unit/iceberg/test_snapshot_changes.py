@@ -43,10 +43,10 @@ def test_an_id_is_given_once() -> None:
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_stale_sequence_number_is_a_conflict(number: int) -> None:
-    with pytest.raises(CommitFailed) as refusal:
+    with pytest.raises(CommitFailed) as error:
         after(table(snapshots=2), add(snapshot(7, parent=1, number=number)))
     text = f"Cannot add snapshot with sequence number {number} older than last sequence number 2"
-    assert refusal.value.message == text
+    assert error.value.message == text
 
 
 def test_without_a_parent_a_stale_number_passes_but_the_last_one_stays() -> None:

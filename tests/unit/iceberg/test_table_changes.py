@@ -114,7 +114,7 @@ def test_a_limit_that_is_no_number_is_refused(text: str) -> None:
         after(table(), {"action": "set-properties", "updates": {LIMIT: text}})
 
 
-def test_the_metadata_log_remembers_each_earlier_file() -> None:
+def test_the_metadata_log_has_each_earlier_file() -> None:
     base = table(snapshots=1)
     change = commit(base, set_properties(a="1"), set_properties(a="2"))
     assert change.metadata["metadata-log"] == [{"timestamp-ms": base["last-updated-ms"], "metadata-file": BASE_FILE}]

@@ -196,7 +196,7 @@ def test_an_old_spec_may_stand_on_a_column_that_is_gone() -> None:
         read_table_metadata(document)
 
 
-def test_refs_are_made_from_the_current_snapshot() -> None:
+def test_refs_are_built_from_the_current_snapshot() -> None:
     main = {"snapshot-id": 2, "type": "branch"}
     assert read_table_metadata(changed(refs=GONE))["refs"] == {"main": main}
     other = {"b": {"snapshot-id": 1, "type": "branch"}}

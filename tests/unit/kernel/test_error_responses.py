@@ -19,10 +19,10 @@ pytestmark = pytest.mark.both_databases
 LOST = [OperationalError("gone"), InterfaceError("closed"), PoolTimeout("none is free")]
 
 
-def told(error: Exception) -> tuple[int, str, str]:
-    answer = error_response(error)
-    content = json.loads(answer.content)["error"]
-    return answer.status_code, content["type"], content["message"]
+def reported(error: Exception) -> tuple[int, str, str]:
+    response = error_response(error)
+    content = json.loads(response.content)["error"]
+    return response.status_code, content["type"], content["message"]
 
 
 @pytest.mark.django_db
@@ -30,18 +30,18 @@ def told(error: Exception) -> tuple[int, str, str]:
 def test_nothing_was_changed_is_said_only_where_it_is_true(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     with deadline(time.monotonic() + 60):
-        status, kind, message = told(error)
+        status, kind, message = reported(error)
         assert (status, kind) == (503, "SlowDownException")
         assert "nothing was changed, try again" in message
         with write_transaction():
             pass
-        assert told(error) == (
+        assert reported(error) == (
             500,
             "CommitStateUnknownException",
             "The database failed after something was changed: check the result before you try again",
         )
     with deadline(time.monotonic() + 60):
-        assert told(error)[0] == 503, "the next request of the thread has changed nothing yet"
+        assert reported(error)[0] == 503, "the next request of the thread has changed nothing yet"
 
 
 @pytest.mark.django_db
@@ -52,4 +52,4 @@ def test_a_change_that_was_taken_back_is_none() -> None:
             pass
         with pytest.raises(OperationalError), write_transaction():
             raise OperationalError("gone")
-        assert told(OperationalError("gone"))[0] == 503
+        assert reported(OperationalError("gone"))[0] == 503

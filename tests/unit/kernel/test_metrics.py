@@ -83,7 +83,7 @@ def test_a_value_on_a_bound_is_below_it() -> None:
     assert [value(f"{STORE}_bucket", **put, le=le) for le in ("0.001", "0.005", "0.01")] == [0, 1, 1]
 
 
-def test_outcomes_of_store_calls_are_counted_apart() -> None:
+def test_results_of_store_calls_are_counted_apart() -> None:
     store_call_ended("gcs", "get", 0.01, is_ok=True)
     store_call_ended("gcs", "get", 60, is_ok=False)
     flush()

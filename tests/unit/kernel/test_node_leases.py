@@ -55,9 +55,9 @@ def _obey(board: LeaseBoard, pipe: Pipe) -> None:
 def board(monkeypatch: pytest.MonkeyPatch) -> Iterator[LeaseBoard]:
     monkeypatch.setattr(node_leases, "LEASE_SECONDS", 60.0)
     monkeypatch.setattr(node_leases, "WAITER_TIMEOUT_SECONDS", 60.0)
-    made = LeaseBoard()
-    yield made
-    made.close()
+    created = LeaseBoard()
+    yield created
+    created.close()
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_a_kept_lease_is_the_own_process_s_until_its_time_is_over(
     assert other.acquire()
 
 
-def test_a_process_that_is_killed_holds_up_nobody_for_long(board: LeaseBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_process_blocks_no_other_for_long(board: LeaseBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_leases, "LEASE_SECONDS", 0.05)
     other = Other(board)
     assert other.acquire()
@@ -130,7 +130,7 @@ def test_a_process_that_is_killed_while_it_waits_is_passed_over(
 
 
 @pytest.mark.django_db  # who waits looks whether it has a connection to give back
-def test_nobody_waits_longer_than_said(board: LeaseBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_request_waits_longer_than_the_limit(board: LeaseBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_leases, "_board", board)
     other = Other(board)
     assert other.acquire()

@@ -85,7 +85,7 @@ def test_ids_are_time_ordered_and_parsed_in_one_spelling() -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="\x00", exclude_categories=["Cs"])))
-def test_page_tokens_make_the_round_trip(key: str) -> None:
+def test_page_tokens_survive_the_round_trip(key: str) -> None:
     assert read_page_token(write_page_token("tables", key), "tables", parts=1) == [key]
 
 

@@ -16,43 +16,43 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 MANY = MAX_SHORT_WAITERS + MAX_LONG_WAITERS + 10
 
 
-def waits(room: WaiterLimit, event: threading.Event, *, seconds: float) -> tuple[bool, float]:
+def waits(project: WaiterLimit, event: threading.Event, *, seconds: float) -> tuple[bool, float]:
     """Whether it came, and how long that took."""
     began = time.monotonic()
     try:
-        return room.wait(event.wait, seconds=seconds), time.monotonic() - began
+        return project.wait(event.wait, seconds=seconds), time.monotonic() - began
     finally:
         connections.close_all()  # this thread's own
 
 
-def test_nobody_waits_for_what_is_there() -> None:
-    room, there = WaiterLimit(max_short_waiters=0), threading.Event()
+def test_no_request_waits_for_an_existing_value() -> None:
+    project, there = WaiterLimit(max_short_waiters=0), threading.Event()
     there.set()
-    assert all(waits(room, there, seconds=10)[0] for _ in range(MANY))
+    assert all(waits(project, there, seconds=10)[0] for _ in range(MANY))
 
 
 def test_many_are_served_by_what_comes_soon() -> None:
-    room, event = WaiterLimit(), threading.Event()
+    project, event = WaiterLimit(), threading.Event()
     with ThreadPoolExecutor(MAX_SHORT_WAITERS) as pool:
-        waiting = [pool.submit(waits, room, event, seconds=10) for _ in range(MAX_SHORT_WAITERS)]
+        waiting = [pool.submit(waits, project, event, seconds=10) for _ in range(MAX_SHORT_WAITERS)]
         time.sleep(SHORT_WAIT_SECONDS / 4)
         event.set()
         assert all(each.result()[0] for each in waiting)
 
 
 def test_few_wait_for_what_does_not_come_and_all_others_do_not() -> None:
-    room, never, patience = WaiterLimit(), threading.Event(), SHORT_WAIT_SECONDS + 2
+    project, never, timeout = WaiterLimit(), threading.Event(), SHORT_WAIT_SECONDS + 2
     with ThreadPoolExecutor(MANY) as pool:
-        waiting = [pool.submit(waits, room, never, seconds=patience) for _ in range(MANY)]
+        waiting = [pool.submit(waits, project, never, seconds=timeout) for _ in range(MANY)]
         took = sorted(each.result()[1] for each in waiting)
     assert not any(each.result()[0] for each in waiting)
     at_once, briefly, long = took[:10], took[10:-MAX_LONG_WAITERS], took[-MAX_LONG_WAITERS:]
     assert max(at_once) < SHORT_WAIT_SECONDS
-    assert max(briefly) < patience
-    assert min(long) >= patience
+    assert max(briefly) < timeout
+    assert min(long) >= timeout
 
 
 def test_a_seat_is_free_again_for_the_next() -> None:
-    room, never = WaiterLimit(max_short_waiters=1), threading.Event()
+    project, never = WaiterLimit(max_short_waiters=1), threading.Event()
     for _ in range(MAX_LONG_WAITERS + 2):
-        assert waits(room, never, seconds=0.05)[1] >= 0.05
+        assert waits(project, never, seconds=0.05)[1] >= 0.05

@@ -15,11 +15,11 @@ from tests.perf.connection import Connection, request
 from tests.perf.load import Job, measure
 
 
-class Answers(BaseHTTPRequestHandler):
+class Responses(BaseHTTPRequestHandler):
     """`/busy/N` is 409 every second time; `/broken` is 500; everything else 200 with the path as its body."""
 
     protocol_version = "HTTP/1.1"
-    turns = itertools.count()
+    slots = itertools.count()
     connections = itertools.count()
 
     def setup(self) -> None:
@@ -28,7 +28,7 @@ class Answers(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         status = 500 if self.path == "/broken" else 200
-        if self.path == "/busy" and next(self.turns) % 2 == 0:
+        if self.path == "/busy" and next(self.slots) % 2 == 0:
             status = 409
         body = self.path.encode()
         self.send_response(status)
@@ -45,8 +45,8 @@ class Answers(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    Answers.turns, Answers.connections = itertools.count(), itertools.count()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    Responses.slots, Responses.connections = itertools.count(), itertools.count()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Responses)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield server.server_port
@@ -59,12 +59,12 @@ def test_one_connection_serves_many_requests_with_and_without_bodies(port: int) 
     connection = Connection(port)
     assert [connection.send(request("GET", "/a")), connection.send(request("HEAD", "/b"))] == [(200, b"/a"), (200, b"")]
     assert connection.send(request("GET", "/c")) == (200, b"/c")
-    assert next(Answers.connections) == 1
+    assert next(Responses.connections) == 1
     connection.close()
 
 
 @pytest.mark.parametrize(("path", "has_retries", "has_errors"), [("/ok", 0, 0), ("/busy", 1, 0), ("/broken", 0, 1)])
-def test_answers_are_counted_as_what_they_are(port: int, path: str, has_retries: int, has_errors: int) -> None:
+def test_responses_are_counted_by_class(port: int, path: str, has_retries: int, has_errors: int) -> None:
     job = Job(port, lambda _client: itertools.repeat([request("GET", path)]), 0.2, retried=(409,))
     found = measure(job, clients=2, trees={"server": os.getpid()})
     assert bool(found.latencies) is not bool(has_errors)

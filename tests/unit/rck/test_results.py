@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.rck.kit import SUITES, environment
-from tests.rck.results import LONGEST_REASON, Expected, Results, read_expected, server_errors
+from tests.rck.results import MAX_REASON, Expected, Results, read_expected, server_errors
 
 REPORT = """<?xml version="1.0" encoding="UTF-8"?>
 <testsuite name="JUnit Jupiter" tests="5" skipped="1" failures="1" errors="1">
@@ -35,7 +35,7 @@ def results(tmp_path: Path) -> Results:
     return Results.read(tmp_path / "report.xml")
 
 
-def test_a_report_is_read_by_outcome_with_the_reasons_in_one_line(results: Results) -> None:
+def test_a_report_shows_results_and_reasons_in_one_line(results: Results) -> None:
     assert results == Results(
         passed=["testAppend", "createTableTransaction(int)[2]"],
         failed={
@@ -55,7 +55,7 @@ def test_no_report_is_no_test(tmp_path: Path) -> None:
 def test_a_long_reason_is_cut(tmp_path: Path) -> None:
     (tmp_path / "report.xml").write_text(REPORT.replace("Expecting code", "Expecting " + "word " * 1000))
     reason = Results.read(tmp_path / "report.xml").failed["testLoadTable"]
-    assert len(reason) <= LONGEST_REASON
+    assert len(reason) <= MAX_REASON
     assert reason.endswith(" ...")
 
 
@@ -85,7 +85,7 @@ def test_each_suite_has_its_numbers_and_each_skip_its_reason() -> None:
     assert all(reason for suite in expected.values() for reason in suite.skipped.values())
 
 
-def test_answers_of_the_server_that_blame_it_are_found_in_its_log() -> None:
+def test_server_errors_are_found_in_the_log() -> None:
     lines = [
         '{"message": "request", "method": "GET", "path": "/catalog/v1/x", "status": 404}',
         '{"message": "request", "method": "DELETE", "path": "/catalog/v1/y", "status": 500}',

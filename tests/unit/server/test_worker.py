@@ -59,9 +59,9 @@ class Loop:
 
 @pytest.fixture
 def loop() -> Iterator[Loop]:
-    made = Loop()
-    yield made
-    made.close()
+    created = Loop()
+    yield created
+    created.close()
 
 
 def test_an_error_at_one_connection_ends_no_other(

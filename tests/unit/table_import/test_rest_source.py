@@ -24,7 +24,7 @@ from management.table_import.source import (
     UnreadableEntry,
 )
 
-Answer = tuple[int, dict[str, str], bytes]
+Response = tuple[int, dict[str, str], bytes]
 CONFIG = {"defaults": {"prefix": "default"}, "overrides": {"prefix": "wh%7C1"}}
 TABLE = Tabular.Kind.TABLE
 VIEW = Tabular.Kind.VIEW
@@ -37,7 +37,7 @@ class Scripted(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.answers: dict[str, Any] = {}
+        self.responses: dict[str, Any] = {}
         self.asked: list[tuple[str, dict[str, str], dict[str, list[str]], bytes]] = []
 
     @property
@@ -56,23 +56,23 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        self._answer("GET")
+        self._response("GET")
 
     def do_POST(self) -> None:
-        self._answer("POST")
+        self._response("POST")
 
-    def _answer(self, method: str) -> None:
+    def _response(self, method: str) -> None:
         parts = urlsplit(self.path)
         key = f"{method} {parts.path.removeprefix('/catalog/v1')}"
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         query = parse_qs(parts.query, keep_blank_values=True)
         self.server.asked.append((key, dict(self.headers), query, body))
-        answer = self.server.answers.get(key, (404, {}, b"{}"))
-        if isinstance(answer, list):
-            answer = answer.pop(0)
-        if callable(answer):
-            answer = answer(query)
-        status, headers, content = answer if isinstance(answer, tuple) else (200, {}, json.dumps(answer).encode())
+        response = self.server.responses.get(key, (404, {}, b"{}"))
+        if isinstance(response, list):
+            response = response.pop(0)
+        if callable(response):
+            response = response(query)
+        status, headers, content = response if isinstance(response, tuple) else (200, {}, json.dumps(response).encode())
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -87,7 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def other() -> Iterator[Scripted]:
     with Scripted() as server:
-        server.answers["GET /config"] = CONFIG
+        server.responses["GET /config"] = CONFIG
         thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server
@@ -99,12 +99,12 @@ def other() -> Iterator[Scripted]:
 def source(other: Scripted) -> Iterator[Callable[..., RestCatalog]]:
     clients = []
 
-    def make(*chosen: tuple[str, ...], access: SourceAccess | None = None, limit: int = 1_000_000) -> RestCatalog:
+    def create(*chosen: tuple[str, ...], access: SourceAccess | None = None, limit: int = 1_000_000) -> RestCatalog:
         client = RestClient(other.uri, access=access or SourceAccess(), connections=2, backoff=0.0, limit=limit)
         clients.append(client)
         return RestCatalog(client, warehouse="main", namespace_filter=NamespaceFilter(list(chosen)))
 
-    yield make
+    yield create
     for client in clients:
         client.close()
 
@@ -137,7 +137,7 @@ def test_pages_branches_and_views(other: Scripted, source: Any) -> None:
             return {"namespaces": [["c/d"]], "next-page-token": ""}
         return {"namespaces": [["a"], ["gone"]], "next-page-token": "two"}
 
-    other.answers |= {
+    other.responses |= {
         at(""): namespaces,
         at("/a"): {"namespace": ["a"], "properties": {"k": "v"}},
         at("/a%1Fx.y"): {"namespace": ["a", "x.y"], "properties": None},
@@ -171,7 +171,7 @@ def test_a_catalog_that_spells_a_namespace_in_several_ways(other: Scripted, sour
             "namespaces": [*below.get(query.get("parent", [""])[0], []), *odd] if "parent" in query else [["Sales"]]
         }
 
-    other.answers |= {
+    other.responses |= {
         at(""): namespaces,
         at("/Sales"): {"properties": {"k": "v"}},
         at("/Sales%1Feu"): {"properties": {}},
@@ -190,7 +190,7 @@ def test_a_catalog_that_spells_a_namespace_in_several_ways(other: Scripted, sour
 
 
 def test_views_are_not_asked_for_where_there_are_none(other: Scripted, source: Any) -> None:
-    other.answers |= {
+    other.responses |= {
         "GET /config": CONFIG | {"endpoints": ["GET /v1/{prefix}/namespaces"]},
         at(""): {"namespaces": [["a"]]},
         at("/a"): {"properties": {}},
@@ -201,8 +201,8 @@ def test_views_are_not_asked_for_where_there_are_none(other: Scripted, source: A
 
 def test_the_separator_of_the_other_catalog(other: Scripted, source: Any) -> None:
     settings = {"prefix": "", "namespace-separator": "%2E"}
-    other.answers |= {"GET /config": {"overrides": settings}, "GET /namespaces/a.b": {"properties": {}}}
-    other.answers |= {"GET /namespaces/a": {"properties": {}}}
+    other.responses |= {"GET /config": {"overrides": settings}, "GET /namespaces/a.b": {"properties": {}}}
+    other.responses |= {"GET /namespaces/a": {"properties": {}}}
     assert described(source(("a", "b")).items()) == [(("a",), {}), (("a", "b"), {})]
 
 
@@ -210,24 +210,24 @@ def test_where_a_table_lies(other: Scripted, source: Any) -> None:
     catalog = source()
     catalog._configure()
     table = ImportEntry(TABLE, ("a", "b"), "t+ /%", None)
-    other.answers[at("/a%1Fb/tables/t%2B%20%2F%25")] = {"metadata-location": "s3://b/m.json", "metadata": {}}
+    other.responses[at("/a%1Fb/tables/t%2B%20%2F%25")] = {"metadata-location": "s3://b/m.json", "metadata": {}}
     assert catalog.locate(table).metadata_location == "s3://b/m.json"
     assert other.asked[-1][2] == {"snapshots": ["refs"]}
     assert catalog.locate(ImportEntry(TABLE, ("a",), "gone", None)) is None
-    other.answers[at("/a/views/v")] = {"metadata-location": None}
+    other.responses[at("/a/views/v")] = {"metadata-location": None}
     with pytest.raises(SourceFailed, match=r"returned no metadata-location of a\.v"):
         catalog.locate(ImportEntry(VIEW, ("a",), "v", None))
 
 
 def test_a_busy_catalog_is_asked_again(other: Scripted, source: Any) -> None:
     busy: list[Any] = [(429, {"Retry-After": "0"}, b""), (503, {}, b""), (500, {}, b""), (502, {}, b"")]
-    other.answers |= {at(""): [*busy, {"namespaces": []}]}
+    other.responses |= {at(""): [*busy, {"namespaces": []}]}
     assert described(source().items()) == []
     assert other.paths().count(at("")) == 5
 
 
-def test_a_part_that_fails_is_told_and_the_rest_goes_on(other: Scripted, source: Any) -> None:
-    other.answers |= {
+def test_a_failing_part_is_reported_and_the_rest_continues(other: Scripted, source: Any) -> None:
+    other.responses |= {
         at(""): {"namespaces": [["a"], ["b"], ["c"]]},
         at("/a"): (403, {}, b'{"error": {"message": "no"}}'),
         at("/a/tables"): {"identifiers": [{"namespace": ["a"], "name": "never asked for"}]},
@@ -251,7 +251,7 @@ def test_a_part_that_fails_is_told_and_the_rest_goes_on(other: Scripted, source:
 def test_hostile_names_never_stand_in_a_path(other: Scripted, source: Any) -> None:
     deep = [["a", "b", "c", "d", "e", "f"]]
     odd: list[Any] = [["."], [".."], ["x\x1b"], [""], [], [7], "text", None, {"a": 1}, ["n" * 300], ["not", "below"]]
-    other.answers |= {
+    other.responses |= {
         at(""): lambda query: {"namespaces": [["a"], *odd] if "parent" not in query else deep},
         at("/a"): {"properties": {}},
         at("/a/tables"): {"identifiers": [{"namespace": ["a"], "name": ".."}, {"name": "a\x00"}, "text", {"name": 1}]},
@@ -264,20 +264,20 @@ def test_hostile_names_never_stand_in_a_path(other: Scripted, source: Any) -> No
 
 
 def test_a_catalog_that_does_not_know_parent_is_not_walked_for_ever(other: Scripted, source: Any) -> None:
-    other.answers |= {at(""): lambda _: {"namespaces": [["a"]]}, at("/a"): {"properties": {}}}
+    other.responses |= {at(""): lambda _: {"namespaces": [["a"]]}, at("/a"): {"properties": {}}}
     assert described(source().items()) == [(("a",), {})]
 
 
 def test_pages_that_do_not_end(other: Scripted, source: Any) -> None:
     for following in ("same", 7):
-        other.answers[at("")] = lambda _, following=following: {"namespaces": [], "next-page-token": following}
+        other.responses[at("")] = lambda _, following=following: {"namespaces": [], "next-page-token": following}
         assert described(source().items()) == [
             ("the first level", "The other catalog returned the same page token twice")
         ]
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("response", "message"),
     [
         ((404, {}, b"{}"), "does not exist in the other catalog"),
         ((401, {}, b"{}"), "denied access"),
@@ -290,14 +290,14 @@ def test_pages_that_do_not_end(other: Scripted, source: Any) -> None:
         ((200, {}, b'{"overrides": {"prefix": "a?b"}}'), "prefix"),
     ],
 )
-def test_a_configuration_that_is_of_no_use(other: Scripted, source: Any, answer: Answer, message: str) -> None:
-    other.answers["GET /config"] = answer
+def test_a_configuration_that_is_of_no_use(other: Scripted, source: Any, response: Response, message: str) -> None:
+    other.responses["GET /config"] = response
     with pytest.raises(SourceFailed, match=message):
         list(source().items())
     assert other.paths() == ["GET /config"]
 
 
-def test_nobody_listens() -> None:
+def test_nothing_listens() -> None:
     client = RestClient("http://127.0.0.1:1/catalog", access=SourceAccess(), connections=1, backoff=0.0, limit=1000)
     with pytest.raises(SourceUnreachable, match="cannot be reached: ConnectionError"):
         client.get("v1/config")
@@ -309,7 +309,7 @@ def test_a_token_and_headers_go_with_every_request(
 ) -> None:
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password else\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    other.answers[at("")] = {"namespaces": []}
+    other.responses[at("")] = {"namespaces": []}
     list(source(access=SourceAccess(token="t0k3n", headers={"X-Realm": "POLARIS"})).items())
     assert {headers["Authorization"] for _, headers, _, _ in other.asked} == {"Bearer t0k3n"}
     assert {headers["X-Realm"] for _, headers, _, _ in other.asked} == {"POLARIS"}
@@ -319,7 +319,7 @@ def test_a_token_and_headers_go_with_every_request(
 
 
 def test_a_credential_buys_a_token_and_another_when_it_expired(other: Scripted, source: Any) -> None:
-    other.answers |= {
+    other.responses |= {
         "POST /oauth/tokens": [{"access_token": "first"}, {"access_token": "second"}],
         "GET /config": [(401, {}, b"{}"), CONFIG],
         at(""): {"namespaces": []},
@@ -338,9 +338,9 @@ def test_a_credential_buys_a_token_and_another_when_it_expired(other: Scripted, 
 
 
 def test_a_credential_that_buys_nothing(other: Scripted, source: Any) -> None:
-    refusals: list[Any] = [(400, {}, b'{"error": "s3cret is wrong"}'), {"token": "x"}, (401, {}, b"")]
-    other.answers["POST /oauth/tokens"] = list(refusals)
-    for _ in refusals:
+    errors: list[Any] = [(400, {}, b'{"error": "s3cret is wrong"}'), {"token": "x"}, (401, {}, b"")]
+    other.responses["POST /oauth/tokens"] = list(errors)
+    for _ in errors:
         with pytest.raises(SourceUnreachable) as refused:
             list(source(access=SourceAccess(credential="id:s3cret")).items())
         assert "s3cret" not in refused.value.message
@@ -369,9 +369,9 @@ def test_secrets_and_headers(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert read_headers("env:HEADERS") == {"X-One": "1", "x-two": "2 3"}
     assert read_headers(None) == {}
     path.write_bytes(b"\xff")
-    for place in ("token", "env:", "env:NOT_SET_ANYWHERE", "file:", f"file:{tmp_path}", f"file:{path}"):
+    for location in ("token", "env:", "env:NOT_SET_ANYWHERE", "file:", f"file:{tmp_path}", f"file:{path}"):
         with pytest.raises(BadRequest):
-            read_secret(place)
+            read_secret(location)
     for text in ("no colon", ": value", "X: a\n b: c d\nbad header: 1", "X-É: 1", "X: é"):
         monkeypatch.setenv("HEADERS", text)
         with pytest.raises(BadRequest, match="must contain lines such as"):

@@ -42,8 +42,8 @@ def test_what_comes_from_above_comes_once() -> None:
             define can_get_metadata: some
         """
     )
-    made = authorization_model(unfolded(model), "n")
-    inner = next(each for each in made["type_definitions"] if each["type"] == "inner")["relations"]
+    created = authorization_model(unfolded(model), "n")
+    inner = next(each for each in created["type_definitions"] if each["type"] == "inner")["relations"]
     assert inner["some"] == {"this": {}}
     assert inner["holds_some"] == {
         "union": {
@@ -101,7 +101,7 @@ def test_users_are_written_so_that_they_can_be_read_again(user_id: str) -> None:
     assert not set(subject.removeprefix("user:")) & set("#:*=@ ")
 
 
-def test_what_names_nobody_of_ours() -> None:
+def test_values_that_name_no_user_of_ours() -> None:
     for subject in ("user:*", "user:role=1", "role:1#assignee", "user:a%2", "user:oidc~a b", "team:x"):
         assert user_of(subject) is None, subject
     for subject in ("role:x#assignee", "role:0198E0F4-3F6E-7C31-8C7D-000000000000#assignee", "user:a", "role:*"):

@@ -50,9 +50,9 @@ def test_of_all_ways(first: list[Membership], graph: list[Edge]) -> None:
     lasting = RoleGraph(graph).longest_lasting_paths(first)
     assert shortest.keys() == lasting.keys() == into.keys()
     for role_id, ways in into.items():
-        for told in (shortest[role_id], lasting[role_id]):
-            assert told.memberships in ways
-            assert told.expires_at == earliest_expiry(*(each.expires_at for each in told.memberships))
+        for reported in (shortest[role_id], lasting[role_id]):
+            assert reported.memberships in ways
+            assert reported.expires_at == earliest_expiry(*(each.expires_at for each in reported.memberships))
         length = min(map(len, ways))
         assert len(shortest[role_id].memberships) == length
         assert end(shortest[role_id].memberships) == max(end(way) for way in ways if len(way) == length)
@@ -61,8 +61,8 @@ def test_of_all_ways(first: list[Membership], graph: list[Edge]) -> None:
 
 @given(first=st.lists(memberships, max_size=4, unique_by=lambda each: (each.role_id, each.entry)), graph=edges)
 def test_the_order_in_which_it_is_read_does_not_matter(first: list[Membership], graph: list[Edge]) -> None:
-    by_place = {(each.inner, each.membership.role_id, each.membership.entry): each for each in graph}
-    unique = list(by_place.values())
+    by_location = {(each.inner, each.membership.role_id, each.membership.entry): each for each in graph}
+    unique = list(by_location.values())
     for way in ("shortest_paths", "longest_lasting_paths"):
         found = getattr(RoleGraph(unique), way)(first)
         assert getattr(RoleGraph(unique[::-1]), way)(first[::-1]) == found
@@ -77,7 +77,7 @@ def test_the_two_differ() -> None:
     )
     first = [direct, Membership(inner, Entry.TOKEN)]
     assert graph.shortest_paths(first)[outer] == RolePath((direct,), soon)
-    told = graph.longest_lasting_paths(first)[outer]
-    assert (told.through, told.expires_at) == ((inner, middle, outer), late)
-    assert [each.entry for each in told.memberships] == [Entry.TOKEN, Entry.OWNER, Entry.MEMBER]
+    reported = graph.longest_lasting_paths(first)[outer]
+    assert (reported.through, reported.expires_at) == ((inner, middle, outer), late)
+    assert [each.entry for each in reported.memberships] == [Entry.TOKEN, Entry.OWNER, Entry.MEMBER]
     assert graph.inner_roles == {inner, middle}

@@ -15,16 +15,16 @@ SCRIPT = Path(__file__).parents[3] / "scripts" / "environment.py"
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout whose only requirement cannot be had."""
-    return make_checkout(tmp_path)
+    return create_checkout(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def used_checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Another, which keeps the environment that the first test makes in it: that takes seconds of a core."""
-    return make_checkout(tmp_path_factory.mktemp("checkout"))
+    return create_checkout(tmp_path_factory.mktemp("checkout"))
 
 
-def make_checkout(folder: Path) -> Path:
+def create_checkout(folder: Path) -> Path:
     (folder / "scripts").mkdir()
     shutil.copy(SCRIPT, folder / "scripts")
     (folder / "requirements.txt").write_text("icekeeper-needs-what-nobody-has==1\n")

@@ -32,7 +32,7 @@ def test_a_server_that_cannot_be_prepared_is_not_kept(parts: Path, monkeypatch: 
     assert keycloak.find_home() is None
 
 
-def test_a_prepared_server_comes_into_its_place(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prepared_server_replaces_it(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keycloak.maven, "gather", gather_an_archive)
     monkeypatch.setattr(keycloak, "_build", lambda home: (home / "prepared").touch())
     home = keycloak.install()

@@ -68,7 +68,7 @@ def test_another_archive_is_refused_and_not_kept(parts: Path) -> None:
 
 
 @pytest.mark.usefixtures("parts")
-def test_a_repository_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_that_does_not_respond_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MVNW_REPOURL", (tmp_path / "nowhere").as_uri())
     with pytest.raises(PartError, match=r"cannot be had from file:.*/nowhere/org/apache/maven"):
         maven._fetch()
@@ -86,7 +86,7 @@ def test_maven_comes_from_the_mirror_that_its_settings_name(
     assert maven.repository() == "https://mirror.example/maven"
 
 
-def test_jars_are_gathered_into_their_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_are_gathered_into_their_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_maven(tmp_path / "bin", 'mkdir -p "$out" && echo "$JAVA_HOME" > "$out/a.jar"', monkeypatch)
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "old.jar").touch()

@@ -33,8 +33,8 @@ def apply(root: Path, recorded: dict[Key, Recorded]) -> list[str]:
 
     prepared = Prepared(root, recorded)
     prepared.empty_storage()
-    prepared.make_or_copy("first", first)
-    prepared.make_or_copy("second", second)
+    prepared.create_or_copy("first", first)
+    prepared.create_or_copy("second", second)
     return called
 
 
@@ -58,7 +58,7 @@ def test_what_was_recorded_in_one_state_is_not_copied_in_another(tmp_path: Path)
         apply(tmp_path / "root", recorded)
         transaction.set_rollback(True)
     called = []
-    Prepared(tmp_path / "root", recorded).make_or_copy("second", lambda: called.append("second"))
+    Prepared(tmp_path / "root", recorded).create_or_copy("second", lambda: called.append("second"))
     assert called == ["second"]
 
 
@@ -66,4 +66,4 @@ def test_deleted_rows_cannot_be_recorded(bootstrapped: None, tmp_path: Path) -> 
     prepared = Prepared(tmp_path, {})
     User.objects.create(id="oidc~ann", name="Ann")
     with pytest.raises(AssertionError, match="tenancy_user were deleted"):
-        prepared.make_or_copy("gone", lambda: User.objects.filter(pk="oidc~ann").delete())
+        prepared.create_or_copy("gone", lambda: User.objects.filter(pk="oidc~ann").delete())

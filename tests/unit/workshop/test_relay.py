@@ -46,7 +46,7 @@ def test_what_is_said_is_handed_on_and_back(relay: Relay) -> None:
     assert [ask(relay.port) for _ in range(3)] == [b"hello"] * 3
 
 
-def test_nobody_is_found_and_then_again_at_the_same_address(relay: Relay) -> None:
+def test_a_deleted_user_is_not_found_at_the_same_address_again(relay: Relay) -> None:
     with socket.create_connection(("127.0.0.1", relay.port), timeout=20) as stood:
         stood.sendall(b"hello")
         assert stood.recv(100) == b"hello"

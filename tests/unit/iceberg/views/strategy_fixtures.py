@@ -141,8 +141,8 @@ def view_commits(draw: st.DrawFn, base: ViewMetadata, max_steps: int = 5) -> Vie
         state = during(base, updates)
     try:
         change = apply_view_updates(base, updates, now_ms=now_ms)
-    except BadRequest as refusal:
-        if "loss of view dialects" not in refusal.message:
+    except BadRequest as error:
+        if "loss of view dialects" not in error.message:
             raise
         updates.append(WITH_LEAVE)
         change = apply_view_updates(base, updates, now_ms=now_ms)

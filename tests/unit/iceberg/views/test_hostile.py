@@ -11,7 +11,7 @@ import pytest
 from catalog.iceberg.views.updates import VIEW_UPDATES, apply_view_updates
 from catalog.iceberg.views.validation import read_view_metadata
 from icekeeper.kernel.errors.types import BadRequest
-from tests.unit.iceberg.damaged_document_fixtures import places
+from tests.unit.iceberg.damaged_document_fixtures import locations
 from tests.unit.iceberg.document_fixtures import NOW, UUID, column, nested_type, one_long_name, schema
 from tests.unit.iceberg.views.document_fixtures import add_schema, add_version, after, created, sql, version, view
 
@@ -34,17 +34,17 @@ OPTIONAL = {"doc", "schema-id", "identifier-field-ids", "default-catalog"}
 WRONG: list[Any] = [None, True, 1.5, 2**63, -(2**63) - 1, 7, "", "7", [], [None], {}, {"x": None}, [[]], float("inf")]
 
 
-def refusal_of(base: Any, updates: Any) -> str | None:
+def error_of(base: Any, updates: Any) -> str | None:
     """The text of the 400, None when the updates were applied. Any other exception is a failure of the test."""
     try:
         apply_view_updates(base, updates, now_ms=NOW)
-    except BadRequest as refusal:
-        return refusal.message
+    except BadRequest as error:
+        return error.message
     return None
 
 
-def owner_of(document: Any, place: tuple[str | int, ...]) -> Any:
-    for key in place[:-1]:
+def owner_of(document: Any, location: tuple[str | int, ...]) -> Any:
+    for key in location[:-1]:
         document = document[key]
     return document
 
@@ -52,47 +52,47 @@ def owner_of(document: Any, place: tuple[str | int, ...]) -> Any:
 def test_every_update_is_covered() -> None:
     assert sorted(update["action"] for update in LEGAL) == sorted(VIEW_UPDATES)
     for update in LEGAL:
-        assert refusal_of(view(2), [update]) is None
+        assert error_of(view(2), [update]) is None
 
 
 @pytest.mark.parametrize("update", LEGAL, ids=lambda update: update["action"])
 def test_every_field_refuses_every_wrong_type(update: dict[str, Any]) -> None:
     base = view(2)
-    for place in places(update):
+    for location in locations(update):
         for wrong in WRONG:
             sent = copy.deepcopy(update)
-            owner = owner_of(sent, place)
-            old = owner[place[-1]]
-            owner[place[-1]] = wrong
-            message = refusal_of(base, [sent])
+            owner = owner_of(sent, location)
+            old = owner[location[-1]]
+            owner[location[-1]] = wrong
+            message = error_of(base, [sent])
             assert base == view(2)
             if message is None:
-                is_legal_null = wrong is None and place[-1] in OPTIONAL and place[-2:-1] != ("view-version",)
-                is_legal_null = is_legal_null or (wrong is None and place[-1] == "default-catalog")
-                assert is_legal_null or type(wrong) is type(old), (place, wrong)
+                is_legal_null = wrong is None and location[-1] in OPTIONAL and location[-2:-1] != ("view-version",)
+                is_legal_null = is_legal_null or (wrong is None and location[-1] == "default-catalog")
+                assert is_legal_null or type(wrong) is type(old), (location, wrong)
                 continue
             assert message.startswith("updates[0]")
-            if type(wrong) is not type(old) and place != ("action",):
-                name = next(str(key) for key in reversed(place) if isinstance(key, str))
-                assert name in message, (place, message)
+            if type(wrong) is not type(old) and location != ("action",):
+                name = next(str(key) for key in reversed(location) if isinstance(key, str))
+                assert name in message, (location, message)
 
 
 @pytest.mark.parametrize("update", LEGAL, ids=lambda update: update["action"])
 def test_every_field_that_may_not_be_missing(update: dict[str, Any]) -> None:
-    for place in places(update):
-        is_optional = place[-1] in OPTIONAL and place[-2:] != ("view-version", "schema-id")
-        if not isinstance(place[-1], str) or is_optional or place[-2:-1] in {("updates",), ("summary",)}:
+    for location in locations(update):
+        is_optional = location[-1] in OPTIONAL and location[-2:] != ("view-version", "schema-id")
+        if not isinstance(location[-1], str) or is_optional or location[-2:-1] in {("updates",), ("summary",)}:
             continue
         sent = copy.deepcopy(update)
-        del owner_of(sent, place)[place[-1]]
-        message = refusal_of(view(2), [sent])
-        assert message is not None, place
-        assert f"{place[-1]}: required field is missing" in message, place
+        del owner_of(sent, location)[location[-1]]
+        message = error_of(view(2), [sent])
+        assert message is not None, location
+        assert f"{location[-1]}: required field is missing" in message, location
 
 
 @pytest.mark.parametrize("updates", [None, {}, "x", 1, [None], [1], ["add-schema"], [[]], [{}], [{"action": None}]])
 def test_updates_that_are_none(updates: Any) -> None:
-    message = refusal_of(view(), updates)
+    message = error_of(view(), updates)
     assert message is not None
     assert message.startswith("updates")
 
@@ -132,12 +132,12 @@ def test_deep_unknown_fields_are_refused() -> None:
 
 def test_names_that_repeat_a_long_one_are_refused() -> None:
     long = one_long_name(100_000, 2_000)
-    refusal = "full names of all fields are longer than 8000000 characters together"
-    with pytest.raises(BadRequest, match=rf"updates\[0\] \(add-schema\): schema: {refusal}"):
+    error = "full names of all fields are longer than 8000000 characters together"
+    with pytest.raises(BadRequest, match=rf"updates\[0\] \(add-schema\): schema: {error}"):
         after(view(), add_schema(long))
-    with pytest.raises(BadRequest, match=rf"schemas\[0\]: {refusal}"):
+    with pytest.raises(BadRequest, match=rf"schemas\[0\]: {error}"):
         read_view_metadata({**view(), "schemas": [long]})
-    with pytest.raises(BadRequest, match=f"schema: {refusal}"):
+    with pytest.raises(BadRequest, match=f"schema: {error}"):
         created(schema=long)
 
 
@@ -154,6 +154,6 @@ def test_errors_never_echo_much() -> None:
         [add_version(version(2, {"type": long}))],
         [add_version(version(2, *many)), {"action": "set-current-view-version", "view-version-id": -1}],
     ):
-        message = refusal_of(view(), updates)
+        message = error_of(view(), updates)
         assert message is not None
         assert len(message) < 500

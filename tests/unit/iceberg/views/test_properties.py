@@ -95,7 +95,7 @@ def test_a_commit_never_touches_its_base(data: st.DataObject) -> None:
 
 @bounded
 @given(st.data())
-def test_a_commit_sent_again_makes_no_further_version(data: st.DataObject) -> None:
+def test_a_repeated_commit_creates_no_further_version(data: st.DataObject) -> None:
     """What it added is there: the second time it finds that, whatever has expired besides."""
     commit = data.draw(given_a.view_commits(data.draw(given_a.view_metadata())))
     additions = [update for update in commit.updates if update["action"] in {"add-schema", "add-view-version"}]
@@ -229,8 +229,8 @@ def test_a_damaged_update_is_refused_or_leaves_a_sound_view(data: st.DataObject)
     damage = data.draw(damaged(commits.map(lambda commit: {"updates": commit.updates})))
     try:
         change = apply_view_updates(base, damage[1].get("updates"), now_ms=START_MS)
-    except BadRequest as refusal:
-        if not refusal.message.startswith(("updates", "Cannot replace view due to loss of view dialects")):
+    except BadRequest as error:
+        if not error.message.startswith(("updates", "Cannot replace view due to loss of view dialects")):
             raise
     else:
         assert_sound(change.metadata)

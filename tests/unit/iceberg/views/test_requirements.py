@@ -56,6 +56,6 @@ def test_malformed_ones(requirements: Any, message: str) -> None:
     assert raised.value.message == message
 
 
-def test_a_malformed_one_is_never_answered_as_a_conflict() -> None:
+def test_a_malformed_request_never_conflicts() -> None:
     with pytest.raises(BadRequest, match=r"requirements\[1\]"):
         check_view_requirements(view(), [assert_uuid(OTHER), {"type": "x"}])

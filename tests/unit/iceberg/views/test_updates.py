@@ -31,7 +31,7 @@ from tests.unit.iceberg.views.document_fixtures import (
 SAME_SCHEMA = schema(ID, DATA, **{"schema-id": 9})
 
 
-def refusal(base: Any, *updates: Any) -> BadRequest:
+def error(base: Any, *updates: Any) -> BadRequest:
     """The refusal of these updates, the base being left as it was."""
     before = copy.deepcopy(base)
     with pytest.raises(BadRequest) as raised:
@@ -100,7 +100,7 @@ def test_what_a_commit_leaves_alone_is_shared() -> None:
 
 def test_unknown_actions_are_named() -> None:
     for action in ("set-current-schema", "set-statistics", "x"):
-        refused = refusal(view(), set_properties(a="b"), {"action": action})
+        refused = error(view(), set_properties(a="b"), {"action": action})
         assert refused.message == f"updates[1]: unknown update action: {action}"
 
 
@@ -109,20 +109,20 @@ def test_unknown_actions_are_named() -> None:
 
 def test_a_uuid_is_never_changed() -> None:
     other = "00000000-0000-4000-8000-000000000000"
-    refused = refusal(view(), {"action": "assign-uuid", "uuid": other})
+    refused = error(view(), {"action": "assign-uuid", "uuid": other})
     assert refused.message == f"updates[0] (assign-uuid): uuid: Cannot reassign uuid of a view: {UUID} to {other}"
 
 
 @pytest.mark.parametrize("number", [0, 2])
 def test_there_is_one_format_version(number: int) -> None:
-    refused = refusal(view(), {"action": "upgrade-format-version", "format-version": number})
+    refused = error(view(), {"action": "upgrade-format-version", "format-version": number})
     assert refused.message.endswith(f"format-version: Unsupported format version: v{number} (supported: v1)")
 
 
 def test_location() -> None:
     base = view()
     assert after(base, {"action": "set-location", "location": "s3://other/v/"}) == {**base, "location": "s3://other/v"}
-    refused = refusal(base, {"action": "set-location", "location": ""})
+    refused = error(base, {"action": "set-location", "location": ""})
     assert refused.message == "updates[0] (set-location): location: location must not be empty"
 
 
@@ -147,7 +147,7 @@ def test_properties() -> None:
     ],
 )
 def test_a_history_size_that_is_none(text: str, problem: str) -> None:
-    refused = refusal(view(), {"action": "set-properties", "updates": {"version.history.num-entries": text}})
+    refused = error(view(), {"action": "set-properties", "updates": {"version.history.num-entries": text}})
     assert refused.message == f"updates[0] (set-properties): {problem}"
 
 
@@ -174,14 +174,14 @@ def test_minus_one_is_the_schema_that_was_added_last() -> None:
     both = after(base, add_schema(WIDER))
     assert after(both, *updates)["versions"][1] == version(2, **{"schema-id": 1})
     assert after(both, add_schema(schema(DATA)), *updates)["versions"][1] == version(2, **{"schema-id": 1})
-    refused = refusal(base, *updates[1:])
+    refused = error(base, *updates[1:])
     assert refused.message == (
         "updates[0] (add-view-version): view-version.schema-id: Cannot set last added schema: no schema has been added"
     )
 
 
 def test_a_version_of_a_schema_that_is_not_there() -> None:
-    refused = refusal(view(), add_version(version(2, **{"schema-id": 1})), add_schema(WIDER))
+    refused = error(view(), add_version(version(2, **{"schema-id": 1})), add_schema(WIDER))
     assert refused.message == (
         "updates[0] (add-view-version): view-version.schema-id: Cannot add version with unknown schema: 1"
     )
@@ -190,7 +190,7 @@ def test_a_version_of_a_schema_that_is_not_there() -> None:
 def test_no_schema_id_is_left() -> None:
     highest = 2**31 - 1
     base = view(schemas=[schema(ID, DATA, **{"schema-id": number}) for number in (0, highest)])
-    assert refusal(base, add_schema(WIDER)).message == f"updates[0] (add-schema): schema: no id is left above {highest}"
+    assert error(base, add_schema(WIDER)).message == f"updates[0] (add-schema): schema: no id is left above {highest}"
 
 
 # --- versions ----------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_a_version_keeps_its_id_where_it_is_the_highest(sent: int, given: int) -
 
 def test_no_version_id_is_left() -> None:
     full = after(view(), *replace(version(2**31 - 1, **{"timestamp-ms": NOW + 9_000})))
-    refused = refusal(full, *replace(version(2)))
+    refused = error(full, *replace(version(2)))
     assert refused.message == "updates[0] (add-view-version): view-version: no id is left above 2147483647"
 
 
@@ -246,7 +246,7 @@ def test_no_version_id_is_left() -> None:
         {"schema-id": 1},
     ],
 )
-def test_what_makes_another_version(other: dict[str, Any]) -> None:
+def test_what_creates_another_version(other: dict[str, Any]) -> None:
     base = after(view(), add_schema(WIDER))
     assert version_ids(after(base, add_version(version(1, **other)))) == [1, 2]
 
@@ -261,7 +261,7 @@ def test_what_makes_another_version(other: dict[str, Any]) -> None:
         {"x-unknown": 1},
     ],
 )
-def test_what_makes_the_same_version(other: dict[str, Any]) -> None:
+def test_what_creates_the_same_version(other: dict[str, Any]) -> None:
     base = view(2)
     change = commit(base, add_version(version(1, **other)), set_current())
     assert change.metadata == {
@@ -282,11 +282,11 @@ def test_choosing_a_version() -> None:
     base = view(3)
     metadata = after(base, set_current(1))
     assert metadata == {**base, "current-version-id": 1, "version-log": [*base["version-log"], log_entry(1, LATER)]}
-    refused = refusal(base, set_current(4))
+    refused = error(base, set_current(4))
     assert refused.message == (
         "updates[0] (set-current-view-version): view-version-id: Cannot set current version to unknown version: 4"
     )
-    assert "Cannot set last added version: no version has been added" in refusal(base, set_current()).message
+    assert "Cannot set last added version: no version has been added" in error(base, set_current()).message
 
 
 def test_a_version_may_be_added_and_not_chosen() -> None:
@@ -294,7 +294,7 @@ def test_a_version_may_be_added_and_not_chosen() -> None:
     assert (metadata["current-version-id"], version_ids(metadata), logged_ids(metadata)) == (1, [1, 2], [1])
 
 
-def test_the_log_tells_only_what_readers_saw() -> None:
+def test_the_log_has_only_what_readers_saw() -> None:
     metadata = after(view(), *replace(version(2)), *replace(version(3)), set_current(1), *replace(version(4)))
     assert version_ids(metadata) == [1, 2, 3, 4]
     assert metadata["version-log"] == [log_entry(1), log_entry(4)]
@@ -328,7 +328,7 @@ def test_the_log_has_the_time_of_a_new_version_and_now_for_an_old_one() -> None:
     ],
 )
 def test_versions_that_are_refused(more: dict[str, Any], kind: type[BadRequest], message: str) -> None:
-    refused = refusal(view(), add_version(version(2, **more)))
+    refused = error(view(), add_version(version(2, **more)))
     assert type(refused) is kind
     assert refused.message == f"updates[0] (add-view-version): {message}"
 
@@ -340,14 +340,14 @@ ALLOWED = set_properties(**{"replace.drop-dialect.allowed": "True"})
 
 def test_a_dialect_is_not_dropped() -> None:
     base = after(view(), *replace(version(2, sql("a", "Spark"), sql("b", "trino"))))
-    refused = refusal(base, *replace(version(3, sql("c", "TRINO"), sql("d", "presto"))))
+    refused = error(base, *replace(version(3, sql("c", "TRINO"), sql("d", "presto"))))
     assert refused.message == (
         "Cannot replace view due to loss of view dialects (replace.drop-dialect.allowed=false):\n"
         "Previous dialects: [spark, trino]\nNew dialects: [presto, trino]"
     )
     assert version_ids(after(base, *replace(version(3, sql("c", "TRINO"), sql("d", "SPARK"))))) == [1, 2, 3]
     # going back to an older version is no different
-    assert "loss of view dialects" in refusal(base, set_current(1)).message
+    assert "loss of view dialects" in error(base, set_current(1)).message
 
 
 def test_a_dialect_is_dropped_where_the_view_says_so() -> None:
@@ -356,9 +356,9 @@ def test_a_dialect_is_dropped_where_the_view_says_so() -> None:
     assert with_leave["current-version-id"] == 3
     assert after(with_leave, *replace(version(4, sql("d", "presto"))))["current-version-id"] == 4
     withdrawn = {"action": "remove-properties", "removals": ["replace.drop-dialect.allowed"]}
-    assert "loss of view dialects" in refusal(with_leave, withdrawn, *replace(version(4, sql("d", "presto")))).message
+    assert "loss of view dialects" in error(with_leave, withdrawn, *replace(version(4, sql("d", "presto")))).message
     no = set_properties(**{"replace.drop-dialect.allowed": "yes"})
-    assert "loss of view dialects" in refusal(base, no, set_current(1)).message
+    assert "loss of view dialects" in error(base, no, set_current(1)).message
 
 
 def test_only_the_first_and_the_last_version_of_a_request_are_compared() -> None:
