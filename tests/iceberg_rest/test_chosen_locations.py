@@ -30,27 +30,25 @@ Files = Callable[[], list[str]]
 
 
 @pytest.fixture
-def target_location(warehouse: Warehouse) -> str:
+def target(warehouse: Warehouse) -> str:
     return f"{warehouse.location}/ns/table"
 
 
 @pytest.fixture
-def create(catalog: ApiClient, target_location: str) -> Callable[..., Response]:
+def create(catalog: ApiClient, target: str) -> Callable[..., Response]:
     """Ask for the table `t` at `place`."""
 
     def ask(**more: Any) -> Response:
-        return catalog.post(
-            "/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "location": target_location, **more}
-        )
+        return catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "location": target, **more})
 
     return ask
 
 
 @pytest.fixture
-def purging(catalog: ApiClient, create_table: CreateTable, target_location: str) -> Path:
+def purging(catalog: ApiClient, create_table: CreateTable, target: str) -> Path:
     """The folder at `place`, with the files of a table that was dropped with purge."""
-    create_table(location=target_location)
-    folder = Path(target_location.removeprefix("file://"))
+    create_table(location=target)
+    folder = Path(target.removeprefix("file://"))
     (folder / "data").mkdir()
     (folder / "data" / "x.parquet").write_text("x")
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
@@ -58,9 +56,9 @@ def purging(catalog: ApiClient, create_table: CreateTable, target_location: str)
 
 
 def test_a_warehouse_may_allow_files_at_a_location(
-    create: Callable[..., Response], namespace: str, target_location: str, warehouse: Warehouse
+    create: Callable[..., Response], namespace: str, target: str, warehouse: Warehouse
 ) -> None:
-    file = Path(target_location.removeprefix("file://")) / "data.parquet"
+    file = Path(target.removeprefix("file://")) / "data.parquet"
     file.parent.mkdir(parents=True)
     file.write_text("x")
     assert create().refused(400, "InvalidLocation", "Unexpected files")
@@ -73,9 +71,9 @@ def test_a_warehouse_may_allow_files_at_a_location(
 @pytest.mark.parametrize("stage", [False, True])
 @pytest.mark.parametrize("left", ["x", "data/a=1/x.parquet", "link"])
 def test_unknown_files_are_an_obstacle(
-    create: Callable[..., Response], namespace: str, target_location: str, files: Files, left: str, stage: bool
+    create: Callable[..., Response], namespace: str, target: str, files: Files, left: str, stage: bool
 ) -> None:
-    path = Path(target_location.removeprefix("file://")) / left
+    path = Path(target.removeprefix("file://")) / left
     path.parent.mkdir(parents=True)
     if left == "link":
         path.symlink_to("/nowhere")
@@ -83,16 +81,16 @@ def test_unknown_files_are_an_obstacle(
         path.write_text("x")
     written = files()
     response = create(**{"stage-create": stage})
-    assert response.refused(400, "InvalidLocation", f"Unexpected files in location {target_location}")
+    assert response.refused(400, "InvalidLocation", f"Unexpected files in location {target}")
     assert not Tabular.objects.exists()
     assert files() == written
 
 
 def test_empty_folders_and_neighbours_are_no_obstacle(
-    create: Callable[..., Response], namespace: str, target_location: str
+    create: Callable[..., Response], namespace: str, target: str
 ) -> None:
-    Path(target_location.removeprefix("file://") + "/data/a=1").mkdir(parents=True)
-    beside = Path(target_location.removeprefix("file://") + "2")
+    Path(target.removeprefix("file://") + "/data/a=1").mkdir(parents=True)
+    beside = Path(target.removeprefix("file://") + "2")
     beside.mkdir()
     (beside / "x").write_text("x")
     assert create(**{"stage-create": True}).status == 200
@@ -100,9 +98,9 @@ def test_empty_folders_and_neighbours_are_no_obstacle(
 
 
 def test_a_drop_without_purge_leaves_files_that_register_takes(
-    catalog: ApiClient, create: Callable[..., Response], create_table: CreateTable, target_location: str
+    catalog: ApiClient, create: Callable[..., Response], create_table: CreateTable, target: str
 ) -> None:
-    created = create_table(location=target_location)
+    created = create_table(location=target)
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
     assert create().refused(400, "InvalidLocation", "Unexpected files")
     body = {"name": "t", "metadata-location": created["metadata-location"]}
@@ -110,10 +108,10 @@ def test_a_drop_without_purge_leaves_files_that_register_takes(
 
 
 def test_a_staged_create_is_finished_on_the_files_of_its_client(
-    catalog: ApiClient, create: Callable[..., Response], namespace: str, target_location: str
+    catalog: ApiClient, create: Callable[..., Response], namespace: str, target: str
 ) -> None:
     metadata = create(**{"stage-create": True}).json()["metadata"]
-    path = Path(target_location.removeprefix("file://")) / "data" / "x.parquet"
+    path = Path(target.removeprefix("file://")) / "data" / "x.parquet"
     path.parent.mkdir(parents=True)
     path.write_text("x")
     body = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(metadata)}
@@ -123,7 +121,7 @@ def test_a_staged_create_is_finished_on_the_files_of_its_client(
 
 @pytest.mark.parametrize("stage", [False, True])
 def test_a_queued_purge_is_done_at_once(
-    create: Callable[..., Response], purging: Path, target_location: str, do_tasks: Callable[[], int], stage: bool
+    create: Callable[..., Response], purging: Path, target: str, do_tasks: Callable[[], int], stage: bool
 ) -> None:
     created = create(**{"stage-create": stage})
     assert created.status == 200, created.body
@@ -142,12 +140,12 @@ def test_dropped_and_recreated_many_times(catalog: ApiClient, create: Callable[.
 
 
 def test_purges_below_the_location_are_done_too(
-    catalog: ApiClient, create: Callable[..., Response], create_table: CreateTable, target_location: str, files: Files
+    catalog: ApiClient, create: Callable[..., Response], create_table: CreateTable, target: str, files: Files
 ) -> None:
     for name in ("a", "b"):
-        create_table(name, location=f"{target_location}/inner/{name}")
+        create_table(name, location=f"{target}/inner/{name}")
         assert catalog.delete(f"/namespaces/ns/tables/{name}?purgeRequested=true").status == 204
-    create_table("c", location=f"{target_location}2")
+    create_table("c", location=f"{target}2")
     assert catalog.delete("/namespaces/ns/tables/c?purgeRequested=true").status == 204
     assert create().status == 200
     assert Task.objects.count() == 1, "that of the neighbour"
@@ -155,10 +153,10 @@ def test_purges_below_the_location_are_done_too(
 
 
 def test_a_purge_around_the_location_is_not_waited_for(
-    catalog: ApiClient, create: Callable[..., Response], purging: Path, target_location: str
+    catalog: ApiClient, create: Callable[..., Response], purging: Path, target: str
 ) -> None:
     written = sorted(purging.rglob("*"))
-    assert create(location=f"{target_location}/inner").refused(409, "LocationAlreadyTaken")
+    assert create(location=f"{target}/inner").refused(409, "LocationAlreadyTaken")
     assert Task.objects.get().status == "scheduled"
     assert sorted(purging.rglob("*")) == written
 
@@ -248,28 +246,28 @@ def test_nothing_is_written_where_a_purge_is_under_way(
     catalog: ApiClient,
     create_table: CreateTable,
     purging: Path,
-    target_location: str,
+    target: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It would be deleted with the rest, and the place be free right after."""
     create_table("u")
     put: list[str] = []
     monkeypatch.setattr(LocalStore, "put_new", lambda _, location, __: put.append(location))
-    folder = {"write.metadata.path": f"{target_location}/md"}
+    folder = {"write.metadata.path": f"{target}/md"}
     version = {"version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {}, "default-namespace": ["ns"]}
     version["representations"] = [{"type": "sql", "sql": "select 1", "dialect": "spark"}]
     metadata = catalog.get("/namespaces/ns/tables/u").json()["metadata"]
-    staged = finishing_updates(metadata, **{"table-uuid": str(new_id()), "location": target_location})
+    staged = finishing_updates(metadata, **{"table-uuid": str(new_id()), "location": target})
     path, body = {
         "move": (
             "tables/u",
-            {"requirements": [], "updates": [{"action": "set-location", "location": f"{target_location}/in"}]},
+            {"requirements": [], "updates": [{"action": "set-location", "location": f"{target}/in"}]},
         ),
         "metadata folder": (
             "tables/u", {"requirements": [], "updates": [{"action": "set-properties", "updates": folder}]},
         ),
         "new metadata folder": ("tables", {"name": "v", "schema": SCHEMA, "properties": folder}),
-        "view": ("views", {"name": "v", "schema": SCHEMA, "view-version": version, "location": target_location}),
+        "view": ("views", {"name": "v", "schema": SCHEMA, "view-version": version, "location": target}),
         "staged": ("tables/v", {"requirements": [{"type": "assert-create"}], "updates": staged}),
     }[way]  # fmt: skip
     response = catalog.post(f"/namespaces/ns/{path}", body)
