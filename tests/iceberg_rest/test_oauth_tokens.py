@@ -241,7 +241,7 @@ def test_an_exchange_stands_on_the_secret_that_is_shown(robot: ServiceAccount, s
         response = ask(exchange(subject), authorization=basic(robot.user_id, narrow))
         assert refused(response, "invalid_request", "not issued for this client")
     clock[0] += 7200
-    assert refused(ask(exchange(wide), authorization=basic(robot.user_id, narrow)), "invalid_request", "not of the")
+    assert refused(ask(exchange(wide), authorization=basic(robot.user_id, narrow)), "invalid_request", "not issued for this client secret")
     granted(ask(exchange(wide), authorization=basic(robot.user_id, secret)))
 
 
@@ -308,13 +308,13 @@ def test_what_was_renewed_ends_with_the_stored_token(secret: str) -> None:
         ({"subject_token": None}, "must be sent together"),
         ({"subject_token_type": None}, "must be sent together"),
         ({"subject_token": None, "subject_token_type": None}, "subject_token is missing"),
-        ({"subject_token_type": f"{TYPE}id_token"}, "exchanges its own alone"),
-        ({"subject_token_type": f"{TYPE}saml2"}, "exchanges its own alone"),
+        ({"subject_token_type": f"{TYPE}id_token"}, "exchanges only its own tokens"),
+        ({"subject_token_type": f"{TYPE}saml2"}, "exchanges only its own tokens"),
         ({"subject_token_type": "token"}, "subject_token_type is unknown"),
-        ({"subject_token": "eyJhbGciOiJSUzI1NiJ9.e30.x"}, "a token of an identity provider is used as it is"),
+        ({"subject_token": "eyJhbGciOiJSUzI1NiJ9.e30.x"}, "send a token of an identity provider directly"),
         ({"subject_token": "ika_x"}, "subject_token is invalid"),
         ({"actor_token": "ika_x", "actor_token_type": ACCESS}, "actor_token is invalid"),
-        ({"actor_token": "eyJ.e30.x", "actor_token_type": ACCESS}, "actor_token is not of this server"),
+        ({"actor_token": "eyJ.e30.x", "actor_token_type": ACCESS}, "actor_token was not issued by this server"),
         ({"actor_token": "ika_x"}, "must be sent together"),
         ({"actor_token_type": ACCESS}, "must be sent together"),
         ({"requested_token_type": f"{TYPE}refresh_token"}, "requested_token_type"),
