@@ -241,7 +241,11 @@ def test_an_exchange_stands_on_the_secret_that_is_shown(robot: ServiceAccount, s
         response = ask(exchange(subject), authorization=basic(robot.user_id, narrow))
         assert refused(response, "invalid_request", "not issued for this client")
     clock[0] += 7200
-    assert refused(ask(exchange(wide), authorization=basic(robot.user_id, narrow)), "invalid_request", "not issued for this client secret")
+    assert refused(
+        ask(exchange(wide), authorization=basic(robot.user_id, narrow)),
+        "invalid_request",
+        "not issued for this client secret",
+    )
     granted(ask(exchange(wide), authorization=basic(robot.user_id, secret)))
 
 
