@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from icekeeper.kernel.request.context import current_context
+from icekeeper.kernel.request_context import current_context
 
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
 

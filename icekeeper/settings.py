@@ -124,7 +124,7 @@ REQUEST_OBSERVERS = ["management.call_counter.count_request"]
 # Called with request and response before the response is sent; an exception becomes a 500.
 RESPONSE_HOOKS = ["tenancy.audit.occurrences.audit_response"]
 # Services that the worker calls every minute, with only the actor as argument.
-PERIODIC_TASKS = [
+PERIODIC_JOBS = [
     "catalog.services.idempotency.delete_expired_idempotency_records",
     "catalog.services.tables.staging.delete_old_claims",
     "catalog.services.metrics.delete_old_reports",

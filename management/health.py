@@ -29,7 +29,7 @@ from django.views.decorators.http import require_safe
 from icekeeper.kernel.clock import now, now_ms
 from icekeeper.kernel.db.connections import restore_statement_limits
 from icekeeper.kernel.json.strict import write_json
-from icekeeper.kernel.request.deadline import deadline
+from icekeeper.kernel.request_context import deadline
 from tenancy import maintenance
 from tenancy.authn.providers import authenticators
 from tenancy.authz.openfga.client import OpenFgaUnavailable

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from django.db import connection
 
-from icekeeper.kernel.db.postgres_session import ReusableCursor
+from icekeeper.kernel.db.sql import ReusableCursor
 from storage.io.local import LocalStore
 from storage.io.object_store import RemoteStore
 

@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from icekeeper.kernel.request.context import end_request
+from icekeeper.kernel.request_context import end_request
 from icekeeper.wsgi import application
 
 

@@ -14,12 +14,12 @@ from catalog.identifiers import Levels, path_key
 from catalog.models import Namespace
 from catalog.models.namespace import shown_properties
 from catalog.selectors.visibility import require_to_list, visible_page
+from icekeeper.kernel import request_context
 from icekeeper.kernel.db.sql import as_uuid, fetch_all, fetch_one
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.json.strict import read_stored_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
-from icekeeper.kernel.request import permission_recheck
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
@@ -180,5 +180,5 @@ def lock_namespace(warehouse_id: UUID, namespace_id: UUID, levels: Levels) -> Na
         raise no_such_namespace(levels)
     if namespace.warehouse.status != Warehouse.Status.ACTIVE:
         raise no_such_warehouse(warehouse_id)
-    permission_recheck.recheck()
+    request_context.recheck_permissions()
     return namespace

@@ -30,7 +30,7 @@ from catalog.selectors.tables.generic_tables import LoadedGenericTable, load_gen
 from catalog.selectors.tables.load import Loaded, StagedTable, load_version
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_in_batches
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, NotFound
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import read_stored_json, write_json

@@ -26,7 +26,7 @@ from catalog.selectors.tables.metadata_cache import metadata_cache
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
 from icekeeper.kernel.db.sql import fetch_one
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.json.strict import read_stored_json, write_json
 from storage.models import Warehouse
 from tenancy.actor import Actor

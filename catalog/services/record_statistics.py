@@ -11,7 +11,7 @@ from catalog.selectors.warehouse_statistics import beginning_of_hour
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
 from icekeeper.kernel.db.sql import execute
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from tenancy.actor import Actor
 
 # WHERE before ON CONFLICT is needed by SQLite, which would parse the latter as a join condition otherwise.

@@ -9,9 +9,9 @@ from django.db.models import F
 from catalog.errors import no_such_object
 from catalog.models import Namespace, Tabular
 from catalog.selectors.protection import Protection, get_protected_for
+from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.request import permission_recheck
+from icekeeper.kernel.db.transactions import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
@@ -38,7 +38,7 @@ def set_protection(
             changed = tabulars.update(protected=is_protected, updated_at=at)
         if not changed:  # dropped concurrently
             raise no_such_object(kind.value, object_id)
-        permission_recheck.recheck()  # the update may have waited
+        request_context.recheck_permissions()  # the update may have waited
         record(
             Event.PROTECTION_SET, actor=actor, subject=found.id, object_type=kind.value, warehouse=warehouse_id,
             uuid=object_id, is_protected=is_protected,

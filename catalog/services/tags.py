@@ -9,7 +9,7 @@ from django.db import IntegrityError
 from catalog.models import Namespace, Tabular
 from catalog.selectors.tagged_objects import TagTarget, TagTargetKey, get_tag_target_for
 from icekeeper.kernel.db.sql import lock_row
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest
 from storage.models import Warehouse
 from tenancy.actor import Actor

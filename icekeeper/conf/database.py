@@ -8,7 +8,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 
 from icekeeper.conf.settings import Settings
-from icekeeper.kernel.db.postgres_session import PooledConnection
+from icekeeper.kernel.db.sql import PooledConnection
 
 SQLITE_BUSY_SECONDS = 20
 """Time for which SQLite waits for another writer before the request gets 503."""

@@ -16,7 +16,7 @@ from django.http.response import HttpResponseBase
 
 from icekeeper.kernel.errors.responses import ErrorResponse
 from icekeeper.kernel.metrics import request_ended
-from icekeeper.kernel.request.context import current_context
+from icekeeper.kernel.request_context import current_context
 
 logger = logging.getLogger("icekeeper.access")
 

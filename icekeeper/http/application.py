@@ -27,7 +27,7 @@ from icekeeper.http.request_body import limit_body
 from icekeeper.kernel.db.connections import install_statement_limits
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, NotFound
 from icekeeper.kernel.http.raw_path import raw_path
-from icekeeper.kernel.request.context import begin_request, choose_request_id
+from icekeeper.kernel.request_context import begin_request, choose_request_id
 
 _DOT_SEGMENT = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
 _ABSOLUTE_FORM = re.compile(r"https?://", re.IGNORECASE)

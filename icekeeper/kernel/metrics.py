@@ -22,7 +22,7 @@ from typing import Concatenate, Final, Literal, ParamSpec, Protocol, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
 from prometheus_client.multiprocess import mark_process_dead
 
-from icekeeper.kernel.request.context import RequestContext
+from icekeeper.kernel.request_context import RequestContext
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """Other methods have the label `other`."""

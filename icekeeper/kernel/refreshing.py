@@ -9,10 +9,10 @@ from datetime import datetime
 from threading import Lock
 from typing import Final, Generic, Protocol, TypeVar, cast
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import Busy, CatalogError
-from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_slots import release_thread_slot
+from icekeeper.kernel.thread_slots import release_thread_slot
 
 REFRESH_AFTER: Final = 0.8
 """The part of its lifetime after which a value is refreshed."""
@@ -68,10 +68,10 @@ class RefreshingValue(Generic[V]):
 
     def _wait(self) -> None:
         """Acquire the lock before the request's deadline. Raises `timeout_error`, `RequestTimeout`."""
-        left = deadline.remaining()
+        left = request_context.remaining_seconds()
         with release_thread_slot():
             if not self._lock.acquire(timeout=MAX_WAIT_SECONDS if left is None else min(left, MAX_WAIT_SECONDS)):
-                deadline.remaining()
+                request_context.remaining_seconds()
                 raise self._timeout_error("The storage credential was requested, but did not arrive in time")
 
     def _refresh(self) -> V:

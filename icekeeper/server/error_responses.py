@@ -22,7 +22,7 @@ from icekeeper.kernel.errors.types import (
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.metrics import request_ended
-from icekeeper.kernel.request.context import RequestContext, choose_request_id
+from icekeeper.kernel.request_context import RequestContext, choose_request_id
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _REQUEST_ID: Final = re.compile(rb"\r\nx-request-id:[ \t]*([^\r\n]*?)[ \t]*\r\n", re.IGNORECASE)

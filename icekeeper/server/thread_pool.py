@@ -16,7 +16,7 @@ MAX_EXTRA_THREADS = 64
 class ThreadPool(Generic[T]):
     """Calls `work` for submitted items, in their order, in `size` threads and one more for each thread that waits.
 
-    `at_end` is called in a thread that ends. A `SlotPool` of `icekeeper.kernel.request.thread_slots`.
+    `at_end` is called in a thread that ends. A `SlotPool` of `icekeeper.kernel.thread_slots`.
     """
 
     def __init__(self, size: int, work: Callable[[T], None], at_end: Callable[[], None]) -> None:

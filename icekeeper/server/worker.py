@@ -25,8 +25,8 @@ from gunicorn.workers.workertmp import WorkerTmp
 
 from icekeeper.kernel.errors.types import Busy, CatalogError
 from icekeeper.kernel.files import open_anonymous_file
-from icekeeper.kernel.request.context import end_request
-from icekeeper.kernel.request.thread_slots import set_slot_pool
+from icekeeper.kernel.request_context import end_request
+from icekeeper.kernel.thread_slots import set_slot_pool
 from icekeeper.server.client_socket import ClientSocket
 from icekeeper.server.connection import Connection, Phase
 from icekeeper.server.error_responses import render_error

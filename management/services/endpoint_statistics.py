@@ -12,7 +12,7 @@ from django.db import connection
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.metrics import route_template

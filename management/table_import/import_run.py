@@ -15,7 +15,7 @@ from django.db import DatabaseError, InterfaceError, connections
 from catalog.identifiers import Levels, dotted, lookup_key, path_key
 from catalog.services.tables import bulk_register
 from catalog.services.tables.bulk_register import ImportEntry, ImportResult
-from icekeeper.kernel.errors.database import is_outcome_unknown, is_overload
+from icekeeper.kernel.db.transactions import is_outcome_unknown, is_overload
 from icekeeper.kernel.errors.types import CatalogError, CommitContended, CommitStateUnknown
 from management.table_import.source import ImportSource, Item, NamespaceEntry, UnreadableEntry
 from tenancy.actor import INTERNAL

@@ -11,11 +11,11 @@ from typing import Any, Final, TypeVar
 import requests
 from django.conf import settings
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.client import BoundedSession, ResponseNotRead
 from icekeeper.kernel.json.strict import JsonBound, read_json
-from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_slots import release_thread_slot
+from icekeeper.kernel.thread_slots import release_thread_slot
 from icekeeper.version import VERSION
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
@@ -66,7 +66,7 @@ def retry_within_deadline(attempt: Callable[[], T]) -> T:
     The thread slot is released meanwhile. Raises as `send_request`.
     """
     with release_thread_slot():
-        return retry_store_call(lambda _: attempt(), remaining=deadline.remaining)
+        return retry_store_call(lambda _: attempt(), remaining=request_context.remaining_seconds)
 
 
 def not_issued_error(response: TokenServiceResponse, code: object) -> CredentialNotIssued:
@@ -85,7 +85,7 @@ def required_text(document: Mapping[str, Any], name: str) -> str:
 
 
 def _attempt(method: str, address: str, *, headers: Mapping[str, str], body: bytes | None) -> TokenServiceResponse:
-    limits, left = settings.ICEKEEPER.storage, deadline.remaining()
+    limits, left = settings.ICEKEEPER.storage, request_context.remaining_seconds()
     seconds = limits.request_timeout if left is None else min(limits.request_timeout, left)
     sent = {"Accept": "application/json", "User-Agent": f"Icekeeper/{VERSION}"}
     try:

@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import CatalogError, InvalidLocation
 from icekeeper.kernel.files import is_writable
-from icekeeper.kernel.request import deadline
 from storage.errors import StoreUnavailable
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, timed
 from storage.profiles.local import local_path, normalize_location
@@ -45,7 +45,7 @@ class LocalStore(ObjectStore):
 
     @timed("put")
     def put_new(self, location: str, data: bytes) -> None:
-        deadline.remaining()
+        request_context.remaining_seconds()
         *folders, name = self._names(location)
         with self._translate_errors(location), self._folder(folders, create=True) as folder:
             try:
@@ -67,7 +67,7 @@ class LocalStore(ObjectStore):
 
     @timed("get")
     def get(self, location: str, *, limit: int) -> bytes:
-        deadline.remaining()
+        request_context.remaining_seconds()
         *folders, name = self._names(location)
         with self._translate_errors(location), self._folder(folders) as folder:
             descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
@@ -81,7 +81,7 @@ class LocalStore(ObjectStore):
 
     @timed("head")
     def require_exists(self, location: str) -> None:
-        deadline.remaining()
+        request_context.remaining_seconds()
         with self._translate_errors(location):
             os.lstat(location.removeprefix("file:").removeprefix("//"))  # validated when it was written
 
@@ -103,7 +103,7 @@ class LocalStore(ObjectStore):
 
     @timed("list")
     def is_empty(self, location: str, *, ignore: Callable[[str], bool]) -> bool:
-        deadline.remaining()
+        request_context.remaining_seconds()
         *folders, name = self._names(location)
         try:
             with self._translate_errors(location), self._folder(folders) as parent:
@@ -114,7 +114,7 @@ class LocalStore(ObjectStore):
                         return False
                     raise
                 try:
-                    return not contains_files(folder, ignore, deadline.remaining)
+                    return not contains_files(folder, ignore, request_context.remaining_seconds)
                 finally:
                     os.close(folder)
         except ObjectNotFound:
@@ -137,7 +137,7 @@ class LocalStore(ObjectStore):
             os.fsync(parent)
 
     def create_folder(self, location: str) -> bool:
-        deadline.remaining()
+        request_context.remaining_seconds()
         names = self._names(location)
         with suppress(ObjectNotFound), self._translate_errors(location), self._folder(names):
             return False

@@ -15,9 +15,9 @@ from typing import Final, Literal
 import obstore
 from obstore.exceptions import BaseError
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import InvalidLocation
-from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_slots import release_thread_slot
+from icekeeper.kernel.thread_slots import release_thread_slot
 from storage.errors import StoreRefused, StoreUnavailable
 from storage.io.bucket import Bucket
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, timed
@@ -43,7 +43,7 @@ class RemoteStore(ObjectStore):
         self._fallback_until = float("-inf")
 
     def require_ready(self) -> None:
-        deadline.remaining()
+        request_context.remaining_seconds()
         self.bucket.prepare()
 
     @timed("put")
@@ -63,19 +63,19 @@ class RemoteStore(ObjectStore):
                     raise
 
         self.bucket.prepare()
-        retry_store_call(put, remaining=deadline.remaining)
+        retry_store_call(put, remaining=request_context.remaining_seconds)
 
     @timed("get")
     def get(self, location: str, *, limit: int) -> bytes:
         name = self._name(location)
         self.bucket.prepare()
-        return retry_store_call(lambda _: self._get(name, location, limit), remaining=deadline.remaining)
+        return retry_store_call(lambda _: self._get(name, location, limit), remaining=request_context.remaining_seconds)
 
     @timed("head")
     def require_exists(self, location: str) -> None:
         name = self._name(location)
         self.bucket.prepare()
-        retry_store_call(lambda _: self._head(name, location), remaining=deadline.remaining)
+        retry_store_call(lambda _: self._head(name, location), remaining=request_context.remaining_seconds)
 
     @timed("delete")
     def delete(self, location: str) -> None:
@@ -104,19 +104,19 @@ class RemoteStore(ObjectStore):
     def is_empty(self, location: str, *, ignore: Callable[[str], bool]) -> bool:
         """Lists a few names that begin with the location and a slash."""
         folder = f"{self._name(location)}/"
-        deadline.remaining()
+        request_context.remaining_seconds()
         self.bucket.prepare()
         with release_thread_slot():
             for listed in self.bucket.list_names(folder, page=FIRST_PAGE):
                 if any(not name.endswith("/") and not ignore(name.rpartition("/")[2]) for name in listed.names):
                     return False
-                deadline.remaining()
+                request_context.remaining_seconds()
         return True
 
     @timed("list")
     def list_root(self) -> None:
         """List one name of the whole bucket, outside of the warehouse. Raises the error of the store."""
-        deadline.remaining()
+        request_context.remaining_seconds()
         self.bucket.prepare()
         with release_thread_slot():
             next(self.bucket.list_names("", page=1), None)

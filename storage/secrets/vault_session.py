@@ -16,8 +16,8 @@ import requests
 from django.conf import settings
 from hvac import exceptions as vault_errors
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.request import deadline
 from storage.secrets.port import SecretStoreNotConfigured
 
 R = TypeVar("R")
@@ -269,7 +269,7 @@ def _is_over(at: float | None) -> bool:
 
 
 def _can_wait(backoff: float) -> bool:
-    left = deadline.remaining()
+    left = request_context.remaining_seconds()
     return left is None or left > backoff
 
 

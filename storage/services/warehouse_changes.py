@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import IntegrityError
 
 from icekeeper.kernel.db.sql import lock_row
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import Forbidden, NotFound
 from icekeeper.kernel.names import name_key
 from storage.errors import no_such_warehouse

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import Conflict
 from storage.credentials import SYSTEM_IDENTITY_TYPES, Credential
 from storage.models import Warehouse

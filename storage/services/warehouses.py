@@ -9,7 +9,7 @@ from typing import Any
 from django.db import IntegrityError
 
 from icekeeper.kernel.db.sql import lock_row
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
 from storage.credentials import Credential, read_credential

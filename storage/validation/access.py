@@ -14,8 +14,8 @@ from typing import Final, TypeVar, cast
 
 from django.conf import settings
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.request import deadline
 from storage.credentials import Credential
 from storage.errors import StoreAccessDenied, StoreRefused
 from storage.identity.keys import Keys
@@ -118,15 +118,15 @@ def run_access_checks(run: CheckRun, profile: Profile | None, credential: Creden
         try:
             return _run_steps(steps, profile, credential, probe)
         finally:  # also after an unexpected exception
-            with deadline.deadline(time.monotonic() + CLEANUP_SECONDS):
+            with request_context.deadline(time.monotonic() + CLEANUP_SECONDS):
                 run.check_always(CheckName.CLEANUP, lambda: finish_in_time(probe.clean_up))
 
 
 @contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
     """Set a time limit for the block, within the deadline of the request. Raises `RequestTimeout`."""
-    left = deadline.remaining()
-    with deadline.deadline(time.monotonic() + (seconds if left is None else min(seconds, left))):
+    left = request_context.remaining_seconds()
+    with request_context.deadline(time.monotonic() + (seconds if left is None else min(seconds, left))):
         yield
 
 
@@ -141,7 +141,7 @@ class _Steps:
 
     def check(self, name: CheckName, action: Callable[[], T], *, needs: tuple[CheckName, ...] = ()) -> T | None:
         """As `CheckRun.check`."""
-        if deadline.expired() and self.run.failed():
+        if request_context.deadline_expired() and self.run.failed():
             self.run.skip(name, NO_TIME_LEFT)
             return None
         return self.run.check(name, lambda: finish_in_time(action), needs=needs)
@@ -346,7 +346,7 @@ class _Probe:
             self.store.delete_many(self.written)
         if not self.store.is_empty(self.folder, ignore=lambda _: False):
             raise StoreRefused(f"Objects in {self.folder} still exist after they were deleted")
-        self.store.delete_below(self.folder, deadline.remaining)
+        self.store.delete_below(self.folder, request_context.remaining_seconds)
 
     def _exists(self, location: str) -> bool:
         try:

@@ -15,10 +15,10 @@ from enum import StrEnum
 from threading import BoundedSemaphore, Thread
 from typing import Final, TypeVar
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.db.connections import release_connections
 from icekeeper.kernel.errors.types import Busy, CatalogError, RequestTimeout
-from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.context import copy_request_context
+from icekeeper.kernel.request_context import copy_request_context
 from storage.errors import StoreUnavailable
 
 T = TypeVar("T")
@@ -174,7 +174,7 @@ def finish_in_time(step: Callable[[], T]) -> T:
     (503).
     """
     try:
-        left = deadline.remaining()
+        left = request_context.remaining_seconds()
     except RequestTimeout:
         raise _timed_out() from None
     if not _unfinished.acquire(blocking=False):

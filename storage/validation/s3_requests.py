@@ -11,10 +11,10 @@ from urllib.parse import quote, unquote, urlsplit
 import requests
 from django.conf import settings
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.http.client import BoundedSession, ResponseNotRead
-from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_slots import release_thread_slot
+from icekeeper.kernel.thread_slots import release_thread_slot
 from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
 from storage.io.s3 import bucket_endpoint, uses_path_style
@@ -87,7 +87,7 @@ def send(request: SignedRequest) -> StoreResponse:
     Raises `StoreUnavailable` when the store does not respond or is too busy (429, 503), `StoreFailed` when it fails,
     `RequestTimeout` after the deadline.
     """
-    limits, left = settings.ICEKEEPER.storage, deadline.remaining()
+    limits, left = settings.ICEKEEPER.storage, request_context.remaining_seconds()
     seconds = limits.request_timeout if left is None else min(limits.request_timeout, left)
     host = urlsplit(request.url).netloc
     try:

@@ -11,10 +11,10 @@ from typing import Final
 from cachetools import LRUCache
 from django.conf import settings
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import Busy, RequestTimeout
 from icekeeper.kernel.metrics import metrics
-from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_slots import WaiterLimit
+from icekeeper.kernel.thread_slots import WaiterLimit
 from storage.vending.vended import Vended
 
 REUSE_FRACTION: Final = 0.8
@@ -33,10 +33,10 @@ class _PendingIssue:
 
     def wait(self) -> Vended:
         """Return the credential. Raises the error of `issue`, `Busy` (503) after a timeout, `RequestTimeout` (408)."""
-        limits, left = settings.ICEKEEPER.storage, deadline.remaining()
+        limits, left = settings.ICEKEEPER.storage, request_context.remaining_seconds()
         seconds = limits.connect_timeout + limits.request_timeout
         if not self._limit.wait(self._is_done, seconds=seconds if left is None else min(left, seconds)):
-            deadline.remaining()
+            request_context.remaining_seconds()
             raise Busy("Too many requests wait for a credential of this table")
         return self.future.result()
 
@@ -73,7 +73,7 @@ class CredentialCache:
             return cached
         self._misses.inc()
         while True:
-            deadline.remaining()
+            request_context.remaining_seconds()
             with self._lock:
                 cached, pending = self._fresh(key), self._pending.get(key)
                 if cached is not None:

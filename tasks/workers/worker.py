@@ -164,11 +164,11 @@ def run_worker(*, parent: int | None = None, once: bool = False) -> None:
 
 
 def run_periodic_jobs(checkpoint: Callable[[], object]) -> None:
-    """Call each service of `settings.PERIODIC_TASKS`, which deletes expired rows in batches.
+    """Call each service of `settings.PERIODIC_JOBS`, which deletes expired rows in batches.
 
     An error of one does not stop the others; `checkpoint` is called before each.
     """
-    for name in settings.PERIODIC_TASKS:
+    for name in settings.PERIODIC_JOBS:
         checkpoint()
         try:
             import_string(name)(actor=INTERNAL)

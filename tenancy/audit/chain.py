@@ -20,7 +20,7 @@ from django.conf import settings
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import execute
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, build_record, record_hash
 from tenancy.models import AuditChain, AuditRecord

@@ -21,12 +21,11 @@ from typing import Final
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, connections
 
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.periodic_thread import PeriodicThread
-from icekeeper.kernel.request.context import current_context
-from icekeeper.kernel.request.deadline import deadline
+from icekeeper.kernel.request_context import current_context, deadline
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
 from tenancy.audit.log import Event, build_record, set_projects

@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import transaction
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.request.context import current_context
+from icekeeper.kernel.request_context import current_context
 from tenancy.actor import Actor, is_instance_admin
 from tenancy.models import AuditRecord, Securable
 from tenancy.refs import project_in, securable_id

@@ -16,7 +16,7 @@ from django.http.response import HttpResponseBase
 
 from icekeeper.kernel.errors.responses import ErrorResponse
 from icekeeper.kernel.errors.types import Forbidden, Unauthorized
-from icekeeper.kernel.request.context import current_context
+from icekeeper.kernel.request_context import current_context
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.audit.collector import collector
 from tenancy.audit.log import Event, Outcome, PrivilegeSource, build_record, is_audit_enabled, truncate_text, write_line

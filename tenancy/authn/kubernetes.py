@@ -13,8 +13,8 @@ from pathlib import Path
 from threading import BoundedSemaphore, Lock
 from typing import Any, Final, Literal
 
-from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_slots import WaiterLimit, release_thread_slot
+from icekeeper.kernel import request_context
+from icekeeper.kernel.thread_slots import WaiterLimit, release_thread_slot
 from tenancy.actor import Identity
 from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
@@ -171,7 +171,7 @@ class TokenReviewAuthenticator(Authenticator):
         if self._audiences:
             spec["audiences"] = sorted(self._audiences)
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
-        timeout, remaining = self._cluster.fetcher.timeout, deadline.remaining()
+        timeout, remaining = self._cluster.fetcher.timeout, request_context.remaining_seconds()
         with slots.acquire(timeout=timeout if remaining is None else min(timeout, remaining)), release_thread_slot():
             try:
                 address = f"{self._cluster.address}/apis/authentication.k8s.io/v1/tokenreviews"

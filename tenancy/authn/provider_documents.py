@@ -15,11 +15,11 @@ import requests
 from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.client import NoRedirectSession, UnusableResponse, read_response
 from icekeeper.kernel.json.strict import JsonBound, read_json
-from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_slots import SHORT_WAIT_SECONDS, WaiterLimit
+from icekeeper.kernel.thread_slots import SHORT_WAIT_SECONDS, WaiterLimit
 from icekeeper.version import VERSION
 from tenancy.authn.authenticator import ProviderUnavailable
 
@@ -151,7 +151,7 @@ class _FetchAttempt:
 
         All requests may wait briefly; only a few wait up to the timeout, and none with `is_brief`.
         """
-        now, request = time.monotonic(), deadline.remaining()
+        now, request = time.monotonic(), request_context.remaining_seconds()
         briefly = self._started_at + SHORT_WAIT_SECONDS - now
         seconds = briefly if is_brief else self.ends_at - now
         return self._waiters.wait(

@@ -2,7 +2,7 @@
 
 Some decisions are the same for every backend (`Standing`); the backend decides the others (`tenancy.authz.port`).
 Required permissions are checked again before a write when permissions changed meanwhile
-(`icekeeper.kernel.request.permission_recheck`).
+(`icekeeper.kernel.request_context`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from django.db.models import QuerySet
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.request import permission_recheck
 from tenancy.actor import Actor, is_instance_admin
 from tenancy.audit.occurrences import record_override
 from tenancy.authz import port
@@ -154,7 +154,7 @@ def recheck_before_write(actor: Actor, checks: Sequence[PermissionCheck], epoch:
     """
     record_overrides(actor, [each for each in checks if standing_reason(actor, *each) is Standing.INSTANCE_ADMIN])
     for check in checks:
-        permission_recheck.record(_recheck, _RequiredPermission(actor, check, epoch, missing))
+        request_context.record_permission(_recheck, _RequiredPermission(actor, check, epoch, missing))
 
 
 def record_overrides(actor: Actor, checks: Sequence[PermissionCheck]) -> None:
@@ -175,7 +175,7 @@ def record_overrides(actor: Actor, checks: Sequence[PermissionCheck]) -> None:
 
 def required_permissions(actor: Actor) -> list[PermissionCheck]:
     """Return the permissions that the current request depends on, without duplicates; empty outside requests."""
-    required = permission_recheck.recorded(_recheck)
+    required = request_context.recorded_permissions(_recheck)
     return list(dict.fromkeys(each.check for each in required if each.actor == actor))
 
 

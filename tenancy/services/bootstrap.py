@@ -9,7 +9,7 @@ from typing import Final
 from django.conf import settings
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, Unauthorized
 from icekeeper.kernel.names import name_key
 from tenancy.actor import Actor

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, NotFound
 from tenancy.actor import Actor, Grantee
 from tenancy.audit.log import Event, record

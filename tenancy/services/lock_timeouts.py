@@ -8,7 +8,7 @@ from typing import Final
 
 from django.db import OperationalError, connection
 
-from icekeeper.kernel.errors.database import sqlstate
+from icekeeper.kernel.db.transactions import sqlstate
 from icekeeper.kernel.errors.types import CatalogError, Conflict
 
 MAX_WAIT_SECONDS: Final = 3.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from tenancy import maintenance
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record

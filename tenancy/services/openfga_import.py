@@ -9,7 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import INTERNAL
 from tenancy.audit.log import Event, record

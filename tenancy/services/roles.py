@@ -8,14 +8,13 @@ from uuid import UUID
 
 from django.db import IntegrityError
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_rows
-from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.errors.database import is_foreign_key_violation
+from icekeeper.kernel.db.transactions import is_foreign_key_violation, write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import hidden_character, name_key, require_description, require_trimmed_name
-from icekeeper.kernel.request import permission_recheck
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.assumed_roles import known_roles, unknown_assumed_role
@@ -114,7 +113,7 @@ def create_role(
             if actor.assumed_role is not None:
                 _lock_memberships_of(actor.assumed_role)
             role.save(force_insert=True)
-            permission_recheck.recheck()  # the insert may have waited for another transaction
+            request_context.recheck_permissions()  # the insert may have waited for another transaction
             add_securable(Securable.Type.ROLE, role_id, parent=ObjectRef(Securable.Type.PROJECT, project.pk))
             if actor.assumed_role is not None:
                 require_nestable(role_id, [actor.assumed_role])  # the assumed role will own the new one
@@ -204,7 +203,7 @@ def _store(actor: Actor, role: Role, *fields: str) -> Role:
     values = {field: getattr(role, field) for field in (*fields, "updated_at")}
     if not Role.objects.filter(pk=role.pk).exclude(provider_id=SYSTEM_PROVIDER).update(**values):
         raise role_not_found(role.pk, role.project)  # it was deleted in between
-    permission_recheck.recheck()  # the update may have waited
+    request_context.recheck_permissions()  # the update may have waited
     stored = Role.objects.get(pk=role.pk)
     record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_details(stored))
     bump_permission_epoch()

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import IntegrityError
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import Conflict, NotFound
 from icekeeper.kernel.ids import new_id, parse_id
 from icekeeper.kernel.names import name_key, require_description, require_trimmed_name

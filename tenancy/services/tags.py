@@ -12,8 +12,7 @@ from django.db.models import QuerySet
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_rows
 from icekeeper.kernel.db.sql import execute, lock_row
-from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.errors.database import is_foreign_key_violation
+from icekeeper.kernel.db.transactions import is_foreign_key_violation, write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import hidden_character, name_key, require_description

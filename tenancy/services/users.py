@@ -8,7 +8,7 @@ from typing import Final
 from django.contrib.auth.hashers import make_password
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record

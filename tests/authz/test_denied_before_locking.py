@@ -14,9 +14,9 @@ import pytest
 from catalog.models import LocationClaim
 from catalog.selectors.staged_locations import list_staged_locations_for
 from catalog.services.tables.staging import release_staged_location
+from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import Forbidden, NoSuchWarehouse
-from icekeeper.kernel.request import deadline
 from storage.models import Warehouse
 from tenancy.models import Securable
 from tenancy.refs import ObjectRef
@@ -70,7 +70,7 @@ OF_NAMESPACES: dict[str, Act] = {
 @contextmanager
 def nothing_begins() -> Iterator[None]:
     """On SQLite a transaction of a write is the lock of the whole database."""
-    with mock.patch.object(deadline, "begin_write") as begun:
+    with mock.patch.object(request_context, "begin_write") as begun:
         yield
     begun.assert_not_called()
 

@@ -13,9 +13,9 @@ from django.db import connection, connections, transaction
 
 from catalog.models import Namespace, Tabular
 from catalog.services.tables.drop import retire
+from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import NotFound
 from icekeeper.kernel.names import LEVEL_SEPARATOR
-from icekeeper.kernel.request import deadline, permission_recheck
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.permission_epoch import bump_permission_epoch
@@ -40,15 +40,15 @@ OUT = {"source": {"namespace": ["closed"], "name": "a"}, "destination": {"namesp
 @contextmanager
 def meanwhile(change: Callable[[], object]) -> Iterator[None]:
     """When the first write of a request begins, others have just done this."""
-    begin_write, left = deadline.begin_write, [change]
+    begin_write, left = request_context.begin_write, [change]
 
     def begin() -> None:
         if left:
-            with permission_recheck.scope():
+            with request_context.permission_scope():
                 left.pop()()
         begin_write()
 
-    with mock.patch.object(deadline, "begin_write", begin):
+    with mock.patch.object(request_context, "begin_write", begin):
         yield
     assert not left
 

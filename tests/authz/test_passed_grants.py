@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from catalog.models import Tabular
+from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import NotFound
-from icekeeper.kernel.request import deadline
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
@@ -200,7 +200,10 @@ def test_who_manages_grants_no_more_when_it_is_written(
     for privilege in ("select", "pass_grants"):
         put(privilege, table, BOB, in_hours(1))
     put("manage_grants", table, BOB)
-    begin_write, managing = deadline.begin_write, Grant.objects.filter(user=BOB.user_id, privilege="manage_grants")
+    begin_write, managing = (
+        request_context.begin_write,
+        Grant.objects.filter(user=BOB.user_id, privilege="manage_grants"),
+    )
 
     def lose() -> None:
         managing.delete()
@@ -209,7 +212,7 @@ def test_who_manages_grants_no_more_when_it_is_written(
 
     row = Tabular.objects.get(pk=table[1])
     write = {"privilege": "select", "principal": {"user": "oidc~carol"}}
-    with mock.patch.object(deadline, "begin_write", lose):
+    with mock.patch.object(request_context, "begin_write", lose):
         response = bob.post(f"/warehouse/{warehouse.pk}/table/{row.uuid}/grants", {"writes": [write]})
     assert response.refused(403, "TableActionForbidden", "may not grant_manage_grants")
     assert ends(table) == []

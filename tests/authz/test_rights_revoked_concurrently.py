@@ -17,8 +17,8 @@ from django.db import connection, connections
 from catalog.models import Tabular
 from catalog.services.tables import rename
 from catalog.services.tables.drop import retire
+from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import NotFound
-from icekeeper.kernel.request import deadline, permission_recheck
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
@@ -50,14 +50,14 @@ Everything = Callable[[], Fingerprint]
 @contextmanager
 def losing_everything() -> Iterator[None]:
     """When a write of a request begins, Alice has lost all that was granted to her; afterwards she has it back."""
-    begin_write, hers = deadline.begin_write, Grant.objects.filter(user_id=ALICE.user_id)
+    begin_write, hers = request_context.begin_write, Grant.objects.filter(user_id=ALICE.user_id)
 
     def lose() -> None:
         hers.update(expires_at=EARLIER)
         permission_epoch.bump()
         begin_write()
 
-    with mock.patch.object(deadline, "begin_write", lose):
+    with mock.patch.object(request_context, "begin_write", lose):
         yield
     assert hers.update(expires_at=None)
     permission_epoch.bump()
@@ -157,14 +157,18 @@ def test_what_others_drop_meanwhile_is_missing_and_not_denied(
 ) -> None:
     for location in ("closed", "open"):
         give("ownership", lake[location], ALICE)
-    alice, begin_write, dropped = client("alice"), deadline.begin_write, Tabular.objects.filter(pk=lake["closed.b"][1])
+    alice, begin_write, dropped = (
+        client("alice"),
+        request_context.begin_write,
+        Tabular.objects.filter(pk=lake["closed.b"][1]),
+    )
 
     def drop() -> None:
         retire(list(dropped), purge=False)
         permission_epoch.bump()
         begin_write()
 
-    with mock.patch.object(deadline, "begin_write", drop):
+    with mock.patch.object(request_context, "begin_write", drop):
         response = getattr(alice, method)(target, *([] if body is None else [body]))
     assert response.refused(404, "NoSuchTableException", "closed.b")
     assert not AuditRecord.objects.filter(event="access.denied").exists()
@@ -193,7 +197,7 @@ def test_who_waits_for_a_revocation_does_nothing_any_more(
 
     def change(actor: Actor, difference: Difference) -> None:
         try:
-            with permission_recheck.scope():
+            with request_context.permission_scope():
                 apply_grants(actor=actor, ref=location, difference=difference, missing=NotFound("no"))
         finally:
             connections.close_all()

@@ -46,7 +46,7 @@ PROJECTS = tuple(
         "tasks/workers",
         "tenancy/authz/securables.py",
         "icekeeper/kernel/db/sql.py",
-        "icekeeper/kernel/db/write_transaction.py",
+        "icekeeper/kernel/db/transactions.py",
         "catalog/api/base.py",
         "catalog/api/namespaces.py",
         "catalog/api/tables.py",

@@ -26,7 +26,7 @@ PROJECTS = (
     "tenancy/audit",
     "tenancy/services/projects.py",
     "management/api/projects",
-    "icekeeper/kernel/db/write_transaction.py",
+    "icekeeper/kernel/db/transactions.py",
 )
 api = ApiClient("/management/v1")
 

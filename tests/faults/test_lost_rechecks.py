@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from icekeeper.kernel.request import permission_recheck
+from icekeeper.kernel import request_context
 from tests.faults.lost_database_fixtures import lost
 from tests.fingerprint import Fingerprint
 from tests.wsgi_client import ApiClient, Response
@@ -57,7 +57,7 @@ def test_a_commit_is_to_be_tried_again_and_leaves_no_file(
         raise lost()
 
     with monkeypatch.context() as patched:
-        patched.setattr(permission_recheck, "recheck", look_and_lose)
+        patched.setattr(request_context, "recheck_permissions", look_and_lose)
         response = act(catalog, created)
     assert response.refused(409, "CommitFailedException", "nothing was committed, try again")
     assert seen == [True], "it looks once, when the files are there"

@@ -650,7 +650,7 @@ def test_a_commit_that_runs_out_of_time_is_408_and_changes_nothing(
         if next(looks) == 2:
             raise RequestTimeout("out of time")
 
-    monkeypatch.setattr(service.deadline, "remaining", remaining)
+    monkeypatch.setattr(service.request_context, "remaining_seconds", remaining)
     updates = [{"action": "set-properties", "updates": {f"k{number}": "v"}} for number in range(5)]
     response = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
     monkeypatch.undo()

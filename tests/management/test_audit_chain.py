@@ -20,7 +20,7 @@ from django.db import connection, connections, transaction
 from django.db.models import F
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from tenancy.actor import INTERNAL, Actor
 from tenancy.audit import chain_verification
 from tenancy.audit.chain import delete_old_records, seal_records
@@ -362,7 +362,7 @@ def test_without_retention_nothing_is_deleted(db: None, monkeypatch: pytest.Monk
 
 
 def test_the_worker_seals_and_deletes() -> None:
-    lake = settings.PERIODIC_TASKS
+    lake = settings.PERIODIC_JOBS
     names = ["tenancy.audit.chain.seal_records", "tenancy.audit.chain.delete_old_records"]
     assert [name for name in lake if name.startswith("tenancy.audit")] == names
     assert "tenancy.audit.collector.start_flushing" in settings.BACKGROUND_JOBS

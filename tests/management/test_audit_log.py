@@ -11,8 +11,8 @@ from django.core.management import call_command
 from django.db import IntegrityError, OperationalError
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.request.context import end_request
+from icekeeper.kernel.db.transactions import write_transaction
+from icekeeper.kernel.request_context import end_request
 from storage.models import Warehouse
 from tenancy import maintenance
 from tenancy.actor import INTERNAL, Actor

@@ -14,8 +14,8 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from catalog.models import Tabular
 from icekeeper.conf.environment import SettingsError, read_settings
-from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.request.context import NO_ORIGIN, current_context
+from icekeeper.kernel.db.transactions import write_transaction
+from icekeeper.kernel.request_context import NO_ORIGIN, current_context
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector, start_flushing

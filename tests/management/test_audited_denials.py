@@ -16,7 +16,7 @@ from django.db import DatabaseError, OperationalError, connection
 
 from catalog.models import Tabular
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import Forbidden, NotFound
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, Actor

@@ -12,7 +12,7 @@ import pytest
 from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authn.own_tokens.token_format import read_token
 from tenancy.authn.token_verification import identify

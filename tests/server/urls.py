@@ -17,9 +17,8 @@ from rest_framework.views import APIView
 
 from icekeeper.kernel.http.base_url import base_url
 from icekeeper.kernel.http.raw_path import decode_levels
-from icekeeper.kernel.request.context import current_context
-from icekeeper.kernel.request.deadline import begin_write, remaining
-from icekeeper.kernel.request.thread_slots import release_thread_slot
+from icekeeper.kernel.request_context import begin_write, current_context, remaining_seconds
+from icekeeper.kernel.thread_slots import release_thread_slot
 from management.health import health, live, ready
 
 
@@ -51,7 +50,7 @@ def echo(request: HttpRequest) -> HttpResponse:
             "query": request.META["QUERY_STRING"],
             "body": request.body.decode(),
             "request_id": None if request_id is None else request_id.text,
-            "remaining": remaining(),
+            "remaining": remaining_seconds(),
             "process": os.getpid(),
         }
     )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from icekeeper.kernel.errors.types import CatalogError, RequestTimeout
-from icekeeper.kernel.request.deadline import deadline
+from icekeeper.kernel.request_context import deadline
 from storage.errors import StoreAccessDenied, StoreRefused, StoreUnavailable
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectExists, ObjectNotFound

@@ -13,7 +13,7 @@ import pytest
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import RequestTimeout
 from icekeeper.kernel.refreshing import RefreshingValue
-from icekeeper.kernel.request.deadline import deadline
+from icekeeper.kernel.request_context import deadline
 from storage.errors import StoreUnavailable
 
 SECONDS = 10

@@ -7,8 +7,8 @@ from threading import BoundedSemaphore, Event
 
 import pytest
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import Busy, Conflict
-from icekeeper.kernel.request import deadline
 from storage.validation import checks
 from storage.validation.checks import StepTimedOut, finish_in_time
 
@@ -23,7 +23,7 @@ def test_a_step_returns_or_raises_what_it_does_itself() -> None:
     def fail() -> None:
         raise Conflict("its own")
 
-    with deadline.deadline(in_seconds(10)):
+    with request_context.deadline(in_seconds(10)):
         assert finish_in_time(lambda: 7) == 7
         with pytest.raises(Conflict, match="its own"):
             finish_in_time(fail)
@@ -34,13 +34,13 @@ def test_a_step_sees_the_deadline_and_stops_at_it() -> None:
     ended = Event()
 
     def step() -> None:
-        left.append(deadline.remaining())
-        while not deadline.expired():
+        left.append(request_context.remaining_seconds())
+        while not request_context.deadline_expired():
             time.sleep(0.01)
         ended.set()
-        deadline.remaining()
+        request_context.remaining_seconds()
 
-    with deadline.deadline(in_seconds(0.3)):
+    with request_context.deadline(in_seconds(0.3)):
         with pytest.raises(StepTimedOut):
             finish_in_time(step)
         with pytest.raises(StepTimedOut):
@@ -53,13 +53,13 @@ def test_steps_that_do_not_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(checks, "_unfinished", BoundedSemaphore(1))
     goes_on = Event()
     try:
-        with deadline.deadline(in_seconds(0.2)), pytest.raises(StepTimedOut):
+        with request_context.deadline(in_seconds(0.2)), pytest.raises(StepTimedOut):
             finish_in_time(lambda: goes_on.wait(30))
-        with deadline.deadline(in_seconds(10)), pytest.raises(Busy):
+        with request_context.deadline(in_seconds(10)), pytest.raises(Busy):
             finish_in_time(lambda: None)
     finally:
         goes_on.set()
-    with deadline.deadline(in_seconds(10)):
+    with request_context.deadline(in_seconds(10)):
         for _ in range(200):
             try:
                 finish_in_time(lambda: None)

@@ -159,6 +159,6 @@ def test_a_chore_that_fails_does_not_keep_others_from_theirs(monkeypatch: pytest
         "catalog.services.idempotency.no_such_chore",
         "catalog.services.idempotency.delete_expired_idempotency_records",
     ]
-    monkeypatch.setattr(settings, "PERIODIC_TASKS", wrong)
+    monkeypatch.setattr(settings, "PERIODIC_JOBS", wrong)
     task_worker.run_periodic_jobs(lambda: None)
     assert done == [1]

@@ -13,11 +13,10 @@ from threading import Condition, Lock
 
 from cachetools import LRUCache
 
-from icekeeper.kernel import node_leases
+from icekeeper.kernel import node_leases, request_context
 from icekeeper.kernel.errors.types import CommitContended, CommitFailed
-from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.context import current_context
-from icekeeper.kernel.request.thread_slots import release_thread_slot
+from icekeeper.kernel.request_context import current_context
+from icekeeper.kernel.thread_slots import release_thread_slot
 from tenancy.authz.errors import AuthorizationBackendError
 
 MAX_ATTEMPTS = 60
@@ -70,7 +69,7 @@ def attempts(what: object) -> Iterator[int]:
 
     Raises `CommitContended` (409), after which clients retry, when attempts or time are used up.
     """
-    left = deadline.remaining()  # read once: an attempt that wrote has ended the request's deadline
+    left = request_context.remaining_seconds()  # read once: an attempt that wrote has ended the request's deadline
     until = None if left is None else time.monotonic() + left
     for attempt in range(MAX_ATTEMPTS):
         if attempt:
@@ -208,7 +207,7 @@ def _commit_slot(address: Hashable) -> Iterator[None]:
         queue = _queues.get(address)
         if queue is None:
             queue = _queues[address] = CommitQueue()
-    left = deadline.remaining()
+    left = request_context.remaining_seconds()
     seconds = MAX_WAIT_SECONDS if left is None else min(left, MAX_WAIT_SECONDS)
     if not queue.acquire(seconds, client=current_context().client_connection):
         raise CommitContended("Commit conflict: too many commits to the same table are waiting; try again")

@@ -30,10 +30,10 @@ from catalog.services.locations.claims import (
     require_unreserved,
     require_valid_locations,
 )
+from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
-from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.errors.database import is_outcome_unknown, is_overload
+from icekeeper.kernel.db.transactions import is_outcome_unknown, is_overload, write_transaction
 from icekeeper.kernel.errors.types import (
     BadRequest,
     CatalogError,
@@ -43,8 +43,7 @@ from icekeeper.kernel.errors.types import (
 )
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import write_json
-from icekeeper.kernel.request import deadline, permission_recheck
-from icekeeper.kernel.request.context import copy_request_context
+from icekeeper.kernel.request_context import copy_request_context
 from storage.errors import no_such_warehouse
 from storage.io.port import ObjectStore
 from storage.io.stores import store_for
@@ -230,9 +229,9 @@ def _move(
     result: object,
 ) -> bool:
     if len(revisions) == 1 and not unchanged and not revisions[0].new_claims:
-        deadline.begin_write()
+        request_context.begin_write()
         with _nothing_committed():
-            permission_recheck.recheck()
+            request_context.recheck_permissions()
         record = _record_of(idempotency_key, result) if idempotency_key else None
         try:
             is_moved = move_pointer(revisions[0].move, record)
@@ -241,8 +240,8 @@ def _move(
                 raise
             raise DuplicateRequest("The same request was executed already") from None
         if is_moved:
-            deadline.end_write()
-            permission_recheck.clear()
+            request_context.end_write()
+            request_context.clear_permissions()
         return is_moved
     try:
         with _nothing_committed(), write_transaction():

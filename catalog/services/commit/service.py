@@ -23,9 +23,9 @@ from catalog.services.commit.queue import attempts, reserve_commit_slots
 from catalog.services.commit.revisions import Revision, revise, write_revisions
 from catalog.services.idempotency import IdempotencyKey, store_unchanged_response
 from catalog.services.tables.create import finish_staged_create, require_format_version
+from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.request import deadline
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import is_allowed
@@ -129,7 +129,7 @@ def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableCha
         now_ms=now_ms(),
         base_metadata_location=current.metadata_location,
         guarded_snapshots=guarded_snapshots(changes.requirements, changes.updates),
-        between_updates=deadline.remaining,
+        between_updates=request_context.remaining_seconds,
     )
     if not change.changed:
         return Loaded(current.id, current.metadata_location, before)

@@ -16,8 +16,8 @@ from catalog.selectors.tables.targets import Target
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import find_other_claims
 from catalog.services.locations.purge import purge
+from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import Busy
-from icekeeper.kernel.request import deadline
 from storage.errors import StoreRefused, StoreUnavailable
 from storage.io.stores import store_for
 from storage.profiles.location import location_inside
@@ -59,7 +59,7 @@ def run_pending_purges(actor: Actor, target: Target, location: str) -> None:
     budget = _TimeBudget.of_this_request(compared)
     while tasks := _queued_purges(actor, target, compared):
         # From here on only `budget` limits the time: a purge that is interrupted must release its lease.
-        deadline.begin_write()
+        request_context.begin_write()
         for task_id in tasks:
             lease = lease_task(task_id)
             if lease is None:
@@ -85,7 +85,7 @@ class _TimeBudget:
 
     @classmethod
     def of_this_request(cls, location: str) -> _TimeBudget:
-        remaining, at = deadline.remaining(), time.monotonic()
+        remaining, at = request_context.remaining_seconds(), time.monotonic()
         return cls(location, None if remaining is None else at + remaining - RESERVED_SECONDS, at + MAX_WAIT_SECONDS)
 
     def require_time(self) -> None:

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from catalog.models import LocationClaim
 from catalog.services.locations.claims import is_occupied, lock_warehouse
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import InvalidLocation
 from storage.io.stores import store_for
 from storage.models import Warehouse

@@ -15,14 +15,13 @@ from catalog.selectors.warehouses import require_active
 from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations.claims import lock_warehouse, require_outside_tabulars
 from catalog.services.namespaces.properties import LOCATION, read_properties, without_managed
-from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.errors.database import is_foreign_key_violation
+from icekeeper.kernel import request_context
+from icekeeper.kernel.db.transactions import is_foreign_key_violation, write_transaction
 from icekeeper.kernel.errors.types import (
     AlreadyExists,
 )
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR, name_key
-from icekeeper.kernel.request import permission_recheck
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from storage.profiles.default_locations import namespace_location
@@ -137,6 +136,6 @@ def _lock_parent(warehouse_id: UUID, levels: Levels, parent: ObjectRef) -> tuple
     found = parents.filter(pk=str(parent.id)).values_list("pk", "path", "location").first()
     if found is None:  # dropped or moved concurrently
         raise no_such_namespace(tuple(above))
-    permission_recheck.recheck()
+    request_context.recheck_permissions()
     parent_id, parent_path, parent_location = found
     return parent_id, f"{parent_path}{LEVEL_SEPARATOR}{name}", parent_location

@@ -22,10 +22,10 @@ from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.namespaces.create import require_not_reserved
 from catalog.services.tables.drop import BATCH_SIZE, cancel_expirations, retire
+from icekeeper.kernel import request_context
 from icekeeper.kernel.db.sql import batches
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import NamespaceNotEmpty
-from icekeeper.kernel.request import permission_recheck
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
@@ -104,7 +104,7 @@ def drop_subtree(
                 f"Namespace {top} cannot be dropped recursively in a warehouse with soft delete unless forced"
             )
         tabulars = _lock_tabulars(namespaces)
-        permission_recheck.recheck()
+        request_context.recheck_permissions()
         if not force:
             _require_unprotected(namespaces, tabulars)
         _cancel_expirations(warehouse_id, tabulars)

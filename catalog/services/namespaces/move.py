@@ -22,12 +22,12 @@ from catalog.identifiers import (
 from catalog.models import Namespace
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.namespaces.create import require_not_reserved
+from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import fetch_one
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import AlreadyExists, BadRequest
 from icekeeper.kernel.names import LEVEL_SEPARATOR
-from icekeeper.kernel.request import permission_recheck
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
@@ -81,7 +81,7 @@ def move_namespace(
             if warehouse is None:
                 raise no_such_warehouse(warehouse_id)
             moved, below, parent = _lock(warehouse_id, namespace_id, levels)
-            permission_recheck.recheck()
+            request_context.recheck_permissions()
             if path_key(levels).startswith(f"{moved.path_key}{LEVEL_SEPARATOR}"):
                 raise NamespaceCannotMoveIntoSelf(f"Namespace {moved} cannot be moved into itself: {dotted(levels)}")
             if parent is None and levels[1:]:

@@ -9,7 +9,7 @@ from catalog.identifiers import Levels
 from catalog.models import Namespace
 from catalog.selectors.namespaces import find_namespace_for, lock_namespace
 from catalog.services.idempotency import IdempotencyKey, store_response
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import (
     BadRequest,
     InvalidLocation,

@@ -18,12 +18,12 @@ from catalog.services.locations.availability import require_empty_location
 from catalog.services.locations.claims import is_foreseeable, new_tabular_location
 from catalog.services.tables.insert import create_tabular
 from catalog.services.tables.staging import require_own_folder, reserve_staged_location
+from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors.types import AlreadyExists, CommitFailed, InvalidLocation, NotFound
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import read_stored_json, write_json
 from icekeeper.kernel.names import require_name
-from icekeeper.kernel.request import deadline
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import is_allowed
@@ -128,7 +128,7 @@ def finish_staged_create(
         now_ms=now_ms(),
         base_metadata_location=None,
         table_uuid=str(table_uuid),
-        between_updates=deadline.remaining,
+        between_updates=request_context.remaining_seconds,
     )
     require_format_version(target, change.metadata["format-version"])
     try:

@@ -20,7 +20,7 @@ from catalog.services.locations.availability import run_pending_purges
 from catalog.services.locations.claims import is_foreseeable, new_tabular_location
 from catalog.services.namespaces.properties import read_properties
 from catalog.services.tables.insert import insert_row, lock_name, translate_integrity_errors
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import write_json

@@ -22,11 +22,11 @@ from catalog.services.idempotency import IdempotencyKey, store_unchanged_respons
 from catalog.services.locations.availability import run_pending_purges
 from catalog.services.locations.claims import is_foreseeable, new_tabular_location
 from catalog.services.tables.insert import create_tabular
+from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors.types import Forbidden
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import require_name
-from icekeeper.kernel.request import deadline
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
@@ -97,7 +97,9 @@ def replace_view(
             current = target.tabular_for(actor, Can.COMMIT, VIEW)
             base = metadata_of(Version(current.id, current.metadata_location), before)
             check_view_requirements(base, requirements)
-            change = apply_view_updates(base, updates, now_ms=now_ms(), between_updates=deadline.remaining)
+            change = apply_view_updates(
+                base, updates, now_ms=now_ms(), between_updates=request_context.remaining_seconds
+            )
             if not change.changed:
                 unchanged = Loaded(current.id, current.metadata_location, before)
                 store_unchanged_response(idempotency_key, unchanged)

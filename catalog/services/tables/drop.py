@@ -18,7 +18,7 @@ from catalog.services.locations.claims import lock_warehouse
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_rows
 from icekeeper.kernel.db.sql import batches, lock_row
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.ids import new_id
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse

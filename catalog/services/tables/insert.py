@@ -35,8 +35,7 @@ from catalog.services.locations.claims import (
 from catalog.services.tables.drop import audit_drop, retire
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import execute, fetch_all, lock_row
-from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.errors.database import is_foreign_key_violation, is_overload
+from icekeeper.kernel.db.transactions import is_foreign_key_violation, is_overload, write_transaction
 from icekeeper.kernel.errors.types import AlreadyExists, BadRequest, Busy, CatalogError, CommitStateUnknown
 from icekeeper.kernel.ids import new_id, parse_id
 from storage.errors import no_such_warehouse

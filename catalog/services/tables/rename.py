@@ -12,13 +12,12 @@ from catalog.identifiers import Identifier
 from catalog.models import Namespace, Tabular
 from catalog.selectors.tables.targets import find_target
 from catalog.services.idempotency import IdempotencyKey, store_response
+from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
-from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.errors.database import is_foreign_key_violation
+from icekeeper.kernel.db.transactions import is_foreign_key_violation, write_transaction
 from icekeeper.kernel.errors.types import AlreadyExists, CatalogError
 from icekeeper.kernel.names import require_name
-from icekeeper.kernel.request import permission_recheck
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
@@ -55,7 +54,7 @@ def rename_tabular(
         move = _NamespaceMove(actor, ref, tabular.namespace_id, namespace_id, no_such_tabular(kind, source))
         epoch = permission_epoch.current()
         _require_no_permission_gained(move)
-        permission_recheck.record(_recheck_gained_permissions, (move, epoch))
+        request_context.record_permission(_recheck_gained_permissions, (move, epoch))
     if goal.current is not None and goal.current.id != tabular.id:
         raise _name_taken(goal.current.kind, kind, source, destination)
     try:
@@ -71,7 +70,7 @@ def rename_tabular(
             )
             if not renamed:
                 raise no_such_tabular(kind, source)
-            permission_recheck.recheck()  # the update may have waited, too
+            request_context.recheck_permissions()  # the update may have waited, too
             store_response(idempotency_key)
             if namespace_id != tabular.namespace_id:
                 parent = ObjectRef(Securable.Type.NAMESPACE, namespace_id)

@@ -21,7 +21,7 @@ from catalog.services.tables.insert import lock_name, translate_integrity_errors
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_in_batches
 from icekeeper.kernel.db.sql import as_datetime, fetch_all
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, InvalidLocation
 from storage.errors import no_such_warehouse
 from storage.profiles.location import location_inside

@@ -13,10 +13,10 @@ from catalog.models import Tabular
 from catalog.selectors.warehouses import require_on_warehouse
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.tables.drop import BATCH_SIZE, cancel_expirations
+from icekeeper.kernel import request_context
 from icekeeper.kernel.db.sql import batches
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import AlreadyExists, BadRequest
-from icekeeper.kernel.request import permission_recheck
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
@@ -54,7 +54,7 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
             if warehouse is None:
                 raise no_such_warehouse(warehouse_id)
             found = _lock(allowed)
-            permission_recheck.recheck()
+            request_context.recheck_permissions()
             _require_all_found(wanted, found)
             dropped = [row for row in found if row.deleted_at is not None]
             _require_free_names(dropped)

@@ -19,8 +19,7 @@ from django.db import DatabaseError, InterfaceError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from icekeeper.kernel.request.context import current_context
-from icekeeper.kernel.request.deadline import expired, remaining
+from icekeeper.kernel.request_context import current_context, deadline_expired, remaining_seconds
 
 SLACK_SECONDS = 1.0
 """A statement may run this much longer than its request: lowering the limit costs a round trip."""
@@ -50,7 +49,7 @@ def has_default_limit(connection: BaseDatabaseWrapper) -> bool:
     False for a connection that this thread has never opened: its default is not known yet. Raises `RequestTimeout`
     (408) when the request has no time left.
     """
-    left = remaining()
+    left = remaining_seconds()
     limit: _Limit | None = connection.__dict__.get("statement_limit")
     return limit is not None and left is not None and limit.default - left <= SLACK_SECONDS
 
@@ -58,10 +57,10 @@ def has_default_limit(connection: BaseDatabaseWrapper) -> bool:
 def limit_statement(connection: BaseDatabaseWrapper) -> None:
     """Limit the next statement on an open `connection` to the time that the request has left.
 
-    Raises `RequestTimeout` (408) when none is left. After the write has started (`deadline.begin_write`) the default
-    timeout applies.
+    Raises `RequestTimeout` (408) when none is left. After the write has started (`begin_write`) the default timeout
+    applies.
     """
-    left = remaining()
+    left = remaining_seconds()
     limit: _Limit | None = connection.__dict__.get("statement_limit")
     if limit is None:
         return
@@ -110,7 +109,7 @@ def _prepare_connection(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
     default: float = settings.ICEKEEPER.max_request_time
     if connection.vendor == "sqlite":
         default = min(default, float(connection.settings_dict["OPTIONS"].get("timeout", 5.0)))
-        connection.connection.set_progress_handler(expired, _SQLITE_STEPS)
+        connection.connection.set_progress_handler(deadline_expired, _SQLITE_STEPS)
         _apply(connection, default)
     connection.__dict__["statement_limit"] = _Limit(default, default)
 

@@ -11,7 +11,7 @@ from django.db import connections, models
 from django.db.models import QuerySet
 
 from icekeeper.kernel.db.sql import Row, execute, fetch_all
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 
 BATCH = 500
 """Rows of one delete: SQLite limits the number of parameters, and other transactions must not wait long for locks."""

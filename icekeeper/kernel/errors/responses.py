@@ -11,7 +11,7 @@ from django.http import Http404, HttpResponse
 from psycopg_pool import PoolTimeout
 from rest_framework import exceptions
 
-from icekeeper.kernel.errors.database import is_overload
+from icekeeper.kernel.db.transactions import is_overload
 from icekeeper.kernel.errors.types import (
     BadRequest,
     BodyTooLarge,
@@ -25,7 +25,7 @@ from icekeeper.kernel.errors.types import (
 )
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import write_json
-from icekeeper.kernel.request.deadline import expired, has_written
+from icekeeper.kernel.request_context import deadline_expired, has_written
 
 logger = logging.getLogger("icekeeper.errors")
 
@@ -102,7 +102,7 @@ def _database_error(error: DatabaseError | InterfaceError) -> CatalogError | Non
     """
     if isinstance(error, OperationalError | InterfaceError) and has_written():
         return CommitStateUnknown(_AFTER_A_CHANGE)
-    if isinstance(error, OperationalError) and expired():
+    if isinstance(error, OperationalError) and deadline_expired():
         return RequestTimeout("The request took longer than the server allows (LAKEKEEPER__MAX_REQUEST_TIME)")
     if isinstance(error.__cause__, PoolTimeout):
         return Busy(_NO_CONNECTION)

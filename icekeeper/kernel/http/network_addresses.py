@@ -20,7 +20,7 @@ from threading import BoundedSemaphore, Thread
 from typing import Final
 from urllib.request import getproxies, proxy_bypass
 
-from icekeeper.kernel.request import deadline
+from icekeeper.kernel import request_context
 
 IP = IPv4Address | IPv6Address
 
@@ -153,7 +153,7 @@ def _addresses_of(host: str, timeout: float) -> list[IP] | None:
     result: Future[list[IP]] = Future()
     # In its own thread, because a look-up cannot be cancelled: it must not delay the request or a stop of the server.
     Thread(target=_look_up, args=(host, result), name="lookup", daemon=True).start()
-    left = deadline.remaining()
+    left = request_context.remaining_seconds()
     try:
         return result.result(timeout if left is None else min(left, timeout))
     except (OSError, UnicodeError, NotInTime):

@@ -16,7 +16,7 @@ from django.conf import settings
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import execute, fetch_one
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.periodic_thread import PeriodicThread
 from tenancy.actor import Identity
 from tenancy.authentication_errors import AuthenticationFailed, GenuineTokenRejected

@@ -26,6 +26,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.client import (
     TimedHTTPConnection,
@@ -36,8 +37,7 @@ from icekeeper.kernel.http.client import (
     read_response,
 )
 from icekeeper.kernel.json.strict import JsonBound, read_json
-from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_slots import release_thread_slot
+from icekeeper.kernel.thread_slots import release_thread_slot
 from icekeeper.version import VERSION
 from tenancy.authz.errors import AuthorizationBackendError
 
@@ -183,7 +183,7 @@ class OpenFgaConnection:
 
         Raises `OpenFgaUnavailable`, `RequestTimeout` (408); `NoHttpResponse` if a new connection brought no response.
         """
-        left = deadline.remaining()
+        left = request_context.remaining_seconds()
         until = time.monotonic() + (self._limits.whole if left is None else min(left, self._limits.whole))
         sent = {"Accept": "application/json", "User-Agent": f"Icekeeper/{VERSION}", **headers}
         with release_thread_slot():

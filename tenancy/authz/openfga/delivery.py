@@ -15,11 +15,11 @@ from typing import Final
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import RequestTimeout
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.periodic_thread import PeriodicThread
-from icekeeper.kernel.request.deadline import deadline
+from icekeeper.kernel.request_context import deadline
 from tenancy import maintenance
 from tenancy.actor import Actor
 from tenancy.authz.openfga.client import OpenFgaRequestRejected, OpenFgaUnavailable
@@ -176,7 +176,7 @@ def deliver_before_response(delivery: UUID) -> None:
 
 
 def deliver_pending(*, actor: Actor) -> int:
-    """Deliver tuples that crashes and outages left pending (`PERIODIC_TASKS`); return how many.
+    """Deliver tuples that crashes and outages left pending (`PERIODIC_JOBS`); return how many.
 
     Raises `OpenFgaUnavailable`.
     """

@@ -12,8 +12,8 @@ from time import sleep
 from typing import Final, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_slots import release_thread_slot
+from icekeeper.kernel import request_context
+from icekeeper.kernel.thread_slots import release_thread_slot
 from tenancy.authz.openfga.client import (
     RETRY_PAUSE_SECONDS,
     ConnectionLimits,
@@ -81,7 +81,7 @@ def _is_openfga(address: str, connection: OpenFgaConnection) -> bool:
 
 def _supports_http2(parts: SplitResult, limits: ConnectionLimits) -> bool:
     """Return whether the server responds to the HTTP/2 preface with a SETTINGS frame."""
-    left = deadline.remaining()
+    left = request_context.remaining_seconds()
     seconds = limits.connect if left is None else min(left, limits.connect)
     if seconds <= 0:
         return False

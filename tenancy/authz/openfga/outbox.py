@@ -18,7 +18,7 @@ from django.db.models import Q
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import fetch_one
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.ids import new_id
 from tenancy.authz.openfga.delivery import LEASE_SECONDS, deliver_before_response
 from tenancy.authz.openfga.tuples import TupleKey, grant_keys, managed_access_key, member_key, parent_key

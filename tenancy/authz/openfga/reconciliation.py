@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Final, Literal
 
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.ids import new_id
 from tenancy.authz.model import Direct, parts_of
 from tenancy.authz.openfga.authorization_model import unfolded_model

@@ -18,7 +18,7 @@ from django.conf import settings
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import InvalidLocation
-from icekeeper.kernel.request.deadline import deadline
+from icekeeper.kernel.request_context import deadline
 from storage.credentials import CloudflareR2, read_credential
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued

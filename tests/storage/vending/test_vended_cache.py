@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from icekeeper.kernel.errors.types import Busy, RequestTimeout
-from icekeeper.kernel.request.deadline import deadline
-from icekeeper.kernel.request.thread_slots import MAX_LONG_WAITERS, MAX_SHORT_WAITERS
+from icekeeper.kernel.request_context import deadline
+from icekeeper.kernel.thread_slots import MAX_LONG_WAITERS, MAX_SHORT_WAITERS
 from storage.identity.keys import CredentialNotIssued
 from storage.vending import cache as module
 from storage.vending.cache import CredentialCache

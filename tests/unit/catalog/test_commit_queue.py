@@ -11,10 +11,9 @@ import pytest
 
 from catalog.services.commit import queue
 from catalog.services.commit.queue import CommitQueue, attempts, reserve_commit_slots
-from icekeeper.kernel import node_leases
+from icekeeper.kernel import node_leases, request_context
 from icekeeper.kernel.errors.types import CommitContended, CommitFailed
-from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.context import current_context
+from icekeeper.kernel.request_context import current_context
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -24,11 +23,11 @@ def test_attempts_end_with_the_time_that_the_request_had(monkeypatch: pytest.Mon
     at = 100.0
     monkeypatch.setattr(queue.time, "monotonic", lambda: at)
     monkeypatch.setattr(queue.time, "sleep", lambda _: None)
-    with deadline.deadline(at + 10):
+    with request_context.deadline(at + 10):
         trying = attempts("t")
         for tries in range(4):
             assert next(trying) == tries
-            deadline.begin_write()
+            request_context.begin_write()
             at += 3
         with pytest.raises(CommitContended, match="again and again"):
             next(trying)

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from icekeeper.kernel.request.context import choose_request_id, current_context, end_request
+from icekeeper.kernel.request_context import choose_request_id, current_context, end_request
 from icekeeper.logs import JsonFormatter
 
 

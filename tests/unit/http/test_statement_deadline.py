@@ -10,7 +10,7 @@ from django.db import connection, transaction
 
 from icekeeper.kernel.db.connections import install_statement_limits, limit_statement, restore_statement_limits
 from icekeeper.kernel.errors.types import RequestTimeout
-from icekeeper.kernel.request.deadline import begin_write, deadline
+from icekeeper.kernel.request_context import begin_write, deadline
 from tests.unit.step_fixtures import count_steps
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]

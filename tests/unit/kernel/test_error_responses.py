@@ -10,9 +10,9 @@ import pytest
 from django.db import InterfaceError, OperationalError
 from psycopg_pool import PoolTimeout
 
-from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.responses import error_response
-from icekeeper.kernel.request.deadline import deadline
+from icekeeper.kernel.request_context import deadline
 
 pytestmark = pytest.mark.both_databases
 

@@ -9,7 +9,7 @@ import pytest
 
 from icekeeper.kernel import metrics as module
 from icekeeper.kernel.metrics import flush, metrics, request_ended, store_call_ended
-from icekeeper.kernel.request.context import RequestContext
+from icekeeper.kernel.request_context import RequestContext
 
 REQUESTS, STORE = "axum_http_requests", "icekeeper_object_store_call_duration_seconds"
 

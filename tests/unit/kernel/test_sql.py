@@ -13,7 +13,7 @@ from django.db import OperationalError, ProgrammingError, connection, transactio
 from icekeeper.kernel.db.connections import install_statement_limits, restore_statement_limits
 from icekeeper.kernel.db.sql import execute, fetch_all, fetch_one
 from icekeeper.kernel.errors.types import RequestTimeout
-from icekeeper.kernel.request.deadline import deadline
+from icekeeper.kernel.request_context import deadline
 from tenancy.models import Project
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]

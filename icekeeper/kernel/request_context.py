@@ -1,12 +1,21 @@
 """The current request: its id, origin, deadline, recorded permissions and pending audit rows, in one object a thread.
 
 Code outside requests (commands, workers, tests) has a context of its own, with no id, no origin and no deadline.
+
+The deadline is checked before every statement and every object-store call. A request past it gets a 408, but only
+before its write starts: `begin_write` drops the deadline, so that a timeout never interrupts a write. `end_write`
+records that something was changed: an error response after it must not claim that nothing was.
+
+A recorded permission may be revoked while the request reads files or waits for a lock. Every write therefore checks
+again when it begins (`write_transaction`) and after it waited for a row (`lock_row`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
@@ -14,6 +23,7 @@ from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from icekeeper.kernel.errors.types import RequestTimeout
 from icekeeper.kernel.ids import new_id, parse_id
 
 MAX_REQUEST_ID_LENGTH: Final = 128
@@ -72,11 +82,11 @@ class RequestContext:
     client_connection: str | None = None
     """Address and port of the remote end, which identify a client that sends its next request immediately."""
     deadline: float | None = None
-    """Monotonic seconds; None outside requests and after a write has begun. See `kernel.request.deadline`."""
+    """Monotonic seconds; None outside requests and after a write has begun."""
     has_written: bool = False
     """Whether the last write that began was committed."""
     rechecks: dict[Recheck, list[Any]] | None = None
-    """Permissions that the request relies on; None outside requests. See `kernel.request.permission_recheck`."""
+    """Permissions that the request relies on; None outside requests."""
     limited_connections: Sequence[BaseDatabaseWrapper] = ()
     """Database connections with a lowered statement timeout. See `kernel.db.connections`."""
     audit_rows: list[Any] | None = None
@@ -121,3 +131,87 @@ def copy_request_context() -> Context:
     context = copy_context()
     context.run(_current.set, replace(current_context()))
     return context
+
+
+@contextmanager
+def deadline(at: float) -> Iterator[None]:
+    """Run the block with the deadline `at`, in seconds on the monotonic clock."""
+    context = current_context()
+    outer, has_written = context.deadline, context.has_written
+    context.deadline, context.has_written = at, False
+    try:
+        yield
+    finally:
+        context.deadline, context.has_written = outer, has_written
+
+
+def remaining_seconds() -> float | None:
+    """Return the seconds left, None without a deadline. Raises `RequestTimeout` (408) when none are left."""
+    at = current_context().deadline
+    if at is None:
+        return None
+    left = at - time.monotonic()
+    if left <= 0:
+        raise RequestTimeout("The request took longer than the server allows (LAKEKEEPER__MAX_REQUEST_TIME)")
+    return left
+
+
+def deadline_expired() -> bool:
+    """Return whether the request is past its deadline; False after its write has started."""
+    at = current_context().deadline
+    return at is not None and at <= time.monotonic()
+
+
+def begin_write() -> None:
+    """Drop the deadline before a write. Raises `RequestTimeout` if it has passed.
+
+    Earlier commits of the same request, such as those of a purge, do not count as its write.
+    """
+    remaining_seconds()
+    context = current_context()
+    context.deadline, context.has_written = None, False
+
+
+def end_write() -> None:
+    """Record that the write is committed."""
+    current_context().has_written = True
+
+
+def has_written() -> bool:
+    return current_context().has_written
+
+
+@contextmanager
+def permission_scope() -> Iterator[None]:
+    """Run the block as a request with no recorded permissions."""
+    context = current_context()
+    outer, context.rechecks = context.rechecks, {}
+    try:
+        yield
+    finally:
+        context.rechecks = outer
+
+
+def record_permission(check: Recheck, permission: Any) -> None:
+    """Record a granted permission for `recheck_permissions`; outside requests nothing is recorded."""
+    rechecks = current_context().rechecks
+    if rechecks is not None:
+        rechecks.setdefault(check, []).append(permission)
+
+
+def recorded_permissions(check: Recheck) -> list[Any]:
+    """Return the permissions recorded for `check` so far."""
+    return list((current_context().rechecks or {}).get(check, ()))
+
+
+def recheck_permissions() -> None:
+    """Check all recorded permissions again. Call it under a lock, before the first change; raises what checks raise."""
+    for check, permissions in (current_context().rechecks or {}).items():
+        check(permissions)
+
+
+def clear_permissions() -> None:
+    """Drop the recorded permissions: the write that needed them is complete."""
+    rechecks = current_context().rechecks
+    if rechecks is not None:
+        rechecks.clear()

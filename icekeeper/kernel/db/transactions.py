@@ -1,11 +1,39 @@
-"""Classification of database errors: overload, unknown outcome of a commit, foreign key violation."""
+"""The database transaction of a write, and the classification of its errors: overload, unknown outcome, constraint."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, transaction
 from psycopg_pool import PoolTimeout
+
+from icekeeper.kernel import request_context
+from icekeeper.kernel.errors.types import CommitStateUnknown
+
+
+@contextmanager
+def write_transaction() -> Iterator[None]:
+    """Run the block in a transaction, after another check of the request's permissions and without its deadline.
+
+    Raises `RequestTimeout` before the transaction begins, `CommitStateUnknown` (500) when the connection is lost during
+    the commit, so that a client does not retry what may have happened. After any other error nothing is committed.
+    """
+    request_context.begin_write()
+    is_committing = False
+    try:
+        with transaction.atomic():
+            request_context.recheck_permissions()
+            yield
+            request_context.clear_permissions()  # before the callbacks of the commit
+            is_committing = True
+    except (DatabaseError, InterfaceError) as error:
+        if is_committing and is_outcome_unknown(error):
+            raise CommitStateUnknown("The database connection was lost during the commit") from error
+        raise
+    request_context.end_write()
+
 
 _FOREIGN_KEY_VIOLATION = "23503"
 
