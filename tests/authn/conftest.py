@@ -1,4 +1,4 @@
-"""Authentication switched on in this process, against real identity providers on loopback."""
+"""Fixtures: authentication enabled in the test process, with fake identity providers on the loopback interface."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def key_of_every_kind(rsa_key: RSAKey) -> list[RSAKey | ECKey | OKPKey]:
 
 @pytest.fixture
 def switch_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[SwitchOn]:
-    """Called with variables of the product, it makes them hold for this test; those who verify tokens come back."""
+    """Apply environment variables of the product for one test and return the new authenticators."""
 
     def switch(**variables: str) -> tuple[Authenticator, ...]:
         wanted, unread = read_settings(variables)
@@ -71,7 +71,7 @@ def drop() -> None:
 
 @pytest.fixture
 def on(switch_on: SwitchOn, provider: IdentityProvider) -> tuple[Authenticator, ...]:
-    """Authentication by `provider`, whose tokens must be for `icekeeper`."""
+    """Enable authentication by `provider` with the audience `icekeeper`."""
     return switch_on(
         LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
         LAKEKEEPER__OPENID_AUDIENCE="icekeeper",
@@ -81,7 +81,7 @@ def on(switch_on: SwitchOn, provider: IdentityProvider) -> tuple[Authenticator, 
 
 @pytest.fixture
 def ask(bootstrapped: None) -> Ask:
-    """GET something that everybody may see who is known, with a token."""
+    """Send GET /info, which every known user may read, with a token."""
 
     def send(token: str | None = None, **headers: str) -> Response:
         if token is not None:
@@ -92,7 +92,7 @@ def ask(bootstrapped: None) -> Ask:
 
 
 def refused(response: Response) -> bool:
-    """The one refusal of a token: it tells nothing."""
+    """Check the error response to a rejected token, which does not give the reason."""
     assert response.refused(401, "AuthenticationFailed")
     assert response.error["message"] == "The token was not accepted"
     assert response.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'

@@ -1,4 +1,4 @@
-"""`x-assume-role`: whose role it may be, what a wrong one gets, and that nothing is asked without it."""
+"""`x-assume-role`: which roles a user may assume, the errors for other roles, and no statement without the header."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ def test_a_caller_in_a_role(
         "'; DROP TABLE tenancy_role; --",
     ],
 )  # fmt: skip
-def test_what_is_no_id(on: Any, text: str, provider: IdentityProvider, ask: Ask) -> None:
+def test_malformed_role_ids(on: Any, text: str, provider: IdentityProvider, ask: Ask) -> None:
     assert ask(provider.token(), x_assume_role=text).refused(400, "InvalidRoleIdError")
 
 
-def test_a_role_that_is_not_there(on: Any, provider: IdentityProvider, ask: Ask, role: Role) -> None:
+def test_an_unknown_role(on: Any, provider: IdentityProvider, ask: Ask, role: Role) -> None:
     assert ask(provider.token(), x_assume_role=UNKNOWN).refused(400, "InvalidAssumeRoleId")
     assert ask(provider.token(), x_assume_role=str(role.project_id)).refused(400, "InvalidAssumeRoleId")
 
@@ -107,18 +107,19 @@ def test_without_a_good_token_no_role_is_looked_for(on: Any, role: Role, provide
     assert [query["sql"].split()[:3] for query in queries] == [["INSERT", "INTO", '"tenancy_auditrecord"']] * 2
 
 
-def test_where_authentication_is_off_the_header_means_nothing(role: Role) -> None:
+def test_the_header_is_ignored_without_authentication(role: Role) -> None:
     for text in (str(role.pk), "nonsense"):
         assert call("GET", "/management/v1/info", headers={"x-assume-role": text}).status == 200
 
 
-def test_nothing_is_asked_of_the_database_without_the_header(on: Any, provider: IdentityProvider, role: Role) -> None:
+def test_requests_without_the_header_add_no_statement(on: Any, provider: IdentityProvider, role: Role) -> None:
     token = provider.token()
     request: Any = _Request(authorization=f"Bearer {token}")
     with CaptureQueriesContext(connection) as queries:
         assert authenticate_request(request, is_reading=True) == Actor(user_id="oidc~anna")
-    seen = 1 if connection.vendor == "sqlite" else 0  # PostgreSQL's prepared statements pass Django by
-    assert len(queries) == seen  # whether the user is blocked, once a verification
+    # One check per verified token whether the user is blocked; Django does not see prepared statements of PostgreSQL.
+    seen = 1 if connection.vendor == "sqlite" else 0
+    assert len(queries) == seen
     with CaptureQueriesContext(connection) as queries:
         assert authenticate_request(request, is_reading=True) == Actor(user_id="oidc~anna")
     assert len(queries) == 0

@@ -1,4 +1,4 @@
-"""`manage.py check --deploy` on the ways in."""
+"""`manage.py check --deploy` on the authentication settings."""
 
 from __future__ import annotations
 
@@ -46,6 +46,6 @@ def test_without_authentication_it_fails() -> None:
     ],
     ids=str,
 )
-def test_what_is_said_of_providers(variables: dict[str, str], ids: list[str], switch_on: SwitchOn) -> None:
+def test_checks_of_providers(variables: dict[str, str], ids: list[str], switch_on: SwitchOn) -> None:
     switch_on(**variables)
     assert found() == sorted(ids)

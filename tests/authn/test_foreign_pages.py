@@ -1,4 +1,4 @@
-"""Pages of other sites, in the browser of somebody who can reach a server that asks nobody who they are."""
+"""Cross-site browser requests to a server without authentication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of a provider that change, go away, hang or lie: known users go on, and nobody asks too often or too long."""
+"""Signing keys of providers: rotation, withdrawal, outages, invalid responses, and limits on key fetches."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ On = tuple[Authenticator, ...]
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Providers may be looked at again at once; to be asked for before `on`."""
+    """Remove the pause between two key refreshes. Request it before `on`."""
     monkeypatch.setattr(jwks, "REFRESH_PAUSE_SECONDS", 0.0)
 
 
 @pytest.fixture
 def ages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys are too old as soon as they are there."""
+    """Let keys expire as soon as they are fetched."""
     monkeypatch.setattr(jwks, "KEYS_LIFETIME_SECONDS", 0.0)
 
 
 def again(provider: IdentityProvider, **claims: Any) -> str:
-    """A token that nobody remembers."""
+    """A token, after the cache of verified tokens is cleared."""
     verified_tokens.clear()
     return provider.token(**claims)
 
@@ -126,14 +126,12 @@ def test_a_document_with_a_configured_issuer_is_accepted(
     assert identify(provider.token(iss=named)).user_id == "oidc~anna"
 
 
-def test_an_issuer_that_changed_is_not_believed(
-    eager: None, ages: None, provider: IdentityProvider, on: On, ask: Ask
-) -> None:
+def test_a_changed_issuer_is_rejected(eager: None, ages: None, provider: IdentityProvider, on: On, ask: Ask) -> None:
     before = provider.token()
     assert ask(before).status == 200
     provider.published[DISCOVERY] = {"issuer": "https://moved.example", "jwks_uri": "http://169.254.169.254/keys"}
     assert refused(ask(provider.token(iss="https://moved.example")))
-    assert ask(again(provider, sub="other")).status == 200  # with the keys that lie where they lay
+    assert ask(again(provider, sub="other")).status == 200  # with the keys of the former jwks_uri
 
 
 def test_a_flood_of_unknown_issuers_asks_the_provider_once(provider: IdentityProvider, on: On, ask: Ask) -> None:
@@ -143,7 +141,7 @@ def test_a_flood_of_unknown_issuers_asks_the_provider_once(provider: IdentityPro
     assert provider.asked == {DISCOVERY: 1, KEYS: 1}
 
 
-def test_an_unknown_issuer_while_the_provider_is_away(
+def test_an_unknown_issuer_while_the_provider_is_down(
     eager: None, provider: IdentityProvider, on: On, ask: Ask
 ) -> None:
     connect_providers()
@@ -162,7 +160,7 @@ def test_withdrawn_keys_are_removed_when_keys_expire(
     assert refused(ask(before))
 
 
-# --- a flood of unknown keys --------------------------------------------------------------------------------------
+# --- floods of unknown key ids ----------------------------------------------------------------------------------------
 
 
 def test_a_flood_of_unknown_keys_asks_the_provider_once(provider: IdentityProvider, on: On, ask: Ask) -> None:
@@ -172,7 +170,7 @@ def test_a_flood_of_unknown_keys_asks_the_provider_once(provider: IdentityProvid
         response = ask(provider.sign({"kid": f"unknown-{number}"}, provider.claims()))
         assert response.refused(503, "IdentityProviderUnavailable")
         assert response.headers["Retry-After"] == "5"
-    assert provider.asked[KEYS] == 1  # within the pause after the first look
+    assert provider.asked[KEYS] == 1  # within the pause after the first refresh
     assert ask(provider.token()).status == 200
 
 
@@ -203,7 +201,7 @@ def test_many_at_once_share_one_look(provider: IdentityProvider, on: On) -> None
         try:
             return identify(token)
         finally:
-            connections.close_all()  # this thread's own
+            connections.close_all()  # connections of this thread
 
     tokens = [provider.token(sub=f"user-{number}") for number in range(20)]
     with ThreadPoolExecutor(20) as pool:
@@ -221,10 +219,10 @@ def test_failures_are_not_tried_again_at_once(provider: IdentityProvider, on: On
     assert ask(provider.token()).headers["Retry-After"] == "5"
 
 
-# --- a provider that is away --------------------------------------------------------------------------------------
+# --- unavailable providers -------------------------------------------------------------------------------------------
 
 
-def test_known_keys_go_on_when_the_provider_is_away(
+def test_known_keys_stay_valid_while_the_provider_is_down(
     eager: None, ages: None, provider: IdentityProvider, on: On, ask: Ask, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert ask(provider.token()).status == 200
@@ -233,13 +231,13 @@ def test_known_keys_go_on_when_the_provider_is_away(
     said = [record.getMessage() for record in caplog.records]
     assert any("keys cannot be fetched; cached keys stay in use" in line for line in said)
     unknown = provider.sign({"kid": "new"}, provider.claims())
-    assert ask(unknown).refused(503, "IdentityProviderUnavailable")  # nobody knows whether there is such a key
+    assert ask(unknown).refused(503, "IdentityProviderUnavailable")  # the key may exist
     provider.is_down = False
     assert ask(again(provider)).status == 200
     assert refused(ask(unknown))
 
 
-def test_keys_go_on_when_only_the_discovery_document_is_away(
+def test_keys_stay_valid_while_only_the_discovery_document_is_unavailable(
     eager: None, ages: None, provider: IdentityProvider, on: On, ask: Ask
 ) -> None:
     assert ask(provider.token()).status == 200
@@ -336,7 +334,7 @@ def test_keys_in_a_private_network_are_fetched_as_stores_are(
 ) -> None:
     storage = settings.ICEKEEPER.storage.model_copy(update={"allow_private_endpoints": allows_private})
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"storage": storage}))
-    assert ask(provider.token()).status == 200  # at the configured host, which is the operator's choice
+    assert ask(provider.token()).status == 200  # a host that the operator configured may be private
     provider.rotate()
     provider.published[DISCOVERY] = {"jwks_uri": provider.address.replace("127.0.0.1", "localhost") + KEYS}
     authenticators.cache_clear()
@@ -346,7 +344,7 @@ def test_keys_in_a_private_network_are_fetched_as_stores_are(
 def test_keys_at_a_name_that_cannot_be_resolved_are_not_fetched(
     eager: None, provider: IdentityProvider, on: On, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The name server fails the look-up of the check and answers that of the connection."""
+    """The name server fails the look-up of the check and resolves the name for the connection."""
     fetched: list[str] = []
     lookups: list[str] = []
     get, getaddrinfo = Fetcher.get, socket.getaddrinfo
@@ -366,7 +364,7 @@ def test_keys_at_a_name_that_cannot_be_resolved_are_not_fetched(
     assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
     assert fetched == [provider.address + DISCOVERY]
     assert provider.asked[KEYS] == 0
-    assert ask(provider.token()).status == 200  # the next look succeeds
+    assert ask(provider.token()).status == 200  # the next refresh succeeds
     assert fetched[-1] == keys_address
 
 
@@ -406,7 +404,7 @@ def test_a_provider_that_hangs_again_and_again_is_left_alone(
     assert len(hanging) <= MAX_OVERDUE_FETCHES
 
 
-# --- keys that are not taken --------------------------------------------------------------------------------------
+# --- rejected keys ---------------------------------------------------------------------------------------------------
 
 
 def test_odd_keys_are_left_out_and_the_others_taken(eager: None, provider: IdentityProvider, on: On, ask: Ask) -> None:
@@ -462,7 +460,7 @@ def test_several_keys_under_one_id(provider: IdentityProvider, on: On, ask: Ask,
     assert refused(ask(provider.sign({"kid": "same"}, provider.claims(), key=ECKey.generate_key("P-256"))))
 
 
-# --- starting -----------------------------------------------------------------------------------------------------
+# --- startup ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_start_fails_without_a_required_provider(provider: IdentityProvider, on: On) -> None:
@@ -490,7 +488,7 @@ def test_the_start_waits_for_no_optional_service(
     assert any("the identity provider alpha" in line.getMessage() for line in caplog.records)
     asked = other_provider.asked.total()
     assert ask(provider.token()).status == 200
-    assert other_provider.asked.total() == asked  # who has not been reached holds up nobody else
+    assert other_provider.asked.total() == asked  # an unreachable provider does not delay tokens of others
     assert ask(other_provider.token()).refused(503, "IdentityProviderUnavailable")
     other_provider.is_down = False
     assert identify(other_provider.token()).user_id == "alpha~anna"
@@ -527,7 +525,7 @@ def test_a_token_of_one_provider_is_not_one_of_another(
             identify(token)
 
 
-def test_a_refused_token_is_not_one_to_send_again_when_another_provider_is_away(
+def test_a_rejected_token_is_not_retryable_while_another_provider_is_down(
     provider: IdentityProvider, other_provider: IdentityProvider, switch_on: SwitchOn
 ) -> None:
     switch_on(
@@ -540,14 +538,14 @@ def test_a_refused_token_is_not_one_to_send_again_when_another_provider_is_away(
     assert identify(provider.token()).user_id == "oidc~anna"
     with pytest.raises(AuthenticationFailed):
         identify(provider.token(exp=1))
-    with pytest.raises(ProviderUnavailable):  # the other one's, perhaps
+    with pytest.raises(ProviderUnavailable):  # the other provider could have issued it
         identify(other_provider.sign({}, provider.claims()))
     other_provider.is_down = False
     with pytest.raises(AuthenticationFailed):
         identify(provider.token(exp=1))
 
 
-def test_a_token_whose_signature_is_verified_does_not_wait_for_a_provider_that_is_away(
+def test_a_token_with_a_verified_signature_does_not_wait_for_an_unavailable_provider(
     eager: None, provider: IdentityProvider, other_provider: IdentityProvider, switch_on: SwitchOn
 ) -> None:
     switch_on(
@@ -571,9 +569,9 @@ def test_a_token_whose_signature_is_verified_does_not_wait_for_a_provider_that_i
     token = provider.token(scope="machines")
     with pytest.raises(AuthenticationFailed):
         identify(token)
-    assert asked.wait(10), "the other provider is asked for its keys meanwhile"
+    assert asked.wait(10), "the keys of the other provider are fetched meanwhile"
     assert not gate.is_set()
-    assert DISCOVERY in other_provider.misbehave, "the refusal did not wait for its answer"
+    assert DISCOVERY in other_provider.misbehave, "the error does not wait for the response of the provider"
     gate.set()
     other = authenticators()[1]
     other.connect()
@@ -584,7 +582,7 @@ def test_a_token_whose_signature_is_verified_does_not_wait_for_a_provider_that_i
 def test_a_provider_that_was_reached_and_hangs_is_not_waited_for(
     eager: None, provider: IdentityProvider, other_provider: IdentityProvider, switch_on: SwitchOn, hanging: str
 ) -> None:
-    """Its keys may have changed; another provider has verified the signature, or can."""
+    """The keys of the provider may have changed; another provider has verified the signature, or can."""
     first, second = (other_provider, provider) if hanging == "oidc" else (provider, other_provider)
     switch_on(
         LAKEKEEPER__OPENID_PROVIDER_URI=first.address,

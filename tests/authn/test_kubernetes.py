@@ -1,7 +1,7 @@
 """Tokens of Kubernetes service accounts.
 
-`FakeKubernetesApi` answers as the API server's documentation says. It cannot prove that a real one does: which
-audiences it gives back, what RBAC wants of us, how it names the issuer, and what it says of deleted accounts.
+`FakeKubernetesApi` follows the documentation of the API server. It cannot show how a real one differs: the audiences
+that it returns, the RBAC rules that it requires, its issuer, and its response for deleted accounts.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """They hung up on us: a certificate that they do not trust."""
+        """Ignore connections that the client closed because it does not trust the certificate."""
 
 
 class FakeKubernetesApi:
-    """Reviews tokens and publishes keys, as far as this server asks; `status` is what it says of a token.
+    """A Kubernetes API that reviews tokens and publishes keys; `status` is the review result.
 
-    `shown` are the tokens that were shown to it, `reviewed` the specs that it was asked about.
+    `shown` lists the tokens of authenticated requests, `reviewed` the specs of token reviews.
     """
 
     def __init__(self, home: Path) -> None:
@@ -102,7 +102,7 @@ class FakeKubernetesApi:
         } | more
 
     def token(self, **changed: Any) -> str:
-        """Of a service account, as a pod has it mounted; a claim that is None is left out."""
+        """A service-account token as Kubernetes mounts it in a pod, without the claims that are None."""
         now = int(time.time())
         account = {"namespace": "engines", "serviceaccount": {"name": "spark", "uid": UID}}
         usual = {"iss": AUDIENCE, "aud": [AUDIENCE], "sub": USERNAME, "iat": now, "exp": now + 600}
@@ -121,7 +121,7 @@ class FakeKubernetesApi:
         return 404, {}
 
     def _create_certificate(self, home: Path) -> Path:
-        """Signed by itself, for 127.0.0.1; the key and it in one file."""
+        """Create a self-signed certificate for 127.0.0.1, in one file with its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
         now = dt.datetime.now(dt.UTC)
@@ -191,7 +191,7 @@ def reviewing(switch_on: SwitchOn, api: FakeKubernetesApi) -> tuple[Authenticato
     return switch_on(**api.variables())
 
 
-# --- asking about each token --------------------------------------------------------------------------------------
+# --- TokenReview -----------------------------------------------------------------------------------------------------
 
 
 def test_a_service_account(reviewing: Any, api: FakeKubernetesApi, ask: Ask) -> None:
@@ -199,7 +199,7 @@ def test_a_service_account(reviewing: Any, api: FakeKubernetesApi, ask: Ask) -> 
     assert ask(token).status == 200
     identity = identify(token)
     assert (identity.user_id, identity.name, identity.user_type) == (f"kubernetes~{UID}", USERNAME, "application")
-    assert api.reviewed == [{"token": token, "audiences": [AUDIENCE]}]  # asked once, then remembered
+    assert api.reviewed == [{"token": token, "audiences": [AUDIENCE]}]  # one review, then the cache
     assert set(api.shown) == {"Bearer pod-token-1"}
 
 
@@ -228,7 +228,7 @@ STATUSES: list[Any] = [
 
 
 @pytest.mark.parametrize("status", STATUSES, ids=str)
-def test_what_the_api_does_not_accept(status: Any, reviewing: Any, api: FakeKubernetesApi, ask: Ask) -> None:
+def test_tokens_that_the_api_does_not_accept(status: Any, reviewing: Any, api: FakeKubernetesApi, ask: Ask) -> None:
     api.status = status
     assert refused(ask(api.token()))
     assert len(api.reviewed) == 1
@@ -266,7 +266,7 @@ def test_an_api_that_hangs(reviewing: Any, api: FakeKubernetesApi, ask: Ask) -> 
 def test_a_flood_does_not_wait_for_an_api_that_hangs(
     key_id: str, most: int, reviewing: Any, api: FakeKubernetesApi, ask: Ask
 ) -> None:
-    assert ask(api.token()).status == 200  # its keys are known
+    assert ask(api.token()).status == 200  # the keys of the cluster are known
     claims = {"iss": AUDIENCE, "aud": [AUDIENCE], "sub": USERNAME, "exp": int(time.time()) + 600}
     head = f'{{"alg":"ES256","kid":"{key_id}"}}'
     tokens = [sign(head, claims | {"jti": str(number)}, api.key) for number in range(most + 20)]
@@ -278,7 +278,7 @@ def test_a_flood_does_not_wait_for_an_api_that_hangs(
             with pytest.raises(ProviderUnavailable):
                 identify(token)
         finally:
-            connections.close_all()  # this thread's own
+            connections.close_all()  # connections of this thread
         return time.monotonic() - began
 
     with ThreadPoolExecutor(len(tokens)) as pool:
@@ -292,7 +292,7 @@ def test_junk_is_not_shown_to_the_api_server(reviewing: Any, api: FakeKubernetes
     api.key, published = others, api.key
     forged = api.token()
     api.key = published
-    assert refused(ask(forged))  # the key that it names has not signed it
+    assert refused(ask(forged))  # the named key has not signed it
     assert api.reviewed == []
     usual, api.status = api.status, {"authenticated": False}
     claims = {"iss": AUDIENCE, "aud": [AUDIENCE], "sub": "x", "exp": int(time.time()) + 600}
@@ -304,7 +304,7 @@ def test_junk_is_not_shown_to_the_api_server(reviewing: Any, api: FakeKubernetes
             assert response.refused(503, "IdentityProviderUnavailable")
     assert len(api.reviewed) == MAX_REJECTED
     api.status = usual
-    assert ask(good).status == 200  # holds up nobody whom the cluster has signed for
+    assert ask(good).status == 200  # a token with a valid signature of the cluster is not limited
 
 
 def test_the_certificate_is_checked(switch_on: SwitchOn, api: FakeKubernetesApi, tmp_path: Path, ask: Ask) -> None:
@@ -313,7 +313,7 @@ def test_the_certificate_is_checked(switch_on: SwitchOn, api: FakeKubernetesApi,
     impostor = FakeKubernetesApi(elsewhere)
     switch_on(**api.variables(ICEKEEPER__KUBERNETES__CA_FILE=str(impostor.ca_file)))
     assert ask(api.token()).refused(503, "IdentityProviderUnavailable")
-    assert api.shown == []  # our token went to nobody
+    assert api.shown == []  # our token was not sent
     impostor.stop()
 
 
@@ -346,7 +346,7 @@ def test_the_start_fails_without_the_files_of_a_pod(
             connect_providers()
 
 
-# --- with the cluster's keys --------------------------------------------------------------------------------------
+# --- verification with the keys of the cluster -----------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -389,7 +389,7 @@ def test_a_forged_service_account(keys: Any, api: FakeKubernetesApi, ask: Ask) -
     assert ask(good).status == 200
 
 
-# --- beside others ------------------------------------------------------------------------------------------------
+# --- several authenticators ------------------------------------------------------------------------------------------
 
 
 def test_a_provider_and_kubernetes_at_once(
@@ -414,7 +414,7 @@ def test_a_provider_and_kubernetes_at_once(
     assert identify(api.token()).user_id == f"kubernetes~{UID}"
 
 
-def test_kubernetes_goes_on_when_the_provider_is_away(
+def test_kubernetes_tokens_are_accepted_while_the_provider_is_down(
     switch_on: SwitchOn, api: FakeKubernetesApi, provider: IdentityProvider
 ) -> None:
     switch_on(**api.variables(LAKEKEEPER__OPENID_PROVIDER_URI=provider.address))

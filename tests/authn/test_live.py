@@ -1,4 +1,4 @@
-"""A served catalog with authentication on, over real sockets."""
+"""Authentication of a running server, over real sockets."""
 
 from __future__ import annotations
 
@@ -86,7 +86,10 @@ def test_odd_headers(server: CatalogServer, provider: IdentityProvider) -> None:
 
 def test_a_token_of_a_megabyte(server: CatalogServer) -> None:
     assert get(server, "Authorization: Bearer " + "x" * 20_000).status == 401
-    with RawClient(server.port) as client, suppress(ConnectionError, EOFError):  # it may hang up before all is sent
+    with (
+        RawClient(server.port) as client,
+        suppress(ConnectionError, EOFError),
+    ):  # it may close the connection early
         assert client.get(INFO, "Authorization: Bearer " + "x" * 1_000_000).status == 431
     assert get(server, target="/health").status == 200
 
@@ -96,7 +99,7 @@ def test_tokens_are_nowhere_in_the_log(server: CatalogServer, provider: Identity
     assert get(server, f"Authorization: Bearer {good}").status == 200
     assert get(server, f"Authorization: Bearer {bad}").status == 401
     until, lines = time.monotonic() + 30, ('"user":"oidc~log"', "it has expired")
-    while not all(line in (said := server.log_path.read_text()) for line in lines):  # written when the answers are sent
+    while not all(line in (said := server.log_path.read_text()) for line in lines):  # logged after the response is sent
         assert time.monotonic() < until, said[-3000:]
         time.sleep(0.02)
     for token in (good, bad):

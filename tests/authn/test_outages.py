@@ -1,4 +1,4 @@
-"""A provider that hangs while anybody sends tokens with keys that nobody knows: the served catalog goes on."""
+"""A provider that hangs during a flood of tokens with unknown key ids does not stop the server."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.server.raw_client_fixtures import RawClient, RawResponse
 INFO = "/management/v1/info"
 THREADS = 4
 FLOOD = 2 * (THREADS + MAX_EXTRA_THREADS) + 10
-"""Requests at once: more than a process has threads for, lent ones included."""
+"""Concurrent requests: more than a process has threads, extra threads included."""
 TIMEOUT = 4
-"""Seconds that one look may take, twice over; the server's own patience with a request in the queue is 5 s."""
+"""Timeout of one fetch, of which there are two; a queued request waits at most 5 s."""
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def server(
 
 
 def get(server: CatalogServer, token: str | None = None, target: str = INFO) -> tuple[RawResponse, float]:
-    """The answer and how many seconds it took."""
+    """The response and its duration in seconds."""
     began = time.monotonic()
     with RawClient(server.port) as client:
         response = client.get(target, *([] if token is None else [f"Authorization: Bearer {token}"]))
@@ -50,12 +50,12 @@ def get(server: CatalogServer, token: str | None = None, target: str = INFO) -> 
 
 
 def unknown(provider: IdentityProvider, name: object, **claims: str) -> str:
-    """A token that anybody can make."""
+    """A token with an unknown key id, which every client can create."""
     return provider.sign({"kid": f"unknown-{name}"}, provider.claims(**claims))
 
 
 def wait_for_a_look(server: CatalogServer, provider: IdentityProvider) -> None:
-    """Send tokens with unknown keys until the server looks at the provider, which then hangs."""
+    """Send tokens with unknown key ids until the server fetches keys from the provider, which then hangs."""
     asked = provider.asked[DISCOVERY]
     for attempt in range(300):
         with RawClient(server.port) as client:
@@ -97,4 +97,4 @@ def test_a_hanging_provider_and_a_flood_of_unknown_keys_stop_no_other_user(
     lines = [*server.log_lines("icekeeper.authn"), *server.log_lines("icekeeper.errors")]
     loud = [(line["level"], line["message"]) for line in lines if line["level"] != "INFO"]
     assert {level for level, _ in loud} == {"WARNING"}
-    assert len(loud) <= 2, "those of the look alone, at either of its documents"
+    assert len(loud) <= 2, "only those of the refresh, one per document"

@@ -1,4 +1,4 @@
-"""Which tokens of a provider are taken, and that no others are."""
+"""Which tokens of a provider are accepted and which are rejected."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def test_a_good_token(provider: IdentityProvider, ask: Ask) -> None:
     assert (identity.user_id, identity.name, identity.email) == ("oidc~anna", "Anna A", "anna@example.com")
 
 
-def test_a_user_who_is_blocked_here(provider: IdentityProvider, ask: Ask) -> None:
+def test_a_blocked_user(provider: IdentityProvider, ask: Ask) -> None:
     user = User.objects.create_user(id="oidc~anna")
     token = provider.token()
     assert ask(token).status == 200
     User.objects.filter(pk=user.pk).update(is_active=False)
     verified_tokens.clear()
     assert refused(ask(token))
-    assert ask(provider.token(sub="bob")).status == 200  # who has no row yet may come
+    assert ask(provider.token(sub="bob")).status == 200  # a user without a row is accepted
 
 
-def test_a_blocked_user_who_was_deleted_does_not_come_back(provider: IdentityProvider, ask: Ask) -> None:
+def test_a_deleted_user_who_was_blocked_is_not_registered_again(provider: IdentityProvider, ask: Ask) -> None:
     User.objects.create_user(id="oidc~anna")
     block_user(actor=INTERNAL, user_id="oidc~anna")
     delete_user(actor=INTERNAL, user_id="oidc~anna")
@@ -83,7 +83,7 @@ def test_probabilistic_rsa(rsa_key: RSAKey, provider: IdentityProvider, ask: Ask
 
 @dataclass(frozen=True)
 class FromNow:
-    """A date in a claim, this many seconds after the test began."""
+    """A date claim, this many seconds after the start of the test."""
 
     seconds: float
 
@@ -181,7 +181,7 @@ def test_subjects_that_are(provider: IdentityProvider) -> None:
         assert identify(provider.token(sub=subject)).user_id == f"oidc~{subject}"
 
 
-# --- forged -------------------------------------------------------------------------------------------------------
+# --- forged tokens ---------------------------------------------------------------------------------------------------
 
 
 def test_signed_by_another_issuer(provider: IdentityProvider, ask: Ask) -> None:
@@ -276,7 +276,7 @@ def test_keys_that_the_token_brings_along(
     for header in brought:
         assert refused(ask(provider.sign(header, provider.claims(), key=own)))
     assert other_provider.asked.total() == 0
-    # A token of the provider's own is judged by its published key alone, whatever else stands there.
+    # A token of the provider is verified with its published key only, whatever its header contains.
     assert ask(provider.sign({"x5c": ["AAAA"], "x5t": "AAAA", "nonce": "n"}, provider.claims())).status == 200
 
 
@@ -296,7 +296,7 @@ def test_extensions_that_must_be_understood(header: dict[str, Any], provider: Id
     assert refused(ask(provider.sign(header, provider.claims())))
 
 
-# --- malformed ----------------------------------------------------------------------------------------------------
+# --- malformed tokens ------------------------------------------------------------------------------------------------
 
 
 def test_other_shapes_of_tokens(provider: IdentityProvider, ask: Ask) -> None:
@@ -392,7 +392,7 @@ def test_algorithms_that_are_set(rsa_key: RSAKey, provider: IdentityProvider, sw
     assert ask(provider.sign({"kid": "rsa"}, provider.claims())).status == 200
 
 
-def test_without_an_audience_a_token_may_be_for_anybody(
+def test_without_a_configured_audience_every_audience_is_accepted(
     provider: IdentityProvider, switch_on: SwitchOn, ask: Ask
 ) -> None:
     switch_on(LAKEKEEPER__OPENID_PROVIDER_URI=f"{provider.address}/")
@@ -400,14 +400,14 @@ def test_without_an_audience_a_token_may_be_for_anybody(
     assert ask(provider.token(aud=None)).status == 200
 
 
-# --- what is remembered, what is said -----------------------------------------------------------------------------
+# --- cache and error messages ----------------------------------------------------------------------------------------
 
 
 def test_a_verified_token_is_cached_no_longer_than_it_is_valid(
     provider: IdentityProvider, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time()
-    token = provider.token(exp=int(now) - 30)  # within the leeway, for another half a minute
+    token = provider.token(exp=int(now) - 30)  # within the leeway, for another 30 seconds
     assert ask(token).status == 200
     monkeypatch.setattr(time, "time", lambda: now + 20)
     assert ask(token).status == 200

@@ -1,4 +1,4 @@
-"""The blocks of commands, programs and SQL in the documentation: where they are, and runs of them in one shell."""
+"""Find the blocks of commands, programs and SQL in the documentation and run them in one shell."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NOT_OF_A_CHECKOUT: Final = frozenset({".git", ".icekeeper", "build", "data"})
 
 
 UPDATES: Final = os.environ.get("UPDATE_WALKTHROUGH") == "1"
-"""Whether answers that have changed are written to the pages."""
+"""Whether changed outputs are written to the pages."""
 
 
 @dataclass(frozen=True)
 class CommandBlock:
-    """`page` is the file's name; `line` is that of its fence.
+    """A block of the page `page` whose fence is at `line`.
 
     `output` is what a Python program prints: the content of the next block below the heading, if that has no kind.
     """
@@ -49,7 +49,7 @@ def pages() -> list[Path]:
 
 
 def command_blocks(page: Path) -> Iterator[CommandBlock]:
-    """Those of a page, in their order."""
+    """Return the blocks of a page in order."""
     blocks = list(_all_blocks(page))
     for block, following in zip(blocks, [*blocks[1:], None], strict=False):
         if block.kind in KINDS:
@@ -79,7 +79,7 @@ def blocks_below(page: str, heading: str) -> list[CommandBlock]:
 
 
 LOG_LINE: Final = '{"timestamp":'
-"""What commands log beside their answers, which pages do not show."""
+"""Log lines in the output of commands, which pages do not show."""
 
 _CUT_ID: Final = re.compile(r"[0-9a-f]{8}-\.\.\.")
 
@@ -102,31 +102,31 @@ IN_BACKGROUND: Final = {
     "make run": "make --no-print-directory --old-file=setup run > server.log 2>&1 & until_it_serves",
     "manage.py serve &": "manage.py serve > server.log 2>&1 & until_it_serves",
 }
-"""What stands for a command that goes on, or that has been done before."""
+"""Substitutes for commands that do not end or that were run before."""
 
 
 class PageShell:
-    """A shell in a copy of a checkout, in which blocks of pages are run one after the other."""
+    """Run blocks of pages one after the other in a copy of a checkout."""
 
     def __init__(self, run: Transcripts) -> None:
         self._run = run
 
     def prepare(self, *commands: str) -> None:
-        """Do what the prose of the page asks for; each command has to succeed."""
+        """Run a command that the text of the page asks for; it must succeed."""
         for command in commands:
             response, status = self._response(command)
             assert status == "0", f"{command}\nanswered {response}"
 
     def _response(self, command: str) -> tuple[list[str], str]:
-        """What it answers, but for lines of the log, and its exit status."""
+        """Run a command and return its output without log lines, and its exit status."""
         response = self._run.shell(f"{command.rstrip()}\nexit_status=$?")
         return [line for line in response if not line.startswith(LOG_LINE)], self._run.value("exit_status")
 
     def run(self, blocks: Sequence[CommandBlock], *, with_responses: bool = True) -> None:
-        """Run the blocks; no command may fail or answer an error that the page does not show.
+        """Run the blocks; no command may fail or print an error that the page does not show.
 
-        Each answer that is on the page has to come again, but for ids and times; a line with `...` stands for all that
-        begin and end like it. Without `with_responses` the commands are run only.
+        Each output on the page must match, except for ids and times; a line with `...` stands for any lines that begin
+        and end like it. Without `with_responses` the outputs are not compared.
         """
         said: list[Command] = []
         on_page: list[Command] = []
@@ -149,7 +149,7 @@ class PageShell:
 
 
 def _commands(block: CommandBlock) -> list[Command]:
-    """In a block without prompts, comments after commands are what these answer."""
+    """In a block without prompts, a comment after a command is its output."""
     if block.kind == "console":
         return commands_of(block.content)
     if block.kind == "python":
@@ -179,7 +179,7 @@ def _is_alike(said: Sequence[str], on_page: Sequence[str]) -> bool:
 
 @contextmanager
 def page_shell(home: Path, *, instead: Mapping[str, str] | None = None) -> Iterator[PageShell]:
-    """A shell in which the pages' addresses and paths are those of this run; `instead` are further replacements."""
+    """Open a shell with the addresses and paths of this run; `instead` are further replacements."""
     for entry in ROOT.iterdir():
         if entry.name not in NOT_OF_A_CHECKOUT and not (home / entry.name).exists():
             (home / entry.name).symlink_to(entry)

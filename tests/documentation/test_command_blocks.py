@@ -1,4 +1,4 @@
-"""Every command block of the documentation is run by a test, or has a reason why it is not."""
+"""Every command block of the documentation is run by a test or listed with a reason."""
 
 from __future__ import annotations
 

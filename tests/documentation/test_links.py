@@ -1,4 +1,4 @@
-"""Links, paths of the code and names of commands in the documentation are those that exist."""
+"""Links, code paths and command names in the documentation exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGES = [*pages(), ROOT / "CHANGELOG.md"]
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that GitHub gives the headings of a page."""
+    """Return the anchors that GitHub creates for the headings of a page."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

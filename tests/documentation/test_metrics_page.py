@@ -1,4 +1,4 @@
-"""The page of the metrics has every metric, with its type and labels, and no other."""
+"""The metrics page lists every metric with its type and labels, and no other."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Pages of the documentation do what they say: their commands are run, and their answers compared.
+"""Commands of the documentation pages run and print the documented outputs.
 
-`COMMANDS_ONLY` are sections whose answers depend on the machine or on what was done before.
+`COMMANDS_ONLY` are sections whose outputs depend on the machine or on earlier commands.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ TOKENS: Final = [
 """Run on one server with access tokens, in this order."""
 
 KEYCLOAK: Final = [("keycloak.md", "In Icekeeper")]
-"""Run on one server beside Keycloak."""
+"""Pages that run on one server with Keycloak."""
 
 COMMANDS_ONLY: Final = {
     *TOKENS,
@@ -106,7 +106,7 @@ def _run(shell: PageShell, sections: Sequence[tuple[str, str]]) -> None:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder for all pages: a reader goes on to the next one with what the last one left behind."""
+    """One checkout for all pages: each page continues where the previous one ended."""
     return tmp_path_factory.mktemp("checkout")
 
 
@@ -121,6 +121,6 @@ def test_the_pages_for_a_server_with_access_tokens(checkout: Path, sections: Seq
         _run(shell, sections)
 
 
-def test_the_pages_for_a_server_beside_keycloak(checkout: Path, keycloak: Keycloak) -> None:
+def test_the_pages_for_a_server_with_keycloak(checkout: Path, keycloak: Keycloak) -> None:
     with page_shell(checkout, instead={"http://127.0.0.1:8080": keycloak.base_url}) as shell:
         _run(shell, KEYCLOAK)

@@ -27,8 +27,8 @@ def table(page: str, heading: str) -> list[str]:
     return [line for line in section(page, heading).split("\n") if line.startswith("|")]
 
 
-def test_the_comparison_is_that_of_the_page_on_compatibility() -> None:
-    """With its links as they lead from the folder above."""
+def test_the_comparison_equals_the_compatibility_page() -> None:
+    """Links are compared relative to the folder of the README."""
     links = {"](#": "](docs/compatibility.md#"}
     rows = "\n".join(table(COMPATIBILITY, "## In short"))
     rows = re.sub(r"\]\(([\w-]+\.md)", r"](docs/\1", rows)
@@ -46,7 +46,7 @@ def test_missing_routes_are_those_of_the_comparison() -> None:
 
 
 def test_missing_features_do_not_exist() -> None:
-    """A row of "Not yet" that has become wrong is found here, when the feature comes."""
+    """When a feature of a "Not yet" row is added, this test fails."""
     paths = json.loads((ROOT / "docs/openapi/catalog.json").read_text())["paths"]
     assert not [path for path in paths if "/plan" in path or "/functions" in path]
     assert not list((ROOT / "docker").rglob("Dockerfile*"))

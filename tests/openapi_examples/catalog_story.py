@@ -1,4 +1,4 @@
-"""The tables and views of a data team, created and changed by clients of the Iceberg REST catalog."""
+"""Story: clients of the Iceberg REST catalog create and change the tables and views of a data team."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of stories: a clock of their own, and a server whose responses are the same in every run."""
+"""Fixtures of stories: a fixed clock, and a server whose responses are the same in every run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def play_story(clock: Clock, access_tokens: None, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that sends all requests of the stories of a document, with a `Story` of the given class."""
+    """Return a function that plays all stories of a document with a `Story` of the given class."""
     keep_secrets(monkeypatch)
     address = AnyHttpUrl("https://icekeeper.example.com")
     use_settings(monkeypatch, instance_admins=["local~alice"], base_uri=address, enable_aws_system_credentials=True)

@@ -1,4 +1,4 @@
-"""A table of vectors beside the tables of Iceberg."""
+"""Story: a generic table of vectors in addition to Iceberg tables."""
 
 from __future__ import annotations
 

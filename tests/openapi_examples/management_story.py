@@ -1,4 +1,4 @@
-"""A data team sets up its catalog: the server, its projects, its people, roles and tokens."""
+"""Story: a data team sets up its server, projects, users, roles and tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tenancy.audit.chain import seal_records
 from tests.openapi_examples.story import Story
 
 DANA, ERIK = "oidc~dana", "oidc~erik"
-"""Nobody in `tests/fuzz/object_id_fixtures.py`: what is made of the documents there tries examples as ids of nobody."""
+"""An unknown id for `tests/fuzz/object_id_fixtures.py`: fuzz tests use the documents' examples as unknown ids."""
 
 
 def play(story: Story) -> None:

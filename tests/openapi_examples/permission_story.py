@@ -1,4 +1,4 @@
-"""Who may do what in a catalog: given, looked up, asked about, taken back."""
+"""Story: permissions in a catalog are granted, listed, checked and revoked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.openapi_examples.story import Story
 
 
 def play(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
-    """Of the warehouse and what is in it, by kind."""
+    """Play the story in the warehouse with the objects `ids`, by kind."""
     role = next(
         each for each in story.call("GET", "/management/v1/role")["roles"] if each["source-id"] == "data-platform"
     )["id"]

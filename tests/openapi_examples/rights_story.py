@@ -1,4 +1,4 @@
-"""Who may do what in a warehouse: asked, given and taken back."""
+"""Story: grants in a warehouse are checked, added and removed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.openapi_examples.story import Story
 
 
 def play(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
-    """Of the warehouse and what is in it, by kind."""
+    """Play the story in the warehouse with the objects `ids`, by kind."""
     checks(story, warehouse_id, ids)
     actions(story, warehouse_id, ids)
     grants(story, warehouse_id, ids)

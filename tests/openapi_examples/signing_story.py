@@ -1,4 +1,4 @@
-"""A table on S3 whose readers and writers have no keys: the catalog signs what they send."""
+"""Story: clients without keys read and write a table on S3 with requests that the catalog signs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def play(story: Story) -> None:
 
 
 def request(method: str, uri: str, **headers: list[str]) -> dict[str, Any]:
-    """A RemoteSignRequest."""
+    """Return the body of a RemoteSignRequest."""
     return {
         "region": "eu-central-1",
         "uri": uri,

@@ -1,7 +1,7 @@
-"""What differs from one run of a story to the next, replaced by what is the same in all of them.
+"""Replace the values that differ between two runs of a story with stable stand-ins.
 
-Ids of one story that are equal stay equal, and different ones stay different. A stand-in follows from the place where
-its id is told first, so that a new step in a story changes no example of the steps around it.
+Equal ids of one story stay equal, and different ids stay different. A stand-in depends on the step that first
+returns its id, so that a new step in a story does not change the examples of other steps.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ A_DURATION_MS = 4
 
 
 class StandIns:
-    """Those of one story. `folder` is where its files lie."""
+    """The stand-ins of one story. `folder` contains its files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
         self._ids: dict[str, str] = {}
 
     def instead_of(self, value: Any, location: str) -> Any:
-        """`value` as it is recorded; `place` says where in the story it stands."""
+        """Return `value` as it is recorded; `place` is its position in the story."""
         if isinstance(value, dict):
             new = {key: self.instead_of(value[key], f"{location}/{key}") for key in sorted(value)}
             new |= {key: A_DURATION_MS for key in new if key == "duration-ms"}
@@ -77,7 +77,7 @@ class StandIns:
 
 
 def _invented(like: UUID, location: str) -> str:
-    """An id of the same version."""
+    """Return a stand-in id of the same UUID version."""
     digits = sha256(location.encode()).hexdigest()
     begin = f"{STORY_BEGINS_MS:012x}" if like.version == 7 else digits[20:32]
     return str(UUID(hex=f"{begin}{like.version:x}{digits[:3]}8{digits[3:18]}"))

@@ -1,4 +1,4 @@
-"""Stories: requests to the real application, one after the other, recorded with their responses as examples."""
+"""Stories: sequences of requests to the real application, recorded with their responses as examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORM = "application/x-www-form-urlencoded"
 
 
 class Clock:
-    """The time of a story, which changes only when the story says so."""
+    """A clock that changes only when the story sets it."""
 
     def __init__(self) -> None:
         self.at = datetime.fromtimestamp(STORY_BEGINS_MS / 1000, UTC)
@@ -36,7 +36,7 @@ class Clock:
 
 
 class Story:
-    """Requests of a user with `token` to the operations that the document `name` describes."""
+    """Send requests of the user of `token` to the operations in the document `name`."""
 
     def __init__(self, name: str, token: str, folder: Path, clock: Clock) -> None:
         self.exchanges: Exchanges = {}
@@ -57,7 +57,7 @@ class Story:
         summary: str | None = None,
         refused: int | None = None,
     ) -> Any:
-        """Send one request, record the exchange, and return the body of the response. It succeeds, unless `refused`."""
+        """Send one request that succeeds (or fails if `refused`), record the exchange, and return the response body."""
         parameters = parameters or {}
         response = self._send(operation_id, parameters, body)
         assert response.status == refused or (refused is None and response.status < 400), (operation_id, response.body)
@@ -75,7 +75,7 @@ class Story:
         return received
 
     def call(self, method: str, target: str, body: Any = None) -> Any:
-        """Send a request that the story needs but does not record."""
+        """Send a request without recording it."""
         data = b"" if body is None else json.dumps(body).encode()
         response = call(method, target, body=data, headers=self._headers)
         assert response.status < 400, response.body

@@ -1,4 +1,4 @@
-"""What a company calls its data: defined once, put on everything that is so, found again."""
+"""Story: a company defines tags, sets them on objects and searches by them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ EVERYTHING = ["warehouse", "namespace", "table", "view", "generic-table", "colum
 
 
 def play(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
-    """Of the warehouse and what is in it, by kind."""
+    """Play the story in the warehouse with the objects `ids`, by kind."""
     sensitivity = definitions(story)
     attachments(story, warehouse_id, ids)
     columns(story, warehouse_id, ids["table"])
@@ -17,7 +17,7 @@ def play(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
 
 
 def definitions(story: Story) -> str:
-    """The id of the one that is kept."""
+    """Create, update and delete tag definitions; return the id of the one that is kept."""
     sensitivity = {
         "name": "pii.sensitivity",
         "description": "How much harm it does when it gets out",

@@ -1,4 +1,4 @@
-"""Nothing in the documents is without an example, and each fits the shape that it is an example of."""
+"""Every operation and schema in the OpenAPI documents has an example, and each example matches its schema."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from management.openapi.examples import Exchanges, add_examples, read_exchanges
 
 Schema = dict[str, Any]
 
-# --- what is said of the examples -----------------------------------------------------------------------------------
+# --- validation of examples -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def bare() -> Callable[[str], Schema]:
-    """A document without examples, by its name."""
+    """Return a document by name, without its examples."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(openapi, "add_examples", lambda content, exchanges: [])
         contents = {name: openapi.build_document(name).content for name in openapi.APIS}
@@ -36,7 +36,7 @@ def examples_of(media: Schema) -> list[Any]:
 
 
 def shown(content: Schema) -> Iterator[tuple[str, Any, Schema, Any]]:
-    """Every example: what it is of, its value, its schema, and the validator for the direction that it goes."""
+    """Yield every example: its name, value, schema, and the validator for its direction."""
     for item in content["paths"].values():
         for operation in item.values():
             where = operation["operationId"]
@@ -58,9 +58,9 @@ NULL: Schema = {"type": "object", "nullable": True, "enum": [None]}
 
 
 def closed(schema: Any) -> Any:
-    """A schema that takes no members but those that it describes, unless it says that there are others.
+    """Forbid members that a schema does not describe, unless it allows additional ones.
 
-    `nullable` beside `allOf` or `oneOf` means what everybody takes it for; by the letter it means nothing there.
+    `nullable` next to `allOf` or `oneOf` is read as most tools do; OpenAPI gives it no meaning there.
     """
     if isinstance(schema, list):
         return [closed(each) for each in schema]
@@ -73,7 +73,7 @@ def closed(schema: Any) -> Any:
 
 
 def misfits(content: Schema) -> list[str]:
-    """What is wrong with the examples of a document."""
+    """List the examples in a document that do not match their schemas."""
     components = {"schemas": closed(content["components"]["schemas"])}
     found = []
     for where, value, schema, validator in shown(content):
@@ -95,7 +95,7 @@ def test_everything_has_an_example_that_fits(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", openapi.APIS)
-def test_what_changes_something_is_not_filled_in_for_anybody(name: str) -> None:
+def test_optional_parameters_of_write_operations_have_no_example(name: str) -> None:
     for item in openapi.build_document(name).content["paths"].values():
         for method, operation in item.items():
             for each in operation.get("parameters", []):
@@ -111,7 +111,7 @@ def test_every_kind_of_storage_is_shown() -> None:
     assert operation["responses"]["201"]["content"]["application/json"]["examples"].keys() == examples.keys()
 
 
-# --- that they would be found out -----------------------------------------------------------------------------------
+# --- detection of wrong examples --------------------------------------------------------------------------------------
 
 
 def changed(operation_id: str, **members: Any) -> Callable[[Exchanges], None]:
@@ -164,7 +164,7 @@ def test_every_operation_would_be_missed(bare: Callable[[str], Schema]) -> None:
     complaints = add_examples(content, {})
     missed = {each.split(":")[0] for each in complaints}
     everything = {each["operationId"] for item in content["paths"].values() for each in item.values()}
-    assert everything - missed == {"delete_project"}, "which has neither a body nor a parameter that must be given"
+    assert everything - missed == {"delete_project"}, "it has neither a body nor a required parameter"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""The examples of the OpenAPI documents are what the server is asked and answers, and fit what the documents say.
+"""The examples in the OpenAPI documents are the server's real requests and responses, and match the documents.
 
-They change only on purpose: `UPDATE_OPENAPI_EXAMPLES=1` writes those anew that have changed, and `make openapi` then
-puts them into the documents.
+They change only on purpose: `UPDATE_OPENAPI_EXAMPLES=1` updates the changed ones, and `make openapi` then writes them
+into the documents.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 def test_examples_are_as_recorded(name: str, play_story: Any) -> None:
     recorded, known = play_story(name, Story).exchanges, read_exchanges(name)
     if os.environ.get("UPDATE_OPENAPI_EXAMPLES") == "1":
-        # What is still true stays as it is written, in whatever order a database gave its members.
+        # An equal example keeps its text, in whatever order a database returned its members.
         known = {key: known[key] if known.get(key) == recorded[key] else recorded[key] for key in sorted(recorded)}
         (FOLDER / f"{name}.json").write_text(json.dumps(known, indent=2) + "\n")
     assert recorded.keys() == known.keys()

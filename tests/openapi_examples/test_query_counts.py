@@ -1,6 +1,6 @@
-"""Statements and object-store calls of each operation of the management API, as the stories come by it first.
+"""Statements and object-store calls of the first request to each management operation in the stories.
 
-Where the story has waited before, looking up the token of its teller is among them.
+They include verifying the token of the story's user where the story has waited before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 class CountedStory(Story):
-    """Counts an operation when it is told for the first time and not refused."""
+    """Count the first successful request to each operation."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

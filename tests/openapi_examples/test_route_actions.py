@@ -1,9 +1,9 @@
-"""What each route asks about rights is as recorded, and whoever has none gets nothing from it.
+"""Each route checks the recorded permissions, and callers without permissions get an error.
 
-The stories of the OpenAPI documents, in which every operation occurs, are told to an authorizer that writes down what
-it is asked. Each request is sent once before, while nobody may do anything. `tests/route_actions.json` keeps how that
-was answered, and for want of what; it changes only on purpose: `UPDATE_ROUTE_ACTIONS=1` writes it anew. A route that
-asks nothing, or answers in spite of all the noes, must be named below with its reason.
+The stories of the OpenAPI documents, which contain every operation, run with an authorizer that records what is
+checked. Each request is sent first while all permissions are denied. `tests/route_actions.json` records the status of
+that response and the checked permissions; `UPDATE_ROUTE_ACTIONS=1` updates it. A route that checks no permission, or
+succeeds although all are denied, must be listed below with a reason.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ RESPONSES_WITHOUT_RIGHTS = {
     "GET /management/v1/role/{role_id}/metadata": "whoever meets a role's id may learn its name",
     "POST /management/v1/search/user": "finds whom everybody may know, of whom rights show more",
 }
-"""Which ask, and answer those, too, who may do nothing. Servers, projects and users are no secret."""
+"""Routes that check permissions but succeed without them. Servers, projects and users are not secret."""
 
 
 class Recorder(port.Authorizer):
-    """Allows everything or nothing, and writes down what it is asked; the server's own commands never get to it."""
+    """Allow or deny everything and record the checked permissions; internal commands do not use it."""
 
     name = "recorder"
 
@@ -89,7 +89,7 @@ class Recorder(port.Authorizer):
 
 
 class AskingStory(Story):
-    """Keeps of every route how it answers whoever has no rights, for want of what."""
+    """Record for every route its response without permissions, and the permissions that it checks."""
 
     def __init__(self, recorder: Recorder, *about: Any) -> None:
         super().__init__(*about)
@@ -98,7 +98,7 @@ class AskingStory(Story):
 
     @property
     def responses(self) -> dict[str, list[str]]:
-        """By method and path; none where no request of the story succeeds."""
+        """Return the records by method and path; empty where no request of the story succeeds."""
         routes = {each: f"{method} {path}" for each, (method, path, _) in self._operations.items()}
         return {routes[operation_id]: sorted(seen) for operation_id, seen in self._seen.items()}
 
@@ -112,7 +112,7 @@ class AskingStory(Story):
         return response
 
     def _without_rights(self, send: Callable[[], Response]) -> Response:
-        """The answer to somebody who may do nothing. It changed nothing, or it is as if it had not."""
+        """Send the request while all permissions are denied, and roll back its changes."""
         before, files = take_fingerprint(self.folder), set(self.folder.rglob("*"))
         savepoint = transaction.savepoint()
         self._recorder.allows = False
@@ -128,17 +128,17 @@ class AskingStory(Story):
 
 
 def recorded() -> dict[str, dict[str, list[str]]]:
-    """API, route, each way in which its requests are answered without rights."""
+    """Return the recorded responses without permissions, by API and route."""
     record: dict[str, dict[str, list[str]]] = json.loads(RECORD.read_text())
     return record
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", openapi.APIS)
-def test_what_is_asked_is_as_recorded(name: str, play_story: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_routes_check_the_recorded_permissions(name: str, play_story: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder()
     monkeypatch.setattr(port, "authorizer", lambda: recorder)
-    # Who is settled by a standing right is asked about nevertheless; what instance admins alone may do is theirs.
+    # Without this bypass the authorizer receives every check; routes for instance admins only use another one.
     monkeypatch.setattr("tenancy.authz.permissions.is_instance_admin", lambda actor: False)
     responses = play_story(name, partial(AskingStory, recorder)).responses
     if os.environ.get("UPDATE_ROUTE_ACTIONS") == "1":
@@ -147,16 +147,18 @@ def test_what_is_asked_is_as_recorded(name: str, play_story: Any, monkeypatch: p
 
 
 def test_every_route_is_in_the_record() -> None:
-    """What is served beside the APIs is open, with its reason (`tests/management/test_every_route.py`)."""
+    """Routes outside the APIs are public, with a reason (`tests/management/test_every_route.py`)."""
     prefixes = tuple(api.prefix for api in openapi.APIS.values())
     of_apis = [route for route in ROUTES if route.pattern.startswith(prefixes)]
     routes = {f"{method} {route.template}" for route in of_apis for method in route.methods}
     assert routes == {route for responses in recorded().values() for route in responses}
 
 
-def test_users_without_rights_get_nothing_but_for_a_reason() -> None:
+def test_users_without_permissions_are_denied_except_on_listed_routes() -> None:
     responses = {route: seen for of_api in recorded().values() for route, seen in of_api.items()}
     asks_nothing = {route for route, seen in responses.items() if not seen or any("unasked" in each for each in seen)}
-    assert asks_nothing == ASKS_NOTHING.keys(), "a route that asks nothing needs a reason, and a reason such a route"
+    assert asks_nothing == ASKS_NOTHING.keys(), "routes without permission checks and the listed reasons differ"
     responded = {route for route, seen in responses.items() if any(each.startswith("2") for each in seen)}
-    assert responded - asks_nothing == RESPONSES_WITHOUT_RIGHTS.keys(), "the same of a route that refuses nobody"
+    assert responded - asks_nothing == RESPONSES_WITHOUT_RIGHTS.keys(), (
+        "routes that allow every caller and the listed reasons differ"
+    )

@@ -1,4 +1,4 @@
-"""Stand-ins hide what differs between two runs of a story, and nothing else."""
+"""Stand-ins replace values that differ between two runs of a story, and no others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def reported(*ids: UUID, location: str = "loadTable/0") -> object:
 def test_ids_of_two_runs_get_the_same_stand_ins() -> None:
     once = reported(new_id(), new_id())
     assert reported(new_id(), new_id()) == once
-    assert reported(uuid4(), uuid4()) != once, "their version is kept"
+    assert reported(uuid4(), uuid4()) != once, "the UUID version is kept"
     assert reported(new_id(), new_id(), location="loadTable/1") != once
 
 

@@ -1,4 +1,4 @@
-"""Warehouses on every kind of storage, one of them changed in all ways, and what is done with what lies in it."""
+"""Story: warehouses on every storage type, updates of one of them, and operations on its contents."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def play(story: Story) -> None:
 
 
 def new_warehouses(story: Story) -> str:
-    """The id of the first one on S3."""
+    """Create the warehouses and return the id of the first one on S3."""
     local = {"type": "local", "path": f"{story.folder}/lakehouse"}
     rules = {"delete-profile": SOFT, "allowed-format-versions": [2, 3], "default-format-version": 2}
     new = {"warehouse-name": "lakehouse", "storage-profile": local, **rules}
@@ -141,7 +141,7 @@ def new_warehouses(story: Story) -> str:
 
 
 def validations(story: Story, warehouse_id: str, created: dict[str, Any]) -> None:
-    """Of what is there, and of what cannot be made a second time."""
+    """Validate existing warehouses and profiles, among them one that cannot be created twice."""
     this = {"warehouse_id": warehouse_id}
     asked = settings.ICEKEEPER.model_copy(update={"skip_storage_validation": False})
     with patch.object(settings, "ICEKEEPER", asked):
@@ -175,7 +175,7 @@ def changes(story: Story, warehouse_id: str) -> None:
 
 
 def contents(story: Story, warehouse_id: str) -> dict[str, str]:
-    """What is made in a warehouse of local files; the ids by kind."""
+    """Create objects in a warehouse of local files and return their ids by kind."""
     catalog = f"/catalog/v1/{warehouse_id}/namespaces"
     space = story.call("POST", catalog, {"namespace": ["sales"]})
     table = story.call("POST", f"{catalog}/sales/tables", {"name": "orders", "schema": ORDERS})
@@ -244,7 +244,7 @@ def called(hour: Any, method: str, route: str, status: int, warehouse_id: str) -
 
 
 def tally(hour: Any, count: int) -> CallCount:
-    """So many calls, from the fifth to the fiftieth minute of the hour."""
+    """Return a count of calls between the fifth and the fiftieth minute of the hour."""
     created = CallCount((hour + timedelta(minutes=5)).timestamp())
     created.count, created.last = count, (hour + timedelta(minutes=50)).timestamp()
     return created

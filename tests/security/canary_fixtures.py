@@ -1,4 +1,4 @@
-"""Secrets that are easy to recognise, in whatever form they come out again."""
+"""Secrets that tests recognise in every encoding (canaries)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEPT_AS_THEY_ARE = {"type", "credential-type"}
 
 
 def planted(credential: dict[str, Any]) -> dict[str, Any]:
-    """The credential with a canary in each member but those that say of which kind it is."""
+    """The credential with a canary in each member except those that name its type."""
     return {
         member: value
         if member in KEPT_AS_THEY_ARE
@@ -33,7 +33,7 @@ def _planted_key(key: dict[str, Any]) -> dict[str, Any]:
 
 
 def forms() -> dict[str, bytes]:
-    """The canaries as they may come out, by the name of the form; searched for without regard to case."""
+    """Encodings of the canaries to search for, by name, case-insensitively."""
     plain = CANARY.encode()
     found = {
         "plain": plain, "host": CANARY_HOST.split(".", maxsplit=1)[0].encode(), "hex": plain.hex().encode(),
@@ -43,14 +43,14 @@ def forms() -> dict[str, bytes]:
     }  # fmt: skip
     for offset in range(3):
         padded = base64.b64encode(b"\0" * offset + plain).rstrip(b"=")
-        inner = padded[-(-offset * 8 // 6) : -1]  # what does not depend on what stands around it
+        inner = padded[-(-offset * 8 // 6) : -1]  # independent of the neighbouring bytes
         found[f"base64 at {offset}"] = inner
         found[f"base64url at {offset}"] = inner.replace(b"+", b"-").replace(b"/", b"_")
     return {name: form.lower() for name, form in found.items()}
 
 
 def leaks(output: bytes) -> list[str]:
-    """The forms in which a canary is in `output`, with what stands around."""
+    """The canary encodings in `output`, with their context."""
     lower = output.lower()
     return [
         f"{name}: {output[max(0, at - 80) : at + 80]!r}"

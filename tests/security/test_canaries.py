@@ -1,4 +1,4 @@
-"""Secrets come in and never go out: in no answer, log line of any level, row, file, error or text of an object."""
+"""Secrets never appear in a response, a log line of any level, a row, a file, an error or the repr of an object."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_every_kind_of_credential_is_planted() -> None:
 
 
 class Everything(logging.Handler):
-    """All that is logged at any level, as the server would write it, and what the records hold besides."""
+    """A handler that records every log line as the server would write it, with the attributes of the record."""
 
     def __init__(self) -> None:
         super().__init__(level=logging.NOTSET)
@@ -102,7 +102,7 @@ class Everything(logging.Handler):
 
 @contextlib.contextmanager
 def at_debug() -> Iterator[Everything]:
-    """As with ICEKEEPER__LOG_LEVEL=debug: the loggers that the settings hold back are held back here, too."""
+    """Log as with ICEKEEPER__LOG_LEVEL=debug; loggers that the settings limit stay limited."""
     kept, root = Everything(), logging.getLogger()
     level, own = root.level, logging.getLogger("django.db.backends")
     own_level = own.level
@@ -123,7 +123,7 @@ def choose(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
 
 
 def every_route(warehouse_id: str, body: dict[str, Any]) -> Iterator[bytes]:
-    """What each route answers that is called for this warehouse, with a body full of secrets."""
+    """The response of each route for this warehouse, to a body full of secrets."""
     for methods in (("GET", "HEAD", "POST", "PUT", "PATCH", "OPTIONS"), ("DELETE",)):
         for route in ROUTES:
             target = "/" + re.sub(r"<(?:\w+:)?\w+>", warehouse_id, route.pattern)
@@ -143,7 +143,7 @@ def run(name: str, *options: str) -> bytes:
 
 
 def broken(body: dict[str, Any], secret: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Validation fails at each member in turn, beside secrets in all the others."""
+    """Bodies that fail validation at each member in turn, with secrets in all others."""
     for member in secret:
         for wrong in (None, 7, [CANARY], {CANARY: CANARY}, CANARY + "\x00", CANARY * 2000):
             yield body | {"storage-credential": secret | {member: wrong}}
@@ -211,12 +211,12 @@ def test_nothing_of_a_credential_comes_out(
 
 
 def texts(warehouse: Warehouse, credential: Credential) -> Iterator[bytes]:
-    """Everything that somebody may print, and what an error says with them in its arguments and notes."""
+    """The repr of every object that an administrator may print, and errors that have it in arguments and notes."""
     profile = read_document(TYPES[warehouse.storage_profile["type"]], warehouse.storage_profile, "storage-profile")
     keys: list[Any] = []
     with contextlib.suppress(CatalogError):
         keys.append(base_keys(credential))
-    with contextlib.suppress(CatalogError, AssertionError):  # some kinds have no store yet
+    with contextlib.suppress(CatalogError, AssertionError):  # some storage types have no store yet
         keys.append(store_for(warehouse.storage))
     for each in (warehouse, credential, profile, warehouse.storage, secret_store(), access_of_settings(),
                  settings.ICEKEEPER, *keys):  # fmt: skip
@@ -238,7 +238,7 @@ def test_the_forms_are_not_trivial() -> None:
 
 
 def test_a_token_endpoint_and_its_responses_are_not_logged(minio: Minio, bucket: str) -> None:
-    """Temporary keys and the external id, at DEBUG, when roles are given and when they are refused."""
+    """Log temporary keys and the external ID at DEBUG, for granted and for denied roles."""
     good = {"type": "s3", "credential-type": "access-key", "access-key-id": Minio.user,
             "secret-access-key": Minio.password}  # fmt: skip
     profile: Any = read_document(TYPES["s3"], minio.profile(bucket), "storage-profile")
@@ -257,7 +257,7 @@ def test_a_token_endpoint_and_its_responses_are_not_logged(minio: Minio, bucket:
 
 
 def test_a_real_server_at_debug(tmp_path: Path, run_environment: RunEnvironment) -> None:
-    """Its log, and every file that it makes."""
+    """Search the log and every file that the server writes."""
     url = run_environment.own_database(tmp_path.name)
     variables = SECRET_SETTINGS | SYSTEM_IDENTITIES | {
         "LAKEKEEPER__SKIP_STORAGE_VALIDATION": "true", "ICEKEEPER__LOG_LEVEL": "debug",

@@ -1,5 +1,4 @@
-"""Secrets of warehouses that are worked in: nothing of them comes out when their stores take them, refuse them, or are
-not there."""
+"""Warehouse secrets never appear in responses or logs, whether stores accept them, reject them or are unavailable."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ NO_ONE, NO_ONE_BY_TLS = "http://127.0.0.1:1", "https://127.0.0.1:1"
 
 
 class PlantedMinio(Minio):
-    """Its secret key is a canary; the id of it is none, which stands in each signature."""
+    """A MinIO whose secret key is a canary. Its access key id is not, because each signature contains it."""
 
     password = f"secret-{CANARY}"
 
@@ -76,8 +75,8 @@ def catalog_of(warehouse: Warehouse) -> ApiClient:
 
 @pytest.mark.part("minio")
 @pytest.mark.parametrize("vends", [True, False], ids=["lends keys", "own keys"])
-def test_a_table_at_work_on_s3(planted_minio: PlantedMinio, vends: bool) -> None:
-    """It is made, loaded, changed and signed for; then the store is gone; then it does not take the key any more."""
+def test_table_operations_on_s3(planted_minio: PlantedMinio, vends: bool) -> None:
+    """Create, load, commit and sign with a valid key, then with an unavailable store, then with a rejected key."""
     minio, prefix = planted_minio, f"lends-{vends}"
     assert leaks(minio.credential["secret-access-key"].encode())
     warehouse = new_warehouse(minio.profile("planted", prefix, **{"sts-enabled": vends}), minio.credential)
@@ -94,7 +93,7 @@ def test_a_table_at_work_on_s3(planted_minio: PlantedMinio, vends: bool) -> None
         assert [response.status for response in well[:5]] == [200] * 5
         headers = {name: ",".join(values) for name, values in signature.json()["headers"].items()}
         sent = requests.request("PUT" if vends else "GET", uri, headers=headers, timeout=30)
-        assert sent.status_code == (200 if vends else 404)  # with a warehouse's own keys only reads are signed here
+        assert sent.status_code == (200 if vends else 404)  # with the warehouse's own keys only reads are signed
         with minio.relay.refusing():
             gone = [change(catalog), create(catalog, "other"), get(at, "vended-credentials")]
             assert (gone[0].status, gone[1].status) == (503, 503)
@@ -109,7 +108,7 @@ def test_a_table_at_work_on_s3(planted_minio: PlantedMinio, vends: bool) -> None
     config = vended.json()["config"]
     assert ("s3.session-token" in config) == vends
     written = "\n".join(log.written).encode()
-    assert written.count(b"did not respond") >= 2, "errors were logged with their stacks"
+    assert written.count(b"did not respond") >= 2, "errors are logged with their stack traces"
     assert leaks(responses + reported) == []
     assert leaks(written) == []
     for name in ("s3.secret-access-key", "s3.session-token") if vends else ():
@@ -127,7 +126,7 @@ ADLS = {"type": "adls", "filesystem": "files", "account-name": "acct", "key-pref
 
 
 def service_account(token_uri: str) -> dict[str, Any]:
-    """Its key is a real one, which signs; what else it has is planted."""
+    """A service account with a real private key, which signs, and canaries in all other members."""
     names = ("project_id", "private_key_id", "client_id", "auth_provider_x509_cert_url", "client_x509_cert_url")
     key = {name: f"{name}-{CANARY}" for name in names} | {
         "type": "service_account", "private_key": private_key(), "client_email": f"{CANARY}@p.iam.gserviceaccount.com",
@@ -137,8 +136,8 @@ def service_account(token_uri: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", ["account key", "application", "service account", "service account with a token"])
-def test_a_store_of_a_cloud_that_is_not_there(case: str, tokens: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the store answers nor, but in the last case, who gives tokens for it."""
+def test_an_unavailable_cloud_store(case: str, tokens: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store does not respond and, except in the last case, neither does the token service."""
     use_storage_settings(
         monkeypatch, azure_endpoint=f"{NO_ONE_BY_TLS}/{{account}}", gcs_endpoint=f"{NO_ONE}/", retries=0
     )
@@ -158,7 +157,7 @@ def test_a_store_of_a_cloud_that_is_not_there(case: str, tokens: FakeService, mo
         reported = run("check_storage", "wh")
     written = "\n".join(log.written).encode()
     assert bool(tokens.asked) == case.endswith("token")
-    assert written.count(b"did not respond") >= 2, "errors were logged with their stacks"
+    assert written.count(b"did not respond") >= 2, "errors are logged with their stack traces"
     out = text_of(*responses) + reported + written
     assert leaks(out) == []
     assert not [line for line in private_key().splitlines()[1:-1] if line.encode() in out]
