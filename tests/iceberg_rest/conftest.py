@@ -18,12 +18,14 @@ from tests.wsgi_client import ApiClient
 
 @pytest.fixture(autouse=True)
 def parsed_metadata_is_what_its_document_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commits go on from objects that earlier ones left in memory: nobody may have changed those meanwhile."""
+    """Check that no caller changes the parsed metadata objects in the cache, which later commits start from."""
     documents: dict[Version, bytes] = {}
     put, parsed = MetadataCache.put_parsed, MetadataCache.parsed
 
     def put_and_compare(self: MetadataCache, version: Version, metadata: dict[str, Any], document: bytes) -> None:
-        assert repr(metadata) == repr(json.loads(document))  # which also tells 1 from 1.0 and a list from a tuple
+        assert repr(metadata) == repr(
+            json.loads(document)
+        )  # repr also distinguishes 1 from 1.0 and a list from a tuple
         documents[version] = document
         put(self, version, metadata, document)
 
@@ -46,14 +48,14 @@ def nothing_vended_before() -> Iterator[None]:
 
 @pytest.fixture
 def lake(minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> ApiClient:
-    """A client at a warehouse on MinIO that lends and signs."""
+    """A client of a warehouse on MinIO with vended credentials and remote signing."""
     keep_secrets(monkeypatch)
     return new_lake(minio, bucket)
 
 
 @pytest.fixture
 def create_signing(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Warehouse]:
-    """Makes warehouses that sign what is asked of their tables, also writes."""
+    """Return a function that creates warehouses with remote signing of reads and writes."""
     keep_secrets(monkeypatch)
     use_settings(monkeypatch, skip_storage_validation=True)
     sign_writes(monkeypatch)

@@ -1,4 +1,4 @@
-"""Warehouses on MinIO that lend and sign, with tables in them."""
+"""Warehouses on MinIO with vended credentials and remote signing, and tables in them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def create_table(lake: ApiClient, name: str = "t", **more: Any) -> dict[str, Any
 
 
 def client_of(config: dict[str, str]) -> Any:
-    """An S3 client as an engine makes it of what it was given."""
+    """Create an S3 client from a table's config, as an engine does."""
     return boto3.client(
         "s3",
         endpoint_url=config["s3.endpoint"],

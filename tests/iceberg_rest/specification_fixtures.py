@@ -1,9 +1,8 @@
 """Facts of the Iceberg REST specification about the operations that the catalog serves.
 
-`specification.json` holds them: parameters, members, types and required members. They were read from the document of
-the specification with
-
-    python -m tests.iceberg_rest.specification_fixtures iceberg-rest-catalog.yaml
+`specification.json` lists parameters, members, types and required members. They are extracted from the
+specification's OpenAPI document with
+`python -m tests.iceberg_rest.specification_fixtures iceberg-rest-catalog.yaml`.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def read_specification() -> Digest:
 
 
 def _body(facts: dict[str, str]) -> Body:
-    """Of `required` or `optional` and the types of each member, by its path."""
+    """Return `required` or `optional` and the types of each member, by its path."""
     words = {path: text.split(" ") for path, text in facts.items()}
     return Body(
         members={path: [] for path in facts},
@@ -67,7 +66,7 @@ def _lines(members: dict[str, Any]) -> str:
 
 
 def main(path: str) -> None:
-    """Write one line for each operation and for each body; equal bodies are written once."""
+    """Write one line per operation and per body; equal bodies are written once."""
     bodies: dict[str, dict[str, str]] = {}
 
     def keep(body: Body) -> str:

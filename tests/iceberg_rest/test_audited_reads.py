@@ -1,4 +1,4 @@
-"""Who got at the files of tables stands in the audit trail, where a setting asks for it."""
+"""Audit records of access to table files, if the setting enables them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Reported = Callable[[], list[tuple[str, str, str, str, int]]]
 
 @pytest.fixture
 def reported(monkeypatch: pytest.MonkeyPatch) -> Reported:
-    """Event, action, object and count of what was read since; reads are audited."""
+    """Return event, action, object and count of the reads since then."""
     use_settings(monkeypatch, audit=settings.ICEKEEPER.audit.model_copy(update={"reads": True}))
 
     def rows() -> list[tuple[str, str, str, str, int]]:

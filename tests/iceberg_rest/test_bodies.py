@@ -1,4 +1,4 @@
-"""Bodies that are not what they should be: read strictly, refused clearly, nothing changed."""
+"""Invalid request bodies get a clear error and change nothing."""
 
 from __future__ import annotations
 

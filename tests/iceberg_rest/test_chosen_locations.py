@@ -1,4 +1,4 @@
-"""A table at a location that the client chose: it must be empty, and a queued purge there is done first."""
+"""Tables at a location that the client chose: it must be empty, and a queued purge there runs first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def target(warehouse: Warehouse) -> str:
 
 @pytest.fixture
 def create(catalog: ApiClient, target: str) -> Callable[..., Response]:
-    """Ask for the table `t` at `place`."""
+    """Create the table `t` at `place`."""
 
     def ask(**more: Any) -> Response:
         return catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "location": target, **more})
@@ -46,7 +46,7 @@ def create(catalog: ApiClient, target: str) -> Callable[..., Response]:
 
 @pytest.fixture
 def purging(catalog: ApiClient, create_table: CreateTable, target: str) -> Path:
-    """The folder at `place`, with the files of a table that was dropped with purge."""
+    """Queue the purge of a dropped table at `place` and return its folder."""
     create_table(location=target)
     folder = Path(target.removeprefix("file://"))
     (folder / "data").mkdir()
@@ -148,7 +148,7 @@ def test_purges_below_the_location_are_done_too(
     create_table("c", location=f"{target}2")
     assert catalog.delete("/namespaces/ns/tables/c?purgeRequested=true").status == 204
     assert create().status == 200
-    assert Task.objects.count() == 1, "that of the neighbour"
+    assert Task.objects.count() == 1, "the purge of the neighbour"
     assert len(files()) == 2
 
 
@@ -180,7 +180,7 @@ def test_a_purge_that_a_worker_is_at_is_not_done_twice(
     assert response.refused(503, "SlowDownException", "still being deleted")
     assert int(response.headers["Retry-After"]) > 0
     assert nothing_happened(purging, written, status="running", attempt=1)
-    Task.objects.update(leased_until=now() - timedelta(seconds=1))  # that worker is dead
+    Task.objects.update(leased_until=now() - timedelta(seconds=1))  # the worker's lease expired
     assert create().status == 200
     assert not Task.objects.exists()
 
@@ -202,7 +202,7 @@ def test_a_worker_that_is_about_to_finish_is_waited_for(
     assert len(naps) == 3
 
 
-def test_a_purge_that_takes_too_long_is_left_to_the_worker(
+def test_the_worker_continues_a_purge_that_takes_too_long(
     create: Callable[..., Response], purging: Path, monkeypatch: pytest.MonkeyPatch, do_tasks: Callable[[], int]
 ) -> None:
     monkeypatch.setattr(availability, "RESERVED_SECONDS", 10_000.0)
@@ -241,7 +241,7 @@ def test_an_unexpected_end_gives_the_purge_back(
 
 
 @pytest.mark.parametrize("way", ["move", "metadata folder", "new metadata folder", "view", "staged"])
-def test_nothing_is_written_where_a_purge_is_under_way(
+def test_nothing_is_written_during_a_purge_of_the_location(
     way: str,
     catalog: ApiClient,
     create_table: CreateTable,
@@ -249,7 +249,7 @@ def test_nothing_is_written_where_a_purge_is_under_way(
     target: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It would be deleted with the rest, and the place be free right after."""
+    """The purge would delete the new files, too, and release the location right after."""
     create_table("u")
     put: list[str] = []
     monkeypatch.setattr(LocalStore, "put_new", lambda _, location, __: put.append(location))
@@ -275,7 +275,7 @@ def test_nothing_is_written_where_a_purge_is_under_way(
     assert put == []
 
 
-def test_a_purge_that_outlasts_the_request_is_given_back(
+def test_a_purge_that_outlasts_the_request_is_requeued(
     create: Callable[..., Response], purging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One slow step may take longer than the whole request had."""

@@ -13,7 +13,7 @@ from tests.wsgi_client import call
 pytestmark = pytest.mark.django_db
 
 
-def test_config_names_the_prefix_and_what_works(warehouse: Warehouse) -> None:
+def test_config_lists_the_prefix_and_endpoints(warehouse: Warehouse) -> None:
     response = call("GET", "/catalog/v1/config?warehouse=wh")
     assert response.status == 200
     config = response.json()
@@ -38,17 +38,17 @@ def test_the_warehouse_must_be_named(warehouse: Warehouse) -> None:
     assert call("GET", "/catalog/v1/config?warehouse=").refused(400, "GetConfigNoWarehouseProvided")
 
 
-def test_an_inactive_warehouse_is_not_there(warehouse: Warehouse) -> None:
+def test_an_inactive_warehouse_is_not_found(warehouse: Warehouse) -> None:
     Warehouse.objects.update(status="inactive")
     assert call("GET", "/catalog/v1/config?warehouse=wh").refused(404, "NoSuchWarehouseException")
     assert call("GET", f"/catalog/v1/{warehouse.pk}/namespaces").refused(404, "NoSuchWarehouseException")
 
 
 def test_the_endpoints_are_exactly_the_routes() -> None:
-    """An advertised operation that does not work breaks clients; so does one that works and is not advertised.
+    """Every advertised endpoint works, and every endpoint that works is advertised.
 
-    Clients with a credential ask for tokens before they ask for anything else, this list included, so the
-    specification does not have that route in it; nor has it those of signers, which tables tell their clients.
+    Clients with a credential call the token route before they read this list, so the specification does not list it. It
+    does not list signing routes either: tables send their addresses to clients.
     """
     served = set()
     for pattern in urlpatterns:

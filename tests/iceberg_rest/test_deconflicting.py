@@ -1,4 +1,4 @@
-"""Commits that were prepared on an older version: judged by their requirements on the newest one."""
+"""Commits prepared on an older version: their requirements are checked against the newest version."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def append(ref: str, number: int, *, parent: int | None, sequence: int, at: int)
 
 @pytest.fixture
 def at(catalog: ApiClient, create_table: CreateTable) -> int:
-    """The time of a table whose branches `main` and `b` begin with snapshot 1."""
+    """Return the location of a table whose branches `main` and `b` begin with snapshot 1."""
     moment: int = create_table()["metadata"]["last-updated-ms"]
     branch = {"action": "set-snapshot-ref", "ref-name": "b", "type": "branch", "snapshot-id": 1}
     first = append("main", 1, parent=None, sequence=1, at=moment)
@@ -43,7 +43,7 @@ def at(catalog: ApiClient, create_table: CreateTable) -> int:
 
 
 def test_two_branches(catalog: ApiClient, at: int) -> None:
-    """Both writers saw sequence number 1 and took 2: the one that comes late takes the next."""
+    """Both writers read sequence number 1 and chose 2; the later commit gets the next number."""
     assert commit(catalog, [head_is("main", 1)], *append("main", 2, parent=1, sequence=2, at=at)).status == 200
     late = commit(catalog, [head_is("b", 1)], *append("b", 3, parent=1, sequence=2, at=at))
     assert late.status == 200, late.body

@@ -1,4 +1,4 @@
-"""What a drop leaves: a row that waits, a purge that holds the places, and in the end nothing."""
+"""Drops: soft deletion, expiration, and the purge that reserves the locations until the files are deleted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def folder_of(created: dict[str, Any]) -> Path:
 
 
 def state() -> list[list[dict[str, Any]]]:
-    """Every row that a drop may touch."""
+    """Return every row that a drop may change."""
     models = (Namespace, Tabular, TabularMetadata, Snapshot, LocationClaim, Task, Securable)
     return [list(model.objects.order_by("pk").values()) for model in models]
 
@@ -50,7 +50,7 @@ def leased(task: Task | None = None) -> Lease:
     return lease
 
 
-# --- soft ---------------------------------------------------------------------------------------------------------
+# --- soft deletion ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("query", "kind"), [("", "default"), ("?purgeRequested=true", "purge")])
@@ -114,7 +114,7 @@ def test_the_name_is_free_and_the_location_is_not(
     assert Tabular.objects.filter(name="t").count() == Task.objects.count() == 2
 
 
-def test_a_namespace_keeps_what_can_be_restored(
+def test_a_namespace_with_restorable_tables_is_not_dropped(
     catalog: ApiClient, create_table: CreateTable, soft_delete: int
 ) -> None:
     create_table()
@@ -174,7 +174,7 @@ def test_a_soft_drop_is_done_once(catalog: ApiClient, create_table: CreateTable,
 # --- expiration ---------------------------------------------------------------------------------------------------
 
 
-def test_what_expires_is_gone_and_its_files_stay(
+def test_expired_tables_are_deleted_and_their_files_stay(
     catalog: ApiClient, create_table: CreateTable, soft_delete: int, files: Files, do_tasks: Callable[[], int]
 ) -> None:
     create_table()
@@ -187,7 +187,7 @@ def test_what_expires_is_gone_and_its_files_stay(
     assert files() == written
 
 
-def test_what_expires_is_purged_when_its_drop_asked_for_it(
+def test_expired_tables_are_purged_if_the_drop_requested_it(
     catalog: ApiClient, create_table: CreateTable, soft_delete: int, files: Files, do_tasks: Callable[[], int]
 ) -> None:
     create_table("other")
@@ -207,7 +207,7 @@ def test_what_expires_is_purged_when_its_drop_asked_for_it(
     assert files() == left
 
 
-def test_what_was_restored_does_not_expire(catalog: ApiClient, create_table: CreateTable, soft_delete: int) -> None:
+def test_restored_tables_do_not_expire(catalog: ApiClient, create_table: CreateTable, soft_delete: int) -> None:
     created = create_table()
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     lease = leased()
@@ -261,7 +261,7 @@ def test_an_expiration_that_was_taken_over_changes_nothing(
 
 @pytest.fixture
 def wandered(catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse) -> list[Path]:
-    """The folders of a table that was moved and writes its metadata elsewhere."""
+    """Return the folders of a table that was moved and writes its metadata elsewhere."""
     base = warehouse.location
     create_table(location=f"{base}/first", properties={"write.metadata.path": f"{base}/meta"})
     updates = [{"action": "set-location", "location": f"{base}/second"}]
@@ -294,7 +294,7 @@ def test_a_purge_reserves_and_deletes_every_location_of_the_table(
     assert [file.startswith("wh/first2/") for file in files()] == [True]
 
 
-def test_no_table_is_put_where_files_are_about_to_be_deleted(
+def test_no_table_is_created_where_a_purge_is_queued(
     catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse
 ) -> None:
     dropped = create_table(location=f"{warehouse.location}/deep/t")
@@ -313,7 +313,7 @@ def test_no_table_is_put_where_files_are_about_to_be_deleted(
 
 
 def intruder(warehouse: Warehouse, location: str) -> Tabular:
-    """A row that came past the rules."""
+    """A row created without the usual checks."""
     namespace = Namespace.objects.get()
     row = Tabular.objects.create(
         warehouse=warehouse, namespace=namespace, kind="view", uuid=new_id(), name="v", name_key="v",
@@ -396,10 +396,10 @@ def test_a_purge_that_was_taken_over_lets_nothing_go(catalog: ApiClient, create_
 
 
 @pytest.mark.parametrize("steps", range(1, 12))
-def test_a_worker_that_slept_too_long_deletes_nothing_of_a_new_table(
+def test_a_worker_with_an_expired_lease_deletes_no_files_of_a_new_table(
     catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse, files: Files, steps: int
 ) -> None:
-    """It goes to sleep at any step; meanwhile another one does the rest, and a new table lies in the same place."""
+    """The worker pauses at any step; meanwhile another one finishes, and a new table gets the same location."""
     path = f"{warehouse.location}/ns/t"
     folder = folder_of(create_table(location=path))
     for name in ("data", "more"):

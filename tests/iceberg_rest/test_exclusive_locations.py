@@ -1,4 +1,4 @@
-"""One place, one owner: names that look like patterns, other spellings, properties that point elsewhere, purges."""
+"""Locations have one owner: names with pattern characters, other spellings, locations in properties, and purges."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ NO_ONE = UUID(int=0)
 
 @pytest.fixture
 def bucket_warehouse(bootstrapped: None) -> Warehouse:
-    """On S3, whose keys may hold any character. Nothing is read or written there."""
+    """A warehouse on S3, whose keys may contain any character. Nothing is read or written there."""
     profile = {"type": "s3", "bucket": "my-bucket", "key-prefix": "wh", "region": "eu-1"}
     return create_warehouse(actor=INTERNAL, project=get_project(None), name="s3", storage_profile=profile)
 
 
 def lay(warehouse: Warehouse, location: str) -> Tabular:
-    """A row at a location."""
+    """Insert a row at a location."""
     namespace, _ = Namespace.objects.get_or_create(warehouse=warehouse, path="ns", path_key="ns")
     name = f"t{Tabular.objects.count()}"
     return Tabular.objects.create(
@@ -67,7 +67,7 @@ def target_of(warehouse: Warehouse, **profile: Any) -> Target:
 
 
 def is_taken(warehouse: Warehouse, location: str) -> bool:
-    """By all the looks that there are, which must agree."""
+    """Return whether the location is taken, by all checks, which must agree."""
     errors = 0
     for look in (
         lambda: require_free_location(warehouse=warehouse, location=location, owner=NO_ONE),
@@ -140,13 +140,15 @@ OTHER_SPELLING = [
 
 
 @pytest.mark.parametrize("new", OTHER_SPELLING)
-def test_nothing_new_is_spelled_otherwise_without_leave(bucket_warehouse: Warehouse, new: dict[str, Any]) -> None:
+def test_new_locations_with_alternative_protocols_need_the_option(
+    bucket_warehouse: Warehouse, new: dict[str, Any]
+) -> None:
     target = target_of(bucket_warehouse)
     with pytest.raises(InvalidLocation, match="must begin with s3:"):
         require_valid_locations(target, new)
     with pytest.raises(InvalidLocation, match="must begin with s3:"):
         require_valid_locations(target, new, base=paths(f"{S3}/t"))
-    require_valid_locations(target, new, base=new)  # it had leave once
+    require_valid_locations(target, new, base=new)  # it was allowed before
     require_valid_locations(target_of(bucket_warehouse, **{"allow-alternative-protocols": True}), new)
     require_valid_locations(target, paths(f"{S3}/back"), base=new)
 
@@ -154,7 +156,7 @@ def test_nothing_new_is_spelled_otherwise_without_leave(bucket_warehouse: Wareho
 @pytest.mark.parametrize(
     "location", ["s3://my-bucket/wh", "s3://my-bucket/wh2/t", "s3://MY-BUCKET/wh/t", "s3://my-bucket/wh/../t", "s3:x"]
 )
-def test_nothing_new_lies_elsewhere(bucket_warehouse: Warehouse, location: str) -> None:
+def test_new_locations_outside_the_warehouse_are_rejected(bucket_warehouse: Warehouse, location: str) -> None:
     for new in (paths(location), paths(f"{S3}/t", location)):
         for base in (None, paths(f"{S3}/t")):
             with pytest.raises(InvalidLocation):
@@ -217,10 +219,10 @@ DATA = ["write.data.path", "write.object-storage.path", "write.folder-storage.pa
 
 @pytest.mark.parametrize("way", ["drop", "recursive", "expired"])
 @pytest.mark.parametrize("key", DATA)
-def test_files_that_a_property_points_to_are_left(
+def test_files_at_a_location_in_a_property_are_kept(
     catalog: ApiClient, create_table: CreateTable, storage_root: Path, do_tasks: Callable[[], int], key: str, way: str
 ) -> None:
-    """Engines may write there if their own rights allow it. The catalog does not, and deletes nothing there."""
+    """Engines may write there if their own permissions allow it. The catalog neither writes nor deletes there."""
     victim = create_table("victim")["metadata"]["location"]
     outside = storage_root / "outside"
     outside.mkdir()
@@ -272,10 +274,10 @@ def test_a_generic_table_is_purged_with_its_namespace(
     assert not any(folder.exists() for folder in folders)
 
 
-def test_no_table_is_put_where_files_are_being_deleted(
+def test_no_table_is_created_during_a_purge_of_the_location(
     catalog: ApiClient, warehouse: Warehouse, create_table: CreateTable, files: Files
 ) -> None:
-    """Tried before each step of the purge, from the first, when all files are there, to the last."""
+    """Create a table before each step of the purge, from the first (all files exist) to the last."""
     target_location = f"{warehouse.location}/deep/t"
     dropped = create_table("t", location=target_location)
     kept = create_table("u", location=f"{warehouse.location}/deep/t2")
@@ -308,10 +310,10 @@ def test_no_table_is_put_where_files_are_being_deleted(
     assert len(files()) == 3
 
 
-def test_a_file_that_a_purge_is_about_to_delete_is_not_even_read(
+def test_a_file_that_a_purge_will_delete_is_not_read(
     catalog: ApiClient, create_table: CreateTable, monkeypatch: pytest.MonkeyPatch, files: Files
 ) -> None:
-    """The purge could come to its end between that and the look at who lies there."""
+    """The purge could end between reading the file and checking the owner of its location."""
     dropped = create_table()
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
     get = LocalStore.get

@@ -1,4 +1,4 @@
-"""Generic tables: names shared with tables and views, descriptions kept as they came, refusals that change nothing."""
+"""Generic tables: names shared with tables and views, unchanged properties, and errors that change nothing."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ TABLES = "/namespaces/ns/generic-tables"
 
 @pytest.fixture
 def generic(warehouse: Warehouse, namespace: str) -> ApiClient:
-    """A client whose targets are below `/lakekeeper/v1/{prefix}`; the namespace `ns` is there."""
+    """A client of `/lakekeeper/v1/{prefix}` with the namespace `ns`."""
     return ApiClient(f"/lakekeeper/v1/{warehouse.pk}")
 
 
 @pytest.fixture
 def create(generic: ApiClient) -> CreateTable:
-    """Create a generic table in `ns` and return the `table` of the answer."""
+    """Create a generic table in `ns` and return `table` of the response."""
 
     def create(name: str = "g", **more: Any) -> dict[str, Any]:
         response = generic.post(TABLES, {"name": name, "format": "lance", **more})
@@ -93,7 +93,7 @@ def test_a_generic_table_is_returned_as_it_was_described(
     assert Securable.objects.get(type="generic-table").object_id == str(row.pk)
 
 
-def test_what_was_not_said_is_null_and_properties_are_empty(create: CreateTable) -> None:
+def test_missing_members_are_null_and_missing_properties_empty(create: CreateTable) -> None:
     for more in ({}, {"doc": None, "properties": None, "schema": None, "statistics": None, "base-location": None}):
         table = create(f"g{len(more)}", **more)
         assert {key: table[key] for key in ("doc", "properties", "schema", "statistics")} == {
@@ -435,7 +435,7 @@ def test_the_same_request_is_done_once(generic: ApiClient, namespace: str) -> No
     rename = {"source": named("g"), "destination": named("h")}
     for _ in range(2):
         assert sent_once(generic, "POST", "/generic-tables/rename", other, rename).status == 204
-    assert sent_once(generic, "POST", TABLES, key, body).body == first.body, "under the name that it was made with"
+    assert sent_once(generic, "POST", TABLES, key, body).body == first.body, "under the name at its creation"
 
     drop = str(uuid4())
     for _ in range(2):

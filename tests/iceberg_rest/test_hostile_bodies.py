@@ -1,4 +1,4 @@
-"""Bodies made to break a parser, sent to every operation that reads one: refused alike, and nothing is changed."""
+"""Hostile bodies for every operation that reads one: the same error everywhere, and no change."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LEGAL = (
 
 
 def within(value: bytes) -> bytes:
-    """A legal body that has `value` three levels down, where nobody looks."""
+    """A valid body with `value` three levels deep, in a member that no operation reads."""
     return b'{%s,"more":[{"inner":[%s]}]}' % (LEGAL, value)
 
 
@@ -58,7 +58,7 @@ def populated(catalog: ApiClient, create_table: CreateTable) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.usefixtures("populated")
-def test_no_operation_reads_what_is_not_strict_json(target: str, catalog: ApiClient, everything: Everything) -> None:
+def test_every_operation_rejects_invalid_json(target: str, catalog: ApiClient, everything: Everything) -> None:
     before = everything()
     for value, text in (
         (b"18446744073709551616", "64 bits"),
@@ -110,7 +110,7 @@ def test_no_operation_reads_more_than_the_limit(target: str, catalog: ApiClient,
 @pytest.mark.parametrize("kind", [None, True, 7, 1.5, "x", [], [[]], {"a": {}}])
 @pytest.mark.usefixtures("populated")
 def test_every_member_of_every_body_has_one_type(kind: Any, catalog: ApiClient, everything: Everything) -> None:
-    """Each member of each body in turn is something else; where that is legal, the rest of the body is not."""
+    """Replace each member in turn by a value of another type; where that is legal, the rest of the body is invalid."""
     before = everything()
     for target, body in (
         ("/namespaces", {"namespace": kind}),

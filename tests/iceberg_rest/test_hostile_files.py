@@ -1,4 +1,4 @@
-"""Files that somebody laid into the warehouse to be registered: each is refused, soon, and nothing is changed."""
+"""Registration of hostile metadata files: each is rejected quickly, and nothing changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Register = Callable[..., Response]
 
 @pytest.fixture
 def metadata(create_table: Any) -> bytes:
-    """Good metadata, of a table that is there no more."""
+    """Valid metadata of a table that was dropped."""
     location: str = create_table("once")["metadata-location"]
     path = Path(location.removeprefix("file://"))
     Tabular.objects.all().delete()
@@ -39,7 +39,7 @@ def metadata(create_table: Any) -> bytes:
 
 @pytest.fixture
 def laid(storage_root: Path) -> Path:
-    """Where the file is to lie; its folder is there."""
+    """The path of the file to register, in an existing folder."""
     folder = storage_root / "wh" / "laid" / "metadata"
     folder.mkdir(parents=True)
     return folder / "00001-laid.metadata.json"
@@ -47,7 +47,7 @@ def laid(storage_root: Path) -> Path:
 
 @pytest.fixture
 def register(catalog: ApiClient, namespace: str, laid: Path) -> Register:
-    """Register the table `t` from a file, `laid` unless another is named."""
+    """Register the table `t` from a file, by default `laid`."""
     return lambda path=laid: catalog.post(
         "/namespaces/ns/register", {"name": "t", "metadata-location": f"file://{path}"}
     )
@@ -69,7 +69,7 @@ def _write_brackets(path: Path, size: int) -> None:
 
 
 def test_the_good_file_is_registered(metadata: bytes, laid: Path, register: Register) -> None:
-    """So that what follows is refused for its own reason."""
+    """The valid file is accepted, so the other tests fail for their own reasons."""
     laid.write_bytes(metadata)
     assert register().status == 200
 
@@ -95,7 +95,7 @@ def test_brackets_that_are_not_too_many_bytes(laid: Path, register: Register, no
 
 
 def test_a_pipe(laid: Path, register: Register, nothing_changed: Any) -> None:
-    """Nobody ever writes into it: whoever opens it the usual way waits for ever."""
+    """It has no writer: opening it the usual way blocks forever."""
     os.mkfifo(laid)
     assert register().refused(400, "InvalidLocation", "not a file")
     assert nothing_changed()
@@ -135,7 +135,7 @@ def test_a_link_to_a_good_file_inside(metadata: bytes, laid: Path, register: Reg
     assert nothing_changed()
 
 
-def test_a_file_that_is_not_there(laid: Path, register: Register, nothing_changed: Any) -> None:
+def test_a_missing_file(laid: Path, register: Register, nothing_changed: Any) -> None:
     assert register().refused(404, "NotFoundException", "Failed to open")
     assert nothing_changed()
 
@@ -143,7 +143,7 @@ def test_a_file_that_is_not_there(laid: Path, register: Register, nothing_change
 def test_a_file_that_vanishes(
     metadata: bytes, laid: Path, register: Register, nothing_changed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Gone between the look at the name and the look at the file."""
+    """It is deleted between the look-up of its name and opening it."""
     laid.write_bytes(metadata)
     find_folder = LocalStore._folder
 
@@ -168,7 +168,7 @@ def test_a_file_without_rights(metadata: bytes, laid: Path, register: Register, 
 def test_a_file_of_another_warehouse(
     metadata: bytes, warehouse: Warehouse, storage_root: Path, register: Register, nothing_changed: Any
 ) -> None:
-    profile = {"type": "local", "path": str(storage_root / "wh2")}  # whose name begins with ours
+    profile = {"type": "local", "path": str(storage_root / "wh2")}  # its name begins with that of our warehouse
     create_warehouse(actor=INTERNAL, project=get_project(None), name="wh2", storage_profile=profile)
     theirs = storage_root / "wh2" / "t" / "metadata" / "00000-t.metadata.json"
     theirs.parent.mkdir(parents=True)
@@ -177,7 +177,7 @@ def test_a_file_of_another_warehouse(
     assert nothing_changed()
 
 
-def test_a_good_file_whose_table_lies_in_another_warehouse(
+def test_a_valid_file_of_a_table_in_another_warehouse(
     metadata: bytes, laid: Path, storage_root: Path, register: Register, nothing_changed: Any
 ) -> None:
     laid.write_bytes(metadata.replace(f"{storage_root}/wh/".encode(), f"{storage_root}/wh2/".encode()))

@@ -1,4 +1,4 @@
-"""Page tokens and header fields that nobody gave out: refused or without effect, and nothing is changed."""
+"""Forged page tokens and header fields: rejected or ignored, and nothing changes."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def token_of(document: Any) -> str:
 
 
 def listing_key(token: str) -> str:
-    """What a token says that it is a page of."""
+    """Return the listing that a token belongs to."""
     named = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))[1]
     assert isinstance(named, str)
     return named
 
 
 def fill(catalog: ApiClient, create_table: CreateTable) -> None:
-    """Two of everything that is listed."""
+    """Create two of every listed object."""
     for name in ("t", "u"):
         create_table(name)
         assert catalog.post("/namespaces", {"namespace": [f"{name}{name}"]}).status == 200
@@ -59,7 +59,7 @@ def test_a_page_token_is_one_that_was_given_out(kind: str, catalog: ApiClient, c
     others = [listing for each, listing in listings.items() if each != kind]
     kind, named = listings[kind], kind
     good = token_of([1, kind, after])
-    # so that what follows is refused for itself
+    # so that the following requests fail for their own reasons
     assert catalog.get(f"{LISTINGS[named]}?pageToken={good}").status == 200
     for document in (
         *([1, other, after] for other in others),
@@ -102,8 +102,10 @@ def test_a_page_token_is_one_that_was_given_out(kind: str, catalog: ApiClient, c
         assert response.refused(400, "InvalidPaginationToken"), token[:80]
 
 
-def test_a_token_is_good_for_its_own_listing(catalog: ApiClient, create_table: CreateTable, storage_root: Path) -> None:
-    """Elsewhere it would leave out the head of the list without a word."""
+def test_a_token_is_valid_for_its_own_listing_only(
+    catalog: ApiClient, create_table: CreateTable, storage_root: Path
+) -> None:
+    """In another listing it would silently skip the first entries."""
     profile = {"type": "local", "path": str(storage_root / "other")}
     other = create_warehouse(actor=INTERNAL, project=get_project(None), name="other", storage_profile=profile)
     theirs = ApiClient(f"/catalog/v1/{other.pk}")

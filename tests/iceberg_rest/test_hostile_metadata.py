@@ -1,4 +1,4 @@
-"""Schemas, snapshots, references and views that contradict themselves or grow without end, in every request."""
+"""Contradictory or oversized schemas, snapshots, references and views, in every request."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def commit(catalog: ApiClient, *updates: Json) -> Response:
 
 
 def transact(catalog: ApiClient, *updates: Json) -> Response:
-    """The same for `t`, after a change to `other` that must not happen either."""
+    """Commit the updates to `t` in a transaction after a change to `other`, which must be rolled back."""
     harmless = {"action": "set-properties", "updates": {"a": "b"}}
     changes = [("other", [harmless]), ("t", updates)]
     body = [
@@ -106,7 +106,7 @@ BAD_SCHEMAS = {
 
 @pytest.fixture
 def tables(catalog: ApiClient, create_table: CreateTable) -> None:
-    """`t` with the snapshots 1 and 2, and `other`."""
+    """Create `t` with the snapshots 1 and 2, and `other`."""
     create_table("t")
     create_table("other")
     first, second = snapshot(1, at=AT), snapshot(2, parent=1, sequence_number=2, at=AT + 1)
@@ -191,7 +191,7 @@ def test_a_wide_schema_is_a_schema(width: int, catalog: ApiClient, create_table:
     ids=lambda updates: str(updates)[:80],
 )
 @pytest.mark.usefixtures("tables")
-def test_updates_that_name_what_is_not_there(updates: list[Json], catalog: ApiClient, everything: Everything) -> None:
+def test_updates_with_unknown_references(updates: list[Json], catalog: ApiClient, everything: Everything) -> None:
     before = everything()
     for send in (commit, transact):
         response = send(catalog, *updates)
@@ -213,7 +213,7 @@ def test_updates_that_name_what_is_not_there(updates: list[Json], catalog: ApiCl
     ],
 )
 @pytest.mark.usefixtures("tables")
-def test_requirements_of_what_is_not_there(requirement: Json, catalog: ApiClient, everything: Everything) -> None:
+def test_requirements_with_unknown_references(requirement: Json, catalog: ApiClient, everything: Everything) -> None:
     before = everything()
     changes = {"requirements": [requirement], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
     assert catalog.post(T, changes).refused(409, "CommitFailedException", "Requirement failed")
@@ -252,7 +252,7 @@ def test_a_view_with_ten_thousand_versions_at_once(catalog: ApiClient, namespace
 
 
 @pytest.mark.parametrize("schema_id", [7, -1, -2])
-def test_a_version_of_a_schema_that_is_not_there(
+def test_a_version_with_an_unknown_schema(
     schema_id: int, catalog: ApiClient, namespace: str, everything: Everything
 ) -> None:
     assert catalog.post("/namespaces/ns/views", view()).status == 200

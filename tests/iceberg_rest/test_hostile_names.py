@@ -1,4 +1,4 @@
-"""Names that mean something to paths, shells, databases or eyes: those that are legal are only names."""
+"""Names with a special meaning in paths, shells, databases or Unicode: legal ones are stored unchanged."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ DOTS = {"%2E", "%2E%2E"}
 
 @pytest.fixture
 def two(catalog: ApiClient, create_table: CreateTable) -> None:
-    """The table `t` and the view `v`."""
+    """Create the table `t` and the view `v`."""
     create_table("t")
     assert catalog.post("/namespaces/ns/views", {"name": "v", **VIEW}).status == 200
 
@@ -99,8 +99,8 @@ def test_a_bad_name_is_given_to_nothing(
 
 
 @pytest.mark.parametrize("name", [name for name in (*BAD, *LEGAL) if isinstance(name, str)], ids=ascii)
-def test_a_name_of_nothing_finds_nothing(name: str, catalog: ApiClient, two: None, everything: Everything) -> None:
-    """As table, view, namespace and level. A NUL or a segment of dots is refused before anything looks at the path."""
+def test_an_unknown_name_is_not_found(name: str, catalog: ApiClient, two: None, everything: Everything) -> None:
+    """As table, view, namespace and level. A NUL or a segment of dots is rejected before the path is used."""
     before = everything()
     segment = quote(name, safe="").replace(".", "%2E")
     change = {"requirements": [], "updates": []}
@@ -160,8 +160,8 @@ def test_names_that_look_alike_in_one_script_are_the_same(
     assert everything() == before
 
 
-def test_names_of_two_scripts_that_look_alike_are_two(catalog: ApiClient, create_table: CreateTable) -> None:
-    """Latin and Cyrillic: telling them apart is for who grants rights on them; the catalog never mixes them up."""
+def test_similar_names_of_two_scripts_are_different(catalog: ApiClient, create_table: CreateTable) -> None:
+    """Latin and Cyrillic: the catalog keeps them apart; users who grant privileges must tell them apart, too."""
     for name in ("copa", "\u0441\u043e\u0440\u0430"):
         assert create_table(name) == catalog.get(f"/namespaces/ns/tables/{quote(name)}").json()
     assert len(catalog.get("/namespaces/ns/tables").json()["identifiers"]) == 2

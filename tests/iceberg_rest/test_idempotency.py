@@ -1,4 +1,4 @@
-"""Idempotency-Key: a request that is sent again is not done again and gets the same answer."""
+"""Idempotency-Key: a repeated request is not executed again and gets the same response."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def same(first: Response, second: Response) -> bool:
 
 
 def operations() -> dict[str, Callable[[ApiClient, str], Response]]:
-    """Every operation that changes something, by name; each can be done once in a catalog with the table `t`."""
+    """Return every writing operation by name; each works once in a catalog with the table `t`."""
     here = {"namespace": ["ns"], "name": "t"}
     return {
         "createNamespace": lambda c, k: c.post("/namespaces", {"namespace": ["n"]}, idempotency_key=k),
@@ -96,7 +96,7 @@ def test_a_registered_table_is_not_registered_again(catalog: ApiClient, create_t
     assert Tabular.objects.count() == 1
 
 
-def test_what_others_did_in_between_stays(catalog: ApiClient, create_table: CreateTable, key: str) -> None:
+def test_changes_of_other_requests_in_between_are_kept(catalog: ApiClient, create_table: CreateTable, key: str) -> None:
     create_table()
     first = catalog.post(T, SET_A, idempotency_key=key)
     later = catalog.post(T, SET_B)
@@ -184,10 +184,10 @@ def test_any_uuid_is_a_key_and_case_does_not_matter(catalog: ApiClient, create_t
     assert same(first, catalog.post(T, SET_A, idempotency_key=given.upper()))
 
 
-def test_the_slower_of_two_equal_requests_undoes_itself(
+def test_the_slower_of_two_equal_requests_is_rolled_back(
     catalog: ApiClient, create_table: CreateTable, files: Files, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both looked for a record before either existed: the key's uniqueness decides, in the transaction itself."""
+    """Both look for a record before either exists: the unique key decides, in the transaction itself."""
     create_table()
     first = catalog.post(T, SET_A, idempotency_key=key)
     other = catalog.post("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA}, idempotency_key=str(new_id()))
@@ -196,7 +196,7 @@ def test_the_slower_of_two_equal_requests_undoes_itself(
     find, looks = idempotency._find_replay, iter([None])
     monkeypatch.setattr(idempotency, "_find_replay", lambda *args: next(looks, find(*args)))
     assert same(first, catalog.post(T, SET_A, idempotency_key=key))
-    assert files() == stored, "what the slower one wrote is taken away"
+    assert files() == stored, "the files of the slower request are deleted"
 
 
 def test_contention_is_not_cached(
@@ -216,7 +216,7 @@ def test_contention_is_not_cached(
 def test_contention_is_not_reported_when_an_equal_request_was_faster(
     catalog: ApiClient, create_table: CreateTable, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ "Certainly not committed" makes a client append once more."""
+    """For "certainly not committed" a client would append a second time."""
     create_table()
     commit = tables.commit_table
 
@@ -231,10 +231,10 @@ def test_contention_is_not_reported_when_an_equal_request_was_faster(
     assert len(response.json()["metadata"]["metadata-log"]) == 1
 
 
-def test_the_file_of_an_equal_request_that_is_under_way_is_no_obstacle(
+def test_the_file_of_a_concurrent_equal_request_does_not_fail_the_request(
     catalog: ApiClient, namespace: str, warehouse: Any, key: str, files: Callable[[], list[str]], monkeypatch: Any
 ) -> None:
-    """The duplicate meets the file that the first has put, and one of them makes the table."""
+    """The duplicate finds the file that the first request has written, and one of them creates the table."""
     body = {"name": "u", "schema": SCHEMA, "location": f"{warehouse.location}/chosen"}
     insert = insertion.insert_tabular
 
@@ -254,10 +254,10 @@ def test_the_file_of_an_equal_request_that_is_under_way_is_no_obstacle(
     assert len(files()) == 1
 
 
-def test_what_an_equal_request_left_that_was_cut_short_is_no_obstacle(
+def test_the_file_of_an_interrupted_equal_request_does_not_fail_the_retry(
     catalog: ApiClient, namespace: str, warehouse: Any, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed after it had put its file: who sends it again must get its table, and nobody else that place."""
+    """The first request was killed after writing its file: only a retry may create its table at that location."""
     body = {"name": "u", "schema": SCHEMA, "location": f"{warehouse.location}/chosen"}
 
     class Killed(BaseException):
@@ -280,7 +280,7 @@ def test_what_an_equal_request_left_that_was_cut_short_is_no_obstacle(
 def test_a_location_in_use_is_not_cached(
     catalog: ApiClient, create_table: CreateTable, warehouse: Any, key: str, do_tasks: Callable[[], int]
 ) -> None:
-    """A purge that holds it comes to an end."""
+    """The purge that reserves the location ends at some time."""
     location = create_table()["metadata"]["location"]
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     create_table()
@@ -290,10 +290,10 @@ def test_a_location_in_use_is_not_cached(
     assert catalog.post(T, move, idempotency_key=key).status == 200
 
 
-def test_the_response_to_a_registration_of_an_old_form_stays(
+def test_a_registration_of_a_version_1_file_is_replayed(
     catalog: ApiClient, create_table: CreateTable, key: str, storage_root: Any
 ) -> None:
-    """The first version of the format does without a UUID; what was given then is given again."""
+    """Format version 1 needs no UUID; the replay returns the UUID of the first response."""
     location = create_table(properties={"format-version": "1"})["metadata-location"]
     catalog.delete(T)
     file = storage_root.parent / location.removeprefix("file://")

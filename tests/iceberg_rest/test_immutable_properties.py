@@ -1,4 +1,4 @@
-"""The properties of a table that never change after they were set."""
+"""Table properties that cannot change after they are set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that other clients could not open or use are refused, and nothing of them is stored."""
+"""Table metadata that clients could not open or use is rejected, and nothing of it is stored."""
 
 from __future__ import annotations
 

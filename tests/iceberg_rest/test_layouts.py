@@ -1,4 +1,4 @@
-"""Where new namespaces, tables, views and generic tables lie in warehouses with a storage layout."""
+"""Locations of new namespaces, tables, views and generic tables in warehouses with a storage layout."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KINDS = ["table", "view", "generic table"]
 
 @pytest.fixture
 def set_layout(warehouse: Warehouse) -> SetLayout:
-    """Give the warehouse a layout, as an operator does."""
+    """Set the layout of the warehouse as an operator."""
     api = ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
 
     def change(layout: dict[str, Any] | None) -> Response:
@@ -90,7 +90,7 @@ def uuid_of(name: str) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_folder_for_each_level_and_for_what_is_in_it(
+def test_a_folder_for_each_namespace_level_and_table(
     catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any, kind: str
 ) -> None:
     assert set_layout(READABLE).json()["storage-profile"]["storage-layout"] == READABLE
@@ -132,7 +132,7 @@ def test_a_location_chosen_by_the_user_comes_first(
     assert location_of(create("table", "u", location=f"{base}/u")) == f"{base}/u"
 
 
-def test_a_layout_counts_for_what_is_new(
+def test_a_layout_applies_to_new_objects(
     catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any
 ) -> None:
     base = warehouse.location
@@ -143,7 +143,7 @@ def test_a_layout_counts_for_what_is_new(
     assert location_of(catalog.get("/namespaces/old/tables/t")) == before
     assert location_of(create("table", "u", "old")) == f"{base}/u-{uuid_of('u')}"
     new_namespace(catalog, "new")
-    set_layout(None)  # leaves it as it is
+    set_layout(None)  # keeps the layout
     assert location_of(create("table", "v", "new")) == f"{base}/new/v-{uuid_of('v')}"
     set_layout({"type": "default"})
     assert location_of(create("table", "w", "new")) == f"{base}/new/{uuid_of('w')}"
@@ -203,7 +203,7 @@ def test_the_same_name_again(
         assert len(files()) == 1
         return
     assert location_of(again) == first
-    assert not Task.objects.exists(), "done by the request, in place of the worker"
+    assert not Task.objects.exists(), "purged by the request instead of the worker"
     if stage:
         body = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(again.json()["metadata"])}
         assert catalog.post("/namespaces/ns/tables/t", body).status == 200
@@ -211,7 +211,7 @@ def test_the_same_name_again(
 
 
 @pytest.mark.parametrize("kind", ["view", "generic table"])
-def test_the_same_name_again_for_what_needs_no_empty_folder(
+def test_reusing_the_name_of_a_dropped_object_that_needs_no_empty_folder(
     catalog: ApiClient, set_layout: SetLayout, create: Any, drop: Any, files: Files, kind: str
 ) -> None:
     set_layout(BY_NAME)
@@ -241,7 +241,7 @@ def test_a_folder_in_use_is_refused(
     assert Tabular.objects.count() == 2
 
 
-def test_what_can_be_restored_keeps_its_folder(
+def test_restorable_tables_keep_their_folder(
     catalog: ApiClient, set_layout: SetLayout, create: Any, drop: Any, soft_delete: int
 ) -> None:
     set_layout(BY_NAME)
@@ -264,10 +264,10 @@ def test_a_namespace_gets_no_folder_in_that_of_a_table(
     assert new_namespace(catalog, "data", location=f"{warehouse.location}/other") == f"{warehouse.location}/other/"
 
 
-def test_nothing_is_written_below_a_purge(
+def test_nothing_is_written_below_a_location_during_its_purge(
     catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any, drop: Any, files: Files
 ) -> None:
-    """A dropped table that lay right at the folder of a namespace: what is put below it now would go with it."""
+    """A dropped table had the folder that a namespace would get: the purge would delete new files below it, too."""
     set_layout({"type": "full-hierarchy", "namespace": "{name}", "tabular": "{uuid}"})
     new_namespace(catalog, "ns")
     assert create("table", "wide", location=f"{warehouse.location}/ns").status == 200
@@ -279,10 +279,10 @@ def test_nothing_is_written_below_a_purge(
     assert Task.objects.get().status == "scheduled"
 
 
-def test_a_staged_table_that_was_finished_and_dropped_is_not_finished_again_during_its_purge(
+def test_a_staged_table_that_was_created_and_dropped_is_not_created_again_during_its_purge(
     catalog: ApiClient, namespace: str, create: Any, drop: Any, files: Files
 ) -> None:
-    """Its UUID is known by then, so its folder is nothing that nobody can have."""
+    """Its UUID is used by then, so its folder is not exclusive to it."""
     staged = create("table", "t", **{"stage-create": True}).json()["metadata"]
     body = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(staged)}
     assert catalog.post("/namespaces/ns/tables/t", body).status == 200

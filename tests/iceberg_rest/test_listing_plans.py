@@ -1,4 +1,4 @@
-"""What a page of a listing reads: its own rows, however many others there are."""
+"""A page of a listing reads its own rows only, however many others exist."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIMIT = 11
 
 @pytest.fixture
 def filled(catalog: ApiClient, warehouse: Warehouse) -> Warehouse:
-    """One namespace with most of the tables, a small one made after it, and many namespaces."""
+    """Create one namespace with most of the tables, then a small one, and many namespaces."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: SQLite tells no rows of a plan")
     for name, kind, count in (("full", "table", 3_000), ("small", "table", 50), ("small", "generic-table", 50)):
@@ -49,7 +49,7 @@ def filled(catalog: ApiClient, warehouse: Warehouse) -> Warehouse:
 
 
 def rows_read(statement: str, params: list[Any]) -> int:
-    """The most rows that one step of the prepared plan touches, those that it passes over included."""
+    """The maximum of rows that one step of the prepared plan reads, skipped rows included."""
     with connection.cursor() as settings:
         settings.execute("ANALYZE")
         settings.execute("SET LOCAL plan_cache_mode = force_generic_plan")
@@ -76,10 +76,10 @@ def test_a_page_of_tables(filled: Warehouse, name: str) -> None:
 
 def test_a_page_of_generic_tables(filled: Warehouse) -> None:
     location = ["small", filled.pk, "small", FIRST, LIMIT, filled.pk]
-    assert rows_read(generic_tables._LIST, location) <= 50 + LIMIT, "their descriptions may be read whole"
+    assert rows_read(generic_tables._LIST, location) <= 50 + LIMIT, "all rows of the namespace may be read"
 
 
 def test_a_page_of_namespaces(filled: Warehouse) -> None:
     assert rows_read(namespaces._LIST_ROOT, [filled.pk, FIRST, LIMIT, filled.pk]) <= LIMIT
     location = ["small", filled.pk, filled.pk, "small", FIRST, filled.pk, "small", LIMIT, filled.pk]
-    assert rows_read(namespaces._LIST_CHILDREN, location) <= 600, "no others than the children of that one"
+    assert rows_read(namespaces._LIST_CHILDREN, location) <= 600, "only the children of that namespace"

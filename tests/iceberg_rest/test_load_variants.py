@@ -1,4 +1,4 @@
-"""Loads that answer less: 304 for who has the version already, `snapshots=refs` for who needs the heads only."""
+"""Loads with smaller responses: 304 for an unchanged version, and `snapshots=refs` for referenced snapshots only."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_response_with_a_version_has_its_etag(
     assert "ETag" not in staged.headers
 
 
-def test_who_has_the_version_gets_304(catalog: ApiClient, create_table: CreateTable) -> None:
+def test_an_unchanged_version_gets_304(catalog: ApiClient, create_table: CreateTable) -> None:
     create_table()
     etag = catalog.get(T).headers["ETag"]
     for known in (etag, f"W/{etag}", f'"x", {etag}', f'W/"x",W/{etag}', "*"):
@@ -80,16 +80,16 @@ def test_all_and_refs_are_different_responses(catalog: ApiClient, create_table: 
     assert [each["snapshot-id"] for each in whole.json()["metadata"]["snapshots"]] == [1, 2, 3]
     assert [each["snapshot-id"] for each in refs.json()["metadata"]["snapshots"]] == [1, 3]
     without = [{**each.json()["metadata"], "snapshots": None} for each in (whole, refs)]
-    assert without[0] == without[1], "nothing else is left out, the snapshot log neither"
+    assert without[0] == without[1], "all other members are included, the snapshot log too"
     assert whole.headers["ETag"] != refs.headers["ETag"]
     assert catalog.get(f"{T}?snapshots=refs", if_none_match=refs.headers["ETag"]).status == 304
     assert catalog.get(f"{T}?snapshots=refs", if_none_match=whole.headers["ETag"]).status == 200
     assert catalog.get(T, if_none_match=refs.headers["ETag"]).status == 200
-    assert catalog.get(f"{T}?snapshots=refs").body == refs.body, "and the same from memory"
+    assert catalog.get(f"{T}?snapshots=refs").body == refs.body, "the same from the cache"
     assert catalog.get(f"{T}?snapshots=nonsense").body == whole.body
 
 
-def test_a_metadata_file_that_is_gone_is_noticed(catalog: ApiClient, create_table: CreateTable) -> None:
+def test_a_deleted_metadata_file_is_noticed(catalog: ApiClient, create_table: CreateTable) -> None:
     location = create_table()["metadata-location"]
     etag = catalog.get(T).headers["ETag"]
     Path(location.removeprefix("file://")).unlink()

@@ -1,4 +1,4 @@
-"""Layouts, spellings, expired metadata files and purges where keys are bytes: a warehouse on a real MinIO."""
+"""Layouts, alternative spellings, expired metadata files and purges on a real MinIO, whose keys are bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = "/namespaces/ns/tables/t"
 
 
 class Lake:
-    """A warehouse in `bucket`, its catalog and what is in the bucket."""
+    """A warehouse in `bucket`, its catalog client and the keys in the bucket."""
 
     def __init__(self, minio: Minio, bucket: str, **members: Any) -> None:
         profile = minio.profile(bucket, "wh", **members)
@@ -133,7 +133,7 @@ def test_a_table_may_be_spelled_s3a_where_that_is_allowed(lake: Any, do_tasks: C
         assert created.create("u", location=taken).refused(409, "LocationAlreadyTaken")
     for number in range(3):
         assert created.set(n=str(number)).status == 200
-    assert len(created.keys()) == 2, "the log keeps one"
+    assert len(created.keys()) == 2, "the metadata log keeps one"
     Warehouse.objects.update(storage_profile=created.warehouse.storage_profile | {"allow-alternative-protocols": False})
     last = created.set(n="last")
     assert last.json()["metadata-location"].startswith(f"{spelled}/metadata/")
@@ -175,7 +175,7 @@ def test_locations_that_only_look_like_those_of_the_warehouse(lake: Any, path: s
     assert created.keys() == before
 
 
-def test_one_request_deletes_what_expired_and_none_when_nothing_did(lake: Any, recorder: Recorder) -> None:
+def test_one_request_deletes_expired_files_and_none_is_sent_without_any(lake: Any, recorder: Recorder) -> None:
     created = lake(endpoint=recorder.endpoint)
     created.namespace()
     assert created.create(properties={DELETE: "true"}).status == 200
@@ -189,8 +189,8 @@ def test_one_request_deletes_what_expired_and_none_when_nothing_did(lake: Any, r
     assert len(created.keys()) == 3
 
 
-def test_a_log_that_leads_around_deletes_nothing_of_others(lake: Any) -> None:
-    """Where names are bytes, `t/../u` is a name of its own, and the store is not even asked for it."""
+def test_a_metadata_log_with_paths_outside_the_table_deletes_no_other_files(lake: Any) -> None:
+    """Keys are bytes, so `t/../u` is a key of its own; the store gets no request for it."""
     created = lake()
     created.namespace()
     own = created.create(properties={KEPT: "1", DELETE: "true"}).json()
@@ -215,7 +215,7 @@ def test_a_log_that_leads_around_deletes_nothing_of_others(lake: Any) -> None:
     assert created.catalog.post("/namespaces/ns/register", register).status == 200
     committed = created.set(a="b")
     now_there = [key_of(committed.json()["metadata-location"]), key_of(own["metadata-location"])]
-    assert created.keys() == sorted([*kept, *now_there]), "only what is called mine is gone"
+    assert created.keys() == sorted([*kept, *now_there]), "only the file named mine is deleted"
 
 
 def test_expired_files_that_cannot_be_deleted_do_not_fail_the_commit(lake: Any, recorder: Recorder) -> None:

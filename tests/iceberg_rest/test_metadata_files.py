@@ -1,4 +1,4 @@
-"""Where metadata files lie and what is in them: gzip, `write.metadata.path`, what is deleted after a commit."""
+"""Location and content of metadata files: gzip, `write.metadata.path`, and deletion after commits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_metadata_may_be_compressed(codec: str, catalog: ApiClient, create_table
     assert created["metadata-location"].endswith(".gz.metadata.json")
     stored = gzip.decompress(path_of(created["metadata-location"]).read_bytes())
     assert json.loads(stored) == created["metadata"]
-    assert bytes(TabularMetadata.objects.get().document) == stored, "the database keeps what is served"
+    assert bytes(TabularMetadata.objects.get().document) == stored, "the database stores the served document"
     assert catalog.get(T).json() == created
     plain = commit_properties(catalog, {CODEC: "none"}).json()
     assert plain["metadata-location"].endswith(".metadata.json")
@@ -104,10 +104,10 @@ def test_metadata_files_go_where_the_property_says(
     inside = f"{created['metadata']['location']}/deep/md"
     back = commit_properties(catalog, {FOLDER: inside}).json()
     assert back["metadata-location"].startswith(f"{inside}/00002-")
-    assert LocationClaim.objects.get().location == folder, "files of it still lie there"
+    assert LocationClaim.objects.get().location == folder, "the folder still has files of the table"
 
 
-def test_no_other_table_lies_in_a_metadata_folder(
+def test_no_other_table_is_created_in_a_metadata_folder(
     catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse
 ) -> None:
     folder = f"{warehouse.location}/elsewhere/md"
@@ -124,10 +124,10 @@ def test_no_other_table_lies_in_a_metadata_folder(
 
 
 @pytest.mark.parametrize("is_free", [True, False])
-def test_a_folder_that_was_chosen_before_it_was_honoured_is_claimed(
+def test_a_metadata_folder_chosen_in_an_earlier_version_is_claimed(
     is_free: bool, catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse
 ) -> None:
-    """Earlier versions passed over the property: the pointer is in the table's folder, and nobody holds the other."""
+    """Earlier versions ignored the property: the pointer is in the table's folder, the chosen folder is unclaimed."""
     folder = f"{warehouse.location}/elsewhere/md"
     created = create_table(properties={FOLDER: folder})
     inside = f"{created['metadata']['location']}/metadata/00000-x.metadata.json"
@@ -180,7 +180,7 @@ def test_old_metadata_files_stay_otherwise(catalog: ApiClient, create_table: Cre
 def test_only_own_metadata_files_are_deleted(
     catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse, namespace: str
 ) -> None:
-    """A registered file may say that any file in the warehouse was its former version."""
+    """A registered file may list any file in the warehouse as its former version."""
     victim = create_table("victim")
     mine = create_table("t", properties={KEPT: "1", DELETE: "true"})
     catalog.delete(T)
@@ -204,7 +204,7 @@ def test_only_own_metadata_files_are_deleted(
 
 @pytest.fixture
 def deletions(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The files of each request to the store that deletes some."""
+    """The files of each delete request to the store."""
     seen: list[list[str]] = []
     delete_many = LocalStore.delete_many
 
@@ -218,7 +218,7 @@ def deletions(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 @pytest.fixture
 def with_log(catalog: ApiClient, create_table: CreateTable) -> Callable[[Callable[[str], list[str]]], str]:
-    """Register the table `t` with a log of `files_of(its metadata file)`, one of which it keeps; its metadata file."""
+    """Register `t` with the log `files_of(its metadata file)`, of which it keeps one; return its metadata file."""
 
     def register(files_of: Callable[[str], list[str]]) -> str:
         created = create_table("t", properties={KEPT: "1", DELETE: "true"})
@@ -233,10 +233,10 @@ def with_log(catalog: ApiClient, create_table: CreateTable) -> Callable[[Callabl
     return register
 
 
-def test_a_log_that_leads_around_deletes_nothing(
+def test_a_metadata_log_with_unusual_paths_deletes_nothing(
     catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse, with_log: Any, files: Files, deletions: Any
 ) -> None:
-    """Other spellings of files of others, of files that are no metadata, of the current one."""
+    """Other spellings of other tables' files, of files that are no metadata, and of the current file."""
     victim = create_table("victim")["metadata-location"]
     others = ("data.parquet", "x.json", "metadata.json", "00001-x.metadata.json.bak")
 
@@ -282,7 +282,7 @@ def test_own_files_of_a_registered_log_go(
     assert len(files()) == 2
 
 
-def test_one_request_deletes_what_a_transaction_leaves(
+def test_one_request_deletes_the_expired_files_of_a_transaction(
     catalog: ApiClient, create_table: CreateTable, deletions: list[list[str]]
 ) -> None:
     for name in ("t", "u"):
@@ -304,7 +304,7 @@ def test_one_request_deletes_what_a_transaction_leaves(
 def test_one_commit_deletes_only_so_many(
     catalog: ApiClient, create_table: CreateTable, deletions: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert revisions.MAX_FILES_PER_DELETE == 1000, "what S3 takes in one request"
+    assert revisions.MAX_FILES_PER_DELETE == 1000, "the maximum of S3 for one request"
     monkeypatch.setattr("catalog.services.commit.revisions.MAX_FILES_PER_DELETE", 3)
     create_table(properties={DELETE: "true"})
     for number in range(6):
@@ -316,7 +316,7 @@ def test_one_commit_deletes_only_so_many(
 @pytest.mark.parametrize(
     "failure", [StoreUnavailable("The local store failed: Input/output error"), ZeroDivisionError()]
 )
-def test_what_cannot_be_deleted_is_left_and_logged(
+def test_failed_deletions_are_logged(
     catalog: ApiClient, create_table: CreateTable, files: Files, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture, failure: Exception,
 ) -> None:  # fmt: skip

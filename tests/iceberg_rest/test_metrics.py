@@ -1,4 +1,4 @@
-"""Metrics reports over HTTP: kept, added up for each table and day, refused without a trace, gone with their table."""
+"""Metrics reports over HTTP: stored, summed up per table and day, rejected without a change, deleted with the table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[datetime], None]:
-    """Sets the clock of the reports; it stands at noon of 1 March 2026."""
+    """Set the clock of the reports, which starts at noon of 1 March 2026."""
 
     def stand(at: datetime) -> None:
         monkeypatch.setattr(metrics, "now", lambda: at)
@@ -123,8 +123,8 @@ def test_a_wrong_report_leaves_nothing(catalog: ApiClient, create_table: CreateT
 
 
 @pytest.mark.parametrize("target", ["/namespaces/ns/tables/no/metrics", "/namespaces/no/tables/t/metrics"])
-def test_a_table_that_is_not_there_is_a_404(catalog: ApiClient, create_table: CreateTable, target: str) -> None:
-    """As engines do on CREATE TABLE AS SELECT: they report before the table is made."""
+def test_an_unknown_table_is_a_404(catalog: ApiClient, create_table: CreateTable, target: str) -> None:
+    """On CREATE TABLE AS SELECT engines report before the table is created."""
     create_table()
     assert catalog.post(target, COMMIT_REPORT).refused(404, "NoSuchTableException")
     assert nothing_is_stored()
@@ -134,7 +134,7 @@ def test_an_inactive_or_unknown_warehouse_takes_none(
     catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse
 ) -> None:
     create_table()
-    assert catalog.get("/namespaces/ns/tables/t").status == 200  # so that its id is known here
+    assert catalog.get("/namespaces/ns/tables/t").status == 200  # so that the process has its id in the cache
     other = ApiClient("/catalog/v1/0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44")
     assert other.post(TARGET, SCAN_REPORT).refused(404, "NoSuchWarehouseException")
     Warehouse.objects.update(status=Warehouse.Status.INACTIVE)
@@ -142,7 +142,7 @@ def test_an_inactive_or_unknown_warehouse_takes_none(
     assert nothing_is_stored()
 
 
-def test_a_report_follows_the_name_not_what_was_seen_there(catalog: ApiClient, create_table: CreateTable) -> None:
+def test_a_report_is_stored_for_the_current_table_of_the_name(catalog: ApiClient, create_table: CreateTable) -> None:
     create_table()
     assert catalog.get("/namespaces/ns/tables/t").status == 200
     source, destination = {"namespace": ["ns"], "name": "t"}, {"namespace": ["ns"], "name": "old"}
@@ -162,7 +162,7 @@ def test_a_view_takes_none(catalog: ApiClient, create_table: CreateTable) -> Non
 
 
 @pytest.mark.parametrize("seen_before", [False, True])
-def test_who_may_not_read_the_table_may_not_report(
+def test_reports_need_permission_to_read_the_table(
     catalog: ApiClient, create_table: CreateTable, monkeypatch: pytest.MonkeyPatch, seen_before: bool
 ) -> None:
     create_table()
@@ -180,7 +180,7 @@ def test_who_may_not_read_the_table_may_not_report(
     assert nothing_is_stored()
 
 
-def test_nul_in_a_report_is_made_storable(catalog: ApiClient, create_table: CreateTable) -> None:
+def test_nul_in_a_report_is_replaced(catalog: ApiClient, create_table: CreateTable) -> None:
     create_table()
     sent = SCAN_REPORT | {"table-name": "a\0b", "projected-field-names": ["\0", "\\u0000"], "x\0y": {"\0": ["\0"]}}
     assert catalog.post(TARGET, sent).status == 204
@@ -247,7 +247,7 @@ def test_old_reports_and_days_are_deleted_in_batches(
     assert delete_old_reports(actor=INTERNAL, batch=2) == (0, 0)
 
 
-def test_the_command_says_what_it_deleted(catalog: ApiClient, create_table: CreateTable) -> None:
+def test_the_command_reports_deleted_rows(catalog: ApiClient, create_table: CreateTable) -> None:
     create_table()
     assert catalog.post(TARGET, SCAN_REPORT).status == 204
     out = StringIO()

@@ -1,4 +1,4 @@
-"""Where the tables of a namespace lie: chosen once, kept, a prefix that claims nothing."""
+"""Locations of namespaces and of the tables in them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def location_of(catalog: ApiClient, namespace: str) -> str:
 
 
 def new_table(catalog: ApiClient, namespace: str, name: str = "t", **more: Any) -> str:
-    """The location of a table that is made."""
+    """Create a table and return its location."""
     response = catalog.post(f"/namespaces/{namespace}/tables", {"name": name, "schema": SCHEMA, **more})
     assert response.status == 200, response.body
     location: str = response.json()["metadata"]["location"]
@@ -42,7 +42,7 @@ def new_table(catalog: ApiClient, namespace: str, name: str = "t", **more: Any) 
 
 
 @pytest.mark.parametrize("spelling", ["{base}/sales", "{base}/sales/", "{base}/sales//", "{short}/sales/"])
-def test_a_chosen_location_is_kept_and_tables_lie_below_it(
+def test_a_chosen_location_is_kept_and_tables_are_created_below_it(
     catalog: ApiClient, warehouse: Warehouse, create: Any, spelling: str
 ) -> None:
     base = warehouse.location
@@ -59,7 +59,7 @@ def test_a_chosen_location_is_kept_and_tables_lie_below_it(
     assert new_table(catalog, "sales", "u", location=f"{base}/elsewhere") == f"{base}/elsewhere"
 
 
-def test_without_a_choice_tables_lie_in_the_warehouse_itself(
+def test_without_a_location_tables_are_created_in_the_warehouse_folder(
     catalog: ApiClient, warehouse: Warehouse, create: Any
 ) -> None:
     create("a", f"{warehouse.location}/a")
@@ -117,23 +117,27 @@ def test_locations_outside_the_warehouse_are_refused(
     assert not Namespace.objects.exists()
 
 
-def test_a_namespace_is_not_put_into_a_tables_folder(
+def test_a_namespace_cannot_be_in_the_folder_of_a_table(
     catalog: ApiClient, warehouse: Warehouse, create_table: CreateTable, create: Any
 ) -> None:
     base = warehouse.location
     create_table("t", location=f"{base}/deep/t")
     moved = [{"action": "set-location", "location": f"{base}/new/t"}]
     assert catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": moved}).status == 200
-    for taken in ("new/t", "new/t/inner", "new/t/a/b", "deep/t", "deep/t/inner"):  # where it lay it has files
+    for taken in (
+        "new/t",
+        "new/t/inner",
+        "new/t/a/b",
+        "deep/t",
+        "deep/t/inner",
+    ):  # its former locations still have files
         assert create("n", f"{base}/{taken}").refused(409, "LocationAlreadyTaken")
     assert Namespace.objects.count() == 1
     for free in ("deep", "deep/t10", "new", "new/t_", "DEEP/T"):
         assert create(free.replace("/", "-"), f"{base}/{free}").status == 200
 
 
-def test_namespaces_may_share_a_location_and_lie_in_each_other(
-    catalog: ApiClient, warehouse: Warehouse, create: Any
-) -> None:
+def test_namespaces_may_share_or_nest_locations(catalog: ApiClient, warehouse: Warehouse, create: Any) -> None:
     for name, folder in (("a", "shared"), ("b", "shared"), ("c", "shared/inner")):
         assert create(name, f"{warehouse.location}/{folder}").status == 200
     locations = {new_table(catalog, name) for name in ("a", "b", "c")}

@@ -100,7 +100,7 @@ def test_any_printable_name_survives_the_round_trip(catalog: ApiClient, segment:
         ["a\u202eb"],
         ["a\ufeff"],
         ["n" * 2000],
-        ["\ufdfa" * 200],  # one ligature unfolds into eighteen letters
+        ["\ufdfa" * 200],  # one ligature, normalized to eighteen letters
         list("abcdef"),
         ["system"],
         ["Information_Schema"],
@@ -155,7 +155,7 @@ def test_a_missing_namespace_is_404_everywhere(catalog: ApiClient) -> None:
         catalog.get("/namespaces/a%00b%1F"),
         catalog.get("/namespaces/" + "n" * 2000),
     ):
-        if response.error["type"] != "BadRequestException":  # NUL is refused before anything looks at the path
+        if response.error["type"] != "BadRequestException":  # NUL is rejected before the path is used
             assert response.refused(404, "NoSuchNamespaceException", "Namespace does not exist: ")
 
 
@@ -169,7 +169,7 @@ def test_listing_pages_are_stable_under_insertion(catalog: ApiClient) -> None:
     assert second["namespaces"] == [["n2"], ["n3"]]
     third = catalog.get(f"/namespaces?pageSize=2&pageToken={second['next-page-token']}").json()
     assert third == {"namespaces": [["n4"], ["late"]]}
-    assert len(catalog.get("/namespaces?pageSize=2").json()["namespaces"]) == 6  # no pageToken: everything
+    assert len(catalog.get("/namespaces?pageSize=2").json()["namespaces"]) == 6  # without pageToken: all entries
 
 
 @pytest.mark.parametrize("token", ["x", "!!", "WzEsInRhYmxlcyIsIngiXQ", "%00", "null", "e30", "%E2%98%83"])
@@ -196,7 +196,7 @@ def test_an_unknown_or_malformed_prefix(catalog: ApiClient) -> None:
 
 
 def test_the_prefix_may_be_percent_encoded(catalog: ApiClient, warehouse: Warehouse) -> None:
-    """Sail encodes each hyphen."""
+    """Sail percent-encodes each hyphen."""
     for encoded in (
         str(warehouse.pk).replace("-", "%2D"),
         "".join(f"%{ord(letter):02x}" for letter in str(warehouse.pk)),
@@ -262,7 +262,7 @@ def test_a_load_returns_the_uuid_on_request(catalog: ApiClient, namespace: str) 
 
 
 @pytest.mark.parametrize("value", ["yes", "1", "", "null", "%00"])
-def test_what_to_return_is_true_or_false(catalog: ApiClient, namespace: str, value: str) -> None:
+def test_boolean_query_parameters_are_true_or_false(catalog: ApiClient, namespace: str, value: str) -> None:
     for target in (
         f"/namespaces?returnUuids={value}",
         f"/namespaces?returnProtectionStatus={value}",

@@ -1,4 +1,4 @@
-"""POST /v1/oauth/tokens: client credentials and token exchange, as Iceberg's clients send them, and the refusals."""
+"""POST /v1/oauth/tokens: client credentials and token exchange as Iceberg's clients send them, and error responses."""
 
 from __future__ import annotations
 
@@ -233,8 +233,10 @@ def test_an_expired_token_is_renewed_for_a_client_with_its_secret(
     assert refused(response, "invalid_request", "subject_token")
 
 
-def test_an_exchange_stands_on_the_secret_that_is_shown(robot: ServiceAccount, secret: str, clock: list[float]) -> None:
-    """Another secret of the same client neither raises scopes nor revives what has expired."""
+def test_an_exchange_depends_on_the_secret_in_the_request(
+    robot: ServiceAccount, secret: str, clock: list[float]
+) -> None:
+    """Another secret of the same client neither adds scopes nor renews an expired token."""
     narrow = new_token(robot.user_id, scopes=["catalog:read"])
     wide = granted(ask(credentials(secret, scope="catalog management")), "catalog management")
     for subject in (wide, secret):
@@ -299,7 +301,7 @@ def test_exchange_does_not_raise_scopes(secret: str) -> None:
     granted(ask(exchange(narrow, scope="")), "catalog:read")
 
 
-def test_what_was_renewed_ends_with_the_stored_token(secret: str) -> None:
+def test_renewed_tokens_expire_with_the_stored_token(secret: str) -> None:
     first = granted(ask(credentials(secret)))
     AccessToken.objects.update(revoked_at=now())
     assert refused(ask(exchange(first)), "invalid_request", "subject_token")
@@ -386,7 +388,7 @@ def test_nothing_is_changed_and_maintenance_does_not_matter(
     assert everything() == before
 
 
-def test_a_database_that_is_away(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_database(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: Any) -> None:
         raise OperationalError("away")
 
@@ -395,7 +397,7 @@ def test_a_database_that_is_away(secret: str, monkeypatch: pytest.MonkeyPatch) -
     assert (response.status, response.json()["error"], response.headers["Retry-After"]) == (503, "server_error", "2")
 
 
-def test_the_life_of_what_is_given_out(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lifetime_of_issued_tokens(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shorter = {"oauth_token_lifetime": 60.0}
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=shorter))
     assert ask(credentials(secret)).json()["expires_in"] == 60

@@ -1,4 +1,4 @@
-"""Warehouses on object stores of each kind: namespaces have their places there, and nobody is asked for that."""
+"""Warehouses on every type of object store: namespaces get their locations without a request to the store."""
 
 from __future__ import annotations
 

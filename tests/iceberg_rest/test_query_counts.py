@@ -1,4 +1,4 @@
-"""Statements and object-store calls of each endpoint of the catalog are those of the record."""
+"""Statements and object-store calls of each catalog endpoint equal the recorded counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SET_PROPERTY = {"updates": [{"action": "set-properties", "updates": {"a": "b"}}]
 
 
 def operations(catalog: ApiClient, table: dict[str, Any]) -> Operations:
-    """Every endpoint once, in an order in which each works. `table` is what was answered when `ns.t` was made."""
+    """Return every endpoint once, in a working order. `table` is the response to the creation of `ns.t`."""
     return {
         "config": lambda: call("GET", "/catalog/v1/config?warehouse=wh"),
         **of_namespaces(catalog, table["metadata"]["location"].rsplit("/", 1)[0]),
@@ -71,7 +71,7 @@ def of_tables(catalog: ApiClient, location: str) -> Operations:
 
 
 def of_commits(catalog: ApiClient, metadata: dict[str, Any]) -> Operations:
-    """And of what depends on them."""
+    """Return the endpoints of commits and of their results."""
     at = "/namespaces/ns/tables/t"
     requirements = [{"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}]
     main = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 1}
@@ -113,7 +113,7 @@ def of_views(catalog: ApiClient, at: int) -> Operations:
 
 
 def of_tables_that_go(catalog: ApiClient, metadata_location: str) -> Operations:
-    """And come back."""
+    """Return the endpoints that drop and restore tables."""
     registered = {"name": "r", "metadata-location": metadata_location}
     return {
         "tables.rename": lambda: catalog.post("/tables/rename", {"source": HERE, "destination": THERE}),
@@ -157,7 +157,7 @@ def test_the_record_keeps_the_promises_of_the_design() -> None:
             "namespaces.list_with_ids", "namespaces.list_children", "namespaces.load",
         ):  # fmt: skip
             assert counted[name]["statements"] == 1, f"{name} on {vendor} is one statement"
-            # On local files a load looks whether the metadata file is there, and reads nothing of it.
+            # On local files a load checks whether the metadata file exists and does not read it.
             assert set(counted[name]) <= {"statements", "store.require_exists"}
         for name in ("tables.commit_properties", "tables.commit_snapshot"):
             assert counted[name]["store.put_new"] == 1

@@ -1,4 +1,4 @@
-"""Namespaces that go with everything in them: all of it or nothing, and nobody else's."""
+"""Recursive drops of namespaces: all contents or nothing, and no other namespaces."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TREE, OTHERS = NAMES[:4], NAMES[4:]
 
 @pytest.fixture
 def tree(catalog: ApiClient, warehouse: Warehouse, storage_root: Any) -> ApiClient:
-    """Namespaces with a table each; in one of them a view and a generic table too, and files of both."""
+    """Create namespaces with a table each, one also with a view and a generic table, with files."""
     for path in NAMES:
         assert catalog.post("/namespaces", {"namespace": path.split("%1F")}).status == 200
         assert catalog.post(f"/namespaces/{path}/tables", {"name": "t", "schema": SCHEMA}).status == 200
@@ -99,7 +99,7 @@ def test_a_leaf_goes_alone(tree: ApiClient) -> None:
     assert tree.get("/namespaces/a%1Fb/tables/t").status == 200
 
 
-def test_purge_alone_drops_only_what_is_empty(tree: ApiClient) -> None:
+def test_purge_without_recursive_drops_empty_namespaces_only(tree: ApiClient) -> None:
     before = state()
     assert tree.delete("/namespaces/a?purge=true&force=true").refused(409, "NamespaceNotEmptyException")
     assert tree.delete("/namespaces/none?recursive=true").refused(404, "NoSuchNamespaceException")
@@ -111,7 +111,7 @@ def test_purge_alone_drops_only_what_is_empty(tree: ApiClient) -> None:
     assert state() == before
 
 
-def test_an_inactive_warehouse_is_not_there(tree: ApiClient) -> None:
+def test_an_inactive_warehouse_is_not_found(tree: ApiClient) -> None:
     Warehouse.objects.update(status="inactive")
     before = state()
     assert tree.delete("/namespaces/a?recursive=true").refused(404, "NoSuchWarehouseException")
@@ -137,7 +137,7 @@ def test_a_soft_delete_warehouse_wants_force(
     assert files() == written
 
 
-def test_what_was_soft_dropped_is_purged_too(tree: ApiClient, soft_delete: int, do_tasks: Callable[[], int]) -> None:
+def test_soft_deleted_tables_are_purged_too(tree: ApiClient, soft_delete: int, do_tasks: Callable[[], int]) -> None:
     assert tree.delete("/namespaces/a/tables/t").status == 204
     dropped = Tabular.objects.get(deleted_at__isnull=False)
     assert tree.delete("/namespaces/a?recursive=true&force=true&purge=true").status == 204
@@ -155,7 +155,7 @@ PROTECTED = {
 
 
 @pytest.mark.parametrize("wire_type", PROTECTED)
-def test_what_is_protected_keeps_all_of_it(tree: ApiClient, wire_type: str) -> None:
+def test_a_protected_object_prevents_the_drop(tree: ApiClient, wire_type: str) -> None:
     assert PROTECTED[wire_type]().update(protected=True) == 1
     before = state()
     assert tree.delete("/namespaces/a?recursive=true&purge=true").refused(409, wire_type)
@@ -172,7 +172,7 @@ def test_an_expiration_that_runs_is_in_the_way(tree: ApiClient, soft_delete: int
     refused = tree.delete("/namespaces/a?recursive=true&force=true")
     assert refused.refused(409, "NamespaceHasRunningTabularExpirations")
     assert state() == before
-    Task.objects.update(leased_until=now() - timedelta(seconds=1))  # its worker is dead
+    Task.objects.update(leased_until=now() - timedelta(seconds=1))  # the worker's lease expired
     assert tree.delete("/namespaces/a?recursive=true&force=true").status == 204
     assert others_are_untouched(tree)
     assert not Task.objects.exists()
@@ -199,7 +199,7 @@ def test_a_plain_drop_respects_protection_unless_forced(catalog: ApiClient, name
 
 
 def test_tabulars_are_locked_by_id_over_all_namespaces(tree: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As transactions lock them, so that the two cannot wait for each other."""
+    """Transactions lock in the same order, so the two cannot deadlock."""
     monkeypatch.setattr(drop, "BATCH_SIZE", 1)
     homes = list(Namespace.objects.order_by("-id"))
     with transaction.atomic():
@@ -242,4 +242,4 @@ def test_statements_are_bounded(catalog: ApiClient, warehouse: Warehouse, namesp
     assert not Tabular.objects.exists()
     assert Securable.objects.filter(type="table").count() == 0
     assert counts[0] < 40
-    assert counts[1] < 160, "not one for each table"
+    assert counts[1] < 160, "fewer than one per table"

@@ -1,4 +1,4 @@
-"""Tables handed in and out with their files: register over an existing one, unregister."""
+"""Register tables, also over existing ones, and unregister them without deleting files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def register(name: str, location: object, **more: Any) -> dict[str, Any]:
     return {"name": name, "metadata-location": location, **more}
 
 
-def test_unregister_gives_the_table_away(catalog: ApiClient, create_table: CreateTable, files: Files) -> None:
+def test_unregister_returns_the_table_and_keeps_its_files(
+    catalog: ApiClient, create_table: CreateTable, files: Files
+) -> None:
     created = create_table()
     before = files()
     response = catalog.post(f"{T}/unregister")
@@ -42,7 +44,7 @@ def test_unregister_gives_the_table_away(catalog: ApiClient, create_table: Creat
     assert catalog.post("/namespaces/ns/register", register("t", created["metadata-location"])).json() == created
 
 
-def test_unregister_refuses_what_is_missing_or_protected(catalog: ApiClient, create_table: CreateTable) -> None:
+def test_unregister_rejects_missing_or_protected_tables(catalog: ApiClient, create_table: CreateTable) -> None:
     assert catalog.post(f"{T}/unregister").refused(404, "NoSuchTableException")
     create_table()
     Tabular.objects.update(protected=True)
@@ -72,7 +74,7 @@ def test_register_over_a_table_with_that_of_another(catalog: ApiClient, create_t
     create_table()
     other = create_table("u")
     body = register("t", other["metadata-location"], overwrite=True)
-    assert catalog.post("/namespaces/ns/register", body).refused(409, "LocationAlreadyTaken"), "of u"
+    assert catalog.post("/namespaces/ns/register", body).refused(409, "LocationAlreadyTaken"), "the location of u"
     catalog.post("/namespaces/ns/tables/u/unregister")
     assert catalog.post("/namespaces/ns/register", body).json()["metadata"] == other["metadata"]
 
@@ -84,7 +86,7 @@ def test_overwrite_is_a_boolean(overwrite: object, catalog: ApiClient, create_ta
     assert catalog.post("/namespaces/ns/register", body).refused(400, "BadRequestException", "overwrite")
 
 
-def test_what_cannot_be_registered_does_not_replace(
+def test_a_failed_registration_does_not_replace_a_table(
     catalog: ApiClient, create_table: CreateTable, warehouse: Any
 ) -> None:
     created = create_table()
@@ -97,7 +99,7 @@ def test_what_cannot_be_registered_does_not_replace(
 
 
 def misplaced(catalog: ApiClient, create_table: CreateTable, file: str, warehouse: Any) -> dict[str, Any]:
-    """The body that registers a metadata file at `file` of a table that lies somewhere else."""
+    """Return a body that registers a metadata file at `file` of a table with another location."""
     created = create_table("other")
     document = created["metadata"] | {"location": f"{warehouse.location}/somewhere", "table-uuid": str(new_id())}
     path = Path(file.removeprefix("file://"))
@@ -109,7 +111,7 @@ def misplaced(catalog: ApiClient, create_table: CreateTable, file: str, warehous
 def test_a_file_in_the_folder_of_another_table_is_not_registered(
     catalog: ApiClient, create_table: CreateTable, warehouse: Any
 ) -> None:
-    """A purge of that one would delete it."""
+    """A purge of the other table would delete it."""
     location = create_table("f")["metadata"]["location"]
     body = misplaced(catalog, create_table, f"{location}/metadata/9.metadata.json", warehouse)
     assert catalog.post("/namespaces/ns/register", body).refused(409, "LocationAlreadyTaken")
@@ -118,7 +120,7 @@ def test_a_file_in_the_folder_of_another_table_is_not_registered(
 def test_the_file_of_a_registered_table_is_its_own(
     catalog: ApiClient, create_table: CreateTable, warehouse: Any
 ) -> None:
-    """Also where it lies in nobody's folder, as in one for all metadata files."""
+    """Also outside of any table's folder, as in one folder for all metadata files."""
     folder = f"{warehouse.location}/all"
     body = misplaced(catalog, create_table, f"{folder}/9.metadata.json", warehouse)
     assert catalog.post("/namespaces/ns/register", body).status == 200

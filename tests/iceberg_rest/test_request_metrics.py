@@ -1,4 +1,4 @@
-"""Requests to the catalog are counted with their database statements and calls to the object store."""
+"""Request metrics of the catalog: counts, database statements and object-store calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that go with what hangs on them, in statements that are composed once."""
+"""Deletion of rows with their dependent rows, in statements that are composed once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.wsgi_client import ApiClient
 pytestmark = pytest.mark.django_db
 
 
-def test_what_hangs_on_a_row_goes_with_it_and_nothing_else(
+def test_dependent_rows_are_deleted_and_no_others(
     catalog: ApiClient, create_table: Callable[..., dict[str, Any]], warehouse: Any
 ) -> None:
     for name in ("t", "other"):
@@ -40,7 +40,7 @@ def test_what_hangs_on_a_row_goes_with_it_and_nothing_else(
         assert list(model._default_manager.values_list("tabular_id", flat=True)) == [kept]
 
 
-def test_what_is_still_held_stays(catalog: ApiClient, create_table: Callable[..., dict[str, Any]]) -> None:
+def test_rows_that_others_reference_are_kept(catalog: ApiClient, create_table: Callable[..., dict[str, Any]]) -> None:
     create_table()
     home = Namespace.objects.get()
     with pytest.raises(IntegrityError), transaction.atomic():  # noqa: PT012 - the transaction as a whole

@@ -1,4 +1,4 @@
-"""Who gets requests signed, for which tables, and what is looked at in which order."""
+"""Remote signing: for which callers, requests and tables, and the order of the checks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def ways(warehouse: Warehouse, tabular: Tabular) -> list[str]:
     return [by_id(warehouse, tabular.pk), by_location(warehouse), by_name(warehouse, tabular.name)]
 
 
-# --- the answer ------------------------------------------------------------------------------------------------------
+# --- the response ----------------------------------------------------------------------------------------------------
 
 
 def test_the_response(signing: Warehouse, table: Tabular) -> None:
@@ -85,7 +85,7 @@ def test_the_response(signing: Warehouse, table: Tabular) -> None:
         ("POST", "?uploads", "no-cache"),
     ],
 )  # fmt: skip
-def test_what_clients_may_keep(signing: Warehouse, table: Tabular, method: str, query: str, kept: str) -> None:
+def test_cache_headers(signing: Warehouse, table: Tabular, method: str, query: str, kept: str) -> None:
     for target in ways(signing, table):
         assert ask(target, method, OF_T + query).headers["Cache-Control"] == kept
     conditional = ask(by_id(signing, table.pk), method, OF_T + query, headers={"If-Match": ["x"]})
@@ -100,7 +100,7 @@ def test_nothing_is_changed(signing: Warehouse, table: Tabular, everything: Call
     assert everything() == before
 
 
-# --- whose files -----------------------------------------------------------------------------------------------------
+# --- files of which table --------------------------------------------------------------------------------------------
 
 
 def test_only_files_below_the_table(signing: Warehouse, table: Tabular) -> None:
@@ -119,7 +119,7 @@ def test_only_files_below_the_table(signing: Warehouse, table: Tabular) -> None:
 
 
 def test_a_client_may_come_with_the_id_of_another_table(signing: Warehouse, table: Tabular) -> None:
-    """PyIceberg up to 0.9.1 has every request signed where the first table said."""
+    """PyIceberg up to 0.9.1 sends every request to the signer of the first table."""
     other = add_tabular(signing, "other")
     for tabular_id in (other.pk, uuid4()):
         for method in READS_AND_WRITES:
@@ -140,12 +140,12 @@ def test_files_where_a_table_was_before_and_where_its_metadata_goes(signing: War
         assert ask(target, "GET", f"{BASE}/wh/meta/a").status == 400
     keys = "".join(f"<Object><Key>wh/{name}/a</Key></Object>" for name in ("t", "before"))
     deletion = ask(by_location(signing), "POST", f"{BASE}?delete", body=f"<Delete>{keys}</Delete>")
-    assert deletion.refused(403, "RemoteSigningDisabled"), "for its keys' sake alone"
+    assert deletion.refused(403, "RemoteSigningDisabled"), "only for its keys"
     copied = {"x-amz-copy-source": ["my-bucket/wh/before/a"]}
     assert ask(by_location(signing), "PUT", OF_T, headers=copied).refused(400, "RequestUriMismatch")
 
 
-def test_what_was_dropped_can_be_read_until_it_is_gone(signing: Warehouse) -> None:
+def test_soft_deleted_tables_can_be_read_until_they_expire(signing: Warehouse) -> None:
     dropped = add_tabular(signing, "t", dropped=True)
     body = "<Delete><Object><Key>wh/t/a</Key></Object></Delete>"
     for target in (by_id(signing, dropped.pk), by_location(signing), by_id(signing, uuid4())):
@@ -187,7 +187,7 @@ def test_tables_of_other_warehouses(
 def test_at_aws_all_is_signed_with_the_warehouses_own_keys(
     create_signing: Callable[..., Warehouse], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """AWS heeds all of a signature."""
+    """AWS checks the whole signature."""
     warehouse = create_signing(endpoint=None, flavor="aws")
     storage = settings.ICEKEEPER.storage.model_copy(update={"sign_writes_with_warehouse_keys": False})
     use_settings(monkeypatch, storage=storage)
@@ -200,10 +200,10 @@ def test_at_aws_all_is_signed_with_the_warehouses_own_keys(
         assert ask(by_location(warehouse), method, uri, body=body).status == 200, (method, uri)
 
 
-# --- rights ----------------------------------------------------------------------------------------------------------
+# --- permissions -----------------------------------------------------------------------------------------------------
 
 
-def test_rights_go_by_what_the_request_does(
+def test_permissions_depend_on_the_signed_request(
     signing: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = refuse(monkeypatch, Can.USE, Can.READ_DATA, Can.WRITE_DATA).asked
@@ -220,9 +220,7 @@ def test_rights_go_by_what_the_request_does(
 
 
 @pytest.mark.parametrize("kind", [Tabular.Kind.TABLE, Tabular.Kind.GENERIC_TABLE])
-def test_what_is_hidden_is_as_what_is_not_there(
-    signing: Warehouse, kind: Tabular.Kind, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hidden_tables_are_not_found(signing: Warehouse, kind: Tabular.Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = add_tabular(signing, "t", kind=kind)
     refuse(monkeypatch, Can.USE)
     for target, wire_type in ((by_id(signing, hidden.pk), MISSING), (by_location(signing), MISSING)):
@@ -233,7 +231,7 @@ def test_what_is_hidden_is_as_what_is_not_there(
     assert (named["code"], named["message"]) == (404, "Table does not exist: ns.t")
 
 
-def test_viewers_of_a_table_see_what_is_denied(
+def test_viewers_of_a_table_see_which_action_is_denied(
     signing: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse(monkeypatch, Can.USE, Can.GET_METADATA, Can.READ_DATA)
@@ -275,7 +273,7 @@ def test_in_maintenance_mode_only_reads_are_signed(
 
 
 def test_the_order_of_the_checks(signing: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each request has all the faults of those before it, but the first."""
+    """Each request has all faults of the previous ones except the first."""
     faults: list[tuple[dict[str, Any], int, str]] = [
         ({"method": "PUT", "uri": "http://evil/wh/none/a"}, 400, "UriNotS3"),
         ({"method": "PATCH", "uri": "http://evil/wh/none/a"}, 405, "MethodNotAllowed"),
@@ -295,7 +293,9 @@ def test_the_order_of_the_checks(signing: Warehouse, table: Tabular, monkeypatch
     refuse(monkeypatch)
     for fault, _, _ in faults:
         response = ApiClient(by_location(signing)).post("", to_sign("GET", "") | fault)
-        assert response.refused(404, "NoSuchWarehouseException"), "nothing is read for who may not use the warehouse"
+        assert response.refused(404, "NoSuchWarehouseException"), (
+            "nothing is read without permission to use the warehouse"
+        )
 
 
 def test_regions_come_before_locations(signing: Warehouse, table: Tabular) -> None:
@@ -333,7 +333,7 @@ def test_local_files_are_not_reached_by_requests(warehouse: Warehouse) -> None:
             assert ask(target, method, OF_T).refused(400, "UnsupportedStorageType", "local")
 
 
-def test_warehouses_that_are_not_there(signing: Warehouse, table: Tabular) -> None:
+def test_unknown_warehouses(signing: Warehouse, table: Tabular) -> None:
     Warehouse.objects.update(status="inactive")
     for target in ways(signing, table):
         assert ask(target, "GET", OF_T).refused(404, "NoSuchWarehouseException")
@@ -355,7 +355,7 @@ def test_a_warehouse_without_keys(create_signing: Callable[..., Warehouse]) -> N
     assert ask(by_id(warehouse, table.pk), "GET", OF_T).refused(412, "ShortTermCredentialError", "no credential")
 
 
-# --- what it costs ---------------------------------------------------------------------------------------------------
+# --- statements and object-store calls -------------------------------------------------------------------------------
 
 
 def test_counts_are_as_recorded(signing: Warehouse, table: Tabular) -> None:
@@ -398,7 +398,7 @@ def test_a_malformed_request_is_refused(signing: Warehouse, table: Tabular, chan
         assert response.refused(400, "BadRequestException", next(iter(change)))
 
 
-def test_what_may_be_left_out(signing: Warehouse, table: Tabular) -> None:
+def test_optional_members(signing: Warehouse, table: Tabular) -> None:
     absent = {"properties": None, "body": None, "provider": None, "unknown": 1}
     assert ApiClient(by_id(signing, table.pk)).post("", to_sign("GET", OF_T) | absent).status == 200
 

@@ -1,4 +1,4 @@
-"""A client without keys at real stores: what it may do with its table, and what no signature can be used for."""
+"""Remote signing at real stores: what clients without keys can do with a table, and which requests are not signed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def bucket(store: S3Server) -> str:
 def create(
     bootstrapped: None, store: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Warehouse]:
-    """A warehouse in `wh` of the bucket."""
+    """Create a warehouse in `wh` of the bucket."""
     keep_secrets(monkeypatch)
     return lambda **members: new_warehouse(store.profile(bucket, "wh", **members), store.credential)
 
@@ -75,7 +75,7 @@ def client(warehouse: Warehouse, table: Tabular) -> SigningClient:
 
 @pytest.fixture
 def base(store: S3Server, bucket: str) -> str:
-    """The address of the warehouse."""
+    """The base URL of the warehouse."""
     return f"{store.endpoint}{bucket}/wh"
 
 
@@ -174,7 +174,7 @@ def test_an_object_is_copied_within_the_table(client: SigningClient, store: S3Se
 def test_no_archive_is_unpacked_and_nothing_copied_in_a_stores_own_way(
     client: SigningClient, base: str, bucket: str, name: str, value: str
 ) -> None:
-    """MinIO unpacked an archive into the whole bucket where such metadata was signed."""
+    """MinIO unpacked an archive into the whole bucket when such metadata was signed."""
     response = client.sign("PUT", f"{base}/t/a.tar", headers={name: value.format(bucket=bucket)})
     assert response.refused(400, "UnsupportedHeader")
 
@@ -234,7 +234,7 @@ def test_a_signature_is_good_for_its_own_request_alone(
 def test_reads_alone_are_signed_with_the_warehouses_own_keys(
     create: Callable[..., Warehouse], store: S3Server, bucket: str, base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a store that was not probed, where rights count."""
+    """For a store whose signature checks were not probed, permissions still apply."""
     authorize_signatures(monkeypatch)
     warehouse = create(**{"sts-enabled": False})
     client = SigningClient.of(warehouse, add_tabular(warehouse, "t").pk, REGION)
@@ -254,7 +254,7 @@ def test_reads_alone_are_signed_with_the_warehouses_own_keys(
 
 @pytest.fixture
 def fenced(create: Callable[..., Warehouse]) -> SigningClient:
-    """Of a table in a warehouse that has temporary keys."""
+    """A table in a warehouse with temporary keys."""
     warehouse = create()
     return SigningClient.of(warehouse, add_tabular(warehouse, "t").pk, REGION)
 
@@ -262,7 +262,7 @@ def fenced(create: Callable[..., Warehouse]) -> SigningClient:
 def test_a_header_that_was_not_signed_copies_nothing_from_outside_the_table(
     fenced: SigningClient, store: S3Server, bucket: str, base: str
 ) -> None:
-    """MinIO heeds `x-amz-copy-source` also where it was added to a signed request, with the rights of the key."""
+    """MinIO also applies an `x-amz-copy-source` that is added to a signed request, with the permissions of the key."""
     secret = store.create_bucket(f"{bucket}-secret")
     store.client().put_object(Bucket=secret, Key="a", Body=b"secret")
     store.client().put_object(Bucket=bucket, Key="wh/t2/a", Body=b"secret")
@@ -276,7 +276,7 @@ def test_a_header_that_was_not_signed_copies_nothing_from_outside_the_table(
 def test_an_archive_is_not_unpacked_outside_the_table(
     fenced: SigningClient, store: S3Server, bucket: str, base: str
 ) -> None:
-    """MinIO heeds these orders, too, where they were added to a signed request."""
+    """MinIO also applies these headers when they are added to a signed request."""
     archive = BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         member = tarfile.TarInfo("victim.txt")
@@ -291,7 +291,7 @@ def test_an_archive_is_not_unpacked_outside_the_table(
 def test_another_list_of_deletions_than_the_signed_one_deletes_nothing_outside_the_table(
     fenced: SigningClient, store: S3Server, bucket: str, base: str
 ) -> None:
-    """MinIO and SeaweedFS take any body for the signed one, with the rights of the key."""
+    """MinIO and SeaweedFS accept any body instead of the signed one, with the permissions of the key."""
     store.client().put_object(Bucket=bucket, Key="wh/t2/a", Body=b"content")
     uri, own, wanted = f"{base.removesuffix('/wh')}?delete", deletion("wh/t/none"), deletion("wh/t2/a")
     signed = fenced.signed("POST", uri, body=own.decode(), headers={"Content-MD5": digest(own)})

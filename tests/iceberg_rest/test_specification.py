@@ -1,4 +1,4 @@
-"""The OpenAPI document of the catalog against the Iceberg REST specification, operation by operation."""
+"""The OpenAPI document of the catalog agrees with the Iceberg REST specification, operation by operation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def differences(theirs: Operation, here: Operation) -> set[str]:
 
 
 def kinds_beyond(wide: Body, narrow: Body) -> set[tuple[str, str]]:
-    """The types of members of `wide` that they do not have in `narrow`, which has the members and says their types."""
+    """Return the types of members in `wide` that the same members in `narrow` do not have."""
     return {
         (path, kind)
         for path, kinds in wide.types.items()
@@ -62,7 +62,7 @@ def test_all_that_is_served_is_compared() -> None:
     assert ours().keys() >= SERVED
 
 
-def test_the_document_has_what_the_specification_has() -> None:
+def test_the_document_matches_the_specification() -> None:
     here = ours()
     found = {
         f"{route}: {difference}"

@@ -1,4 +1,4 @@
-"""Where a table is staged nobody else comes to be, until it is made or its time is over."""
+"""The location of a staged table is reserved until the table is created or the reservation expires."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEW = {"name": "mine", "schema": SCHEMA}
 
 @pytest.fixture
 def alice(callers: NamedCallers, warehouse: Warehouse) -> CallerClient:
-    """Who stages; everybody may do everything here."""
+    """The user who stages tables; all users have all permissions here."""
     callers.user("alice")
     client = CallerClient(f"/catalog/v1/{warehouse.pk}", "alice")
     assert client.post("/namespaces", {"namespace": ["ns"]}).status == 200
@@ -54,7 +54,7 @@ def path(alice: CallerClient, warehouse: Warehouse) -> str:
 
 
 def stage(client: CallerClient, name: str = "t", **more: Any) -> dict[str, Any]:
-    """The metadata of a table that `client` stages."""
+    """Stage a table as `client` and return its metadata."""
     response = client.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA, "stage-create": True, **more})
     assert response.status == 200, response.body
     metadata: dict[str, Any] = response.json()["metadata"]
@@ -67,7 +67,7 @@ def finish(client: CallerClient, metadata: dict[str, Any], name: str = "t", **ch
 
 
 def is_finished(client: CallerClient, metadata: dict[str, Any], name: str = "t") -> bool:
-    """Whether the commit makes that very table, and its place is held by nobody else any more."""
+    """Create the staged table and check that its location is no longer reserved."""
     response = finish(client, metadata, name)
     assert response.status == 200, response.body
     assert (response.json()["metadata"]["table-uuid"], response.json()["metadata"]["location"]) == (
@@ -106,7 +106,7 @@ WAYS: dict[str, Callable[[CallerClient, str], Response]] = {
 }
 
 
-# --- others -----------------------------------------------------------------------------------------------------------
+# --- other users ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", ["at", "below", "above"])
@@ -118,7 +118,7 @@ def test_others_do_not_come_to_be_there(
     metadata = stage(alice, location=f"{path}/t")
     before = everything()
     there = {"at": f"{path}/t", "below": f"{path}/t/in/deep", "above": path}[where]
-    if (way, where) != ("register", "above"):  # of what is registered there only the file is asked for: it is beside
+    if (way, where) != ("register", "above"):  # registering checks the metadata file only, which is outside
         assert WAYS[way](bob, there).refused(*TAKEN)
     assert everything() == before
     assert WAYS[way](bob, f"{path}2").status == (404 if way == "register" else 200)
@@ -126,7 +126,7 @@ def test_others_do_not_come_to_be_there(
 
 
 @pytest.mark.parametrize("chosen", [False, True])
-def test_another_does_not_finish_it(
+def test_another_user_cannot_create_the_staged_table(
     alice: CallerClient, bob: CallerClient, path: str, everything: Everything, chosen: bool
 ) -> None:
     metadata = stage(alice, **({"location": path} if chosen else {}))
@@ -143,7 +143,7 @@ def test_another_does_not_finish_it(
 
 
 def test_the_name_stays_free(alice: CallerClient, bob: CallerClient) -> None:
-    """Engines give no second thought to who comes first; the other one is told."""
+    """As with plain creations, the first commit wins and the other gets an error."""
     metadata = stage(alice)
     assert is_finished(bob, stage(bob))
     assert finish(alice, metadata).refused(409, "CommitFailedException", "table already exists")
@@ -151,10 +151,10 @@ def test_the_name_stays_free(alice: CallerClient, bob: CallerClient) -> None:
 
 
 @pytest.mark.parametrize("inside", ["", "/in"])
-def test_no_namespace_comes_to_be_there(
+def test_no_namespace_is_created_there(
     alice: CallerClient, bob: CallerClient, path: str, everything: Everything, inside: str
 ) -> None:
-    """Not even by who staged: what others make by default in a namespace lies in its folder."""
+    """Not even by the user who staged it: the tables of other users in a namespace are created in its folder."""
     stage(alice, location=path)
     before = everything()
     for client in (alice, bob):
@@ -163,7 +163,7 @@ def test_no_namespace_comes_to_be_there(
     assert everything() == before
 
 
-# --- who staged it ----------------------------------------------------------------------------------------------------
+# --- the user who staged it ------------------------------------------------------------------------------------------
 
 
 def test_it_may_be_staged_again_and_created_in_every_way(alice: CallerClient, path: str) -> None:
@@ -216,7 +216,7 @@ def test_a_user_in_an_assumed_role_is_another_actor(
 
 
 class InRole(CallerClient):
-    """The same person, who assumes a role."""
+    """The same user with an assumed role."""
 
     def __init__(self, user: CallerClient, assumed: Role) -> None:
         super().__init__(user.base, user.token)
@@ -226,14 +226,14 @@ class InRole(CallerClient):
         return super()._with_token(headers) | {"x-assume-role": str(self.assumed.pk)}
 
 
-# --- in nobody's way --------------------------------------------------------------------------------------------------
+# --- no obstacle to others -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", ["sales", "", "sales/eu", "sales/eu/x", "sales/orders"])
-def test_it_is_not_in_the_way_of_a_namespace(
+def test_a_table_cannot_be_staged_at_the_location_of_a_namespace(
     alice: CallerClient, bob: CallerClient, warehouse: Warehouse, everything: Everything, where: str
 ) -> None:
-    """Nobody sees it, and it would keep others from what they make there by default."""
+    """The staged table is invisible and would block the default locations of the namespace."""
     base = f"{warehouse.location}/shared"
     for namespace, at in (("sales", "sales"), ("eu", "sales/eu")):
         body = {"namespace": [namespace], "properties": {"location": f"{base}/{at}"}}
@@ -246,14 +246,14 @@ def test_it_is_not_in_the_way_of_a_namespace(
     stage(alice, location=f"{warehouse.location}/shared2")
 
 
-# --- its end ----------------------------------------------------------------------------------------------------------
+# --- expiration ------------------------------------------------------------------------------------------------------
 
 
-def test_its_time_is_what_a_query_and_its_last_credential_may_take(alice: CallerClient, path: str) -> None:
+def test_the_reservation_lasts_for_a_query_and_its_last_credential(alice: CallerClient, path: str) -> None:
     earliest = now()
     stage(alice, location=path)
     held_for = LocationClaim.objects.get().expires_at - earliest
-    assert timedelta(0) <= held_for - TICKET_LIFETIME <= timedelta(minutes=5)  # local files: nothing is lent
+    assert timedelta(0) <= held_for - TICKET_LIFETIME <= timedelta(minutes=5)  # local files: no vended credentials
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_its_time_is_what_a_query_and_its_last_credential_may_take(alice: Caller
         ({"type": "s3", "sts-enabled": False, "sts-token-validity-seconds": 7_200}, 0),
         ({"type": "s3", "sts-enabled": True, "sts-token-validity-seconds": 604_800}, 604_800),
         ({"type": "adls", "sas-enabled": True, "sas-token-validity-seconds": 7_200}, 7_200),
-        ({"type": "s3", "sts-enabled": True, "sts-token-validity-seconds": 1}, 3_600),  # stores give no shorter ones
+        ({"type": "s3", "sts-enabled": True, "sts-token-validity-seconds": 1}, 3_600),  # stores issue no shorter ones
         ({"type": "gcs", "sts-enabled": True}, 3_600),
     ],
 )
@@ -276,13 +276,13 @@ def test_after_its_time_the_location_is_free(alice: CallerClient, bob: CallerCli
     LocationClaim.objects.update(expires_at=now() - timedelta(seconds=1))
     late = stage(bob, location=path)
     assert finish(alice, metadata).refused(*TAKEN)
-    assert is_finished(bob, late) is False  # the old row is nobody's obstacle, and goes by itself
+    assert is_finished(bob, late) is False  # the old row does not conflict and expires
     assert [each.staged_by for each in LocationClaim.objects.all()] == ["oidc~alice"]
     task_worker.run_periodic_jobs(lambda: None)
     assert not LocationClaim.objects.exists()
 
 
-def test_only_what_is_over_is_cleared_away(alice: CallerClient, bob: CallerClient, path: str) -> None:
+def test_only_expired_reservations_are_deleted(alice: CallerClient, bob: CallerClient, path: str) -> None:
     stage(alice, location=path)
     stage(bob, "u")
     LocationClaim.objects.filter(staged_by="oidc~bob").update(expires_at=now())
@@ -297,18 +297,18 @@ def test_a_late_commit_takes_a_free_slot(alice: CallerClient, path: str) -> None
     assert is_finished(alice, metadata)
 
 
-def test_a_warehouse_goes_with_what_is_only_staged_in_it(alice: CallerClient, warehouse: Warehouse) -> None:
+def test_a_warehouse_with_only_staged_tables_can_be_deleted(alice: CallerClient, warehouse: Warehouse) -> None:
     stage(alice)
     assert alice.delete("/namespaces/ns").status == 204
     assert CallerClient("/management/v1/warehouse", "alice").delete(f"/{warehouse.pk}").status == 204
     assert not LocationClaim.objects.exists()
 
 
-# --- under the lock ---------------------------------------------------------------------------------------------------
+# --- checks under the lock -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("what", ["namespace", "another namespace", "name", "place", "warehouse"])
-def test_what_changed_between_the_look_and_the_lock(
+def test_changes_between_the_check_and_the_lock(
     alice: CallerClient, bob: CallerClient, warehouse: Warehouse, path: str, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     hold = creation.reserve_staged_location
@@ -338,7 +338,7 @@ def test_what_changed_between_the_look_and_the_lock(
     assert not LocationClaim.objects.filter(staged_by="oidc~alice").exists()
 
 
-# --- requests that are sent again -------------------------------------------------------------------------------------
+# --- retried requests ------------------------------------------------------------------------------------------------
 
 
 def test_the_same_request_reserves_it_again(alice: CallerClient, path: str) -> None:
@@ -351,7 +351,7 @@ def test_the_same_request_reserves_it_again(alice: CallerClient, path: str) -> N
     assert ends[-1] > now() + timedelta(hours=23)
 
 
-def test_the_same_request_does_not_hold_what_is_there_by_now(alice: CallerClient, bob: CallerClient, path: str) -> None:
+def test_a_replay_does_not_reserve_a_location_that_is_in_use(alice: CallerClient, bob: CallerClient, path: str) -> None:
     body = {"name": "t", "schema": SCHEMA, "stage-create": True, "location": path}
     key = str(new_id())
     first = alice.post("/namespaces/ns/tables", body, idempotency_key=key)

@@ -1,4 +1,4 @@
-"""A table that is staged: its files are written before it is there."""
+"""Remote signing for staged tables, whose files are written before the table is created."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def catalog(signing: Warehouse) -> ApiClient:
 
 
 def stage(catalog: ApiClient) -> tuple[str, str]:
-    """The signer's address and the address of a file of a table that is staged."""
+    """Stage a table and return the signer's address and the address of a file of the table."""
     response = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "stage-create": True})
     assert response.status == 200, response.body
     config, location = response.json()["config"], response.json()["metadata"]["location"]
@@ -85,7 +85,7 @@ def test_nothing_is_signed_where_others_came_to_be(catalog: ApiClient, signing: 
     assert ask(signer, "PUT", uri).refused(400, MISSING)
 
 
-def test_nothing_is_signed_for_a_namespace_that_is_gone(catalog: ApiClient) -> None:
+def test_nothing_is_signed_for_a_dropped_namespace(catalog: ApiClient) -> None:
     signer, uri = stage(catalog)
     assert catalog.delete("/namespaces/ns").status == 204
     assert ask(signer, "PUT", uri).refused(400, MISSING)
@@ -119,7 +119,7 @@ def test_tickets_that_are_none(catalog: ApiClient, signing: Warehouse, monkeypat
     assert ask(good, "PUT", uri).refused(400, "InvalidStagingTicket")
 
 
-def test_who_asks_for_no_signatures_gets_no_ticket(catalog: ApiClient) -> None:
+def test_no_ticket_without_a_request_for_signing(catalog: ApiClient) -> None:
     response = ApiClient(catalog.base).post(
         "/namespaces/ns/tables",
         {"name": "t", "schema": SCHEMA, "stage-create": True},

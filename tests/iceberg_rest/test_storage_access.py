@@ -1,4 +1,4 @@
-"""The way to the files of tables on an object store: config, lent credentials, the signer; by right and by request."""
+"""Access to table files on object stores: config, vended credentials and signer, by permission and requested mode."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def asking(lake: ApiClient, asked: str, path: str = TABLE) -> dict[str, Any]:
     return dict(get(lake, path, x_iceberg_access_delegation=asked).json())
 
 
-# --- what is asked for, what is given --------------------------------------------------------------------------------
+# --- requested and returned access -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def asking(lake: ApiClient, asked: str, path: str = TABLE) -> dict[str, Any]:
         (False, False, "vended-credentials,remote-signing", False, False),
     ],
 )
-def test_clients_get_what_they_ask_for_where_it_is_to_be_had(
+def test_clients_get_the_requested_access_where_available(
     minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch,
     vends: bool, signs: bool, asked: str, vended: bool, signed: bool,
 ) -> None:  # fmt: skip
@@ -75,7 +75,7 @@ def test_clients_get_what_they_ask_for_where_it_is_to_be_had(
     assert set(response["config"]) == expected
     assert ("storage-credentials" in response) == vended
     credentials = asking(lake, asked, f"{TABLE}/credentials")["storage-credentials"]
-    has_more = asked == "client-managed" and vends  # who comes for credentials does not manage them
+    has_more = asked == "client-managed" and vends  # a client with vended credentials does not manage its own
     assert bool(credentials) == (vended or has_more)
 
 
@@ -136,7 +136,7 @@ def test_the_signer_is_found_by_the_table(lake: ApiClient) -> None:
     assert (path[3], path[5:]) == ("tabular-id", ["v1", "aws", "s3", "sign"])
 
 
-# --- by right --------------------------------------------------------------------------------------------------------
+# --- permissions -----------------------------------------------------------------------------------------------------
 
 
 def test_readers_get_less_and_others_nothing(lake: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_a_token_that_may_only_read_opens_files_to_be_read(lake: ApiClient, requ
         assert client_of(vended[0][0]).list_objects_v2(Bucket=bucket, Prefix=f"{key}/")["KeyCount"] > 0
 
 
-# --- other answers ---------------------------------------------------------------------------------------------------
+# --- other responses -------------------------------------------------------------------------------------------------
 
 
 def test_a_staged_table_can_be_written_before_it_is_there(lake: ApiClient) -> None:
@@ -291,7 +291,7 @@ def test_where_drops_can_be_undone_clients_get_the_setting_not_to_delete(
 
 def test_a_load_reports_when_nothing_can_be_vended(lake: ApiClient, minio: Minio) -> None:
     create_table(lake)
-    Warehouse.objects.update(version=99)  # what was lent before is not for this one
+    Warehouse.objects.update(version=99)  # credentials vended before do not apply to this version
     with minio.relay.refusing():
         assert lake.get(TABLE).refused(503, "StorageUnavailableException")
         response = get(lake, TABLE, x_iceberg_access_delegation="client-managed")
@@ -300,7 +300,7 @@ def test_a_load_reports_when_nothing_can_be_vended(lake: ApiClient, minio: Minio
 
 
 def test_a_created_object_is_returned_though_nothing_can_be_vended(lake: ApiClient, minio: Minio) -> None:
-    """An error would be untrue: the table is there, and a client that tries again would meet it.
+    """An error would be wrong: the table exists, and a retry of the client would conflict with it.
 
     No credential is vended for a location that is too long for a session policy.
     """
@@ -321,7 +321,7 @@ def test_a_created_object_is_returned_though_nothing_can_be_vended(lake: ApiClie
 def test_written_data_is_confirmed_though_the_database_is_lost_by_then(
     lake: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A refusal that says "nothing was changed" would be untrue."""
+    """An error that reports "nothing was changed" would be wrong."""
     view = {"name": "v", "schema": SCHEMA, "view-version": VIEW, "properties": {}}
     assert set(lake.post("/namespaces/ns/views", view).json()["config"]) >= KEYS
 

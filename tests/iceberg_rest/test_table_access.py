@@ -1,4 +1,4 @@
-"""Credentials for a table's files. Local files need none, and say so."""
+"""Credentials endpoint for table files; local files need no credentials."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_missing_table(catalog: ApiClient, create_table: CreateTable, target: 
     assert catalog.get(f"{target}/credentials").refused(404, "NoSuchTableException", text)
 
 
-def test_who_may_not_read_gets_none(
+def test_users_who_may_not_read_get_no_credentials(
     catalog: ApiClient, create_table: CreateTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_table()

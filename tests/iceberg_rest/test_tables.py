@@ -170,7 +170,7 @@ def test_a_chosen_location_is_exclusive(catalog: ApiClient, warehouse: Warehouse
         f"{warehouse.location}/deep": "LocationAlreadyTaken",
         f"{warehouse.location}/deep/t": "LocationAlreadyTaken",
         f"{warehouse.location}/deep/t/inner": "LocationAlreadyTaken",
-        f"{warehouse.location}/deep/t10": None,  # a sibling whose name only begins alike
+        f"{warehouse.location}/deep/t10": None,  # a sibling with a common name prefix
     }
     for number, (location, wire_type) in enumerate(taken.items()):
         response = catalog.post("/namespaces/ns/tables", {"name": f"x{number}", "schema": SCHEMA, "location": location})
@@ -338,7 +338,7 @@ def test_no_table_takes_a_location_where_a_moved_table_still_has_files(
     for location in (old, f"{old}/inner"):
         response = catalog.post("/namespaces/ns/tables", {"name": "b", "schema": SCHEMA, "location": location})
         assert response.refused(409, "LocationAlreadyTaken")
-    for updates in (back, there, back):  # its own places stay open to it
+    for updates in (back, there, back):  # the table may return to its own former locations
         assert catalog.post("/namespaces/ns/tables/a", {"requirements": [], "updates": updates}).status == 200
     assert catalog.delete("/namespaces/ns/tables/a?purgeRequested=true").status == 204
     assert Task.objects.get().payload["former_locations"].count(f"{warehouse.location}/new") == 1
@@ -415,7 +415,7 @@ def test_register_brings_a_dropped_table_back(catalog: ApiClient, create_table: 
         (b'{"a":' * 100_000, 400),
     ],
 )
-def test_register_of_what_is_not_metadata(
+def test_register_of_files_that_are_not_metadata(
     catalog: ApiClient, warehouse: Warehouse, namespace: str, storage_root: Path, content: bytes | None, status: int
 ) -> None:
     if content is not None:
@@ -487,7 +487,7 @@ def test_a_version_1_file_of_old_is_registered_and_committed_to(
     monkeypatch: pytest.MonkeyPatch,
     inline_limit: int,
 ) -> None:
-    """Written by the first Iceberg releases: no UUID, one schema, one spec, no refs."""
+    """A file of the first Iceberg releases: no UUID, one schema, one spec, no refs."""
     limited = settings.ICEKEEPER.model_copy(update={"metadata_inline_limit": inline_limit})
     monkeypatch.setattr(settings, "ICEKEEPER", limited)
     old = {
@@ -572,7 +572,7 @@ def test_a_file_that_was_edited_and_registered_again_is_served_as_it_is_now(
     file.write_text(json.dumps(edited))
     body = {"name": "t", "metadata-location": created["metadata-location"]}
     assert catalog.post("/namespaces/ns/register", body).json()["metadata"] == edited
-    # Another process may remember what it served before.
+    # Another process may still have the former response in its cache.
     assert old_version is not None
     assert old_bytes is not None
     metadata_cache.put(old_version, old_bytes, address=(first.warehouse_id, "ns", "t"))
@@ -586,7 +586,7 @@ def test_a_file_that_was_edited_and_registered_again_is_served_as_it_is_now(
 def test_a_drop_does_not_follow_a_rename(
     catalog: ApiClient, create_table: CreateTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The table is renamed after the drop has found it and before it locks it."""
+    """The table is renamed between the look-up and the lock of the drop."""
     from catalog.services.tables import drop
 
     create_table("a")
@@ -628,7 +628,7 @@ def test_overwrite_is_true_or_false(catalog: ApiClient, create_table: CreateTabl
 
 
 def clear_served_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a process that has just started."""
+    """Clear the caches, as in a new process."""
     from catalog.selectors.tables import load, targets
     from catalog.selectors.tables.metadata_cache import MetadataCache
 

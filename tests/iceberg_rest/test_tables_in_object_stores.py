@@ -1,4 +1,4 @@
-"""Tables, views and generic tables in warehouses on real object stores: made, committed to, loaded, dropped, purged."""
+"""Life cycle of tables, views and generic tables on real object stores: create, commit, load, drop, purge."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ NOTHING_VENDED = {"sts-enabled": False, "sas-enabled": False}
 
 @dataclass(frozen=True)
 class Remote:
-    """A warehouse on a real store, and what the store itself says lies below it."""
+    """A warehouse on a real store, and the names in the store below it."""
 
     warehouse: Warehouse
     list_names: Callable[[], list[str]]
 
     def names(self) -> list[str]:
-        """Without the warehouse's own folder."""
+        """Return the names relative to the warehouse's folder."""
         return [name.removeprefix("wh/") for name in self.list_names()]
 
     def read(self, location: str) -> bytes:
@@ -195,7 +195,7 @@ def test_a_table_at_a_chosen_location(remote: Remote, catalog: ApiClient) -> Non
 
 
 def test_a_table_at_the_location_of_a_dropped_one(remote: Remote, catalog: ApiClient) -> None:
-    """The purge that is queued is done by the request itself."""
+    """The request itself runs the queued purge."""
     location = f"{remote.warehouse.location}/place"
     create(catalog, location=location)
     remote.put("place/data/x.parquet")
@@ -227,7 +227,7 @@ def test_a_table_too_large_for_the_database_is_read_from_the_store(
     assert seen["store.get"] == 1
 
 
-# --- what it costs, and what happens when the store fails -------------------------------------------------------------
+# --- object-store calls and failures ----------------------------------------------------------------------------------
 
 
 @pytest.fixture

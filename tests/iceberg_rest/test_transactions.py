@@ -92,7 +92,7 @@ def test_one_refused_requirement_refuses_all(catalog: ApiClient, create_table: C
         ([setting("a", "1"), setting("b", "2", {"type": "no"})], 400, "BadRequestException"),
     ],
 )
-def test_what_is_refused_changes_nothing(
+def test_a_rejected_transaction_changes_nothing(
     changes: Any, status: int, wire_type: str, catalog: ApiClient, create_table: CreateTable, files: Files
 ) -> None:
     create_table("a")
@@ -104,14 +104,14 @@ def test_what_is_refused_changes_nothing(
 
 
 @pytest.mark.parametrize("takes_part", ["alone", "first", "last"])
-def test_a_transaction_is_of_tables_that_are_there(
+def test_a_transaction_needs_existing_tables(
     catalog: ApiClient,
     create_table: CreateTable,
     files: Files,
     everything: Callable[[], Fingerprint],
     takes_part: str,
 ) -> None:
-    """The specification creates tables by their own route alone: here one that is not there is missing, as it says."""
+    """The specification creates tables with their own route only: here a missing table is an error."""
     create_table("a")
     staged = catalog.post("/namespaces/ns/tables", {"name": "new", "schema": SCHEMA, "stage-create": True}).json()
     creation = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(staged["metadata"])}
@@ -120,7 +120,7 @@ def test_a_transaction_is_of_tables_that_are_there(
     response = commit(catalog, *{"alone": [change], "first": [change, other], "last": [other, change]}[takes_part])
     assert response.refused(404, "NoSuchTableException", "Table does not exist: ns.new")
     assert (everything(), files()) == (before, written)
-    assert catalog.post("/namespaces/ns/tables/new", creation).status == 200, "its own route makes it"
+    assert catalog.post("/namespaces/ns/tables/new", creation).status == 200, "its own route creates it"
     assert commit(catalog, change, other).refused(409, "CommitFailedException", "table already exists")
     assert properties(catalog, "a") == [None]
 
@@ -150,7 +150,7 @@ def test_requirements_and_updates_are_optional(catalog: ApiClient, create_table:
 def test_a_table_that_changed_meanwhile_is_checked_again(
     catalog: ApiClient, create_table: CreateTable, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody else commits to `b` after the transaction has read it: `a` must not move before `b` can."""
+    """Another client commits to `b` after the transaction has read it: `a` must not change before `b` can."""
     create_table("a")
     create_table("b")
     write, times = service.write_revisions, []
@@ -165,7 +165,7 @@ def test_a_table_that_changed_meanwhile_is_checked_again(
         return write(*args, **options)
 
     monkeypatch.setattr(service, "write_revisions", interrupted)
-    # The in-process turn of `b` is held by the transaction, as another process would not know.
+    # The transaction has the in-process slot of `b`, which other processes do not see.
     monkeypatch.setattr("catalog.services.commit.queue._queues", {})
     monkeypatch.setattr(service, "reserve_commit_slots", lambda addresses: _no_slot())
     assert commit(catalog, setting("a", "1"), setting("b", "2")).status == 204
@@ -174,7 +174,7 @@ def test_a_table_that_changed_meanwhile_is_checked_again(
     assert b["properties"] == {"other": "x", "p": "2"}
     assert len(b["metadata-log"]) == 2
     assert len(catalog.get("/namespaces/ns/tables/a").json()["metadata"]["metadata-log"]) == 1
-    assert len(files()) == 2 + 1 + 2, "the file of the first try for each table was taken away"
+    assert len(files()) == 2 + 1 + 2, "the files of the first attempt were deleted"
 
 
 class _no_slot:  # noqa: N801 - stands in for a function
@@ -182,7 +182,7 @@ class _no_slot:  # noqa: N801 - stands in for a function
     def __exit__(self, *_: object) -> None: ...
 
 
-def test_a_database_error_takes_all_files_away(
+def test_a_database_error_deletes_all_written_files(
     catalog: ApiClient, create_table: CreateTable, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_table("a")
@@ -242,10 +242,10 @@ def test_tables_of_a_transaction_keep_out_of_each_others_way(
     assert (files(), list(Tabular.objects.order_by("id").values())) == (before, rows)
 
 
-def test_a_table_that_is_only_asserted_is_held_at_the_commit(
+def test_a_table_with_requirements_only_is_locked_at_the_commit(
     catalog: ApiClient, create_table: CreateTable, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process changes it after it was judged."""
+    """Another process changes it after its requirements were checked."""
     for name in ("a", "b"):
         create_table(name)
     held = {"type": "assert-current-schema-id", "current-schema-id": 0}
@@ -269,7 +269,7 @@ def test_a_table_that_is_only_asserted_is_held_at_the_commit(
     before = len(files())
     assert commit(catalog, setting("a", "1"), only_asserted).refused(409, "CommitFailedException", "current schema")
     assert properties(catalog, "a") == [None]
-    assert len(files()) == before + 1, "the other's file alone"
+    assert len(files()) == before + 1, "only the file of the other commit"
     still_there = {"type": "assert-current-schema-id", "current-schema-id": 1}
     assert commit(catalog, setting("a", "1"), only_asserted | {"requirements": [still_there]}).status == 204
     assert properties(catalog, "a") == ["1"]

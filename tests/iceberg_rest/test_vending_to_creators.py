@@ -1,4 +1,4 @@
-"""What is lent to who makes a table: where nobody else comes to be, and by the rights he has when he is answered."""
+"""Credentials vended to creators of tables: for exclusive locations, with permissions at the time of the response."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.wsgi_client import ApiClient, Response
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("nothing_vended_before")]
 
 
-# --- staged where others may come to be ------------------------------------------------------------------------------
+# --- staged at shared locations --------------------------------------------------------------------------------------
 
 
 def stage_at(lake: ApiClient, namespace: str, location: str) -> Response:
@@ -50,11 +50,11 @@ def test_a_table_is_staged_below_its_namespace(lake: ApiClient, bucket: str, nam
     assert stage_at(lake, namespace, location).refused(400, "InvalidLocation", "empty")
 
 
-# --- answers that are told again -------------------------------------------------------------------------------------
+# --- replayed responses ----------------------------------------------------------------------------------------------
 
 
 def again(lake: ApiClient, route: str, body: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-    """Make something by a request with an Idempotency-Key; what is returned sends it again and gives the answer."""
+    """Create an object with an Idempotency-Key; return a function that repeats the request and returns the response."""
     key = str(new_id())
     client = ApiClient(lake.base.replace("/catalog", "/lakekeeper")) if route == "generic-tables" else lake
 
@@ -82,7 +82,7 @@ CREATED: dict[str, Callable[[ApiClient], dict[str, Any]]] = {
 
 
 _CREATING = (Can.CREATE_TABLE, Can.CREATE_GENERIC_TABLE)
-"""Without which the request is judged anew, and refused."""
+"""Without these permissions the request is authorized again, and denied."""
 
 
 @pytest.mark.parametrize("route", CREATED)
@@ -137,7 +137,7 @@ def test_a_staged_table_gets_credentials_again_while_its_location_is_free(lake: 
     reported = send()
     assert reported["storage-credentials"][0]["prefix"] == location
     closed = {"metadata-location": None, "metadata": reported["metadata"], "config": {}}
-    LocationClaim.objects.all().delete()  # its time is over: others come
+    LocationClaim.objects.all().delete()  # the reservation has expired and others may use the location
     create_table(lake, "bobs", location=f"{location}/t")
     assert send() == closed
     assert lake.delete("/namespaces/ns/tables/bobs?purgeRequested=false").status == 204
