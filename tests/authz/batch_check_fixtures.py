@@ -1,4 +1,4 @@
-"""Checks as batch checks take them, and what is told."""
+"""Builders of batch check requests, and readers of their responses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHECK = "/management/v1/action/batch-check"
 WITH_ERRORS = {"x-icekeeper-extensions": "true"}
 Check = dict[str, Any]
 Ask = Callable[..., Response]
-"""`(name, *checks, **more)`: the answer to somebody's checks; `more` are members of the document."""
+"""`(name, *checks, **more)`: the response to the checks of the user `name`; `more` are members of the document."""
 
 
 def on_table(table: Tabular, action: str = "read_data", **more: Any) -> Check:
@@ -28,7 +28,7 @@ def of(identity: Any, check: Check) -> Check:
 
 
 def reported(response: Response) -> list[Any]:
-    """The verdicts, the type in the place of one that is an error."""
+    """Return the verdicts; for a check that failed, the type of the error."""
     assert response.status == 200, response.body
     results = response.json()["results"]
     for result in results:

@@ -1,4 +1,4 @@
-"""Fixtures of tests about rights: who decides is the built-in evaluator, and callers go by their names."""
+"""Fixtures of authorization tests: the built-in evaluator decides, and callers are identified by name."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def builtin(monkeypatch: pytest.MonkeyPatch, storage_root: object) -> Iterator[B
 
 
 def user(name: str, *roles: str) -> Actor:
-    """Somebody as their token says who they are."""
+    """Return the user as identified by the token."""
     identity = Identity(f"oidc~{name}", "oidc", "human", name.title(), f"{name}@example.com", roles)
     return Actor(user_id=identity.user_id, identity=identity)
 
 
 @pytest.fixture
 def tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
-    """What `tests.authz.tree_fixtures.create_tree` makes."""
+    """The tree of `tests.authz.tree_fixtures.create_tree`."""
     return create_tree(warehouse)
 
 
 @pytest.fixture
 def client(callers: NamedCallers, warehouse: Warehouse) -> Callable[[str], CallerClient]:
-    """What the person of that name calls the catalog with, below the warehouse's address."""
+    """Return a client of the catalog API for the user of that name, with paths relative to the warehouse."""
 
     def of(name: str) -> CallerClient:
         callers.user(name)
@@ -66,7 +66,7 @@ def client(callers: NamedCallers, warehouse: Warehouse) -> Callable[[str], Calle
 
 @pytest.fixture
 def root(client: Callable[[str], CallerClient], builtin: BuiltinAuthorizer, prepared: Prepared) -> CallerClient:
-    """Who may do everything in the default project, and so makes what the others are judged by."""
+    """A user with every permission in the default project, who creates the objects that the tests check access to."""
     created = client("root")
     project = ObjectRef(Securable.Type.PROJECT, get_project(None).pk)
     prepared.create_or_copy("root", lambda: give("project_admin", project, user("root")))
@@ -114,7 +114,10 @@ def table(root: CallerClient, builtin: BuiltinAuthorizer) -> Tabular:
 
 @pytest.fixture
 def refs(lake: dict[str, ObjectRef], root: CallerClient) -> dict[Securable.Type, ObjectRef]:
-    """One of each type: what is in the namespace `open`; the creators' own grants are gone. Ann and Bob are known."""
+    """One object of each type in the namespace `open`, without the grants of its creator.
+
+    Ann and Bob are registered.
+    """
     User.objects.bulk_create(User(id=f"oidc~{name}", name=name) for name in ("ann", "bob"))
     tag = CallerClient("/management/v1/tag-definition", "root").post(
         "", {"name": "pii", "scope": ["table"], "value-kind": "marker"}
@@ -136,7 +139,7 @@ def refs(lake: dict[str, ObjectRef], root: CallerClient) -> dict[Securable.Type,
 
 @pytest.fixture
 def manage(callers: NamedCallers) -> Callable[[str], CallerClient]:
-    """What the person of that name calls the management API with."""
+    """Return a client of the management API for the user of that name."""
 
     def of(name: str) -> CallerClient:
         callers.user(name)
@@ -157,7 +160,7 @@ def ask(manage: Callable[[str], CallerClient]) -> Ask:
 
 @pytest.fixture
 def chief(refs: dict[Securable.Type, ObjectRef], manage: Callable[[str], CallerClient]) -> CallerClient:
-    """Who may do everything in every project."""
+    """An instance administrator with every permission in every project."""
     give("operator", refs[T.SERVER], user("chief"))
     return manage("chief")
 

@@ -1,4 +1,4 @@
-"""Changes of grants as the grants API takes them."""
+"""Builders of grant changes in the format of the grants API."""
 
 from __future__ import annotations
 

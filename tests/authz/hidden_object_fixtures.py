@@ -20,9 +20,9 @@ class Reported(NamedTuple):
 
 
 def reported(act: Callable[[], Response], name: str) -> Reported:
-    """Return what `act` shows its caller, with X in the place of `name`.
+    """Return what `act` shows its caller, with X for `name`.
 
-    Earlier denials are forgotten first: the limits of the collector would hide the rows of this one.
+    Earlier denials are cleared first, because the limits of the collector would otherwise drop the rows of this one.
     """
     collector.clear()
     before = AuditRecord.objects.count()

@@ -1,4 +1,4 @@
-"""Where the objects are that rights hang on, in the management API; and what is said of missing ones."""
+"""Paths of securable objects in the management API, and the errors for missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `permissions/check` and `permissions/explain` are asked."""
+"""Builders of requests to `permissions/check` and `permissions/explain`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the older API of permissions is asked, and about what."""
+"""Builders of requests to the older permissions API, and the objects that they refer to."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FORBIDDEN = {
     T.GENERIC_TABLE: "GenericTableActionForbidden",
     T.TAG: "TagActionForbidden",
 }
-"""Of who sees it; of roles whoever sees one may read who is in it."""
+"""For callers who see the object; whoever sees a role may read its members."""
 
 MANAGES: Mapping[Securable.Type, tuple[str, Securable.Type]] = {
     T.SERVER: ("operator", T.SERVER),
@@ -51,7 +51,7 @@ MANAGES: Mapping[Securable.Type, tuple[str, Securable.Type]] = {
     T.TAG: ("security_admin", T.PROJECT),
     **dict.fromkeys((T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE), ("ownership", T.WAREHOUSE)),
 }
-"""What on what lets somebody grant everything on an object of the type."""
+"""The grant (privilege, object) that allows a user to grant every privilege on an object of the type."""
 
 SHOWS: Mapping[Securable.Type, tuple[str, Securable.Type]] = {
     T.PROJECT: ("describe", T.PROJECT),
@@ -59,7 +59,7 @@ SHOWS: Mapping[Securable.Type, tuple[str, Securable.Type]] = {
     T.TAG: ("apply", T.TAG),
     **{kind: ("select", kind) for kind in (T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE)},
 }
-"""What on what lets somebody see an object of the type, and read no grants of it."""
+"""The grant (privilege, object) that allows a user to see an object of the type, but not to read its grants."""
 
 WEAKEST: Mapping[Securable.Type, str] = {
     T.SERVER: "admin",
@@ -107,13 +107,13 @@ class Things:
         return str(own_id)
 
     def client(self, name: str, *token_roles: str) -> CallerClient:
-        """Somebody who is registered and has no rights."""
+        """Return a client of a registered user without grants."""
         self._callers.user(name, roles=token_roles)
         User.objects.get_or_create(id=f"oidc~{name}", defaults={"name": name})
         return CallerClient("/management/v1/permissions", name)
 
     def with_right(self, name: str, right: tuple[str, Securable.Type]) -> CallerClient:
-        """Somebody who has the privilege on our object of that type."""
+        """Return a client of a user with the privilege on the object of that type."""
         client = self.client(name)
         give(right[0], self.refs[right[1]], Actor(user_id=f"oidc~{name}"))
         return client

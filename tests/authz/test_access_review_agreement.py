@@ -1,4 +1,4 @@
-"""Access reviews say of everybody and every object exactly what the evaluator answers when it is asked."""
+"""Access reviews agree with the evaluator for every user and every object."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def own_id_of(created: Role) -> UUID:
 
 
 def test_each_privilege_on_each_object(tree: dict[str, ObjectRef], builtin: BuiltinAuthorizer) -> None:
-    """One person for each."""
+    """One user for each privilege."""
     users = []
     for name, ref in tree.items():
         if name == "role":

@@ -1,4 +1,4 @@
-"""The routes of access reviews: what they tell, to whom, in what pages, and that they are recorded."""
+"""Access review routes: contents, authorization, pagination and audit."""
 
 from __future__ import annotations
 

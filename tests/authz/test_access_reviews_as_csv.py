@@ -1,4 +1,4 @@
-"""Access reviews as CSV: whole, and harmless in the programs that open such files."""
+"""Access reviews as CSV: complete, and safe to open in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_hostile_names_in_a_file(refs: Refs, manage: Manage, builtin: object) ->
 
 @pytest.mark.django_db
 def test_it_is_whole(refs: Refs, manage: Manage, builtin: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many parts it is read in, it tells what the pages tell."""
+    """The CSV has the same rows as the pages, in however many chunks it is read."""
     for number in range(9):
         give("select", refs[T.NAMESPACE], user(f"p{number}"))
         give("modify", refs[T.TABLE], user(f"p{number}"))

@@ -1,4 +1,4 @@
-"""The words for what may be done: the peer's, each with a meaning in the model."""
+"""Action names: those of Lakekeeper, each mapped to the permission model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one may do with an object, as the routes `.../actions` tell it."""
+"""The routes `.../actions`, which list the allowed actions on an object."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def reported(response: Response) -> list[str]:
 
 
 NO_WAREHOUSE = "NoSuchWarehouseException"
-"""What is told of everything in a warehouse that the caller may not see."""
+"""The error for every object in a warehouse that is hidden from the caller."""
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_dropped_tables_and_inactive_warehouses_are_reported(
 # --- users -------------------------------------------------------------------------------------------------------
 
 
-def test_everybody_may_do_everything_with_themselves_and_read_others(
+def test_every_user_may_do_everything_with_themselves_and_read_others(
     ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef]
 ) -> None:
     everything = [each.value for each in ACTIONS_ON[T.USER]]

@@ -1,4 +1,4 @@
-"""Assignments through the older API: read by who may, changed strictly, all or nothing."""
+"""The older assignments API: authorized reads, strict changes, all or nothing."""
 
 from __future__ import annotations
 
@@ -47,11 +47,12 @@ def write(client: CallerClient, path: str, *entries: dict[str, Any]) -> None:
     assert (response.status, response.body) == (204, b""), response.body
 
 
-# --- what is granted is told -----------------------------------------------------------------------------------------
+# --- reported assignments
+# ----------------------------------------------------------------------------------------------
 
 
 def reported_to_strangers(kind: Securable.Type) -> str:
-    """Who may not see a warehouse is not told what is missing in it."""
+    """A warehouse that is hidden from the caller does not reveal which of its objects exist."""
     inside = {T.TABLE, T.VIEW, T.GENERIC_TABLE}  # namespaces are named without one here
     return "NoSuchWarehouseException" if kind in inside else MISSING[kind]
 
@@ -328,7 +329,7 @@ def test_a_grant_ends_when_it_was_said_to(things: Things, kind: Securable.Type, 
     assert [each for each in assigned(manager, path) if each.get("user") == "oidc~dana"] == []
     response = manager.post(f"{path}/assignments", {"deletes": [to_user(name, "dana")]})
     assert response.refused(404, "TupleNotFoundError")
-    write(manager, path, to_user(name, "dana"))  # what has ended is not there
+    write(manager, path, to_user(name, "dana"))  # ended grants are not listed
     assert rows.filter(user_id="oidc~dana").values_list("expires_at", flat=True).get() is None
     assert (
         manager.post(f"{path}/assignments", {"deletes": [to_user(name, "dana", **{"expires-at": LATER})]}).status == 204

@@ -1,4 +1,5 @@
-"""An Idempotency-Key gives nobody what they may not have: what is kept, and to whom it is told."""
+"""Attacks with Idempotency-Key: a stored response is not replayed to a caller without the permissions that it needed.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def key() -> str:
 def test_a_denial_is_not_kept(
     client: Client, lake: dict[str, ObjectRef], key: str, seen: str | None, name: str
 ) -> None:
-    """Neither is that something is missing, or keys would tell it from what is hidden."""
+    """A "not found" is not stored either: otherwise a key would distinguish missing from hidden objects."""
     alice, sent = client("alice"), {"idempotency-key": key}
     give("ownership", lake["open"], ALICE)
     if seen is not None:

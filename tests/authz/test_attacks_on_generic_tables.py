@@ -1,4 +1,4 @@
-"""What people try who want more of a generic table than they were given. Each is refused, and changes nothing."""
+"""Attacks on generic tables by users with few privileges: each is denied, and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people try who want more than they were given, by way of where a table lies, how it is named, and its files."""
+"""Attacks by location, name and file of a table: each is denied, and changes nothing."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_namespace_is_not_moved_out_of_managed_access_by_its_owner(
     warehouse: Warehouse,
     everything: Everything,
 ) -> None:
-    """To move takes `manage_grants`, which ownership is not there, whoever manages the place where it goes."""
+    """A move requires `manage_grants`, which ownership does not include there, even if the user manages the target."""
     callers.user("alice")
     for location in ("closed.deep", "open"):
         give("ownership", lake[location], ALICE)
@@ -140,7 +140,7 @@ def test_nor_by_registering_its_files_under_another_uuid(
     everything: Everything,
     named: str,
 ) -> None:
-    """Whatever of it the metadata names. What has nothing to do with it may take its place."""
+    """Every location that its metadata names is protected. Unrelated objects may use the freed location."""
     alice, table = client("alice"), "/namespaces/closed/tables/a"
     give("modify", lake["closed.a"], ALICE)
     give("create", lake["closed"], ALICE)
@@ -236,7 +236,8 @@ def test_viewers_of_a_table_see_that_it_exists(client: Client, lake: dict[str, O
     assert alice.post("/namespaces/closed/tables/v", CREATE).refused(409, "AlreadyExistsException")
 
 
-# --- a place of one's choice ---------------------------------------------------------------------------------------
+# --- a location chosen by the caller
+# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["location", "metadata folder", "transaction", "view"])

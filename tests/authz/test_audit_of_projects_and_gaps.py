@@ -1,4 +1,4 @@
-"""What readers of the audit trail are not shown, and not left to guess: an older project's rows, and a gap."""
+"""Audit trail: rows of other projects are hidden, and gaps are reported."""
 
 from __future__ import annotations
 

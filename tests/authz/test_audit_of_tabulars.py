@@ -1,4 +1,4 @@
-"""Tables, views and generic tables in the audit trail: found, and told, by the UUID that clients know them by."""
+"""Tables, views and generic tables in the audit trail are filtered and reported by the UUID that clients know."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_grants_and_denials_are_found_by_the_uuid(
     refs: Refs, chief: CallerClient, manage: Client, kind: Securable.Type
 ) -> None:
     ref = refs[kind]
-    Tabular.objects.filter(pk=str(ref[1])).update(uuid=new_id())  # generic tables are made with one id for both
+    Tabular.objects.filter(pk=str(ref[1])).update(uuid=new_id())  # generic tables are created with one id for both
     path = path_of(ref)
     uuid, own_id = str(row_of(ref).uuid), str(ref[1])
     AuditRecord.objects.all().delete()
@@ -92,7 +92,7 @@ def test_what_has_the_given_id_itself_is_found_with_it(refs: Refs, chief: Caller
     ]
 
 
-def test_pages_go_on_when_it_is_gone_in_between(refs: Refs, chief: CallerClient) -> None:
+def test_pages_continue_after_the_object_is_dropped(refs: Refs, chief: CallerClient) -> None:
     row = row_of(refs[T.TABLE])
     AuditRecord.objects.all().delete()
     for name in ("old", "new"):
@@ -201,7 +201,7 @@ def test_the_uuid_is_looked_for_in_the_index_of_each_warehouse(refs: Refs) -> No
     assert "tabular_uuid_once_per_warehouse" in plan or "(warehouse_id=? AND uuid=?)" in plan, plan
 
 
-def test_an_export_by_the_command_has_it_beside_the_sealed_rows(refs: Refs) -> None:
+def test_the_export_command_writes_the_id_next_to_the_sealed_rows(refs: Refs) -> None:
     AuditRecord.objects.all().delete()
     record(Event.GRANT_CREATED, actor=BOB, subject=refs[T.TABLE][1], object_type="table")
     out = StringIO()

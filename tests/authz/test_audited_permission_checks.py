@@ -1,4 +1,4 @@
-"""Who asks who has which rights is in the audit trail, whatever the form of the answer."""
+"""Audit of permission checks about other principals, in every response format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rights that come and go with something else leave their trace, too: with who made, moved or deleted an object."""
+"""Audit of implicit grant changes, on creation, move and deletion of an object."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def details(**wanted: Any) -> Any:
     return json.loads(the_row(**wanted).details)
 
 
-# --- by making -------------------------------------------------------------------------------------------------------
+# --- creation
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_creator_of_a_namespace_is_reported_as_owner(lake: Lake, maker: CallerClient) -> None:
@@ -85,7 +86,7 @@ CREATED: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def create_tabular(lake: Lake, maker: CallerClient) -> Callable[[str], Response]:
-    """Makes one in the namespace `aa`, in an empty trail."""
+    """Create one in the namespace `aa`, with an empty audit trail."""
     build(maker, "aa")
     generic = CallerClient(maker.base.replace("/catalog", "/lakekeeper"), "maker")
 
@@ -198,7 +199,7 @@ def test_a_move_into_another_namespace_is_reported(lake: Lake, maker: CallerClie
     source, same = {"namespace": ["aa"], "name": "t"}, {"namespace": ["aa"], "name": "u"}
     moved = {"namespace": ["bb"], "name": "v"}
     assert maker.post(f"/{kind}s/rename", {"source": source, "destination": same}).status == 204
-    assert rows() == [], "nobody's rights change with a name"
+    assert rows() == [], "a rename changes no rights"
     assert maker.post(f"/{kind}s/rename", {"source": same, "destination": moved}).status == 204
     row = the_row()
     assert (row.event, row.object_type, row.object_id) == (

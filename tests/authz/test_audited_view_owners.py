@@ -1,4 +1,4 @@
-"""Attempts to take over a view with an owner: the audit trail names the view."""
+"""Audit of attempts to take over a view with an owner: the row names the view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody may do, in the words of the older API: `access` and `authorizer-actions`."""
+"""The routes `access` and `authorizer-actions` of the older API."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_to_ask_about_others_takes_the_right_to_read_the_grants(
         (f"?principalRole={NO_ONE}", "RoleIdNotFound"),
     ):
         assert manager.get(f"{path}/{route}{query}").refused(404, wire_type)
-        if kind in FORBIDDEN:  # whoever sees a role reads who is in it
+        if kind in FORBIDDEN:  # every user who sees a role may read its members
             assert viewer.get(f"{path}/{route}{query}").refused(403, FORBIDDEN[kind])
     if kind in FORBIDDEN:
         assert viewer.get(f"{path}/{route}?principalUser=oidc~manager").refused(403, FORBIDDEN[kind])

@@ -1,4 +1,4 @@
-"""Batch checks: verdicts in order, an error for each check that cannot be answered, and no oracle."""
+"""Batch checks: verdicts in order, an error for each invalid check, and no disclosure of hidden objects."""
 
 from __future__ import annotations
 

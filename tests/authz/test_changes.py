@@ -35,7 +35,7 @@ BOB = user("bob")
 
 
 class Clock:
-    """Stands still until it is told."""
+    """A clock that advances only on demand."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0
@@ -46,7 +46,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """What `time.monotonic` tells."""
+    """Replace `time.monotonic`."""
     created = Clock()
     monkeypatch.setattr(time, "monotonic", created)
     return created
@@ -87,7 +87,7 @@ def test_a_check_renews_the_epoch_when_the_number_changed() -> None:
 
 
 def test_an_epoch_reported_anywhere_is_seen_by_the_next_check() -> None:
-    """`elsewhere` is a process of another server, which shares no stamp with this one."""
+    """`elsewhere` is a process of another server, with its own copy of the epoch."""
     elsewhere = PermissionEpoch()
     before = epoch_after_a_look(elsewhere)
     own = permission_epoch.current()
@@ -137,7 +137,7 @@ def test_nothing_is_watched_before_the_first_look_or_long_after_the_last(clock: 
 
 
 def test_a_look_counts_from_when_it_began(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What changes while the database takes its time may not be in the answer."""
+    """The read time counts from before the query, because its result may miss later changes."""
     one, ask = PermissionEpoch(), epoch_module.fetch_one
 
     def slowly(*args: object) -> object:
@@ -178,7 +178,8 @@ def unreadable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-# --- remembering -------------------------------------------------------------------------------------------------
+# --- caching
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_memory_is_believed_while_it_is_watched_and_nothing_changed(watched: PermissionEpoch, clock: Clock) -> None:
@@ -241,7 +242,7 @@ def test_an_unannounced_revocation_is_seen_after_the_epoch_was_unreadable(
     assert may_read(tree["table"])
     without_a_word("DELETE FROM tenancy_grant WHERE user_id = %s", BOB.user_id)
     with counting() as costs:
-        assert may_read(tree["table"]), "it is remembered"
+        assert may_read(tree["table"]), "it is cached"
     assert dict(costs) == {}
     clock.now += MAX_AGE_SECONDS
     assert not may_read(tree["table"])

@@ -1,6 +1,6 @@
-"""When a change of rights takes effect in real servers, each of two processes, which remember what Bob may do.
+"""Permission changes reach every process of real servers that cache decisions.
 
-On PostgreSQL there are two servers on one database. Beside SQLite there is one.
+On PostgreSQL two servers share one database; on SQLite there is one server.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ NOTHING: dict[str, Any] = {"requirements": [], "updates": []}
 NEVER, EARLIER = None, "2026-01-01 00:00:00+00:00"
 
 Responses = list[list[int]]
-"""What each connection was answered, in turn."""
+"""The responses of each connection, in order."""
 
 
 @dataclass(frozen=True)
 class Lake:
-    """The servers, the one where changes are made first, and a table of Alice's on them."""
+    """The servers, first the one on which changes are made through the API, and a table of Alice's on them."""
 
     servers: list[CatalogServer]
     provider: IdentityProvider
@@ -70,7 +70,7 @@ class Lake:
         self.manage("POST", at, {on: [{"type": what, **to}]})
 
     def quietly(self, statement: str, *values: object) -> None:
-        """Behind the servers' backs: nobody tells them that anything changed."""
+        """Change the database directly, without a notice to the servers."""
         if self.database.startswith("postgres"):
             with psycopg.connect(self.database) as connection:
                 connection.execute(statement.replace("?", "%s"), values)
@@ -79,7 +79,7 @@ class Lake:
             connection.execute(statement, values)
 
     def ends_quietly(self, at: str | None) -> None:
-        """When what is granted to Bob and to roles ends, and no server is told."""
+        """Grants to Bob and to roles expire, without a notice to the servers."""
         self.quietly("UPDATE tenancy_grant SET expires_at = ? WHERE user_id = ? OR role_id IS NOT NULL", at, BOB)
 
 
@@ -159,7 +159,10 @@ def _with_a_table(lake: Lake) -> Lake:
 
 @pytest.fixture
 def bobs(lake: Lake) -> Iterator[list[Bob]]:
-    """One for each server, the one where changes are made first. Afterwards nothing is granted to him."""
+    """A connection to each server, first the one on which changes are requested.
+
+    Revokes all grants of Bob at the end.
+    """
     with ExitStack() as stack:
         created = [Bob(lake, server, stack) for server in lake.servers]
         yield created
@@ -171,16 +174,15 @@ def bobs(lake: Lake) -> Iterator[list[Bob]]:
 
 @pytest.fixture
 def team(lake: Lake, request: pytest.FixtureRequest) -> str:
-    """A role whose members may read the table. Nobody is in it."""
+    """An empty role whose members may read the table."""
     created: str = lake.manage("POST", "/role", {"name": f"of {request.node.name}"})["id"]
     lake.grant("select", {"role": created})
     return created
 
 
 def until_cached(lake: Lake, bobs: list[Bob]) -> None:
-    """Every process answers that Bob may load the table, though nothing in the database says so any more.
-
-    What made it so is then put back as it was.
+    """Wait until every process returns from its cache that Bob may load the table, although the database no longer
+    allows it; then restore the rows.
     """
     give_up = time.monotonic() + 60
     is_cached = False
@@ -203,7 +205,7 @@ def ended_quietly(lake: Lake) -> Iterator[None]:
 
 
 def takes_effect(ask: Callable[[], list[int]], before: int, after: int) -> None:
-    """Every connection is answered as after the change before long, and none as before it once it was."""
+    """Every connection gets the new response within the limit, and no connection gets the old one after that."""
     responses: Responses = []
     give_up = time.monotonic() + SEES_WITHIN
     while not responses or responses[-1] != [after] * CLIENTS:
@@ -216,14 +218,14 @@ def takes_effect(ask: Callable[[], list[int]], before: int, after: int) -> None:
 
 
 def comes_to_read(lake: Lake, bobs: list[Bob]) -> None:
-    """After a change by which Bob may load the table: every process knows of it, and remembers it."""
+    """After a change that allows Bob to load the table: every process has read and cached it."""
     for bob in bobs:
         takes_effect(bob.loads, 404, 200)
     until_cached(lake, bobs)
 
 
 def takes_effect_from_here(asks: list[Callable[[], list[int]]], before: int, after: int) -> None:
-    """At once on the server where the change was made, the first, and before long on the others."""
+    """Immediately on the first server, where the change was requested, and within the limit on the others."""
     here, *elsewhere = asks
     assert here() + here() == [after] * 2 * CLIENTS
     for ask in elsewhere:
@@ -248,7 +250,7 @@ def test_a_membership_that_ends(lake: Lake, bobs: list[Bob], team: str) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_membership_that_begins(lake: Lake, bobs: list[Bob], team: str) -> None:
-    """It is remembered of which roles he is, also where these are none."""
+    """The roles of a user are cached, also an empty set."""
     lake.grant("describe", {"user": BOB})
     comes_to_read(lake, bobs)
     lake.grant("modify", {"role": team})
@@ -261,7 +263,7 @@ def test_a_membership_that_begins(lake: Lake, bobs: list[Bob], team: str) -> Non
 
 @pytest.mark.timeout(300)
 def test_a_new_grant(lake: Lake, bobs: list[Bob]) -> None:
-    """Beside one by which it is remembered what he may do with the table."""
+    """A cached decision about the same table exists."""
     lake.grant("describe", {"user": BOB})
     comes_to_read(lake, bobs)
     for bob in bobs:

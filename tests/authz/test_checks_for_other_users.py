@@ -1,4 +1,4 @@
-"""What somebody may do, asked by themselves and by others."""
+"""Permission checks for oneself and for other users."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_instance_admins_need_not_be_registered(
         assert bert.get(path).status == 200, path
     assert bert.get(reads[2]).json()["is-instance-admin"] is True
     reported = bert.post("/permissions/explain", question).json()
-    assert (reported["allowed"], reported["chain"]) == (False, [])  # in answers to others nobody is one
+    assert (reported["allowed"], reported["chain"]) == (False, [])  # responses to other callers treat an unknown user as one without grants
     assert bert.post("/permissions/check", question).json() == {"allowed": False}
     assert refused(user("anna"), inst, wh) is NoSuchWarehouse
     assert check_subject(inst) == Actor(user_id="oidc~inst", is_check_subject=True)
@@ -202,7 +202,7 @@ def test_a_deleted_user_is_unknown(wh: ObjectRef, team: Grantee) -> None:
 
 
 @pytest.mark.parametrize("backend", ["builtin", "allowall"])
-def test_locked_out_users_may_do_nothing_whoever_checks(
+def test_locked_out_users_may_do_nothing_for_any_caller(
     backend: str, wh: ObjectRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give(wh, "ownership", ANNA, BERT)

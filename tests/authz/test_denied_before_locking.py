@@ -1,4 +1,4 @@
-"""Who may not change something locks nothing: the question comes before the write begins."""
+"""Denied changes lock no rows: authorization comes before the write transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that go while somebody changes what is granted on them: one after the other, and no deadlock."""
+"""Concurrent drops and grant changes on one object run one after the other, without a deadlock."""
 
 from __future__ import annotations
 

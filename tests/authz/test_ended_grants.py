@@ -1,4 +1,4 @@
-"""Grants that end with what is dropped or deleted: one row names them, however many there were."""
+"""Audit of grants that end with a drop or a deletion: one row lists them all."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OPEN, DEEP = "/namespaces/open", "/namespaces/closed%1Fdeep"
 
 @pytest.fixture(autouse=True)
 def begin(lake: dict[str, ObjectRef]) -> None:
-    """With nothing in the trail; Root has made all that there is, and owns it."""
+    """Return an empty audit trail after Root has created, and owns, every object."""
     AuditRecord.objects.all().delete()
 
 
@@ -49,7 +49,7 @@ def owned(*refs: ObjectRef) -> list[str]:
 
 
 def ended(ref: ObjectRef) -> Any:
-    """What the one row tells; beside it there may be those of what was made."""
+    """Return the contents of the one row. There may be rows about creations, too."""
     row = the_row(event="grant.ended")
     assert rows() == rows(event__in=["grant.ended", "grant.created"])
     assert (row.event, row.object_type, row.object_id) == ("grant.ended", ref[0].value, str(ref[1]))

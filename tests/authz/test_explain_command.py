@@ -1,4 +1,4 @@
-"""`manage.py explain`: what an administrator at a shell is told."""
+"""`manage.py explain`: its output for an administrator."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_who_is_in_a_role(things: Things) -> None:
     ]
 
 
-def test_what_everybody_may_do_with_a_role_and_what_few_do_with_a_tag(things: Things) -> None:
+def test_permissions_of_every_user_on_a_role_and_of_few_on_a_tag(things: Things) -> None:
     another_user("oidc~ada")
     assert run("oidc~ada", "read_metadata", "role", "team") == (
         ["oidc~ada may read_metadata on role team, independent of grants (allowed for every user). By grants: no."],
@@ -199,7 +199,7 @@ def test_as_json_it_equals_the_response_of_the_route(things: Things, location: t
         assert orjson.loads(line) == {"backend": "builtin", **response.json()}
 
 
-def test_where_no_user_is_denied_the_grants_are_shown_beside_it(
+def test_where_no_user_is_denied_the_grants_are_shown_too(
     things: Things, location: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_settings(monkeypatch, authz_backend="allowall")
@@ -289,7 +289,7 @@ def test_a_role_is_never_taken_for_a_user(things: Things, location: tuple[str, .
     assert run(str(false_ada.pk), "read_data", *location)[0][0].startswith("role oidc~ada may read_data")
 
 
-def test_what_is_not_there_and_what_cannot_be(
+def test_missing_objects_and_invalid_arguments(
     things: Things, location: tuple[str, ...], everything: Everything
 ) -> None:
     lake = things.warehouse.name

@@ -1,4 +1,4 @@
-"""Why somebody may do something with a role or a tag, over HTTP."""
+"""Explanations of permissions on roles and tags over HTTP."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_what_all_users_may_do_is_granted_to_no_user(things: Things) -> None:
 
 
 def test_grants_above_a_role_are_shown_to_users_who_may_read_them(things: Things) -> None:
-    """Whoever sees the project may read who is in its roles."""
+    """Every user who sees the project may read the members of its roles."""
     viewer = things.with_right("viewer", ("describe", T.PROJECT))
     manager = things.manager(T.ROLE)
     about = {"identity": {"user": "oidc~manager"}}

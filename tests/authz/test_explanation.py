@@ -1,4 +1,4 @@
-"""Why somebody may, and what would let who may not: checked against the decision itself."""
+"""Explanations of allowed and denied permissions, verified against the decision itself."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_of_chains_of_one_length_the_one_that_lasts_longest_is_reported(
 
 
 def test_the_shortest_way_that_has_not_ended(tree: dict[str, ObjectRef]) -> None:
-    """Reviews of the same tell the one that lasts longest."""
+    """Access reviews of the same permission report the path that lasts longest."""
     inner, middle, outer = role("inner"), role("middle"), role("outer")
     soon, past = now() + timedelta(days=1), now() - timedelta(seconds=1)
     member(inner.pk, user_id=another_user("oidc~alice"))
@@ -285,7 +285,7 @@ def test_what_stands_whatever_is_granted(tree: dict[str, ObjectRef], monkeypatch
     assert explain(user("bob"), Can.READ_METADATA, tree["role"]).standing == "everybody"
 
 
-def test_where_no_user_is_denied_the_grants_are_shown_beside_it(
+def test_where_no_user_is_denied_the_grants_are_shown_too(
     tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_settings(monkeypatch, authz_backend="allowall")
@@ -300,7 +300,7 @@ def test_where_no_user_is_denied_the_grants_are_shown_beside_it(
 def test_it_says_what_the_decision_says(
     builtin: BuiltinAuthorizer, bootstrapped: None, plan: dict[str, list[tuple[int, ...]]]
 ) -> None:
-    """Of random trees, roles and grants: who may is told why, who may not is told what would let them, and it does."""
+    """On random trees, roles and grants: allowed checks report a chain, denied ones a grant that allows the check."""
     with transaction.atomic():
         world = create_world(plan)
         for number, asker in enumerate(world.askers):

@@ -1,4 +1,4 @@
-"""The grants API: what is granted on an object is told, given and taken back."""
+"""The grants API: list, grant and revoke privileges on an object."""
 
 from __future__ import annotations
 

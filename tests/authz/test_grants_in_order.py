@@ -1,4 +1,4 @@
-"""Grants that move or end many at once: their rows are locked in one order, so that no two requests wait in turn."""
+"""Requests that move or end many grants lock their rows in one order, without a deadlock."""
 
 from __future__ import annotations
 

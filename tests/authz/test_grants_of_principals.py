@@ -1,4 +1,4 @@
-"""`GET /grants`: all that one principal has in a project."""
+"""`GET /grants`: every grant of one principal in a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of what is granted on an object: directly, lasting, in order, in pages."""
+"""The list of direct, unexpired grants on an object: order and pagination."""
 
 from __future__ import annotations
 

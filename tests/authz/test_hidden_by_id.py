@@ -1,6 +1,6 @@
-"""Hidden objects look missing by their ids, too, on every route of the management API.
+"""Hidden objects are reported as missing by id on every route of the management API.
 
-The routes come from the resolver, so that a new one is here by itself: if it takes a body, with one in `BODIES`.
+The routes come from the resolver, which includes new ones; a route with a request body needs one in `BODIES`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def all_asked() -> list[Asked]:
 
 
 def names_in(warehouse: Warehouse) -> dict[str, str]:
-    """What is in the paths beside the ids that are asked for."""
+    """The path parameters other than the tested ids."""
     return {
         "warehouse_id": str(warehouse.pk), "column_name": "id", "tag_name": "pii", "member_type": "user",
         "member_id": "oidc~root",

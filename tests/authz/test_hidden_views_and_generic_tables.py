@@ -1,4 +1,4 @@
-"""Views and generic tables that a caller may not know of look missing, by their names and by their ids."""
+"""Hidden views and generic tables are reported as missing, by name and by id."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_what_is_seen_is_forbidden_and_not_missing(
 def test_a_name_in_a_hidden_namespace_is_not_reported_as_taken(
     alice: CallerClient, warehouse: Warehouse, body: dict[str, object], everything: Callable[[], Fingerprint]
 ) -> None:
-    """Whether the name is free there makes no difference."""
+    """The error is the same whether the name exists there or not."""
     base, route = ("/lakekeeper", "generic-tables") if "format" in body else ("/catalog", "views")
     at, before = CallerClient(f"{base}/v1/{warehouse.pk}", "alice"), everything()
     taken, free = (

@@ -1,4 +1,4 @@
-"""Whatever is asked for in a warehouse that the caller may not see is answered as in one that there is not."""
+"""Requests in a hidden warehouse get the response of a warehouse that does not exist."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_an_id_in_another_spelling_reveals_no_more(
 def test_viewers_of_a_warehouse_see_what_is_missing(
     client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And pays nothing for it, as long as it is remembered that they do."""
+    """This needs no further statement while their permission is cached."""
     alice = client("alice")
     monkeypatch.setattr(permission_epoch, "is_fresh", lambda: True)
     give("describe", ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), user("alice"))

@@ -1,4 +1,4 @@
-"""Hidden objects look missing: the same status, type and text, and no audit row before the response."""
+"""Hidden objects are reported as missing: the same status, type and text, and no audit row before the response."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_who_may_not_locks_nothing(
 
 
 def test_only_readers_get_credentials(client: Client, lake: dict[str, ObjectRef]) -> None:
-    """Who may see a table and no more gets its metadata."""
+    """A user who may only see a table gets its metadata without credentials."""
     alice = client("alice")
     give("describe", lake["closed.a"], user("alice"))
     loaded = alice.get("/namespaces/closed/tables/a")

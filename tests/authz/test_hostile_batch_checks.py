@@ -1,4 +1,4 @@
-"""Batch checks that nobody should send: what is wrong with one is told beside the answers to the others."""
+"""Invalid batch checks: the error of one check is reported together with the results of the others."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_the_project_is_that_of_the_request(
     assert reported(ann.post("", body)) == [False, False]
 
 
-def test_where_everybody_may_do_everything_what_is_missing_is_still_a_no(
+def test_where_every_user_may_do_everything_a_missing_object_is_still_denied(
     callers: NamedCallers, monkeypatch: pytest.MonkeyPatch, table: Tabular
 ) -> None:
     callers.user("ann")

@@ -1,4 +1,4 @@
-"""Changes of grants that nobody should send, and questions about grants at places that there are not."""
+"""Invalid grant changes, and requests for grants on missing objects."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Who may do everything unasked: `INTERNAL`, the server itself. No request can act as it.
+"""`INTERNAL`, the server itself, has every permission, and no request can act as it.
 
-Commands of `manage.py` act as whoever operates the server, who could as well write into its database. The worker does
-what a request asked for that had the right to (a purge), or what nobody asks for (deleting what is too old). Both call
-the services that requests call, which ask about rights whoever comes; the port says yes to these.
+Commands of `manage.py` act as the operator of the server, who could also write to its database. The worker completes
+authorized requests (a purge), or periodic jobs (deletion of old rows). Both call the services that requests call,
+which check permissions for every actor; the port allows these.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_no_other_code_creates_such_an_actor() -> None:
 
 
 def test_no_interface_imports_what_acts_as_the_server() -> None:
-    """The commands' own modules stand beside the interfaces: an import of theirs would be a way around the port."""
+    """The modules of the commands are next to the interfaces: an import of them would bypass the port."""
     closed = tuple(location.rstrip("/").removesuffix(".py").replace("/", ".") for location in ACTS_AS_THE_SERVER)
     importing = {
         (file, node.module)

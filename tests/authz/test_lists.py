@@ -1,4 +1,4 @@
-"""Lists show what the caller may see and nothing else, full page by page, and cost the same however long they are."""
+"""Lists contain exactly what the caller may see, in full pages, with a constant number of statements."""
 
 from __future__ import annotations
 

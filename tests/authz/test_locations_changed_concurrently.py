@@ -1,4 +1,4 @@
-"""What changes about a place while a request of somebody's waits, or works, and what is refused because of it."""
+"""Changes of a location during a concurrent request, and the errors that they cause."""
 
 from __future__ import annotations
 

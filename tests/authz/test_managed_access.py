@@ -1,4 +1,4 @@
-"""Managed access: set by who manages grants, told with what is inherited, in force at once."""
+"""Managed access: set with `manage_grants`, reported with its inheritance, effective immediately."""
 
 from __future__ import annotations
 

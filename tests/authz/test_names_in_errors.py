@@ -1,4 +1,4 @@
-"""What a refusal on a table, view or generic table calls it: as the caller did, never by the id that rights hang on."""
+"""Errors about tables, views and generic tables name the object as the caller did, never by its securable id."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def says(response: Response, text: str, ref: ObjectRef, status: int = 403) -> No
     assert response.status == status, response.body
     assert text in response.error["message"]
     own_id, uuid = str(ref[1]), str(row_of(ref).uuid)
-    assert own_id == uuid or own_id not in response.body.decode()  # generic tables are made with one id for both
+    assert own_id == uuid or own_id not in response.body.decode()  # generic tables are created with one id for both
 
 
 def catalog_of(client: Client, name: str, kind: Securable.Type) -> CallerClient:

@@ -1,4 +1,4 @@
-"""What an instance admin may do as such alone stands in the audit trail."""
+"""Audit of operations that only the instance administrator privilege allows."""
 
 from __future__ import annotations
 

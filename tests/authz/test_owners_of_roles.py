@@ -1,4 +1,4 @@
-"""Owners of a role are in it: a role that owns one counts as nested in it, for circles and for how deep they go."""
+"""Role ownership counts as membership, for cycles and for the maximum depth of nesting."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_ownership_is_a_step_of_a_chain(put: Put, everything: Everything, monkey
 
 
 def test_roles_created_in_assumed_roles_form_a_chain(everything: Everything, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The role that was assumed owns what it makes."""
+    """The assumed role owns the role that it creates."""
     short = settings.ICEKEEPER.model_copy(update={"role": RoleSettings(max_nesting_depth=2)})
     monkeypatch.setattr(settings, "ICEKEEPER", short)
     project, created = get_project(None), [role("link 0")]

@@ -1,4 +1,4 @@
-"""What is granted by `pass_grants` alone lasts no longer than what its giver has, in whatever way they have it."""
+"""Grants by `pass_grants` alone expire no later than the giver's own privilege, however it is derived."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_temporary_grant_manager_may_create_lasting_grants(here: dict[str, Obj
     assert ends(here["table"]) == [None]
 
 
-def test_grants_of_one_call_are_judged_each(here: dict[str, ObjectRef], everything: Callable[[], Fingerprint]) -> None:
+def test_each_grant_of_one_call_is_checked(here: dict[str, ObjectRef], everything: Callable[[], Fingerprint]) -> None:
     table, until = here["table"], in_hours(1)
     put("modify", table, BOB, until)
     put("select", table, BOB)

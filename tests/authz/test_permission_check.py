@@ -1,4 +1,4 @@
-"""The single question of the older API: whether somebody may do something, on objects by their ids and names."""
+"""The permission check of the older API, on objects by id and by name."""
 
 from __future__ import annotations
 

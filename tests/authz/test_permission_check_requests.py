@@ -1,4 +1,4 @@
-"""Whether and why somebody may: who may ask, about what, and which questions are none."""
+"""Permission checks and explanations: required permissions, objects, and invalid requests."""
 
 from __future__ import annotations
 

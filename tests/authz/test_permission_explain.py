@@ -1,4 +1,4 @@
-"""Why somebody may, over HTTP: what is told to whom, and what is withheld."""
+"""Explanations of permissions over HTTP: what is shown to which caller, and what is withheld."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def cures(reported: dict[str, Any]) -> list[tuple[str, str]]:
 def test_each_action_of_a_check_is_explained_as_it_is_decided(things: Things, kind: Securable.Type) -> None:
     manager, location = things.manager(kind), by_id(things, kind)
     viewer = things.with_right("viewer", SHOWS[kind]) if kind in SHOWS else things.client("viewer")
-    for word in ACTION_NAMES[kind].keys() - {"read_metadata"}:  # what everybody may
+    for word in ACTION_NAMES[kind].keys() - {"read_metadata"}:  # allowed for every user
         about_viewer = explained(manager, kind, word, location, {"user": "oidc~viewer"})
         reported = explained(viewer, kind, word, location)
         for each in (reported, about_viewer):
@@ -200,7 +200,7 @@ def test_what_is_seen_because_of_something_below_names_it(things: Things) -> Non
 
 
 def test_grants_elsewhere_are_shown_to_users_who_may_read_them_there(things: Things) -> None:
-    """The owner of a table asks about people who read it because of what is granted above it."""
+    """The owner of a table asks about users who read it because of grants on its parents."""
     owner, location = things.with_right("owner", ("ownership", T.TABLE)), by_id(things, T.TABLE)
     things.with_right("viewer", ("select", T.WAREHOUSE))
     things.with_right("chief", ("operator", T.SERVER))
@@ -215,7 +215,7 @@ def test_grants_elsewhere_are_shown_to_users_who_may_read_them_there(things: Thi
 
 
 def test_grants_below_are_shown_to_users_who_may_read_them_there(things: Things) -> None:
-    """To pass grants on in a place lets nobody read what is granted on the tables in it."""
+    """`pass_grants` on a parent does not allow a user to read the grants on the tables in it."""
     passer = things.with_right("passer", ("describe", T.NAMESPACE))
     things.with_right("passer", ("pass_grants", T.NAMESPACE))
     things.with_right("viewer", ("select", T.TABLE))
@@ -262,7 +262,7 @@ def test_what_stands_whatever_is_granted(things: Things, monkeypatch: pytest.Mon
     reported = explained(ida, T.TABLE, "read_data", location)
     assert (reported["allowed"], reported["by-grants"], "standing" in reported) == (False, False, False)
     reported = explained(things.manager(T.TABLE), T.TABLE, "drop", location, {"user": "oidc~ida"})
-    assert not reported["allowed"]  # asked about by others, nobody is one
+    assert not reported["allowed"]  # other callers see an unknown user as one without grants
     use_settings(monkeypatch, authz_backend="allowall")
     port.authorizer.cache_clear()
     reported = explained(things.client("anybody"), T.TABLE, "drop", location)

@@ -1,4 +1,6 @@
-"""What the built-in evaluator reads for who holds much: what is asked about, and not all that they hold."""
+"""Query plans of the built-in evaluator for principals with many grants: it reads only the rows of the checked
+objects.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def grant_many(child_type: str, ref: ObjectRef, **grant: Any) -> None:
 
 @pytest.fixture
 def tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
-    """In the namespace `inner` somebody owns many tables, and a role they are in may read as many others."""
+    """In the namespace `inner` a user owns many tables, and one of the user's roles may read as many others."""
     created = create_tree(warehouse)
     User.objects.create(id=WHO.user_id, name="Busy")
     for grantee in ({"user_id": WHO.user_id}, {"role": role("readers")}):
@@ -139,7 +141,7 @@ def test_rows_that_are_read(what: str, tree: dict[str, ObjectRef], monkeypatch: 
     if connection.vendor == "postgresql":
         assert rows_read(statement, params) <= most
         return
-    with connection.cursor() as cursor:  # which tells no rows, and has never been told what the tables hold
+    with connection.cursor() as cursor:  # without rows or statistics about the size of the tables
         converted = [sql._as_sqlite(connection, each) for each in params]
         cursor.execute(f"EXPLAIN QUERY PLAN {sql._for_sqlite(statement)}", converted)
         steps = [row[3] for row in cursor.fetchall()]

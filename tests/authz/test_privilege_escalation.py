@@ -1,4 +1,4 @@
-"""Attacks on permissions: privilege escalation, hijacked names, reused names. Each is denied, and changes nothing."""
+"""Attacks on permissions: privilege escalation, hijacked names, reused names; each is denied, and changes nothing."""
 
 from __future__ import annotations
 
@@ -97,7 +97,10 @@ def test_managed_access_binds_roles_too(lake: dict[str, ObjectRef], warehouse: W
 
 
 def test_a_role_is_not_climbed_from_below(root: CallerClient) -> None:
-    """Who owns a role puts people into it; that does not get the role into one with more rights, or out of its own."""
+    """The owner of a role adds members to it.
+
+    That neither makes the role a member of a more privileged one, nor removes it from one.
+    """
     low, high = role("low"), role("high")
     give("ownership", ObjectRef(Securable.Type.ROLE, low.pk), ALICE)
     give("describe", ObjectRef(Securable.Type.PROJECT, low.project_id), ALICE)
@@ -207,7 +210,8 @@ def test_a_table_is_not_undropped_with_the_rights_of_yesterday(
     assert Tabular.objects.get(pk=lake["closed.a"][1]).deleted_at is not None
 
 
-# --- what is somebody else's ---------------------------------------------------------------------------------------
+# --- objects of other users
+# ---------------------------------------------------------------------------------------------
 
 
 def test_a_staged_table_is_not_finished_by_who_may_not_create(client: Client, lake: dict[str, ObjectRef]) -> None:

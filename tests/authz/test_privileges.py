@@ -1,4 +1,4 @@
-"""What follows from each privilege, asked of the built-in evaluator over rows in the database."""
+"""The permissions that follow from each privilege, by the built-in evaluator over rows in the database."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_no_user_may_do_anything_unchecked(tree: dict[str, ObjectRef]) -> None:
     assert not any(may(tree, "server", Can.CREATE_PROJECT))
 
 
-def test_select_on_a_table_shows_all_above_it_and_nothing_beside_it(tree: dict[str, ObjectRef]) -> None:
+def test_select_on_a_table_shows_its_parents_and_no_siblings(tree: dict[str, ObjectRef]) -> None:
     give("select", tree["table"], ALICE)
     assert may(tree, "table", Can.GET_METADATA, Can.READ_DATA, Can.WRITE_DATA, Can.DROP) == [True, True, False, False]
     for above in ("inner", "outer"):

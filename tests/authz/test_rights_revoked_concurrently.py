@@ -1,4 +1,4 @@
-"""Rights that somebody loses after they were asked about and before anything is written: nothing is."""
+"""A permission that is revoked between the check and the write denies the request, and nothing is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles that administrate: who may add or remove members or delete them, and that the last of them is not emptied."""
+"""Administrating roles: who may change their members or delete them; the last one cannot be emptied."""
 
 from __future__ import annotations
 

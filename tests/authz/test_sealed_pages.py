@@ -1,4 +1,4 @@
-"""Lists that end early behind what their caller must not see tell nothing of it."""
+"""Lists that end before hidden objects disclose nothing about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Who decides is settled before the server serves: nobody is locked out, and nobody let in, by an upgrade."""
+"""The choice of the authorization backend before the server starts: an upgrade neither locks users out nor lets users
+in.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def test_a_new_server_with_authentication_has_grants(choose: Any) -> None:
     assert (port.authorizer().name, on_record()) == ("builtin", "builtin")
 
 
-def test_a_new_server_without_authentication_lets_everybody(choose: Any) -> None:
+def test_a_new_server_without_authentication_lets_every_user(choose: Any) -> None:
     choose(None, authentication=False)
     bootstrap(actor=INTERNAL, accept_terms_of_use=True)
     require_chosen_backend()
@@ -48,7 +50,7 @@ def test_a_new_server_without_authentication_lets_everybody(choose: Any) -> None
 
 
 @pytest.mark.parametrize("before", [None, "allowall"])
-def test_one_that_let_everybody_does_not_go_on_unasked(choose: Any, before: str | None) -> None:
+def test_a_server_without_authorization_does_not_continue_by_default(choose: Any, before: str | None) -> None:
     """None is what servers have that were bootstrapped by a version which knew nothing else."""
     bootstrap(actor=INTERNAL, accept_terms_of_use=True)
     Server.objects.update(authz_backend=before)
@@ -77,8 +79,8 @@ def test_either_choice_is_a_cure(choose: Any, chosen: str) -> None:
         assert on_record() == "builtin"
 
 
-def test_one_that_was_bootstrapped_while_it_served_let_everybody_too(choose: Any) -> None:
-    """Over the API, which only answers when the server has begun."""
+def test_a_server_bootstrapped_while_it_served_without_authorization_continues(choose: Any) -> None:
+    """Over the API, which only responds after the server has started."""
     choose(None, authentication=False)
     require_chosen_backend()
     bootstrap(actor=INTERNAL, accept_terms_of_use=True)
@@ -88,10 +90,10 @@ def test_one_that_was_bootstrapped_while_it_served_let_everybody_too(choose: Any
     assert on_record() == "allowall"
 
 
-def test_one_that_was_bootstrapped_while_it_judged_goes_on(choose: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_bootstrapped_with_authorization_continues(choose: Any, caplog: pytest.LogCaptureFixture) -> None:
     choose(None)
     require_chosen_backend()
-    assert caplog.text == ""  # nobody can administrate it yet
+    assert caplog.text == ""  # no user can administrate it yet
     bootstrap(actor=INTERNAL, accept_terms_of_use=True)
     require_chosen_backend()
     assert on_record() == "builtin"
@@ -107,7 +109,7 @@ def test_an_open_server_that_is_bootstrapped_later_locks_out_no_user(choose: Any
     assert on_record() == "builtin"
 
 
-def test_a_server_that_judged_is_not_opened_by_a_provider_that_is_gone(choose: Any) -> None:
+def test_a_server_with_authorization_is_not_opened_by_a_removed_provider(choose: Any) -> None:
     """An empty variable counts as unset: one that a deployment failed to fill must not open the server."""
     bootstrap(actor=INTERNAL, accept_terms_of_use=True)
     choose(None)

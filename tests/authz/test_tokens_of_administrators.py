@@ -1,4 +1,4 @@
-"""Whoever has a token of a service account does what the account may do: nobody climbs through one."""
+"""A token of a service account has the permissions of the account: creating one escalates no privileges."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_instance_admins(server: ObjectRef, robot: Actor, monkeypatch: pytest.Mo
 def test_an_account_that_is_being_appointed(
     server: ObjectRef, robot: Actor, in_role: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who makes a token meanwhile waits, and is refused."""
+    """A concurrent creation of a token waits, and is denied."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: on SQLite writers wait for each other as a whole")
     high, to = role("high"), {}
@@ -131,7 +131,7 @@ def test_an_account_that_is_being_appointed(
     def held(*args: object) -> None:
         require_grantees(*args)  # type: ignore[arg-type]
         is_locked.set()
-        never.wait(0.5)  # so that the token is made meanwhile, if it can be
+        never.wait(0.5)  # so that the token would be created in between, if it could be
 
     def lock_later(user_id: str) -> None:
         assert is_locked.wait(30)

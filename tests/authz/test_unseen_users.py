@@ -1,4 +1,4 @@
-"""Grants, assignments and memberships of users of an identity provider who never called."""
+"""Grants, assignments and memberships of users of an identity provider who have not called yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trusted engine reads through views: with its own rights, then with those of each owner behind whose view it is."""
+"""A trusted engine reads through views: with its own permissions, then with those of the owner of each view."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def looks_missing(response: Response) -> bool:
 
 
 def reported(response: Response) -> dict[str, Any]:
-    """A refusal, without what tells it from another one in the log."""
+    """Return the error, without the id that identifies it in the log."""
     return {name: value for name, value in response.error.items() if name != "stack"}
 
 
@@ -148,7 +148,7 @@ def test_an_owner_has_nothing_of_the_engine(lake: Lake, monkeypatch: pytest.Monk
     trino = lake.engine(roles=("engines",))
     lake.give("select", view, "trino")
     assert good(trino.get(A)).status == 200
-    assert looks_missing(trino.get(A + through("open.d"))), "alice administrates in person only"
+    assert looks_missing(trino.get(A + through("open.d"))), "alice administrates only with her own token"
     own = role("own")
     give("ownership", ObjectRef(Securable.Type.ROLE, own.pk), user("trino"))
     give("select", view, user("trino"), to=own)
@@ -184,7 +184,7 @@ def test_an_unknown_owner_has_no_rights(lake: Lake, owner: str, monkeypatch: pyt
     assert looks_missing(trino.get(A + through("open.d")))
     use_settings(monkeypatch, authz_backend="allowall")
     port.authorizer.cache_clear()
-    assert looks_missing(trino.get(A + through("open.d"))), "not even where everybody may do everything"
+    assert looks_missing(trino.get(A + through("open.d"))), "not even where every user may do everything"
 
 
 @pytest.mark.parametrize("owner", ["", "  ", "a\x00b", "a\u202eb", "x" * 128, "é" * 64, "x" * 100_000])
@@ -284,7 +284,7 @@ def test_access_through_views_is_another_response(lake: Lake) -> None:
 
 
 def test_a_view_whose_text_is_only_in_a_file_names_no_owner(lake: Lake) -> None:
-    """Files can be changed by whoever can write to the store."""
+    """Every user with write access to the store can change the file."""
     trino, view = lake.engine(), lake.view("d", "alice")
     lake.give("select", view, "trino")
     lake.give("select", "closed.a", "alice", "trino")

@@ -1,4 +1,6 @@
-"""What an engine is lent that reads through views: what the owner may do, and never a signature in the owner's name."""
+"""Credentials vended to an engine that reads through views: they are limited to the owner's permissions, without
+remote signing in the owner's name.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +42,8 @@ def _nothing_vended_before() -> Iterator[None]:
 def lake(
     minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Lake:
-    """The table `ns.t` on a MinIO that lends and signs, and `ns.d`, whose owner is alice, for an engine to select from.
-
-    The table was made before anybody's rights were judged.
+    """The table `ns.t` on MinIO with vended credentials and remote signing, and the view `ns.d` of alice for an
+    engine to select from. The table was created before authorization was enabled.
     """
     keep_secrets(monkeypatch)
     create_table(new_lake(minio, bucket, **getattr(request, "param", {})))

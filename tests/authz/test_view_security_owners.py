@@ -1,4 +1,4 @@
-"""Who may say who owns a view, and what a view with an owner does: the engine that reads with the owners' rights."""
+"""Who may set the owner of a view, and the views through which an engine reads with the owner's permissions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def is_protected(response: Response) -> bool:
 
 @pytest.fixture
 def root_client(lake: Lake, client: Callable[[str], CallerClient]) -> CallerClient:
-    """Who may do everything, but is no engine."""
+    """A user with every permission, who is no engine."""
     return client("root")
 
 
@@ -67,7 +67,7 @@ def test_no_other_user_creates_a_view_with_an_owner(
     root_client: CallerClient, everything: Everything, name: str, client: Callable[[str], CallerClient]
 ) -> None:
     before = everything()
-    for caller in (root_client, client("nobody")):  # before it is looked at what they may
+    for caller in (root_client, client("nobody")):  # before permissions are checked
         for more in ({}, {"schema": None}, {"name": "v"}, {"name": 7}):
             body = {"name": "new", **VIEW, "properties": {"a": "b", name: "alice"}, **more}
             assert is_protected(caller.post(VIEWS, body))
@@ -121,7 +121,7 @@ def test_no_other_user_gives_a_view_an_owner(lake: Lake, root_client: CallerClie
 def test_no_other_user_changes_what_a_view_with_an_owner_does(
     lake: Lake, root_client: CallerClient, everything: Everything, updates: list[Any]
 ) -> None:
-    """Who may commit to it would read with the rights of its owner."""
+    """A committer to the view would read with the permissions of its owner."""
     lake.view("d", "alice")
     trino = lake.engine()
     lake.give("modify", "open", "trino")

@@ -1,4 +1,4 @@
-"""`visible_to` finds the rows that a permission check an object allows, in a constant number of statements."""
+"""`visible_to` returns the rows that a permission check per object allows, in a constant number of statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`visible_to` of namespaces, tables and views, against a permission check an object."""
+"""`visible_to` of namespaces, tables and views agrees with a permission check per object."""
 
 from __future__ import annotations
 

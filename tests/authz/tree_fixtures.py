@@ -1,4 +1,4 @@
-"""A small tree of securables, and grants on it, for tests of what follows from them."""
+"""A small tree of securables with grants, for tests of derived permissions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHAPE = (
 
 
 def create_tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
-    """server > project > wh > outer > inner > table; beside it in wh > other > view."""
+    """Create server > project > wh > outer > inner > table, and next to it wh > other > view."""
     created: dict[str, ObjectRef] = {
         "server": ObjectRef(T.SERVER, Server.objects.get().server_id),
         "project": ObjectRef(T.PROJECT, get_project(None).pk),
@@ -35,7 +35,7 @@ def create_tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
 
 
 def give(privilege: str, ref: ObjectRef, who: Actor, *, through: Role | None = None, to: Role | None = None) -> None:
-    """Grant it to somebody, or to the role `to`, with them as a member of `through`."""
+    """Grant it to a user, or to the role `to`, with the user as a member of `through`."""
     User.objects.get_or_create(id=who.user_id, defaults={"name": "n"})
     if through is not None:
         RoleMember.objects.get_or_create(role=through, user_id=who.user_id)

@@ -48,7 +48,7 @@ def trust(monkeypatch: pytest.MonkeyPatch, **engines: TrustedEngineSettings) -> 
 
 @dataclass(frozen=True)
 class Lake:
-    """A catalog whose rights are judged; `callers` are who shows which token."""
+    """A catalog with authorization enabled; `callers` maps a token to its client."""
 
     warehouse: Warehouse
     callers: NamedCallers
@@ -61,7 +61,7 @@ class Lake:
         return CallerClient(f"/catalog/v1/{self.warehouse.pk}", name)
 
     def view(self, name: str, owner: str | None = None, *, levels: Levels = ("open",), **properties: str) -> ObjectRef:
-        """Made by nobody who would have rights on it."""
+        """Create it without an actor who would have rights on it."""
         said = properties | ({} if owner is None else {OWNER: owner})
         created = create_view(
             actor=INTERNAL, warehouse_id=self.warehouse.pk, levels=levels, name=name, schema=VIEW["schema"],

@@ -1,4 +1,4 @@
-"""The tree of these tests: its role is one that can be owned and assumed."""
+"""Fixtures of the parity tests: the tree, with a role that can be owned and assumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two who decide about rights, side by side: the built-in evaluator and a real OpenFGA over the same rows."""
+"""The built-in evaluator and a real OpenFGA over the same rows."""
 
 from __future__ import annotations
 

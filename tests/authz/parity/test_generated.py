@@ -1,4 +1,4 @@
-"""Every privilege on every type of object, by every way that leads to it: both evaluators give every answer alike."""
+"""The built-in evaluator and OpenFGA agree on every privilege, on every object type, along every derivation path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles nested as deep as they may be, by ownership: OpenFGA, which follows some twenty steps, still answers."""
+"""OpenFGA, which resolves about twenty steps, still decides for roles nested by ownership to the maximum depth."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
 
 @pytest.mark.parametrize("is_circle", [False, True])
 def test_owners_of_owners(pair: Pair, tree: dict[str, ObjectRef], is_circle: bool) -> None:
-    """A circle is no more than rows of before it was refused can have, and harms nobody."""
+    """Rows from before cycles were rejected can contain a cycle; it has no effect on decisions."""
     alice, bob = user("alice"), user("bob")
     chain = [role(f"link {number}") for number in range(settings.ICEKEEPER.role.max_nesting_depth + 1)]
     for outer, inner in pairwise(chain):

@@ -1,4 +1,4 @@
-"""Random trees, roles, grants and askers: both evaluators give every answer alike."""
+"""The built-in evaluator and OpenFGA agree on random trees, roles, grants and actors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENDS = (None, None, None, timedelta(hours=1), timedelta(seconds=-1))
 
 @dataclass
 class World:
-    """What was drawn, as rows: objects in the order in which they were made, roles, and who asks."""
+    """The generated rows: objects in the order of their creation, roles, and actors."""
 
     objects: list[ObjectRef] = field(default_factory=list)
     roles: list[UUID] = field(default_factory=list)
