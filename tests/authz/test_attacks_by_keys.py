@@ -1,5 +1,4 @@
-"""Attacks with Idempotency-Key: a stored response is not replayed to a caller without the permissions that it needed.
-"""
+"""Attacks with Idempotency-Key: a stored response is not replayed to a caller without the permissions that it needed."""
 
 from __future__ import annotations
 

@@ -164,7 +164,10 @@ def test_instance_admins_need_not_be_registered(
         assert bert.get(path).status == 200, path
     assert bert.get(reads[2]).json()["is-instance-admin"] is True
     reported = bert.post("/permissions/explain", question).json()
-    assert (reported["allowed"], reported["chain"]) == (False, [])  # responses to other callers treat an unknown user as one without grants
+    assert (reported["allowed"], reported["chain"]) == (
+        False,
+        [],
+    )  # responses to other callers treat an unknown user as one without grants
     assert bert.post("/permissions/check", question).json() == {"allowed": False}
     assert refused(user("anna"), inst, wh) is NoSuchWarehouse
     assert check_subject(inst) == Actor(user_id="oidc~inst", is_check_subject=True)
