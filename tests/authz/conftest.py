@@ -32,7 +32,7 @@ from tests.wsgi_client import Response
 
 @pytest.fixture
 def builtin(monkeypatch: pytest.MonkeyPatch, storage_root: object) -> Iterator[BuiltinAuthorizer]:
-    """The built-in evaluator decides."""
+    """Select the built-in evaluator."""
     use_settings(monkeypatch, authz_backend="builtin")
     port.authorizer.cache_clear()
     chosen = port.authorizer()
@@ -98,13 +98,13 @@ def create_lake(root: CallerClient) -> None:
 
 @pytest.fixture
 def things(warehouse: Warehouse, lake: dict[str, ObjectRef], callers: NamedCallers) -> Things:
-    """One object of each type that rights are granted on, and who calls about them."""
+    """One object of each type with privileges, and clients for its users."""
     return Things(warehouse, lake, callers)
 
 
 @pytest.fixture
 def table(root: CallerClient, builtin: BuiltinAuthorizer) -> Tabular:
-    """The table `t` in the namespace `ns`: nothing is granted on either."""
+    """The table `t` in the namespace `ns`, both without grants."""
     good(root.post("/namespaces", {"namespace": ["ns"]}))
     good(root.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
     Grant.objects.filter(securable__type__in=["namespace", "table"]).delete()
@@ -150,7 +150,7 @@ def manage(callers: NamedCallers) -> Callable[[str], CallerClient]:
 
 @pytest.fixture
 def ask(manage: Callable[[str], CallerClient]) -> Ask:
-    """Asks batch checks."""
+    """Send batch checks."""
 
     def ask(name: str, *checks: Any, **more: Any) -> Response:
         return manage(name).post("/action/batch-check", {"checks": list(checks), **more}, **WITH_ERRORS)
@@ -196,6 +196,6 @@ VIEW = {
 def the_lake(
     monkeypatch: pytest.MonkeyPatch, warehouse: Warehouse, callers: NamedCallers, lake: dict[str, ObjectRef]
 ) -> Lake:
-    """`lake` with an engine that is trusted with views."""
+    """`lake` with an engine that is trusted to read through views."""
     trust(monkeypatch, trino=engine())
     return Lake(warehouse, callers, lake)

@@ -20,7 +20,7 @@ HOSTILE = ["no", "..%2Fx", "%7B" + NO_ONE + "%7D", NO_ONE.replace("-", ""), "*",
 
 
 def path_of(ref: ObjectRef) -> str:
-    """Below `/management/v1`, by the ids that clients know."""
+    """Return the path below `/management/v1`, by the ids that clients know."""
     kind, object_id = ref
     if kind in {T.SERVER, T.PROJECT}:
         return f"/{kind.value}"

@@ -71,7 +71,7 @@ WEAKEST: Mapping[Securable.Type, str] = {
 
 
 class Things:
-    """One object of each type, and who calls about them."""
+    """One object of each type with privileges, and clients for its users."""
 
     def __init__(self, warehouse: Warehouse, lake: dict[str, ObjectRef], callers: NamedCallers) -> None:
         self.warehouse, self._callers = warehouse, callers
@@ -92,7 +92,7 @@ class Things:
         }
 
     def path(self, kind: Securable.Type, object_id: object = None, *, warehouse_id: object = None) -> str:
-        """Below `/management/v1/permissions`; of another object than ours with `object_id`."""
+        """Return the path below `/management/v1/permissions`; `object_id` names another object than the fixture's."""
         if kind in {T.SERVER, T.PROJECT}:
             return f"/{kind.value}"
         named = object_id or self.public_id(kind)
@@ -138,7 +138,7 @@ def other_project() -> Project:
 
 
 def other_warehouse(project: Project) -> UUID:
-    """A warehouse of another project, as far as rights know it."""
+    """Return a warehouse of another project, as far as authorization needs one."""
     warehouse_id = new_id()
     add_securable(T.WAREHOUSE, warehouse_id, parent=ObjectRef(T.PROJECT, project.pk))
     return warehouse_id

@@ -36,13 +36,13 @@ def of_principal(who: Principal) -> str:
 
 
 def asked(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, ObjectRef]) -> Reported:
-    """What the port says, without those who may do nothing."""
+    """Return what the port allows, without principals that are denied everything."""
     actors = {f"user:{each}": Actor(user_id=each, is_check_subject=True) for each in users}
     actors |= {f"role:{each}": Actor(assumed_role=each, is_check_subject=True) for each in roles}
     found: Reported = {}
     for ref in tree.values():
         actions = [each for each in ACTIONS_ON[ref[0]] if (ref[0], each) not in ACTIONS_OF_ALL_USERS]
-        # `assume` is in no list of actions: it is what the privilege `assignee` lets one do.
+        # `assume` is in no list of actions: it is the permission that the privilege `assignee` gives.
         for name, actor in actors.items():
             responses = permissions.check_permissions(actor, [(each, ref) for each in actions])
             allowed = [each for each, response in zip(actions, responses, strict=True) if response]
@@ -52,7 +52,7 @@ def asked(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, ObjectRef
 
 
 def reviewed(tree: dict[str, ObjectRef], *, size: int) -> Reported:
-    """What reviews of the objects say, page by page."""
+    """Return the contents of the objects' reviews, read page by page."""
     found: Reported = {}
     for ref in tree.values():
         review, after = ObjectReview(ref), ""
@@ -73,7 +73,7 @@ def reviewed(tree: dict[str, ObjectRef], *, size: int) -> Reported:
 
 
 def reached(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, ObjectRef], *, size: int) -> Reported:
-    """What reviews of the principals say of the warehouse and what is in it."""
+    """Return what the reviews of the principals show of the warehouse and its contents."""
     askers = {f"user:{each}": Subject(each, None, "", ()) for each in users}
     askers |= {f"role:{each}": Subject(None, each, "", ()) for each in roles}
     found: Reported = {}
@@ -128,7 +128,7 @@ def test_nested_roles_owners_ends_and_managed_access(tree: dict[str, ObjectRef],
     tree["owned"] = ObjectRef(T.ROLE, owned.pk)
     RoleMember.objects.create(role=outer, member_role=middle)
     RoleMember.objects.create(role=middle, member_role=inner)
-    RoleMember.objects.create(role=inner, member_role=outer)  # a circle
+    RoleMember.objects.create(role=inner, member_role=outer)  # a cycle
     give("assignee", ObjectRef(T.ROLE, inner.pk), user("ann"))
     give("ownership", ObjectRef(T.ROLE, owned.pk), user("bob"))
     give("select", tree["inner"], user("cy"), to=outer)
@@ -172,7 +172,7 @@ def test_random_rights(tree: dict[str, ObjectRef], builtin: BuiltinAuthorizer, s
             continue
         try:
             give(privilege, ref, who, to=to)
-        except CatalogError:  # a role would be in itself
+        except CatalogError:  # the role would be a member of itself
             continue
         if to is not None and random.random() < 0.7:
             RoleMember.objects.get_or_create(role=to, user_id=who.user_id)

@@ -139,7 +139,7 @@ def test_who_may_ask(refs: Refs, manage: Manage) -> None:
 
 
 def test_what_is_above_and_hidden_has_no_name(refs: Refs, manage: Manage) -> None:
-    """Who manages grants on a table alone does not see what it lies in."""
+    """A user with `manage_grants` on a table alone does not see its parents."""
     give("manage_grants", refs[T.TABLE], user("ann"))
     give("select", refs[T.NAMESPACE], user("bob"))
     response = manage("ann").get(on(refs[T.TABLE]))
@@ -227,7 +227,7 @@ def test_who_may_ask_about_a_principal(refs: Refs, readers: dict[str, Role], man
 
 
 def test_what_the_caller_may_not_see_is_left_out(refs: Refs, readers: dict[str, Role], manage: Manage) -> None:
-    """Admins of the server read grants and see nothing in warehouses."""
+    """Administrators of the server read grants, but see no objects in warehouses."""
     give("admin", refs[T.SERVER], user("adam"))
     assert locations(manage("adam").get(f"/access-review?{ANN}")) == []
     assert sorted(locations(manage("adam").get(f"/access-review?{BOB}"))) == [
@@ -239,7 +239,7 @@ def test_what_the_caller_may_not_see_is_left_out(refs: Refs, readers: dict[str, 
     response = manage("adam").get(reached(refs[T.WAREHOUSE][1], ANN))
     assert [each["object"]["type"] for each in response.json()["objects"]] == ["warehouse", "namespace"]
     assert path_of(refs[T.TABLE]).rpartition("/")[2].encode() not in response.body
-    give("manage_grants", refs[T.TABLE], user("gus"))  # which does not let see it
+    give("manage_grants", refs[T.TABLE], user("gus"))  # which does not include seeing it
     give("describe", refs[T.VIEW], user("gus"))
     assert locations(manage("gus").get("/access-review?principalUser=oidc~gus")) == [("describe", "view")]
 
@@ -321,7 +321,14 @@ def test_hostile_questions(refs: Refs, manage: Manage) -> None:
     for token in ("x", foreign, write_page_token("users", "a")):
         for location in (f"{on(refs[T.TABLE])}?", f"/access-review?{ANN}&", reached(warehouse, f"{ANN}&")):
             assert root.get(f"{location}pageToken={token}").refused(400, "InvalidPaginationToken"), (location, token)
-    for key in ("zzz", "user:\u202e", "role:", "warehouse:/", "/" * 300, "~" * 300):  # tokens of the right listing
+    for key in (
+        "zzz",
+        "user:\u202e",
+        "role:",
+        "warehouse:/",
+        "/" * 300,
+        "~" * 300,
+    ):  # page tokens of the list of tables
         of_table = write_page_token(listing_key("access-review", securable_id(*refs[T.TABLE])), key)
         assert root.get(f"{on(refs[T.TABLE])}?pageToken={of_table}").status == 200
         ann = Grantee(user_id="oidc~ann")

@@ -83,7 +83,7 @@ def test_what_follows_from_a_privilege_is_shown(
     target = f"{path_of(refs[kind])}/actions"
     own = ask("ann", target)
     if expected is None:  # it does not show the object
-        # The address of a namespace names a warehouse, which they do not see either.
+        # The path of a namespace names a warehouse, which is also hidden from them.
         assert own.refused(404, MISSING[T.WAREHOUSE if kind is T.NAMESPACE else kind])
         return
     order = [each.value for each in ACTIONS_ON[kind]]

@@ -1,4 +1,4 @@
-"""Attacks with Idempotency-Key: a stored response is not replayed to a caller without the permissions that it needed."""
+"""Attacks with Idempotency-Key: stored responses are replayed only to callers with the permissions that they needed."""
 
 from __future__ import annotations
 

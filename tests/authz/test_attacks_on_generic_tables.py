@@ -44,7 +44,7 @@ ATTACKS: dict[str, Act] = {
 
 @pytest.fixture
 def alice(client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse) -> CallerClient:
-    """Who owns another namespace."""
+    """The owner of another namespace."""
     client("alice")
     give("ownership", lake["open"], user("alice"))
     return CallerClient(f"/lakekeeper/v1/{warehouse.pk}", "alice")
@@ -89,7 +89,7 @@ def test_a_stranger_cannot_load_it_and_a_reader_of_metadata_gets_no_credentials(
 def test_it_is_not_written_over(
     alice: CallerClient, lake: dict[str, ObjectRef], everything: Callable[[], Fingerprint]
 ) -> None:
-    """Neither by another one of its name, nor through the routes of tables, nor by one that is put into its folder."""
+    """Not by another table of that name, nor by the table routes, nor by one in its folder."""
     give("describe", lake["closed.g"], user("alice"))
     give("create", lake["closed"], user("alice"))
     location = Tabular.objects.get(pk=lake["closed.g"][1]).location

@@ -51,7 +51,7 @@ def test_nothing_is_renamed_out_of_managed_access(
     kind: str,
     privilege: str,
 ) -> None:
-    """There its owners could grant again: who moved it, or who it was moved for."""
+    """There its owners could grant again: the user who moved it, or the user it was moved for."""
     alice, (name, error) = client("alice"), KINDS[kind]
     if kind == "generic-tables":
         alice = CallerClient(alice.base.replace("/catalog", "/lakekeeper"), "alice")
@@ -214,7 +214,7 @@ def test_a_commit_that_asserts_a_new_table_reveals_no_names(
     error: tuple[int, str],
     everything: Everything,
 ) -> None:
-    """Neither in a hidden namespace, nor in one of which the caller sees a part."""
+    """Neither in a hidden namespace, nor in one that is partly visible to the caller."""
     alice = client("alice")
     give("ownership", lake["open"], ALICE)
     if sees is not None:
@@ -249,7 +249,7 @@ def test_who_may_only_change_a_table_moves_it_nowhere(
     warehouse: Warehouse,
     way: str,
 ) -> None:
-    """Not to where a hidden table lay whose files are still there, nor in the way of a hidden namespace."""
+    """Neither to the location of a hidden table with existing files, nor to one that overlaps a hidden namespace."""
     bob, is_view = client("bob"), way == "view"
     gone = good(root.get("/namespaces/closed/tables/a")).json()["metadata"]["location"]
     good(root.delete("/namespaces/closed/tables/a"))

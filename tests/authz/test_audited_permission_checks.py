@@ -28,7 +28,7 @@ ADA = {"user": "oidc~ada"}
 
 @pytest.fixture
 def asker(things: Things, builtin: BuiltinAuthorizer) -> CallerClient:
-    """May read all grants of the project, Ada and the team being known; with nothing in the trail yet."""
+    """A user who may read every grant of the project, with Ada and the team registered and an empty audit trail."""
     things.client("ada")
     client = things.manager(T.PROJECT)
     AuditRecord.objects.all().delete()
@@ -121,7 +121,7 @@ def test_at_a_shell(things: Things, asker: CallerClient, options: dict[str, bool
     for wrong in (["oidc~nobody", *words], ["oidc~ada", *words[:-1], NO_ONE]):
         with pytest.raises(CommandError):
             call_command("explain", *wrong, stdout=StringIO(), stderr=StringIO())
-    collector.write_pending()  # at once, where a test does not hold a transaction open
+    collector.write_pending()  # immediately, except where a test has an open transaction
     project, table = str(things.refs[T.PROJECT][1]), str(things.refs[T.TABLE][1])
     reported = {"principal": "oidc~ada", "explained": "read_data"}
     assert facts(the_row()) == ("internal", "read_grants", "allowed", "table", table, project, reported)

@@ -36,7 +36,7 @@ MAKER = "oidc~maker"
 
 @pytest.fixture
 def maker(lake: Lake) -> CallerClient:
-    """Of namespaces; with nothing in the trail yet."""
+    """Create namespaces, then clear the audit trail."""
     lake.callers.user("maker")
     give("ownership", ObjectRef(T.WAREHOUSE, lake.warehouse.pk), user("maker"))
     AuditRecord.objects.all().delete()

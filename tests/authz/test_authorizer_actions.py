@@ -86,7 +86,7 @@ def test_what_follows_from_a_privilege(
 
 
 def reported_to_strangers(kind: Securable.Type) -> str:
-    """The addresses of tabulars name a warehouse, and that is hidden from them, too."""
+    """The path of a tabular names a warehouse, which is also hidden from them."""
     return MISSING[T.WAREHOUSE] if kind in {T.TABLE, T.VIEW, T.GENERIC_TABLE} else MISSING[kind]
 
 

@@ -202,7 +202,7 @@ def test_token_roles_count_for_the_caller(callers: NamedCallers, table: Tabular)
 
 
 def probes(table: Tabular, elsewhere: Warehouse) -> list[dict[str, Any]]:
-    """Operations of one kind each: on what is hidden, missing, dropped, another project's and of another type."""
+    """One list of operations per kind of object: hidden, missing, dropped, of another project, of another type."""
     warehouse = {"warehouse-id": str(table.warehouse_id)}
     read = {"action": {"action": "read_data"}}
     return [
@@ -325,7 +325,7 @@ def test_dropped_tables_and_inactive_warehouses_are_asked_about(
 
 @pytest.fixture
 def many(table: Tabular) -> list[dict[str, Any]]:
-    """A thousand operations on 300 tables that there are, by id and by name, and on what there is not."""
+    """A thousand operations on 300 existing tables, by id and by name, and on missing ones."""
     namespace = Namespace.objects.get()
     rows = [
         Tabular(
@@ -364,7 +364,7 @@ def test_a_thousand_checks_cost_as_many_statements_as_a_few(
     for name, asked in (("few", few), ("thousand", many)):
         for caller, identity in (("ann", None), ("chief", {"user": "oidc~ann"})):
             checks = [{"operation": each} if identity is None else of(identity, {"operation": each}) for each in asked]
-            ask(caller)  # who is registered and known
+            ask(caller)  # a registered user
             builtin.clear_caches()
             with counting() as seen:
                 response = ask(caller, *checks)

@@ -54,7 +54,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def watched(clock: Clock) -> Iterator[PermissionEpoch]:
-    """As in a server: this process has just looked."""
+    """The state of a server whose process has just read the epoch."""
     permission_epoch.poll()
     yield permission_epoch
     permission_epoch.invalidate()
@@ -110,7 +110,7 @@ def test_a_change_that_is_undone_is_not_seen_elsewhere() -> None:
 
 
 def test_the_epoch_is_renewed_immediately_and_on_commit(django_capture_on_commit_callbacks: object) -> None:
-    """At once for who waits for a lock; then for who has read meanwhile what was so before."""
+    """Immediately for transactions that wait for a lock; on commit for those that read the old rows in between."""
     before = permission_epoch.current()
     with django_capture_on_commit_callbacks() as at_the_end:  # type: ignore[operator]
         bump_permission_epoch()
@@ -227,7 +227,7 @@ def may_read(table: ObjectRef) -> bool:
 def test_an_unannounced_revocation_is_seen_where_no_watcher_runs(
     builtin: BuiltinAuthorizer, tree: dict[str, ObjectRef]
 ) -> None:
-    """As in a command or a worker, which look at nothing."""
+    """As in a command or a worker, which read no epoch."""
     give("select", tree["table"], BOB)
     assert not permission_epoch.is_fresh()
     assert may_read(tree["table"])

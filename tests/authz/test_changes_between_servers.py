@@ -42,7 +42,7 @@ Responses = list[list[int]]
 
 @dataclass(frozen=True)
 class Lake:
-    """The servers, first the one on which changes are made through the API, and a table of Alice's on them."""
+    """The servers, first the one where changes are requested through the API, and a table of Alice's on them."""
 
     servers: list[CatalogServer]
     provider: IdentityProvider
@@ -51,7 +51,7 @@ class Lake:
     table_id: str = ""
 
     def manage(self, method: str, path: str, body: object = None) -> Any:
-        """As Alice, who may do everything, on the first server."""
+        """A client of the first server for Alice, who may do everything."""
         response = requests.request(
             method,
             f"{self.servers[0].base_url}/management/v1{path}",
@@ -84,7 +84,7 @@ class Lake:
 
 
 class Bob:
-    """His connections to one server."""
+    """Connections of Bob to one server."""
 
     def __init__(self, lake: Lake, server: CatalogServer, stack: ExitStack) -> None:
         self._at = f"{server.uri}/v1/{lake.warehouse_id}/namespaces/ns/tables/t"
@@ -100,7 +100,7 @@ class Bob:
         return [session.post(self._at, json=NOTHING, timeout=60).status_code for session in self._sessions]
 
     def processes(self) -> int:
-        """How many processes of the server his connections are to."""
+        """The number of processes of the server that his connections reach."""
         found = set()
         for process in psutil.Process(self.server.pid).children(recursive=True):
             for each in process.net_connections("tcp"):
@@ -181,9 +181,7 @@ def team(lake: Lake, request: pytest.FixtureRequest) -> str:
 
 
 def until_cached(lake: Lake, bobs: list[Bob]) -> None:
-    """Wait until every process returns from its cache that Bob may load the table, although the database no longer
-    allows it; then restore the rows.
-    """
+    """Wait until every process has cached that Bob may load the table, and no row allows it; then restore the rows."""
     give_up = time.monotonic() + 60
     is_cached = False
     while not is_cached:

@@ -73,7 +73,7 @@ def asked(actor: Actor, grantee: Grantee | None, ref: ObjectRef, *actions: Can) 
 def refused(actor: Actor, grantee: Grantee | None, ref: ObjectRef) -> type[CatalogError]:
     with pytest.raises(CatalogError) as listed:
         asked(actor, grantee, ref, Can.GET_METADATA)
-    if listed.type is UserNotFound:  # who need not be known to the single question
+    if listed.type is UserNotFound:  # the single check accepts an unknown user
         assert not is_allowed_for(actor=actor, grantee=grantee, ref=ref, action=Can.GET_METADATA, missing=MISSING)
         return UserNotFound
     with pytest.raises(CatalogError) as single:
@@ -88,7 +88,9 @@ def test_all_users_see_their_actions_in_the_order_of_the_request(wh: ObjectRef) 
     wanted = (Can.GRANT_SELECT, Can.CREATE_NAMESPACE, Can.DELETE, Can.USE)
     for grantee in (None, ANNA):
         assert asked(user("anna"), grantee, wh, *wanted) == [Can.CREATE_NAMESPACE, Can.USE]
-    assert asked(user("bert"), None, wh, *wanted) == [Can.GRANT_SELECT]  # who does not see it, but may grant on it
+    assert asked(user("bert"), None, wh, *wanted) == [
+        Can.GRANT_SELECT
+    ]  # without seeing it, but with the right to grant on it
     assert asked(INTERNAL, None, wh, *wanted) == list(wanted)
     assert refused(user("carl"), None, wh) is NoSuchWarehouse
 
@@ -174,7 +176,7 @@ def test_instance_admins_need_not_be_registered(
     User.objects.create(
         id="oidc~inst", name="i", is_active=False, deleted_at=User.objects.get(pk=ANNA.user_id).created_at
     )
-    assert check_subject(inst).is_blocked  # who was blocked and deleted does not come back
+    assert check_subject(inst).is_blocked  # a user who was blocked and then deleted is not registered again
 
 
 def test_projects_are_no_secret_but_only_who_sees_one_may_check_there(wh: ObjectRef) -> None:

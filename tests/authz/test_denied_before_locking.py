@@ -69,7 +69,7 @@ OF_NAMESPACES: dict[str, Act] = {
 
 @contextmanager
 def nothing_begins() -> Iterator[None]:
-    """On SQLite a transaction of a write is the lock of the whole database."""
+    """On SQLite a write transaction locks the whole database."""
     with mock.patch.object(request_context, "begin_write") as begun:
         yield
     begun.assert_not_called()
@@ -128,7 +128,7 @@ def test_on_what_is_protected(
 
 
 def test_on_what_others_staged(lake: dict[str, ObjectRef], warehouse: Warehouse, everything: Everything) -> None:
-    """Of the services that only commands call so far."""
+    """Services that only commands call so far."""
     path = f"{warehouse.location}/staged"
     LocationClaim.objects.create(
         warehouse=warehouse, staged_by="oidc~bob", location=path, expires_at=now() + timedelta(days=1)

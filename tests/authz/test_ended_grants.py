@@ -142,7 +142,7 @@ def test_with_an_empty_namespace(lake: dict[str, ObjectRef], root: CallerClient)
 def test_with_a_namespace_and_all_that_is_in_it(
     lake: dict[str, ObjectRef], root: CallerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Soft-deleted ones too, in one row, in whatever batches."""
+    """Soft-deleted ones too, in one row, for every batch size."""
     monkeypatch.setattr("catalog.services.tables.drop.BATCH_SIZE", 3)
     monkeypatch.setattr("catalog.services.namespaces.drop.BATCH_SIZE", 1)
     Tabular.objects.filter(pk=lake["closed.a"][1]).update(deleted_at="2026-01-01T00:00:00Z")
@@ -168,7 +168,7 @@ def test_of_many_the_first_are_named(
 
 
 def test_a_large_namespace_creates_one_small_row(lake: dict[str, ObjectRef], warehouse: Warehouse) -> None:
-    """And one statement more than one without grants: of 2,000 grants on 1,000 tables."""
+    """It needs one statement more than a drop without grants, for 2,000 grants on 1,000 tables."""
     namespace = Namespace.objects.get(path="open")
     User.objects.bulk_create(User(id=f"oidc~{name}", name=name) for name in ("ann", "bob"))
 
@@ -269,7 +269,7 @@ def test_with_a_tag(refs: Refs) -> None:
 
 
 def test_with_a_project(refs: Refs) -> None:
-    """On it, on its roles and tags, and who was in the roles."""
+    """Grants on the project, on its roles and tags, and memberships of the roles."""
     give("admin", refs[T.SERVER], user("root"))
     manage = CallerClient("/management/v1", "root")
     assert manage.post("/project", {"project-name": "Lab", "project-id": "lab"}).status == 201
@@ -303,7 +303,7 @@ def test_with_a_project(refs: Refs) -> None:
 
 
 def ends(seconds: float, **of: Any) -> None:
-    """Set when a grant ends, so many seconds from now."""
+    """Return the expiry of a grant, so many seconds from now."""
     assert Grant.objects.filter(**of).update(expires_at=now() + timedelta(seconds=seconds)) == 1
 
 
@@ -381,7 +381,7 @@ def test_what_ended_is_bounded_and_in_order() -> None:
 
 
 def test_long_ids_leave_the_numbers_in_the_row(lake: dict[str, ObjectRef], root: CallerClient) -> None:
-    """Each of these characters takes twelve in JSON."""
+    """Each of these characters takes twelve bytes in JSON."""
     ids = [f"oidc~{number:03d}{chr(0x1F600) * 240}" for number in range(150)]
     User.objects.bulk_create(User(id=each, name="n") for each in ids)
     on, staff = securable_id(*lake["open.a"]), role("staff")

@@ -30,13 +30,13 @@ T = Securable.Type
 
 @pytest.fixture
 def location(things: Things) -> tuple[str, ...]:
-    """The words for our table."""
+    """The arguments that name the table."""
     another_user("oidc~ada")
     return ("table", things.warehouse.name, "closed", "deep", "a")
 
 
 def run(*words: str, **options: Any) -> tuple[list[str], list[str]]:
-    """The lines of both outputs."""
+    """Return the lines of both outputs."""
     out, err = StringIO(), StringIO()
     call_command("explain", *words, **options, stdout=out, stderr=err)
     return out.getvalue().splitlines(), err.getvalue().splitlines()
@@ -83,7 +83,9 @@ def test_what_would_allow_another_user(things: Things, location: tuple[str, ...]
     ]
     assert shown[-1] == "  operator on the server"
     assert noted == ["Roles that only a token of oidc~ada names are not known here."]
-    assert run(another_user("local~ada"), "read_data", *location)[1] == []  # whose tokens are ours and name none
+    assert (
+        run(another_user("local~ada"), "read_data", *location)[1] == []
+    )  # tokens issued by the catalog, which name no role
     grant(things.refs[T.TABLE], "select", user_id="oidc~ada", expires_at=now() - timedelta(seconds=1))
     assert run("oidc~ada", "read_data", *location)[0] == shown
 
@@ -215,7 +217,7 @@ def test_an_instance_admin_who_acts_as_themselves(
     things: Things, location: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_settings(monkeypatch, instance_admins=["oidc~ada", "oidc~inst"])
-    for who in ("oidc~ada", "oidc~inst"):  # who has not been here
+    for who in ("oidc~ada", "oidc~inst"):  # a user who has not called yet
         assert run(who, "drop", *location)[0][0] == (
             f"{who} may drop on table closed.deep.a, independent of grants (instance-admin). By grants: no."
         )

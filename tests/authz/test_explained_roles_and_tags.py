@@ -167,7 +167,7 @@ def test_what_is_hidden_costs_and_says_what_missing_does(things: Things, kind: S
 
 
 def test_those_of_other_projects(things: Things) -> None:
-    """A role is looked for in the request's project; a tag is found where the caller sees it."""
+    """Roles are resolved in the request's project; tags wherever the caller sees them."""
     project = other_project()
     far_role = new_role("far", project)
     far_tag = create_tag_definition(actor=INTERNAL, project=project, name="far", scope=["table"], value_kind="marker")

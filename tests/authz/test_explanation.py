@@ -120,7 +120,7 @@ def test_of_two_chains_the_one_without_an_end_is_reported(tree: dict[str, Object
 def test_of_chains_of_one_length_the_one_that_lasts_longest_is_reported(
     tree: dict[str, ObjectRef], location: str
 ) -> None:
-    """The whole of it: memberships end, too."""
+    """The expiry of the whole chain counts, including its memberships."""
     soon, later, latest = (now() + timedelta(days=days) for days in (1, 2, 3))
     another_user("oidc~alice")
     ends = {"a": (soon, None), "b": (later, latest), "c": (latest, soon), "d": (None, soon)}
@@ -249,7 +249,7 @@ def test_managed_access_takes_the_owner_below_out_of_the_chain(tree: dict[str, O
     Securable.objects.filter(pk=securable_id(*tree["outer"])).update(managed_access=True)
     found = explain(ALICE, Can.GRANT_SELECT, tree["table"])
     assert not found.is_allowed
-    # She has what may be passed on, so the right to pass it on is enough.
+    # She has the privilege herself, so that `pass_grants` is sufficient.
     assert [(each.privilege, each.securable_id) for each in found.cures][:2] == [
         ("pass_grants", securable_id(*tree["table"])),
         ("manage_grants", securable_id(*tree["table"])),

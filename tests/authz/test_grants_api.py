@@ -42,7 +42,7 @@ def reported(response: Response) -> list[dict[str, Any]]:
 
 
 def everything_of(client: CallerClient, target: str, size: int) -> list[dict[str, Any]]:
-    """All pages; each but the last is full."""
+    """Return the items of all pages; every page but the last is full."""
     found: list[dict[str, Any]] = []
     token = ""
     while True:

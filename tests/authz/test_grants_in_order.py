@@ -42,8 +42,7 @@ def only_postgres(lake: dict[str, ObjectRef]) -> None:
 
 
 def grant_all(lake: dict[str, ObjectRef], names: list[str], *, step: int = -1, **grantee: Any) -> list[UUID]:
-    """Grants to one, whose ids go down, or up, as everything else that they could be come to by goes up; the ids, in
-    order."""
+    """Create grants to one principal, with ids against or in the order of every other column; return the sorted ids."""
     objects = sorted(
         (Securable.objects.get(pk=securable_id(*lake[name])) for name in names), key=lambda each: each.path
     )
@@ -56,7 +55,7 @@ def grant_all(lake: dict[str, ObjectRef], names: list[str], *, step: int = -1, *
 
 
 def require_in_order(ids: list[UUID], act: Callable[[], Any]) -> None:
-    """That `act` waits for the first of the grants before it has locked any other."""
+    """Assert that `act` waits for the first of the grants before it has locked any other."""
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
             Grant.objects.select_for_update().get(pk=ids[0])

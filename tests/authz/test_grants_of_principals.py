@@ -96,7 +96,7 @@ def test_privileges_of_a_role_are_listed_under_the_role(granted: Refs, manage: C
 def test_a_project_is_its_own(
     granted: Refs, manage: Callable[[str], CallerClient], elsewhere: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ids of projects differ by case, and one may begin like another."""
+    """Project ids differ by case, and one may be a prefix of another."""
     other = {"x-project-id": "other"}
     for project_id in ("Other", "other2"):
         create_project(actor=INTERNAL, name=project_id + "x", project_id=project_id)
@@ -120,7 +120,7 @@ def test_a_warehouse_that_is_not_active_hides_what_is_in_it(
     Warehouse.objects.update(status="inactive")
     assert kinds(reported(manage("root").get(OF_ANN))) == ["project", "warehouse", "tag-definition"]
     assert kinds(reported(manage("ann").get(OF_ANN))) == ["project", "warehouse", "tag-definition"]
-    for kind in (T.WAREHOUSE, T.TABLE):  # by their own addresses both are there
+    for kind in (T.WAREHOUSE, T.TABLE):  # at their own paths both exist
         assert len(reported(manage("root").get(f"{path_of(granted[kind])}/grants?principalUser=oidc~ann"))) == 1
     Warehouse.objects.update(status="active")
     assert len(reported(manage("root").get(OF_ANN))) == len(PRIVILEGES)

@@ -34,7 +34,7 @@ def users(*names: str) -> list[Grantee]:
 
 
 def give(ref: ObjectRef, *specs: GrantSpec) -> None:
-    for each in specs:  # one after the other, so that their order is known
+    for each in specs:  # one after the other, so that their order is fixed
         apply_grants(actor=INTERNAL, ref=ref, difference=Difference(writes=[each]), missing=MISSING)
 
 

@@ -75,7 +75,7 @@ BODIES: Final[dict[str, Any]] = {
 
 
 class Asked(NamedTuple):
-    """A request for what there is at a route's last id."""
+    """A request for an object at the last id of a route."""
 
     route: Route
     method: str
@@ -88,7 +88,8 @@ class Asked(NamedTuple):
     def reported(self, names: dict[str, str], object_id: str, query: str = "") -> Reported:
         target = f"{self.route.target(names | {self.name: object_id})}?{query}"
         target += "&principalUser=oidc~root" if self.route.name == "reached-objects" else ""
-        # Roles and tags are seen by who sees anything in their project, warehouses and what is in them are not.
+        # Every user who sees anything in a project sees its roles and tags, but not its warehouses and their
+        # contents.
         caller = CallerClient("", "stranger" if self.kind in {T.ROLE, T.TAG} else "alice")
         if self.method in {"GET", "DELETE"}:
             return reported(lambda: getattr(caller, self.method.lower())(target), object_id)
@@ -118,7 +119,7 @@ def names_in(warehouse: Warehouse) -> dict[str, str]:
 def hidden(
     lake: dict[str, ObjectRef], warehouse: Warehouse, manage: Callable[[str], CallerClient], storage_root: Path
 ) -> dict[Securable.Type, str]:
-    """One object of each type, by the ids that clients see; Alice sees what is in `open` and what holds that alone."""
+    """One object of each type, by the ids that clients see; Alice has access to `open` only."""
     give("ownership", lake["open"], user("alice"))
     manage("alice")
     manage("stranger")
@@ -144,7 +145,7 @@ def test_each_route_hides_objects(
     is_watched: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(permission_epoch, "is_fresh", lambda: is_watched)  # True as in a server
+    monkeypatch.setattr(permission_epoch, "is_fresh", lambda: is_watched)  # True in a server
     before, names = everything(), names_in(warehouse)
     asked = all_asked()
     assert {each.kind for each in asked} == set(hidden)
@@ -156,7 +157,7 @@ def test_each_route_hides_objects(
 
 
 def page_parameters() -> dict[str, tuple[str, str]]:
-    """The names of the parameters for token and size, by the template of each route that lists in pages."""
+    """The names of the parameters for page token and page size, by the template of each route with pagination."""
     paths = json.loads((DOCUMENTS / "management.json").read_text())["paths"]
     found = {}
     for template, methods in paths.items():
@@ -234,7 +235,7 @@ def test_several_at_once(
     manage: Callable[[str], CallerClient],
     everything: Callable[[], Fingerprint],
 ) -> None:
-    """What is to be restored is named in the body, the first of them one's own."""
+    """The body lists the objects to restore; the first one is the caller's own."""
     before = everything()
     own = {"type": "table", "id": str(Tabular.objects.get(pk=str(lake["open.a"][1])).uuid)}
 

@@ -28,7 +28,7 @@ NOWHERE = {"metadata-location": "file:///nowhere/at/all.json"}
 
 
 def renamed(route: str, kept: str) -> Call:
-    """Out of the namespace `closed`; or, with what `kept` names in `open`, into the namespace that is asked about."""
+    """Rename objects out of the namespace `closed`, or (with the name `kept` in `open`) into the tested namespace."""
 
     def rename(client: CallerClient, name: str) -> Response:
         source, destination = {"namespace": ["closed"], "name": name}, {"namespace": ["open"], "name": "mine"}
@@ -76,7 +76,7 @@ CALLS = [
 
 @pytest.fixture
 def alice(client: Client, lake: dict[str, ObjectRef]) -> CallerClient:
-    """Who owns `open` and knows of nothing else."""
+    """The owner of `open`, who sees nothing else."""
     created = client("alice")
     give("ownership", lake["open"], user("alice"))
     return created
@@ -145,7 +145,7 @@ def test_what_is_hidden_by_its_id_looks_missing(
     of_missing = reported(lambda: BY_ID[call](at, base, kind, nowhere), nowhere)
     of_hidden = reported(lambda: BY_ID[call](at, base, kind, uuid), uuid)
     assert of_hidden[:2] == (404, wire_type)
-    assert of_hidden[:3] == of_missing[:3]  # ids, unlike names, are not found by trying: the work may differ
+    assert of_hidden[:3] == of_missing[:3]  # unlike names, ids cannot be guessed: the work may differ
     assert everything() == before
 
 

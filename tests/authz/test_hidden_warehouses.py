@@ -132,7 +132,7 @@ def test_a_hidden_warehouse_is_an_unknown_one(
     everything: Callable[[], Fingerprint],
 ) -> None:
     client("alice")
-    monkeypatch.setattr(permission_epoch, "is_fresh", lambda: is_watched)  # True as in a server
+    monkeypatch.setattr(permission_epoch, "is_fresh", lambda: is_watched)  # True in a server
     before = everything()
     hidden, missing = _reported(base, warehouse.pk, call), _reported(base, uuid4(), call)
     assert hidden[:3] == (404, "NoSuchWarehouseException", "Warehouse does not exist: X")

@@ -40,7 +40,7 @@ def names(response_of: CallerClient, target: str, member: str = "identifiers") -
 
 
 def pages(client: CallerClient, target: str, size: int, member: str = "identifiers") -> list[int]:
-    """How many items each page has."""
+    """Return the number of items on each page."""
     lengths, token = [], ""
     while token is not None:
         response = good(client.get(f"{target}?pageSize={size}&pageToken={token}")).json()
@@ -85,7 +85,7 @@ def test_what_is_granted_several_times_is_listed_once(
     for number in range(6):
         created = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA}))
         table = _table(created.json()["metadata"]["table-uuid"])
-        give("manage_grants", table, user("alice"))  # which does not show
+        give("manage_grants", table, user("alice"))  # which does not include seeing it
         if number in {0, 2, 4}:
             give("select", table, user("alice"))
             give("ownership", table, user("alice"))
@@ -123,7 +123,7 @@ def test_a_dropped_table_leaves_no_gap_in_a_page(
 
 
 def counts_at(caller: CallerClient, warehouse: Warehouse, query: str = "") -> list[tuple[int, int, int]]:
-    """How many tables, views and generic tables the statistics show, for each hour."""
+    """Return the numbers of tables, views and generic tables in the statistics, for each hour."""
     management = CallerClient(f"/management/v1/warehouse/{warehouse.pk}", caller.token)
     extensions = {"x-icekeeper-extensions": "true"}
     shown = good(management.get(f"/statistics{query}", **extensions)).json()["stats"]
@@ -242,7 +242,7 @@ def test_a_request_looks_at_so_many_candidates_and_no_more(
     client: Client, manage: Client, root: CallerClient, lake: dict[str, ObjectRef], warehouse: Warehouse,
     soft_delete: int, monkeypatch: pytest.MonkeyPatch, listing: str,
 ) -> None:  # fmt: skip
-    """The page is short then, and its token leads on."""
+    """The page is then short, and its token continues the list."""
     client("alice")
     for number in range(9):
         created = good(root.post("/namespaces/open/tables", {"name": f"zebra{number}", "schema": SCHEMA}))

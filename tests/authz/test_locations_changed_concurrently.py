@@ -39,7 +39,7 @@ OUT = {"source": {"namespace": ["closed"], "name": "a"}, "destination": {"namesp
 
 @contextmanager
 def meanwhile(change: Callable[[], object]) -> Iterator[None]:
-    """When the first write of a request begins, others have just done this."""
+    """Run a concurrent change at the first write of a request."""
     begin_write, left = request_context.begin_write, [change]
 
     def begin() -> None:

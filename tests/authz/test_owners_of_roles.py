@@ -36,7 +36,7 @@ Put = Callable[[Role, Role], None]
 
 
 def own(outer: Role, inner: Role) -> None:
-    """`inner` owns `outer`."""
+    """Make `inner` the owner of `outer`."""
     _assign("ownership", outer, inner)
 
 
@@ -71,7 +71,7 @@ def test_no_role_comes_into_itself_by_owning_one(first: Put, second: Put, everyt
             second(outer, inner)
         assert refused.value.message == f"Role {inner.pk} would be a member of itself, as {outer.pk} is in it"
     assert everything() == before
-    second(a, c)  # two ways up are no circle
+    second(a, c)  # two paths to one role are no cycle
 
 
 @pytest.mark.parametrize("put", WAYS)
@@ -89,7 +89,7 @@ def test_ownership_is_a_step_of_a_chain(put: Put, everything: Everything, monkey
     assert everything() == before
     put(top, chain[1])
     put(chain[2], bottom)
-    give("ownership", ObjectRef(Securable.Type.ROLE, chain[3].pk), ALICE)  # users are no step
+    give("ownership", ObjectRef(Securable.Type.ROLE, chain[3].pk), ALICE)  # users do not count as a level
 
 
 def test_roles_created_in_assumed_roles_form_a_chain(everything: Everything, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_a_role_deleted_while_assumed_creates_no_other(
 
 
 def owned_unasked(outer: Role, inner: Role, expires_at: datetime | None = None) -> None:
-    """As an earlier version took it."""
+    """The rows that an earlier version accepted."""
     Grant.objects.create_on(
         securable_id=f"role:{outer.pk}",
         role=inner,
@@ -192,7 +192,7 @@ def test_users_whose_membership_ended_join_again() -> None:
 
 
 def nestings(outer: Role, inner: Role) -> dict[str, Callable[[], None]]:
-    """The ways in which Alice may put `inner` into a role of her own."""
+    """The requests by which Alice may add `inner` to a role of her own."""
 
     def assigned(privilege: str) -> None:
         difference = Difference(writes=[GrantSpec(privilege, Grantee(role_id=inner.pk))])
@@ -212,7 +212,7 @@ def nestings(outer: Role, inner: Role) -> dict[str, Callable[[], None]]:
 
 @pytest.mark.parametrize("way", ["own", "assign", "add"])
 def test_role_creators_nest_no_roles_that_are_hidden_from_them(way: str, everything: Everything) -> None:
-    """Else they could use up the nesting depth around these."""
+    """Otherwise they could use up the nesting depth around these."""
     project = ObjectRef(Securable.Type.PROJECT, get_project(None).pk)
     give("role_creator", project, ALICE)
     outer, inner = (create_role(actor=ALICE, project=get_project(None), name=name) for name in ("outer", "inner"))

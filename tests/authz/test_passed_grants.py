@@ -39,7 +39,7 @@ GONE = NotFound("there is no such thing")
 
 @pytest.fixture
 def here(tree: dict[str, ObjectRef], builtin: BuiltinAuthorizer) -> dict[str, ObjectRef]:
-    """Bob and Carol are known; nothing is granted."""
+    """Bob and Carol are registered, without grants."""
     User.objects.bulk_create(User(id=each.user_id, name="n") for each in (BOB, CAROL))
     return tree
 
@@ -155,7 +155,7 @@ def test_each_grant_of_one_call_is_checked(here: dict[str, ObjectRef], everythin
 
 
 def test_an_end_that_comes_meanwhile_counts(here: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the question and the lock."""
+    """The grant expires between the check and the lock."""
     table, lock = here["table"], service._lock
     put("pass_grants", table, BOB)
     put("select", table, BOB)

@@ -236,7 +236,7 @@ def test_who_manages_grants_without_seeing_learns_no_names_above(things: Things)
     own = explained(blind, T.TABLE, "read_data", location)
     assert {kind for kind, _ in cures(own)} == {"table", "server"}
     other = explained(blind, T.TABLE, "write_data", location, {"user": "oidc~viewer"})
-    # Who is in a role is for those who see the project; to whom something is granted here is not.
+    # Every user who sees the project may read the members of a role, but not the grants on this object.
     assert other["chain"][0]["grant"] == {"privilege": "modify", "principal": {"role": str(group.pk)}}
     asked_about = {"type": "table", "id": things.public_id(T.TABLE), "warehouse-id": str(things.warehouse.pk)}
     assert other["chain"][0]["object"] == asked_about
@@ -320,7 +320,7 @@ def test_its_cost_does_not_grow_with_the_way(things: Things, builtin: BuiltinAut
     grant(things.refs[T.WAREHOUSE], "select", role_id=groups[0].pk)
     for outer, inner in pairwise(groups):
         RoleMember.objects.create(role=outer, member_role=inner)
-    explained(viewer, T.SERVER, "create_project", {})  # who has come before
+    explained(viewer, T.SERVER, "create_project", {})  # a registered user
     costs = []
     for inner in (groups[0], groups[-1]):
         membership = RoleMember.objects.create(role=inner, user_id="oidc~viewer")

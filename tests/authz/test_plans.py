@@ -1,6 +1,4 @@
-"""Query plans of the built-in evaluator for principals with many grants: it reads only the rows of the checked
-objects.
-"""
+"""Query plans of the built-in evaluator for principals with many grants: only rows of checked objects are read."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ FIRST = UUID(int=0)
 
 
 def grant_many(child_type: str, ref: ObjectRef, **grant: Any) -> None:
-    """A grant on each of many new children."""
+    """Create a grant on each of many new children."""
     parent = Securable.objects.get(pk=securable_id(*ref))
     ids = [f"{child_type}:{new_id()}" for _ in range(MANY)]
     shared = {"type": child_type, "parent": parent}
@@ -97,7 +95,7 @@ ASKED: dict[str, tuple[Ask, int]] = {
     ),
     "whether anything shows below": (
         lambda roles, tree: queries.read_shows_below(WHO, roles, [securable_id(*tree["wh"])]),
-        MANY,  # entries of an index at most, of which one row is read
+        MANY,  # at most so many index entries, of which one row is read
     ),
     "whether anything shows below where nothing does": (
         lambda roles, tree: queries.read_shows_below(WHO, roles, [securable_id(*tree["other"])]),
@@ -114,7 +112,7 @@ ASKED: dict[str, tuple[Ask, int]] = {
 
 
 def first_namespaces(tree: dict[str, ObjectRef]) -> object:
-    """Each is taken from the index: if PostgreSQL sorted them all for each, that would be a second for a thousand."""
+    """Each is read from the index: a sort of all of them for each would take PostgreSQL a second for a thousand."""
     grant_many("namespace", tree["wh"], privilege="select", user_id=WHO.user_id)
     return queries.read_shown_children(WHO, [], tree["wh"], "namespace", after=FIRST, limit=LIMIT)
 
@@ -151,7 +149,7 @@ def test_rows_that_are_read(what: str, tree: dict[str, ObjectRef], monkeypatch: 
 
 
 def test_lists_of_a_users_grants_use_the_paths_of_the_grants(tree: dict[str, ObjectRef]) -> None:
-    """No row of an object is looked up for a grant, as most of the grants are not on the page."""
+    """Object rows are not looked up for each grant, because most grants are not on the page."""
     project, grantee = get_project(None), Grantee(user_id=WHO.user_id)
     page = Page("grants", token=None, limit=5)
     with CaptureQueriesContext(connection) as sent:

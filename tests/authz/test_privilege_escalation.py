@@ -99,7 +99,7 @@ def test_managed_access_binds_roles_too(lake: dict[str, ObjectRef], warehouse: W
 def test_a_role_is_not_climbed_from_below(root: CallerClient) -> None:
     """The owner of a role adds members to it.
 
-    That neither makes the role a member of a more privileged one, nor removes it from one.
+    That neither adds the role to a more privileged one, nor removes it from one.
     """
     low, high = role("low"), role("high")
     give("ownership", ObjectRef(Securable.Type.ROLE, low.pk), ALICE)
@@ -234,7 +234,7 @@ def test_a_staged_table_is_not_finished_by_another(
     everything: Callable[[], Fingerprint],
     privilege: str,
 ) -> None:
-    """Whatever he may do in the namespace, and although he knows all of it."""
+    """Whatever the user's permissions in the namespace are, and although the whole request is known."""
     alice, bob = client("alice"), client("bob")
     give("create", lake["open"], ALICE)
     give(privilege, lake["open"], BOB)

@@ -49,7 +49,7 @@ Everything = Callable[[], Fingerprint]
 
 @contextmanager
 def losing_everything() -> Iterator[None]:
-    """When a write of a request begins, Alice has lost all that was granted to her; afterwards she has it back."""
+    """Revoke every grant of Alice when a write of a request begins, and restore them afterwards."""
     begin_write, hers = request_context.begin_write, Grant.objects.filter(user_id=ALICE.user_id)
 
     def lose() -> None:
@@ -187,7 +187,7 @@ def test_nothing_of_a_request_is_left_for_what_comes_after_it(client: Any, lake:
 def test_who_waits_for_a_revocation_does_nothing_any_more(
     bootstrapped: None, builtin: BuiltinAuthorizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ada has asked, and waits for the lock that her administrator holds, who takes the right from her."""
+    """Ada's request waits for a lock of her administrator's transaction, which revokes her permission."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")
     location: ObjectRef = ObjectRef(Securable.Type.PROJECT, get_project(None).pk)
@@ -237,7 +237,7 @@ def test_who_waits_for_a_revocation_does_nothing_any_more(
 def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
     in_a_transaction: bool, client: Any, lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Alice may write what lies in one namespace; the table goes into another one, where she may nothing."""
+    """Alice may write in one namespace; the table moves to another one, where she has no permissions."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")
     give("modify", lake["open"], ALICE)
@@ -289,7 +289,7 @@ def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
 def test_who_waits_for_the_name_of_a_role_in_a_role_of_another_project(
     target: str, error: str, manage: Any, lake: dict[str, ObjectRef]
 ) -> None:
-    """Ada acts as a role that loses its right while she waits; her own project is the only one that she has locked."""
+    """Ada acts as a role that loses its permission during the wait; only her own project is locked."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")
     own, project, server = (

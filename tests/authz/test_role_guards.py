@@ -165,7 +165,7 @@ def test_who_may_grant_it_may_take_others_out(project: ObjectRef, server: Object
 def test_an_instance_admin_may_take_others_out(
     project: ObjectRef, server: ObjectRef, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Except by revoking ownership, which is a grant of others."""
+    """Except by revoking ownership, which is another user's grant."""
     high = role("high")
     give("operator", server, BOB, through=high, to=high)
     give("operator", server, CAROL)
@@ -234,7 +234,7 @@ def test_administrators_of_the_project_bind_roles(project: ObjectRef, privilege:
 
 @pytest.fixture
 def only_bob(project: ObjectRef) -> Role:
-    """Who administrates the project: Bob alone, in a role."""
+    """A role with Bob as its only member, and the only administrator of the project."""
     admins = role("admins")
     give("project_admin", project, BOB, through=admins, to=admins)
     give("security_admin", project, ALICE)
@@ -245,7 +245,7 @@ def only_bob(project: ObjectRef) -> Role:
 def test_the_last_administrator_is_kept_by_assignments(
     only_bob: Role, server: ObjectRef, manage: Callable[[str], CallerClient]
 ) -> None:
-    give("admin", server, ALICE)  # who may appoint project admins, and is none
+    give("admin", server, ALICE)  # a user who may appoint project administrators without being one
     change, before = {"deletes": [{"type": "assignee", "user": "oidc~bob"}]}, state()
     response = manage("alice").post(f"/permissions/role/{only_bob.pk}/assignments", change)
     assert (response.status, response.error["type"]) == (409, "LastAdministrator")

@@ -31,7 +31,7 @@ def ask(
     request: pytest.FixtureRequest, manage: Callable[[str], CallerClient], root: CallerClient,
     lake: dict[str, ObjectRef], warehouse: Warehouse, soft_delete: int, monkeypatch: pytest.MonkeyPatch,
 ) -> Ask:  # fmt: skip
-    """Bob's requests for a page, each of which looks at two tables; the second is hidden from him, the third his."""
+    """Return Bob's requests for a page. Each page reads two tables: Bob may see the third, but not the second."""
     for namespace, name in (("closed", NAME), ("closed", f"{NAME}_x"), ("open", f"{NAME}_of_bob")):
         good(root.post(f"/namespaces/{namespace}/tables", {"name": name, "schema": SCHEMA}))
     his = Tabular.objects.get(name=f"{NAME}_of_bob")

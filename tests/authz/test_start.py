@@ -1,6 +1,4 @@
-"""The choice of the authorization backend before the server starts: an upgrade neither locks users out nor lets users
-in.
-"""
+"""The choice of the authorization backend at the start: an upgrade neither locks users out nor lets users in."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ def test_a_new_server_without_authentication_lets_every_user(choose: Any) -> Non
 
 @pytest.mark.parametrize("before", [None, "allowall"])
 def test_a_server_without_authorization_does_not_continue_by_default(choose: Any, before: str | None) -> None:
-    """None is what servers have that were bootstrapped by a version which knew nothing else."""
+    """None is the value of servers that were bootstrapped by a version without this setting."""
     bootstrap(actor=INTERNAL, accept_terms_of_use=True)
     Server.objects.update(authz_backend=before)
     choose(None)
@@ -110,7 +108,7 @@ def test_an_open_server_that_is_bootstrapped_later_locks_out_no_user(choose: Any
 
 
 def test_a_server_with_authorization_is_not_opened_by_a_removed_provider(choose: Any) -> None:
-    """An empty variable counts as unset: one that a deployment failed to fill must not open the server."""
+    """An empty variable counts as unset: a variable that a deployment failed to set must not disable authorization."""
     bootstrap(actor=INTERNAL, accept_terms_of_use=True)
     choose(None)
     require_chosen_backend()

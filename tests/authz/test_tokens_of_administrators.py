@@ -31,7 +31,7 @@ ADAM, OLGA = Actor(user_id="local~adam"), Actor(user_id="local~olga")
 
 @pytest.fixture
 def server() -> ObjectRef:
-    """`ADAM` is admin of it, `OLGA` operator."""
+    """A server with the administrator `ADAM` and the operator `OLGA`."""
     ref: ObjectRef = ObjectRef(T.SERVER, Server.objects.get().server_id)
     give("admin", ref, ADAM)
     give("operator", ref, OLGA)
@@ -86,7 +86,7 @@ def test_by_the_api(server: ObjectRef, robot: Actor) -> None:
 
 
 def test_an_account_reported_to_admins_is_theirs(server: ObjectRef, robot: Actor) -> None:
-    """What an admin may grant to themselves they may have by an account, too."""
+    """An administrator may use an account with the permissions that the administrator could grant to themselves."""
     project: ObjectRef = ObjectRef(T.PROJECT, get_project(None).pk)
     for privilege, ref in (("admin", server), ("project_admin", project), ("select", project)):
         give(privilege, ref, robot)
@@ -102,7 +102,7 @@ def test_an_account_renews_its_own_tokens(server: ObjectRef, robot: Actor) -> No
 
 
 def test_instance_admins(server: ObjectRef, robot: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They may appoint whomever they like, and so have tokens of whatever account."""
+    """Instance administrators may grant every privilege, and so create tokens for every account."""
     use_settings(monkeypatch, instance_admins=[robot.user_id, "oidc~ada"])
     for actor in (ADAM, OLGA):
         with pytest.raises(InstanceAdminRequired):

@@ -46,7 +46,7 @@ def providers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def manager(things: Things, providers: None) -> CallerClient:
-    """Who manages the grants of the table and the members of the role."""
+    """A user with `manage_grants` on the table and permission to change the members of the role."""
     things.with_right("manager", ("ownership", T.ROLE))
     things.with_right("manager", ("describe", T.PROJECT))
     client = things.with_right("manager", ("manage_grants", T.TABLE))

@@ -32,7 +32,7 @@ MISSING = "Table does not exist: closed.a"
 
 
 def looks_missing(response: Response) -> bool:
-    """To who sees nothing in the warehouse that is missing, too."""
+    """Whether the response equals the one for a missing object, for a caller who sees nothing in the warehouse."""
     if response.error["type"] == "NoSuchWarehouseException":
         return response.refused(404, "NoSuchWarehouseException", "Warehouse does not exist")
     return response.refused(404, "NoSuchTableException") and response.error["message"] == MISSING
@@ -140,7 +140,7 @@ def test_an_engine_is_known_by_audience_or_subject_of_its_own_provider(
 
 
 def test_an_owner_has_nothing_of_the_engine(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the roles of its token, nor what instance admins may, nor a role that it assumes."""
+    """Neither the roles of the engine's token, nor its instance administrator rights, nor a role that it assumes."""
     given, view = role("r", source="engines"), lake.view("d", "alice")
     give("select", lake.refs["closed.a"], user("x"), to=given)
     lake.give("describe", lake.refs["open"], "alice")  # alice exists
@@ -327,7 +327,7 @@ def test_a_dropped_view_gives_no_access(lake: Lake, everything: Callable[[], Fin
 
 
 def test_what_reading_through_views_costs(lake: Lake) -> None:
-    """One statement for the views, one for their owners, and what the authorizer asks once for each reader."""
+    """One statement for the views, one for their owners, and for each reader the statements of one check."""
     trino = lake.engine()
     chain = [f"d{number}" for number in range(10)]
     readers = ["trino", *(f"owner{number}" for number in range(10))]
@@ -358,7 +358,7 @@ def test_what_reading_through_views_costs(lake: Lake) -> None:
 
 
 def test_an_engine_without_views_reads_with_its_own_rights(lake: Lake) -> None:
-    """What cannot be understood is no chain."""
+    """A value that cannot be parsed is no chain."""
     trino, view = lake.engine(), lake.view("d", "alice")
     lake.give("select", view, "trino")
     lake.give("select", "closed.a", "alice")
@@ -388,7 +388,7 @@ def test_views_are_found_as_they_are_everywhere(lake: Lake) -> None:
 
 
 def test_owners_are_found_by_the_exact_property(lake: Lake) -> None:
-    """In other letters it is protected, and means nothing."""
+    """The property in other letter case is protected, but has no effect."""
     trino = lake.engine()
     created = create_view(
         actor=INTERNAL, warehouse_id=lake.warehouse.pk, levels=("open",), name="d", schema=VIEW["schema"],

@@ -1,6 +1,4 @@
-"""Credentials vended to an engine that reads through views: they are limited to the owner's permissions, without
-remote signing in the owner's name.
-"""
+"""Credentials vended to engines that read through views: limited to the owner's permissions, without remote signing."""
 
 from __future__ import annotations
 
@@ -60,7 +58,7 @@ def lake(
 
 
 def vended_in(response: Response) -> tuple[dict[str, str], str]:
-    """The credential and what it is for."""
+    """Return the vended credential and its prefix."""
     (entry,) = good(response).json()["storage-credentials"]
     return entry["config"], entry["prefix"]
 
@@ -114,7 +112,7 @@ def test_newer_credentials_come_through_the_same_views(lake: Lake) -> None:
 
 @pytest.mark.parametrize("headers", [{}, SIGNING, EITHER])
 def test_no_requests_are_signed_in_the_name_of_an_owner(lake: Lake, headers: dict[str, str]) -> None:
-    """The signer is asked without views, and goes by the rights of who asks."""
+    """The sign route takes no views; it checks the caller's own permissions."""
     trino = lake.engine()
     lake.give("select", "t", "alice")
     config, location = vended_in(trino.get(T + CHAIN, **headers))

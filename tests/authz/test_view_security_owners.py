@@ -38,7 +38,7 @@ def removal(*names: str) -> dict[str, Any]:
 
 
 def query(sql: str) -> list[dict[str, Any]]:
-    """What replaces the query of a view."""
+    """Return an update that replaces the query of a view."""
     said = VIEW["view-version"] | {
         "version-id": 9, "representations": [{"type": "sql", "sql": sql, "dialect": "trino"}],
     }  # fmt: skip
@@ -128,7 +128,10 @@ def test_no_other_user_changes_what_a_view_with_an_owner_does(
     good(commit(trino, *query("SELECT 3")))
     lake.give("ownership", "open", "alice")
     before = everything()
-    for caller in (root_client, lake.engine("alice", audiences=())):  # nor the owner, but by the engine
+    for caller in (
+        root_client,
+        lake.engine("alice", audiences=()),
+    ):  # and not even the owner, except through the engine
         refused = commit(caller, *updates)
         assert refused.refused(403, "DefinerViewModification", f"its owner ({OWNER})"), refused.body
     assert everything() == before
@@ -252,7 +255,7 @@ def test_other_spellings_in_a_file_are_refused_too(
 
 
 def test_operators_take_over_views_with_their_owners(lake: Lake, root_client: CallerClient) -> None:
-    """`manage.py register_tables`: what another catalog has is taken over as it is."""
+    """`manage.py register_tables` keeps the owners that the other catalog has set."""
     trino = lake.engine()
     lake.give("ownership", "open", "trino")
     good(trino.post(VIEWS, {"name": "d", **VIEW, "properties": {OWNER: "alice"}}))

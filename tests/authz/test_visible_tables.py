@@ -99,6 +99,6 @@ def test_the_number_of_statements_is_constant(
         add_securable(*ref, parent=tree["other"])
         add_tabular(warehouse, ref, tree["other"], f"t{each}")
     give("select", tree["other"], ALICE)
-    # The rows, and before them the roles of the user for each kind: they are not cached while a grant is uncommitted.
+    # The rows, after the roles of the user for each kind, which are not cached while a grant is uncommitted.
     with django_assert_max_num_queries(4):  # type: ignore[operator]
         assert Tabular.objects.visible_to(ALICE).count() == number + 1

@@ -45,7 +45,7 @@ def give(privilege: str, ref: ObjectRef, who: Actor, *, through: Role | None = N
 
 
 def role(name: str, *, source: str | None = None) -> Role:
-    """A role of the default project; with `source` one that the provider `oidc` knows by that name."""
+    """Create a role of the default project; with `source`, one of the provider `oidc` with that source id."""
     own_id, project = new_id(), get_project(None)
     created = Role.objects.create(
         id=own_id,

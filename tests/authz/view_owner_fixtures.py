@@ -42,7 +42,7 @@ def engine(
 
 
 def trust(monkeypatch: pytest.MonkeyPatch, **engines: TrustedEngineSettings) -> None:
-    """These engines, and no others."""
+    """Trust exactly these engines."""
     use_settings(monkeypatch, trusted_engines=engines)
 
 
@@ -55,7 +55,7 @@ class Lake:
     refs: dict[str, ObjectRef]
 
     def engine(self, name: str = "trino", *, audiences: tuple[str, ...] = (AUDIENCE,), **more: Any) -> CallerClient:
-        """A client with a token for these audiences."""
+        """Return a client with a token for these audiences."""
         created = Identity(f"oidc~{name}", "oidc", "application", name, audiences=audiences, **more)
         self.callers.add(name, created)
         return CallerClient(f"/catalog/v1/{self.warehouse.pk}", name)
@@ -75,5 +75,5 @@ class Lake:
 
 
 def through(*views: str) -> str:
-    """The query that names views, written as `open.v`."""
+    """Return the query that names the views, as in `open.v`."""
     return "?referenced-by=" + ",".join("%1F".join(quote(part, safe="") for part in view.split(".")) for view in views)

@@ -22,7 +22,7 @@ def tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
 
 @pytest.fixture
 def pair(by_openfga: OpenFgaAuthorizer, monkeypatch: pytest.MonkeyPatch) -> Pair:
-    """OpenFGA has all the time it needs: hundreds of roles have grants here, and the machine may be busy."""
+    """OpenFGA without time limits: hundreds of roles have grants here, and the machine may be busy."""
     patient = settings.ICEKEEPER.openfga_connection.model_copy(update={"request_timeout": 60.0})
     use_settings(monkeypatch, openfga_connection=patient)
     install(openfga_store())

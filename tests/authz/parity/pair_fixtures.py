@@ -23,7 +23,7 @@ EVERYTHING = 2**62
 
 
 def questions_about(refs: Iterable[ObjectRef]) -> list[PermissionCheck]:
-    """Every action of the model on each of them."""
+    """Return a check of every action of the model on each of the objects."""
     return [(Can(action), ref) for ref in refs for action in rights_model().actions(ref[0].value)]
 
 
@@ -32,14 +32,14 @@ class Pair:
         self.openfga, self.builtin = openfga, BuiltinAuthorizer()
 
     def deliver(self) -> None:
-        """OpenFGA has what the rows say, and is asked alone."""
+        """Deliver the outbox to OpenFGA, and read decisions from OpenFGA alone."""
         deliver_as_recorded(openfga_store())
         self.openfga.clear_caches()
         self.builtin.clear_caches()
         assert self.openfga._pending.is_none()
 
     def agreed(self, actor: Actor, refs: Sequence[ObjectRef]) -> dict[PermissionCheck, bool]:
-        """What both say to every question about these objects."""
+        """Assert that both evaluators decide every check of these objects alike; return the decisions."""
         asked = questions_about(refs)
         by_openfga, by_rows = self.openfga.decide(actor, asked), self.builtin.decide(actor, asked)
         differing = [
@@ -51,7 +51,7 @@ class Pair:
         return dict(zip(asked, by_rows, strict=True))
 
     def agreed_visible(self, actor: Actor, parent: ObjectRef, child_type: T) -> list[UUID]:
-        """What both show of the children of an object, in which the actor may not list everything."""
+        """Assert that both show the same children of an object to an actor who may not list all of them; return these."""
         assert self.builtin.decide(actor, [(Can.LIST_EVERYTHING, parent)]) == [False]
         rows = Securable.objects.filter(parent_id=securable_id(*parent), type=child_type.value).order_by("object_id")
         children = [UUID(each) for each in rows.values_list("object_id", flat=True)]

@@ -40,7 +40,7 @@ def through_a_role(number: int, ref: ObjectRef, privilege: str) -> Actor:
 
 
 def through_roles_in_roles(number: int, ref: ObjectRef, privilege: str) -> Actor:
-    """Three deep, and in a circle."""
+    """Roles nested three levels deep, with a cycle."""
     actor = user(f"nested{number}")
     inner, middle, outer = (role(f"{name}{number}") for name in ("inner", "middle", "outer"))
     member(inner.pk, user_id=another_user(actor.user_id))
@@ -52,7 +52,7 @@ def through_roles_in_roles(number: int, ref: ObjectRef, privilege: str) -> Actor
 
 
 def through_an_owned_role(number: int, ref: ObjectRef, privilege: str) -> Actor:
-    """Owner of a role that owns the role that has it."""
+    """The user owns a role that owns the role with the grant."""
     actor, owned, had = user(f"owner{number}"), role(f"owned{number}"), role(f"had{number}")
     grant(ObjectRef(T.ROLE, owned.pk), "ownership", user_id=another_user(actor.user_id))
     grant(ObjectRef(T.ROLE, had.pk), "ownership", role_id=owned.pk)
@@ -61,7 +61,7 @@ def through_an_owned_role(number: int, ref: ObjectRef, privilege: str) -> Actor:
 
 
 def through_an_assumed_role(number: int, ref: ObjectRef, privilege: str) -> Actor:
-    """Which is in the role that has it; what the user is granted does not count."""
+    """The assumed role is a member of the role with the grant; the user's own grants do not count."""
     assumed, had = role(f"assumed{number}"), role(f"above{number}")
     user_id = another_user(f"oidc~assumes{number}")
     grant(ref, privilege, role_id=had.pk)
@@ -70,7 +70,7 @@ def through_an_assumed_role(number: int, ref: ObjectRef, privilege: str) -> Acto
 
 
 def through_a_role_of_the_token(number: int, ref: ObjectRef, privilege: str) -> Actor:
-    """Which is in the role that has it."""
+    """A role of the token is a member of the role with the grant."""
     named, had = role(f"named{number}", source=f"source{number}"), role(f"behind{number}")
     member(had.pk, role=named.pk)
     grant(ref, privilege, role_id=had.pk)
@@ -86,7 +86,7 @@ def for_a_while(number: int, ref: ObjectRef, privilege: str) -> Actor:
 
 
 def no_longer(number: int, ref: ObjectRef, privilege: str) -> Actor:
-    """Neither by themselves nor as a member nor through a role whose grant has ended."""
+    """Grants that have expired: of the user, of a role of the user, and of the membership."""
     actor, left, ended = user(f"ended{number}"), role(f"left{number}"), role(f"ended{number}")
     before = now() - timedelta(seconds=1)
     grant(ref, privilege, user_id=another_user(actor.user_id), expires_at=before)
@@ -179,7 +179,7 @@ def test_who_has_nothing(pair: Pair, tree: dict[str, ObjectRef]) -> None:
 
 
 def test_users_are_distinguished_by_case(pair: Pair, tree: dict[str, ObjectRef]) -> None:
-    """Also those whose ids are too long for OpenFGA once they are written as it takes them."""
+    """Ids that are too long for OpenFGA in their encoded form are distinguished, too."""
     subjects = ["a", "A", "a%20", "a ", "\u00e4", "a\u0308", "a#b", "a:b", "*", "\u00df" * 63]
     ids = [f"oidc~{each}" for each in subjects] + [f"{'p' * 127}~{'#' * 126}{end}" for end in "#$"]
     objects = [name for name in tree if name in {"wh", "outer", "inner", "table", "view", "generic"}]

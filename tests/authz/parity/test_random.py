@@ -41,7 +41,7 @@ class World:
 
 @st.composite
 def plans(draw: st.DrawFn) -> dict[str, list[tuple[int, ...]]]:
-    """Numbers that are taken modulo what there is to choose from."""
+    """Numbers that are used modulo the number of choices."""
     many = st.integers(0, 1_000)
 
     def rows(width: int, most: int) -> list[tuple[int, ...]]:
