@@ -185,7 +185,7 @@ def until_cached(lake: Lake, bobs: list[Bob]) -> None:
     give_up = time.monotonic() + 60
     is_cached = False
     while not is_cached:
-        assert time.monotonic() < give_up, "no process remembers anything"
+        assert time.monotonic() < give_up, "no process has cached it"
         for bob in bobs:
             assert bob.loads() == [200] * CLIENTS
             assert bob.processes() == WORKERS

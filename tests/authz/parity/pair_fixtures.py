@@ -51,7 +51,7 @@ class Pair:
         return dict(zip(asked, by_rows, strict=True))
 
     def agreed_visible(self, actor: Actor, parent: ObjectRef, child_type: T) -> list[UUID]:
-        """Assert that both show the same children of an object to an actor who may not list all of them; return these."""
+        """Assert that both show an actor who may not list everything the same children of an object; return these."""
         assert self.builtin.decide(actor, [(Can.LIST_EVERYTHING, parent)]) == [False]
         rows = Securable.objects.filter(parent_id=securable_id(*parent), type=child_type.value).order_by("object_id")
         children = [UUID(each) for each in rows.values_list("object_id", flat=True)]
