@@ -1,14 +1,83 @@
-"""The actor of an operation: the identity that its token proves, and the user or role whose grants it has."""
+"""The actor of an operation: user ids, the identity that a token proves, and the user or role whose grants apply.
+
+A user id is `<provider>~<subject>`, split at the first `~`; a subject may contain further ones.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID
 
 from django.conf import settings
 
-from icekeeper.kernel.errors.types import Forbidden
+from icekeeper.kernel.errors.types import BadRequest, Forbidden, Unauthorized
+from icekeeper.kernel.names import hidden_character
+
+MAX_SUBJECT_BYTES = 127
+"""Bytes of UTF-8."""
+
+RESERVED_PROVIDERS = frozenset({"icekeeper", "lakekeeper", "system"})
+"""Providers of this server: users of `icekeeper` are service accounts, the others have no users."""
+
+OWN_PROVIDERS = RESERVED_PROVIDERS | {"local"}
+"""Providers of users that no identity provider knows."""
+
+_LOCAL_ID = re.compile(r"local~[a-z0-9][a-z0-9._@-]{0,119}", re.ASCII)
+_PROVIDER = re.compile(r"[a-z0-9-]{1,127}")
+
+
+class EmptyUserId(BadRequest):
+    wire_type = "EmptyUserIdError"
+
+
+class UserIdTooLong(BadRequest):
+    wire_type = "UserIdTooLongError"
+
+
+class InvalidUserId(BadRequest):
+    wire_type = "InvalidUserIdError"
+
+
+def require_user_id(text: str) -> str:
+    """Return `text` if it can be the id of a user; it is kept letter by letter.
+
+    Raises `EmptyUserId`, `UserIdTooLong` or `InvalidUserId` (400).
+    """
+    if not text:
+        raise EmptyUserId("A user id must not be empty")
+    provider, tilde, subject = text.partition("~")
+    if not tilde or not _PROVIDER.fullmatch(provider):
+        raise InvalidUserId("A user id is <provider>~<subject>, the provider of lower-case letters, digits and -")
+    if hidden_character(subject) is not None:
+        raise InvalidUserId("A user id must not contain invisible characters")
+    if not subject.strip():
+        raise EmptyUserId("A user id must have a subject after the first ~")
+    if len(subject.encode()) > MAX_SUBJECT_BYTES:
+        raise UserIdTooLong(f"The subject of a user id is longer than {MAX_SUBJECT_BYTES} bytes")
+    return text
+
+
+def require_new_user_id(text: str) -> str:
+    """`require_user_id` for a user who is created or restored by another caller.
+
+    Raises `InvalidUserId` (400) also for reserved providers, and for invalid names of local users.
+    """
+    provider = require_user_id(text).partition("~")[0]
+    if provider in RESERVED_PROVIDERS:
+        raise InvalidUserId(f"Users of the provider {provider} are created by the server alone")
+    return require_local_user_id(text) if provider == "local" else text
+
+
+def require_local_user_id(text: str) -> str:
+    """Return `text` if it is the id of a local user, whom no identity provider knows. Raises `InvalidUserId` (400)."""
+    if not _LOCAL_ID.fullmatch(text):
+        raise InvalidUserId(
+            "The id of a local user is local~<name>: lower-case letters, digits and . _ @ -, at most 120, the first "
+            "one a letter or digit"
+        )
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +179,23 @@ def require_instance_admin(actor: Actor) -> None:
     """Raises `InstanceAdminRequired` (403)."""
     if not is_instance_admin(actor):
         raise InstanceAdminRequired(f"{actor.name} is not an instance admin: LAKEKEEPER__INSTANCE_ADMINS lists them")
+
+
+class AuthenticationFailed(Unauthorized):
+    """The token is not accepted; only the log contains the reason."""
+
+    wire_type = "AuthenticationFailed"
+    challenge = 'Bearer error="invalid_token"'
+
+
+class SignedTokenRejected(AuthenticationFailed):
+    """A token with a valid signature that was rejected for its claims; keys of other providers cannot help."""
+
+
+class GenuineTokenRejected(SignedTokenRejected):
+    """A genuine token that is no longer valid; the audit trail gets its user and `reason`, the caller does not."""
+
+    def __init__(self, message: str, claimant: Identity, reason: str) -> None:
+        super().__init__(message)
+        self.claimant = Actor(user_id=claimant.user_id, identity=claimant)
+        self.reason = reason

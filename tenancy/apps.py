@@ -6,6 +6,6 @@ class TenancyConfig(AppConfig):
 
     def ready(self) -> None:
         from tenancy import checks  # noqa: F401 - registers them
-        from tenancy.selectors.visibility import set_visibility_filters
+        from tenancy.selectors.visible_rows import set_visibility_filters
 
         set_visibility_filters()

@@ -12,7 +12,8 @@ import requests
 from django.conf import settings
 
 from icekeeper.conf.environment import read_settings
-from tenancy.authn import providers, token_verification
+from tenancy.authn import providers
+from tenancy.authn.requests import verified_tokens
 from tests.parts.keycloak import REALM, Keycloak
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
@@ -96,10 +97,10 @@ def believing(variables: Mapping[str, str]) -> Iterator[None]:
         patch.setattr(settings, "ICEKEEPER", believed.model_copy(update={"local_storage_root": root}))
         patch.setattr("tenancy.authn.oidc.authenticators.REFRESH_PAUSE_SECONDS", 0.0)
         providers.authenticators.cache_clear()
-        token_verification.verified_tokens.clear()
+        verified_tokens.clear()
         yield
     providers.authenticators.cache_clear()
-    token_verification.verified_tokens.clear()
+    verified_tokens.clear()
 
 
 @pytest.fixture

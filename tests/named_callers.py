@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tenancy.actor import Identity
-from tenancy.authentication_errors import AuthenticationFailed
-from tenancy.authn import providers, requests, token_verification
+from tenancy.actor import AuthenticationFailed, Identity
+from tenancy.authn import providers, requests
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
 from tests.wsgi_client import ApiClient, Response, call
 
@@ -23,7 +22,7 @@ class NamedCallers(Authenticator):
     def add(self, token: str, identity: Identity) -> None:
         """From now on `token` speaks for `identity`."""
         self.identities[token] = identity
-        token_verification.verified_tokens.clear()
+        requests.verified_tokens.clear()
 
     def user(self, name: str, *, roles: tuple[str, ...] = ()) -> str:
         """The id of a person whose token is their name."""
@@ -45,11 +44,11 @@ class NamedCallers(Authenticator):
 def callers(monkeypatch: pytest.MonkeyPatch) -> Iterator[NamedCallers]:
     """Authentication is on, with tokens of people whom the test names."""
     named = NamedCallers()
-    for module in (providers, requests, token_verification):  # each has the name of its own
+    for module in (providers, requests):  # each has the name of its own
         monkeypatch.setattr(module, "authenticators", lambda: (named,))
-    token_verification.verified_tokens.clear()
+    requests.verified_tokens.clear()
     yield named
-    token_verification.verified_tokens.clear()
+    requests.verified_tokens.clear()
 
 
 class CallerClient(ApiClient):

@@ -13,7 +13,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authn.own_tokens import session_tokens
 from tenancy.authn.own_tokens.stored_tokens import token_uses
 from tenancy.authn.providers import authenticators
-from tenancy.authn.token_verification import verified_tokens
+from tenancy.authn.requests import verified_tokens
 from tenancy.services.access_tokens import create_token
 from tenancy.services.users import create_local_user
 from tests.wsgi_client import Response, call

@@ -27,8 +27,8 @@ from icekeeper.kernel.json.strict import write_json
 from storage.vending.client_config import SignerEndpoint, client_config, credential_config
 from storage.vending.vended import FileAccess, Vended
 from tenancy.actor import ANONYMOUS
-from tenancy.audit.log import Event
 from tenancy.audit.occurrences import record_read
+from tenancy.audit.recording import Event
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
 

@@ -12,7 +12,7 @@ from icekeeper.kernel.http.paging import Page
 from storage.models import Warehouse
 from tenancy.actor import Actor, Grantee
 from tenancy.models import Project, Securable
-from tenancy.refs import securable_id
+from tenancy.models.securable import securable_id
 from tenancy.selectors.grants import ListedGrant, LocatedGrant, list_grants_of
 
 

@@ -10,7 +10,7 @@ from catalog.objects.object_keys import TABULARS
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.models import Warehouse
 from tenancy.models import Project, Role, Securable, TagDefinition
-from tenancy.refs import securable_id
+from tenancy.models.securable import securable_id
 from tenancy.selectors.objects import NamedObject
 
 T = Securable.Type

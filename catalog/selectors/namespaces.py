@@ -26,7 +26,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 
 _GET = """
 SELECT w.status, n.id, n.path, n.properties, n.location

@@ -20,7 +20,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission
 from tenancy.models import Project, Securable, TagAttachment, TagDefinition
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.tags import (
     AttachmentFilter,
     TargetTag,

@@ -14,7 +14,7 @@ from tenancy.authz.errors import Missing
 from tenancy.authz.permissions import are_allowed, require_permission_and_check
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 
 T = TypeVar("T")
 

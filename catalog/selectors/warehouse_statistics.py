@@ -23,7 +23,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.permissions import are_allowed
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 
 HOUR: Final = timedelta(hours=1)
 

@@ -23,7 +23,7 @@ from tenancy.authz.permissions import check_permissions, is_allowed, require_per
 from tenancy.authz.port import NO_OBJECT
 from tenancy.authz.privileges import reads_grants
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import is_project_id
 
 _FIND = """

@@ -13,7 +13,7 @@ from storage.secrets.stores import delete_secret
 from storage.services.warehouse_changes import changing_warehouse
 from tasks.queue.leases import has_tasks
 from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import remove_securable
 from tenancy.models import Securable

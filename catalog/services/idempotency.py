@@ -41,7 +41,7 @@ from tenancy.authz.permissions import check_permissions, is_allowed, required_pe
 from tenancy.authz.port import PermissionCheck
 from tenancy.authz.securables import are_registered
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 
 T = TypeVar("T")
 

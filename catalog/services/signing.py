@@ -22,8 +22,8 @@ from storage.profiles.location import normalize
 from storage.signing.request import RequestToSign, SignableRequest
 from storage.signing.signer import Signer, get_signer
 from tenancy.actor import Actor
-from tenancy.audit.log import Event
 from tenancy.audit.occurrences import record_read
+from tenancy.audit.recording import Event
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable

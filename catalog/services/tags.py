@@ -13,7 +13,7 @@ from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest
 from storage.models import Warehouse
 from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.models import Project, Securable, TagAttachment, TagDefinition
 from tenancy.selectors.tags import get_tag_definition_named_for, tag_name_not_found

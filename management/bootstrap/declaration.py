@@ -21,9 +21,9 @@ from storage.services.warehouse_rules import (
     SUPPORTED_FORMAT_VERSIONS,
     validate_warehouse_name,
 )
+from tenancy.actor import require_user_id
 from tenancy.services.projects import checked_project_name
 from tenancy.services.registration import checked_email, checked_name
-from tenancy.user_ids import require_user_id
 
 MAX_ENTRIES = 1000
 

@@ -14,14 +14,13 @@ from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from tenancy.actor import Grantee
+from tenancy.actor import Grantee, require_user_id
 from tenancy.models import Project, Role, Securable, TagDefinition
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project, no_such_project
 from tenancy.selectors.roles import role_id_not_found
 from tenancy.selectors.server import get_server
 from tenancy.selectors.tags import tag_id_not_found
-from tenancy.user_ids import require_user_id
 
 T = Securable.Type
 USAGE: Final = {

@@ -13,7 +13,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import are_allowed, require_permission
 from tenancy.models import Project, Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 
 BATCH_SIZE: Final = 500
 """Minimum batch size of permission checks after the first page of warehouses."""

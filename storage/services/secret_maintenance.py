@@ -19,7 +19,7 @@ from storage.secrets.database import KeyRing, WrongKey
 from storage.secrets.port import SecretMissing, SecretStore, SecretUnreadable
 from storage.secrets.stores import database_secrets, read_secret, secret_stores
 from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.selectors.server import get_server
 
 BATCH = 200

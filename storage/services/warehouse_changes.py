@@ -22,7 +22,7 @@ from storage.services.warehouse_rules import (
     validate_warehouse_name,
 )
 from tenancy.actor import Actor, is_instance_admin, require_instance_admin
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable

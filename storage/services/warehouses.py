@@ -32,13 +32,13 @@ from storage.services.warehouse_rules import (
 from storage.validation.access import require_enforcement, run_store_checks
 from storage.validation.checks import CheckName, CheckRun, FailFastRun, ReportRun, ValidationCheck
 from tenancy.actor import Actor, require_instance_admin
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import no_such_project
 from tenancy.services.creator_grants import grant_creator
 

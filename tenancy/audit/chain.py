@@ -22,7 +22,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import execute
 from icekeeper.kernel.db.transactions import write_transaction
 from tenancy.actor import Actor
-from tenancy.audit.log import Event, build_record, record_hash
+from tenancy.audit.recording import Event, build_record, record_hash
 from tenancy.models import AuditChain, AuditRecord
 
 logger = logging.getLogger("icekeeper.audit")

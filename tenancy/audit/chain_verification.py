@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from django.db.models import Max, Min
 
-from tenancy.audit.log import Event, record_content, record_hash
+from tenancy.audit.recording import Event, record_content, record_hash
 from tenancy.models import AuditChain, AuditRecord
 
 CHUNK: Final = 1000

@@ -28,7 +28,7 @@ from icekeeper.kernel.periodic_thread import PeriodicThread
 from icekeeper.kernel.request_context import current_context, deadline
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
-from tenancy.audit.log import Event, build_record, set_projects
+from tenancy.audit.recording import Event, build_record, set_projects
 from tenancy.maintenance import is_read_only
 from tenancy.models import AuditRecord
 

@@ -17,10 +17,17 @@ from django.http.response import HttpResponseBase
 from icekeeper.kernel.errors.responses import ErrorResponse
 from icekeeper.kernel.errors.types import Forbidden, Unauthorized
 from icekeeper.kernel.request_context import current_context
-from tenancy.actor import ANONYMOUS, Actor
+from tenancy.actor import ANONYMOUS, Actor, GenuineTokenRejected
 from tenancy.audit.collector import collector
-from tenancy.audit.log import Event, Outcome, PrivilegeSource, build_record, is_audit_enabled, truncate_text, write_line
-from tenancy.authentication_errors import GenuineTokenRejected
+from tenancy.audit.recording import (
+    Event,
+    Outcome,
+    PrivilegeSource,
+    build_record,
+    is_audit_enabled,
+    truncate_text,
+    write_line,
+)
 from tenancy.models import AuditRecord
 
 

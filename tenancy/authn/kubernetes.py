@@ -15,8 +15,7 @@ from typing import Any, Final, Literal
 
 from icekeeper.kernel import request_context
 from icekeeper.kernel.thread_slots import WaiterLimit, release_thread_slot
-from tenancy.actor import Identity
-from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.actor import AuthenticationFailed, Identity
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
 from tenancy.authn.oidc.authenticators import (
     KEYS_LIFETIME_SECONDS,

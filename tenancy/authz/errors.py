@@ -10,7 +10,7 @@ from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 
 Missing = CatalogError | Callable[[], CatalogError] | None
 """The error for an object that does not exist, or a function that builds it; hot paths build it only when needed."""

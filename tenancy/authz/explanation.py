@@ -43,7 +43,7 @@ from tenancy.authz.port import Subject, authorizer
 from tenancy.authz.privileges import ASSIGNEE, privilege_names
 from tenancy.authz.securables import end_of
 from tenancy.models import Grant, Securable
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from tenancy.authz.port import PermissionCheck, require_decision_for_each
 from tenancy.authz.privileges import reads_grants
 from tenancy.authz.securables import are_registered
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 
 NOT_BY_OVERRIDE: Final = frozenset(
     {Can.READ_DATA, Can.WRITE_DATA, Can.SELECT, Can.ASSUME, Can.CHANGE_OWNERSHIP, Can.SET_MANAGED_ACCESS}

@@ -18,7 +18,7 @@ from icekeeper.kernel.http.paging import NO_LIMIT
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP, rights_model
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 
 ASSIGNEE: Final = "assignee"
 PASS_GRANTS: Final = "pass_grants"  # noqa: S105 - a name

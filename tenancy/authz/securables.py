@@ -16,7 +16,7 @@ from icekeeper.kernel.db.deletion import delete_rows_returning
 from icekeeper.kernel.db.sql import as_datetime, as_uuid, execute, fetch_all, fetch_one
 from tenancy.authz.openfga.outbox import enqueue_move, enqueue_new_object, enqueue_object_deletion
 from tenancy.models import Grant, Securable
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 
 MAX_NAMED: Final = 100
 """Grants, and memberships, that an audit row names; of more it has only the number."""

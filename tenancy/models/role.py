@@ -6,8 +6,8 @@ from django.db import models
 
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
-from tenancy.models.project import Project
 from tenancy.models.querysets import ExpiringQuerySet, VisibleQuerySet
+from tenancy.models.server import Project
 
 OWN_PROVIDER = "lakekeeper"
 """`provider_id` of roles that no identity provider defines; Lakekeeper's name, as clients show it and filter by it."""

@@ -6,8 +6,8 @@ from django.db import models
 
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
-from tenancy.models.project import Project
 from tenancy.models.querysets import VisibleQuerySet
+from tenancy.models.server import Project
 
 
 class TagDefinitionQuerySet(VisibleQuerySet["TagDefinition"]):

@@ -25,7 +25,7 @@ from tenancy.authz.permissions import check_permissions, require_permission
 from tenancy.authz.port import Subject
 from tenancy.authz.privileges import reads_grants
 from tenancy.models import Project, Role, Securable
-from tenancy.refs import ObjectRef, parse_securable_id
+from tenancy.models.securable import ObjectRef, parse_securable_id
 from tenancy.selectors.allowed_actions import check_subject
 from tenancy.selectors.grants import require_permission_to_read_grants
 from tenancy.selectors.object_reviews import ObjectReview, Principal

@@ -20,7 +20,7 @@ from tenancy.authz.permissions import (
 )
 from tenancy.authz.privileges import reads_grants
 from tenancy.models import Role, Securable, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.roles import role_id_not_found
 from tenancy.selectors.server import get_server
 from tenancy.selectors.users import get_user_for, list_allowed_on_user, user_not_found

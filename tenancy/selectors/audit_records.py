@@ -22,7 +22,7 @@ from tenancy.audit.occurrences import record_audit_read
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import is_allowed, require_permission
 from tenancy.models import AuditChain, AuditRecord, Project, Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.server import get_server
 
 CHUNK: Final = 200

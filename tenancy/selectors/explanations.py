@@ -25,7 +25,7 @@ from tenancy.authz.permissions import check_permissions, is_allowed
 from tenancy.authz.port import PermissionCheck
 from tenancy.authz.privileges import reads_grants
 from tenancy.models import Role, Securable
-from tenancy.refs import ObjectRef, parse_securable_id
+from tenancy.models.securable import ObjectRef, parse_securable_id
 from tenancy.selectors.allowed_actions import check_subject, resolve_checked_actor
 from tenancy.selectors.objects import NamedObject, NameObjects
 

@@ -24,7 +24,7 @@ from tenancy.authz.port import PermissionCheck
 from tenancy.authz.privileges import ASSIGNEE, Privilege, grant_action, privileges_on, reads_grants
 from tenancy.models import Grant, Project, RoleMember, Securable
 from tenancy.models.querysets import ExpiringQuerySet
-from tenancy.refs import ObjectRef, parse_securable_id, securable_id
+from tenancy.models.securable import ObjectRef, parse_securable_id, securable_id
 from tenancy.selectors.allowed_actions import check_subject
 from tenancy.selectors.objects import PermissionTarget, target_project
 

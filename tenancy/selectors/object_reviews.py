@@ -33,7 +33,7 @@ from tenancy.authz.builtin.role_paths import (
 from tenancy.authz.privileges import ASSIGNEE
 from tenancy.models import Role, Securable, User
 from tenancy.models.role import OWN_PROVIDER
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 
 _ROLE, _USER = "role:", "user:"
 

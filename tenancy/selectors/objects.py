@@ -8,7 +8,7 @@ from uuid import UUID
 
 from icekeeper.kernel.errors.types import CatalogError, NotFound
 from tenancy.models import Project, Role, Securable, TagDefinition
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.roles import role_id_not_found, role_not_found
 from tenancy.selectors.server import get_server

@@ -19,7 +19,7 @@ from tenancy.authz.errors import deny_as_missing
 from tenancy.authz.permissions import check_permissions
 from tenancy.authz.port import NO_OBJECT, PermissionCheck
 from tenancy.models import Project, Role, Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.roles import role_id_not_found
 from tenancy.selectors.server import get_server

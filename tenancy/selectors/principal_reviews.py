@@ -33,7 +33,7 @@ from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.port import Subject
 from tenancy.authz.privileges import ASSIGNEE
 from tenancy.models import Grant, Project, RoleMember, Securable
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 
 BRANCH_BATCH: Final = 50
 """Subtrees that one statement walks."""

@@ -13,7 +13,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import are_allowed, is_allowed, require_permission
 from tenancy.models import Project, Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.server import get_server
 
 _PROJECT_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")

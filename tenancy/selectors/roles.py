@@ -17,7 +17,7 @@ from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.permissions import check_permissions, recheck_before_write, require_permission
 from tenancy.authz.port import PermissionCheck
 from tenancy.models import Project, Role, Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.similarity import search
 
 

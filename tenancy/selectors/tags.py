@@ -15,8 +15,8 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import are_allowed, is_allowed, require_permission
 from tenancy.models import Project, Securable, TagAttachment, TagDefinition
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.models.tag import TagAttachmentQuerySet
-from tenancy.refs import ObjectRef, securable_id
 
 MAX_NAME_LENGTH = 256
 """Characters."""

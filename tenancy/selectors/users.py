@@ -18,7 +18,7 @@ from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.permissions import check_permissions, is_allowed, recheck_before_write, require_permission
 from tenancy.authz.port import PermissionCheck
 from tenancy.models import Securable, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.server import get_server
 from tenancy.selectors.similarity import DEFAULT_HITS, needle_of, search
 

@@ -22,9 +22,8 @@ from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, Forbidden
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import require_name
-from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
-from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.actor import Actor, AuthenticationFailed
+from tenancy.audit.recording import Event, record
 from tenancy.authn.own_tokens.scopes import (
     DEFAULT_SCOPES,
     InsufficientScope,

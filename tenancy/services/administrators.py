@@ -19,7 +19,7 @@ from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.permissions import check_permissions, recheck_before_write, record_overrides
 from tenancy.authz.privileges import ADMINISTRATORS, grant_action
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef, parse_securable_id
+from tenancy.models.securable import ObjectRef, parse_securable_id
 
 _PRIVILEGES: Final = sorted({each for names in ADMINISTRATORS.values() for each in names})
 

@@ -15,7 +15,7 @@ from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.port import Authorizer, authorizer
 from tenancy.maintenance import is_read_only
 from tenancy.models import Securable, Server
-from tenancy.refs import securable_id
+from tenancy.models.securable import securable_id
 from tenancy.selectors.server import get_server
 from tenancy.services.administrators import administrated_among
 

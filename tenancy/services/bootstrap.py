@@ -12,18 +12,17 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, Unauthorized
 from icekeeper.kernel.names import name_key
-from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
+from tenancy.actor import Actor, require_user_id
+from tenancy.audit.recording import Event, record
 from tenancy.authn.providers import authenticators
 from tenancy.authz.openfga.outbox import enqueue_grant
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Securable, Server, User
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.server import get_server
 from tenancy.services.creator_grants import PROJECT_ADMIN
 from tenancy.services.registration import register_principal
-from tenancy.user_ids import require_user_id
 
 DEFAULT_PROJECT_NAME: Final = "Default Project"
 ADMIN: Final = "admin"

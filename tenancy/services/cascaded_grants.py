@@ -9,10 +9,10 @@ from uuid import UUID
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_uuid, execute, fetch_all
 from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.authz.securables import MAX_NAMED, EndedGrants, names_that_fit, summarize_grants
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 
 _ENDING: Final = """
 WITH ending_grants AS (

@@ -12,7 +12,7 @@ from tenancy.authn.assumed_roles import unknown_assumed_role
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import enqueue_creator_grant
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.services.registration import register_principal
 
 PROJECT_ADMIN: Final = "project_admin"

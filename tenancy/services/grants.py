@@ -13,8 +13,8 @@ from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, NotFound
 from tenancy.actor import Actor, Grantee
-from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
+from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.role_paths import NEVER, expiry_timestamp
 from tenancy.authz.errors import GrantActionForbidden, display_name
@@ -30,9 +30,8 @@ from tenancy.authz.permissions import (
 )
 from tenancy.authz.privileges import ASSIGNEE, PASS_GRANTS, grant_action, is_privilege
 from tenancy.models import Grant, Role, RoleMember, Securable
-from tenancy.models.grant import GrantQuerySet
 from tenancy.models.role import RoleMemberQuerySet
-from tenancy.refs import ObjectRef, project_in, securable_id
+from tenancy.models.securable import GrantQuerySet, ObjectRef, project_in, securable_id
 from tenancy.selectors.roles import require_visible_roles
 from tenancy.services.administrators import (
     administrated_by,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from icekeeper.kernel.db.transactions import write_transaction
 from tenancy import maintenance
 from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.models import Server
 from tenancy.selectors.server import get_server
 

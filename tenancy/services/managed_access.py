@@ -6,13 +6,13 @@ from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga.outbox import enqueue_managed_access
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import require_not_hidden, require_permission
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.services.lock_timeouts import grant_lock_timeout, limited_lock_wait
 
 

@@ -12,7 +12,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import INTERNAL
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.authz.model import MANAGED_ACCESS, OWNERSHIP, UP
 from tenancy.authz.openfga.outbox import enqueue_grant
 from tenancy.authz.openfga.reconciliation import pages_of
@@ -21,7 +21,7 @@ from tenancy.authz.openfga.tuples import ASSIGNEE, FOREVER, TupleKey, desired_tu
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.privileges import privilege_names
 from tenancy.models import Grant, Role, RoleMember, Securable, User
-from tenancy.refs import parse_securable_id, project_in
+from tenancy.models.securable import parse_securable_id, project_in
 from tenancy.services.role_nesting import lock_memberships, require_nestable
 
 _LINKS: Final = frozenset({UP, MANAGED_ACCESS})

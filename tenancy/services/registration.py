@@ -16,13 +16,19 @@ from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.names import hidden_character
 from tenancy import maintenance
-from tenancy.actor import Actor, Identity
-from tenancy.audit.log import Event, record
-from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.actor import (
+    OWN_PROVIDERS,
+    Actor,
+    AuthenticationFailed,
+    Identity,
+    InvalidUserId,
+    require_new_user_id,
+    require_user_id,
+)
+from tenancy.audit.recording import Event, record
 from tenancy.authn.providers import is_identity_provider
 from tenancy.models import AccessToken, User
 from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
-from tenancy.user_ids import OWN_PROVIDERS, InvalidUserId, require_new_user_id, require_user_id
 
 CACHE_SECONDS: Final = 60.0
 MAX_CACHED: Final = 10_000

@@ -13,7 +13,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, NotFound
 from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga.outbox import enqueue_members
 from tenancy.authz.permission_epoch import bump_permission_epoch

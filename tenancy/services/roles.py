@@ -16,7 +16,7 @@ from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import hidden_character, name_key, require_description, require_trimmed_name
 from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.authn.assumed_roles import known_roles, unknown_assumed_role
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP
@@ -26,7 +26,7 @@ from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.models import Project, Role, Securable
 from tenancy.models.role import OWN_PROVIDER
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.roles import get_role_for, role_not_found
 from tenancy.services.administrators import (

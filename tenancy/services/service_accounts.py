@@ -13,7 +13,7 @@ from icekeeper.kernel.errors.types import Conflict, NotFound
 from icekeeper.kernel.ids import new_id, parse_id
 from icekeeper.kernel.names import name_key, require_description, require_trimmed_name
 from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.authn.own_tokens.stored_tokens import revocation_transaction
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga.outbox import enqueue_user_deletion

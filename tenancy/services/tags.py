@@ -17,13 +17,13 @@ from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import hidden_character, name_key, require_description
 from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.models import Project, Securable, TagAttachment, TagDefinition
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.tags import MAX_NAME_LENGTH, get_tag_definition_for, tag_id_not_found
 from tenancy.services.creator_grants import grant_creator

@@ -10,8 +10,15 @@ from django.contrib.auth.hashers import make_password
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest
-from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
+from tenancy.actor import (
+    OWN_PROVIDERS,
+    Actor,
+    InvalidUserId,
+    require_local_user_id,
+    require_new_user_id,
+    require_user_id,
+)
+from tenancy.audit.recording import Event, record
 from tenancy.authn.own_tokens.stored_tokens import revocation_transaction
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga.outbox import enqueue_user_deletion
@@ -36,7 +43,6 @@ from tenancy.services.registration import (
     registered_users,
     write_profile,
 )
-from tenancy.user_ids import OWN_PROVIDERS, InvalidUserId, require_local_user_id, require_new_user_id, require_user_id
 
 
 class MissingUserName(BadRequest):
@@ -61,7 +67,7 @@ def register_user(
     Attributes of the caller that are not given come from the token; so do name and email of users of an identity
     provider in any case, unless the caller may update users. Raises `Forbidden` (403) for another user without the
     right to provision users; `MissingUserId`, `MissingUserName`, `MissingUserType`, `EmptyName` and the errors of
-    `tenancy.user_ids.require_new_user_id` (400); `UserExists` (409) unless `update_if_exists`; `AuthenticationFailed`
+    `tenancy.actor.require_new_user_id` (400); `UserExists` (409) unless `update_if_exists`; `AuthenticationFailed`
     (401) for the caller's own expired or revoked access token.
     """
     if user_id is None or user_id == actor.user_id:

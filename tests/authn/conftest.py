@@ -12,7 +12,7 @@ from icekeeper.conf.environment import read_settings
 from tenancy.authn.assumed_roles import known_roles
 from tenancy.authn.authenticator import Authenticator
 from tenancy.authn.providers import authenticators
-from tenancy.authn.token_verification import verified_tokens
+from tenancy.authn.requests import verified_tokens
 from tests.identity_provider import IdentityProvider, running
 from tests.wsgi_client import Response, call
 

@@ -18,7 +18,7 @@ from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP
 from tenancy.models import Role, Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.creator_grants import grant_creator
 from tenancy.services.projects import create_project, delete_project

@@ -17,13 +17,12 @@ from django.db import connections
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from icekeeper.kernel.thread_slots import SHORT_WAIT_SECONDS
-from tenancy.actor import Identity
-from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.actor import AuthenticationFailed, Identity
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable
 from tenancy.authn.oidc import authenticators as jwks
 from tenancy.authn.provider_documents import MAX_OVERDUE_FETCHES, Fetcher
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
-from tenancy.authn.token_verification import identify, verified_tokens
+from tenancy.authn.requests import identify, verified_tokens
 from tests.authn.conftest import Ask, SwitchOn, drop, refused
 from tests.identity_provider import (
     DISCOVERY,

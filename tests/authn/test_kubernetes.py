@@ -28,12 +28,12 @@ from django.db import connections
 from joserfc.jwk import ECKey
 
 from icekeeper.kernel.thread_slots import MAX_LONG_WAITERS, MAX_SHORT_WAITERS
-from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.actor import AuthenticationFailed
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable
 from tenancy.authn.kubernetes import MAX_REJECTED, MAX_REVIEWS, MAX_UNPROVEN_REVIEWS, MAX_UNPROVEN_WAITING
 from tenancy.authn.oidc import authenticators as jwks
 from tenancy.authn.providers import ProvidersUnreachable, connect_providers
-from tenancy.authn.token_verification import identify, verified_tokens
+from tenancy.authn.requests import identify, verified_tokens
 from tests.authn.conftest import Ask, SwitchOn, refused
 from tests.identity_provider import IdentityProvider, sign
 

@@ -13,7 +13,7 @@ from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
 from tenancy.actor import INTERNAL
 from tenancy.authn.authenticator import Authenticator
-from tenancy.authn.token_verification import MAX_TOKEN_LENGTH, identify, verified_tokens
+from tenancy.authn.requests import MAX_TOKEN_LENGTH, identify, verified_tokens
 from tenancy.models import User
 from tenancy.services.users import block_user, delete_user, unblock_user
 from tests.authn.conftest import Ask, SwitchOn, refused

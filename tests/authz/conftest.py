@@ -16,7 +16,7 @@ from tenancy.actor import INTERNAL, Actor, Identity
 from tenancy.authz import port
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import Grant, Securable, Server, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tests.authz.batch_check_fixtures import WITH_ERRORS, Ask

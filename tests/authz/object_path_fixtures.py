@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from catalog.models import Namespace, Tabular
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.tree_fixtures import T
 from tests.management.warehouse_request_fixtures import NO_ONE
 

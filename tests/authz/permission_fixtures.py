@@ -12,7 +12,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Role, Securable, Server, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tenancy.services.roles import create_role

@@ -17,7 +17,7 @@ from tenancy.actor import Grantee
 from tenancy.authz import port
 from tenancy.authz.securables import add_securable
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tests.authz.conftest import user
 from tests.authz.grant_change_fixtures import Refs
 from tests.authz.object_path_fixtures import HOSTILE, MISSING, path_of

@@ -13,7 +13,7 @@ from catalog.models import Tabular
 from icekeeper.kernel.errors.types import BadRequest
 from management.api.access_reviews.csv_export import OBJECT_HEADER, PRINCIPAL_HEADER, REACHED_HEADER, cell, wants_csv
 from tenancy.models import Role, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors import access_reviews
 from tenancy.selectors.access_reviews import ReviewNotFinished, read_all
 from tests.authz.conftest import user

@@ -14,7 +14,7 @@ from tenancy.authz.action_names import ACTIONS_ON
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import user
 from tests.authz.object_path_fixtures import HOSTILE, MISSING, path_of
 from tests.authz.tree_fixtures import T, give, role

@@ -11,7 +11,7 @@ import pytest
 from catalog.models import IdempotencyRecord
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import Grant
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import give
 from tests.catalog_fixtures import SCHEMA

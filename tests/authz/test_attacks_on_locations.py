@@ -16,7 +16,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.permissions import is_allowed
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tests.authz.conftest import good, user
 from tests.authz.hidden_object_fixtures import reported
 from tests.authz.tree_fixtures import give

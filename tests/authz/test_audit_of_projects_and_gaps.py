@@ -12,9 +12,9 @@ from django.core.management import CommandError, call_command
 from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import delete_old_records, seal_records
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.models import AuditRecord, Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.server import get_server
 from tenancy.services.projects import create_project, delete_project
 from tests.audit_rows import BOB, audit_settings

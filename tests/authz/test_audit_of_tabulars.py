@@ -19,9 +19,9 @@ from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.models import AuditRecord, Project, Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.audit_rows import BOB, rows, the_row
 from tests.authz.conftest import good, user
 from tests.authz.object_path_fixtures import path_of

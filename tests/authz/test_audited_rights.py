@@ -11,7 +11,7 @@ import pytest
 from catalog.models import Namespace, Tabular
 from tenancy.actor import INTERNAL, Actor
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.selectors.server import get_server
 from tenancy.services import cascaded_grants

@@ -14,7 +14,7 @@ from tenancy.authz.action_names import ACTIONS_ON
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable, Server
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tests.authz.batch_check_fixtures import CHECK, WITH_ERRORS, Ask, by_id, of, on_table, reported
 from tests.authz.conftest import user

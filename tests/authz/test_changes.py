@@ -24,7 +24,7 @@ from tenancy.authz.permission_epoch import (
     permission_epoch,
 )
 from tenancy.models import RightsVersion
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give
 from tests.statement_counts import counting

@@ -18,7 +18,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.errors import ProjectActionForbidden, WarehouseActionForbidden
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable, Server, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.allowed_actions import (
     check_subject,
     check_subjects,

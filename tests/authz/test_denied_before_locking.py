@@ -19,7 +19,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import Forbidden, NoSuchWarehouse
 from storage.models import Warehouse
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give

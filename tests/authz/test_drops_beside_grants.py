@@ -19,7 +19,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz import securables
 from tenancy.models import Grant, Securable, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tests.authz.conftest import user

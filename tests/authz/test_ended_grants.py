@@ -21,7 +21,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz import securables
 from tenancy.authz.securables import EndedGrants, add_securable, remove_securables
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import delete_role
 from tenancy.services.users import delete_user

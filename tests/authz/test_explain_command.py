@@ -17,7 +17,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz import port
 from tenancy.authz.errors import AuthorizationBackendError
 from tenancy.models import Securable, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.services.users import block_user
 from tests.authz.parity.pair_fixtures import another_user, grant, member
 from tests.authz.permission_fixtures import NO_ONE, Everything, Things, new_role, other_project

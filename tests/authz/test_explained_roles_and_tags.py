@@ -9,7 +9,7 @@ import pytest
 
 from tenancy.actor import INTERNAL
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.services.tags import create_tag_definition
 from tests.authz.hidden_object_fixtures import reported
 from tests.authz.object_path_fixtures import HOSTILE, MISSING

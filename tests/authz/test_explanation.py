@@ -22,7 +22,7 @@ from tenancy.authz.permissions import is_allowed
 from tenancy.authz.port import Subject
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Role, RoleMember, Securable
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.object_reviews import ObjectReview
 from tenancy.selectors.principal_reviews import PrincipalReview
 from tests.authz.conftest import user

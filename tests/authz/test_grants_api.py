@@ -14,7 +14,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import Grant, Securable, User
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.services.roles import create_role
 from tests.authz.conftest import user
 from tests.authz.grant_change_fixtures import ANN, KINDS, LATER, LEAST, MOST, Refs, entry, least

@@ -13,8 +13,8 @@ from django.db import connection, transaction
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Role, RoleMember, Securable, User
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
-from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import delete_role
 from tenancy.services.service_accounts import create_service_account, delete_service_account

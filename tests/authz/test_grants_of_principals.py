@@ -14,7 +14,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz import port
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.services.projects import create_project
 from tests.authz.conftest import user
 from tests.authz.grant_change_fixtures import Refs

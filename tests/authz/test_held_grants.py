@@ -12,7 +12,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor, Grantee
 from tenancy.authz.errors import WarehouseActionForbidden
 from tenancy.models import Grant, RoleMember, Securable, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.grants import GrantFilter, ListedGrant, list_grants_for, list_grants_on
 from tenancy.selectors.projects import get_project
 from tenancy.services.grants import Difference, GrantSpec, apply_grants

@@ -21,7 +21,7 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import good, user
 from tests.authz.hidden_object_fixtures import Reported, reported
 from tests.authz.tree_fixtures import T, give, role

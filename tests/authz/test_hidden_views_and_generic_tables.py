@@ -9,7 +9,7 @@ import pytest
 
 from catalog.models import Tabular
 from storage.models import Warehouse
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import VIEW, user
 from tests.authz.hidden_object_fixtures import reported
 from tests.authz.test_hiding import COMMIT

@@ -12,7 +12,7 @@ from tenancy.authz.errors import AuthorizationBackendError
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import VIEW, user
 from tests.authz.hidden_object_fixtures import Reported, reported
 from tests.authz.test_hiding import COMMIT, REPORT

@@ -12,7 +12,7 @@ from catalog.models import Tabular
 from catalog.services.namespaces import create, drop, move
 from catalog.services.tables import undrop
 from storage.models import Warehouse
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import VIEW, user
 from tests.authz.hidden_object_fixtures import reported
 from tests.authz.tree_fixtures import give

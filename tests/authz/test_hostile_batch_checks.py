@@ -12,7 +12,7 @@ from storage.models import Warehouse
 from tenancy.authz import port
 from tenancy.authz.errors import AuthorizationBackendError
 from tenancy.models import Server
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.batch_check_fixtures import CHECK, WITH_ERRORS, Ask, Check, by_id, of, on_table, reported
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give

@@ -21,7 +21,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import give, role

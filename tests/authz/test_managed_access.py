@@ -8,7 +8,7 @@ import pytest
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from tenancy.models import RightsVersion, Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.permission_fixtures import FORBIDDEN, MISSING, NO_ONE, SHOWS, Everything, Things, to_user
 from tests.log_lines import log_lines
 from tests.named_callers import CallerClient

@@ -12,7 +12,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.errors import TableActionForbidden
 from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import good, user
 from tests.authz.object_path_fixtures import path_of
 from tests.authz.test_hiding import COMMIT

@@ -12,7 +12,7 @@ from tenancy.audit.collector import collector
 from tenancy.authz.errors import AuthorizationBackendError
 from tenancy.authz.port import authorizer
 from tenancy.models import AuditRecord, Securable, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import give, role

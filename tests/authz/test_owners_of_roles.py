@@ -17,7 +17,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authn.assumed_roles import UnknownAssumedRole
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import Grant, Role, RoleMember, Securable, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.selectors.roles import RoleNotFoundInProject
 from tenancy.services.grants import Difference, Grantee, GrantRoleNotInProject, GrantSpec, apply_grants

@@ -22,7 +22,7 @@ from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.models import Grant, RoleMember, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.services import grants as service
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tests.authz.conftest import user

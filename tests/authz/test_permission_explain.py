@@ -17,7 +17,7 @@ from tenancy.authz.action_names import ACTION_NAMES, ACTIONS_ON, LEGACY_ACTION_N
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.port import Authorizer
 from tenancy.models import Grant, Role, RoleMember, Securable
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tests.authz.parity.pair_fixtures import another_user, grant, member
 from tests.authz.permission_check_fixtures import (
     EXPLAINED,

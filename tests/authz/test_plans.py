@@ -24,7 +24,7 @@ from tenancy.authz.builtin.role_paths import Entry, Membership, RolePath
 from tenancy.authz.explanation import Rows
 from tenancy.authz.port import Subject
 from tenancy.models import Grant, Role, Securable, User
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.principal_reviews import PrincipalReview
 from tenancy.selectors.projects import get_project
 from tests.authz.tree_fixtures import create_tree, role

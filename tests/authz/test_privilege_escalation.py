@@ -16,7 +16,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import is_allowed
 from tenancy.models import Grant, Role, RoleMember, Securable
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.services.administrators import LastAdministrator
 from tenancy.services.grants import (
     Difference,

@@ -25,7 +25,7 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.errors import ProjectActionForbidden
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.models import AuditRecord, Grant, Role, Securable, Server, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants

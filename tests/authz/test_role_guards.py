@@ -18,7 +18,7 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.errors import GrantActionForbidden, ProjectActionForbidden
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.models import Grant, Role, RoleMember, Securable, Server, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.administrators import LastAdministrator, administrated_among
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants

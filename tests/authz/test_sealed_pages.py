@@ -13,7 +13,7 @@ from catalog.selectors import visibility
 from catalog.selectors.tables import deleted, search
 from icekeeper.kernel.http.paging import listing_key, write_page_token
 from storage.models import Warehouse
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import T, give
 from tests.catalog_fixtures import SCHEMA

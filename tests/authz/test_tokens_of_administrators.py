@@ -11,7 +11,7 @@ from django.db import connection
 from tenancy.actor import INTERNAL, Actor, InstanceAdminRequired
 from tenancy.authz.errors import GrantActionForbidden
 from tenancy.models import AccessToken, Grant, Server
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services import access_tokens as service
 from tenancy.services import grants

@@ -15,7 +15,7 @@ from tenancy.actor import INTERNAL, Grantee, Identity
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import is_allowed
 from tenancy.models import Grant, RoleMember, Securable, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.server import get_server
 from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tenancy.services.registration import registered_users

@@ -15,7 +15,7 @@ from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector
 from tenancy.authz import port
 from tenancy.models import AuditRecord, Securable, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import give, role
 from tests.authz.view_owner_fixtures import AUDIENCE, OTHER_OWNER, OWNER, VIEW, Lake, engine, through, trust

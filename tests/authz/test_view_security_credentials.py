@@ -11,7 +11,7 @@ from catalog.models import Tabular
 from storage.models import Warehouse
 from storage.vending import vend
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import good
 from tests.authz.view_owner_fixtures import Lake, engine, through, trust
 from tests.iceberg_rest.lake_fixtures import KEYS, client_of, create_table, may_write, new_lake

@@ -14,13 +14,12 @@ from tenancy.actor import ANONYMOUS, INTERNAL, Actor
 from tenancy.authz import port
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.builtin.queries import read_roles
-from tenancy.authz.builtin.visibility import visible_securables
+from tenancy.authz.builtin.queries import read_roles, visible_securables
 from tenancy.authz.model import rights_model
 from tenancy.authz.permissions import is_allowed
 from tenancy.authz.port import Subject
 from tenancy.models import Grant, Project, Role, RoleMember, Securable, User
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tests.authz.tree_fixtures import T, create_tree, give, role
 from tests.management.warehouse_request_fixtures import use_settings
 

@@ -14,7 +14,7 @@ from tenancy.authz.model import rights_model
 from tenancy.authz.permissions import is_allowed
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, User
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tests.authz.tree_fixtures import T, create_tree, give
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.usefixtures("builtin")]

@@ -9,7 +9,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.securables import add_securable
 from tenancy.models import Role, RoleMember, Securable, Server, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 

@@ -15,7 +15,7 @@ from icekeeper.conf.authentication import EngineIdentitySettings, TrustedEngineS
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor, Identity
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.tree_fixtures import give
 from tests.catalog_fixtures import SCHEMA
 from tests.management.warehouse_request_fixtures import use_settings

@@ -11,7 +11,7 @@ import pytest
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
 from tenancy.audit.chain_verification import verify_chain
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.models import AuditRecord, Project
 from tests.faults import test_kills
 from tests.faults.test_kills import kill_at_line_after_line, no_pool

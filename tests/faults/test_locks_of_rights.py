@@ -14,7 +14,7 @@ from django.db import connection, connections
 from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Project, Role, Securable, Server, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.services import grants, projects, role_members, roles, service_accounts, users
 from tenancy.services.administrators import LastAdministrator, administrated_among
 from tenancy.services.grants import Difference, Grantee, GrantRoleNotInProject, GrantSpec, apply_grants

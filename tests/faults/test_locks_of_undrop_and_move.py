@@ -27,7 +27,7 @@ from tasks.queue.leases import Lease, LeaseLost, lease_task
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Securable, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tests.catalog_fixtures import SCHEMA

@@ -13,7 +13,7 @@ from django.db import connection, connections, transaction
 from icekeeper.kernel.db.sql import lock_row
 from storage.models import Warehouse
 from tenancy.models import Grant, Securable, User
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.services import lock_timeouts
 from tests.fingerprint import Fingerprint
 from tests.wsgi_client import ApiClient, Response

@@ -12,7 +12,7 @@ from pytest_django import DjangoDbBlocker
 
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
-from tenancy.authn import providers, requests, token_verification
+from tenancy.authn import providers, requests
 from tenancy.authn.own_tokens import oauth
 from tenancy.authn.own_tokens.access_tokens import AccessTokenAuthenticator
 from tenancy.selectors.projects import get_project
@@ -37,7 +37,7 @@ def world(
         warehouse = create_warehouse(actor=INTERNAL, project=get_project(None), name="wh", storage_profile=profile)
         callers = NamedCallers()
         callers.user(CALLER)
-        for module in (providers, requests, token_verification, oauth):
+        for module in (providers, requests, oauth):
             patch.setattr(module, "authenticators", lambda: (callers, AccessTokenAuthenticator()))
         assert CallerClient("/management/v1", CALLER).post("/user", {}).status == 201
         yield create_world(lambda base: CallerClient(base, CALLER), warehouse, root)

@@ -22,7 +22,7 @@ from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.catalog_fixtures import SCAN_REPORT, SCHEMA
 from tests.wsgi_client import ApiClient
 

@@ -19,7 +19,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authn.own_tokens import oauth, session_tokens
 from tenancy.authn.own_tokens.token_format import read_token
-from tenancy.authn.token_verification import identify
+from tenancy.authn.requests import identify
 from tenancy.models import AccessToken, ServiceAccount
 from tenancy.services.access_tokens import rotate_token
 from tenancy.services.service_accounts import create_service_account

@@ -19,7 +19,7 @@ from tasks.queue.leases import lease_task
 from tasks.queue.models import Task
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.catalog_fixtures import SCHEMA
 from tests.wsgi_client import ApiClient
 

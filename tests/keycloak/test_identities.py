@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from storage.models import Warehouse
-from tenancy.authn.token_verification import identify
+from tenancy.authn.requests import identify
 from tests.fingerprint import Fingerprint
 from tests.identity_fixtures import PARTNER
 from tests.parts.keycloak import Keycloak

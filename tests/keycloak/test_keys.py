@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from storage.models import Warehouse
-from tenancy.authn.token_verification import verified_tokens
+from tenancy.authn.requests import verified_tokens
 from tests.identity_fixtures import believing, provider_settings
 from tests.parts.keycloak import Keycloak
 from tests.wsgi_client import Response, call

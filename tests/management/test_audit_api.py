@@ -16,8 +16,8 @@ from management.api.audit import views as audit_views
 from tenancy.actor import INTERNAL, Actor
 from tenancy.audit.chain import seal_records
 from tenancy.audit.collector import collector
-from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
+from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.models import AuditRecord, Project
 from tenancy.selectors import audit_records

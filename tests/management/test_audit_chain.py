@@ -25,8 +25,8 @@ from tenancy.actor import INTERNAL, Actor
 from tenancy.audit import chain_verification
 from tenancy.audit.chain import delete_old_records, seal_records
 from tenancy.audit.chain_verification import ChainBroken, ChainHead, verify_chain
-from tenancy.audit.log import Event as AuditEvent
-from tenancy.audit.log import record, record_hash
+from tenancy.audit.recording import Event as AuditEvent
+from tenancy.audit.recording import record, record_hash
 from tenancy.maintenance import switch
 from tenancy.models import AuditChain, AuditRecord
 from tests.log_lines import log_lines

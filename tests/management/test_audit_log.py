@@ -16,7 +16,7 @@ from icekeeper.kernel.request_context import end_request
 from storage.models import Warehouse
 from tenancy import maintenance
 from tenancy.actor import INTERNAL, Actor
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.authn.own_tokens.token_format import read_token
 from tenancy.models import Server
 from tenancy.selectors.projects import get_project

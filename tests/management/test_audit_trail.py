@@ -19,8 +19,8 @@ from icekeeper.kernel.request_context import NO_ORIGIN, current_context
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector, start_flushing
-from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_read
+from tenancy.audit.recording import Event, record
 from tenancy.authn.own_tokens.token_format import read_token
 from tenancy.models import AuditRecord, Project
 from tenancy.selectors.projects import get_project

@@ -22,11 +22,11 @@ from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.audit import collector as collecting
 from tenancy.audit.collector import collector
-from tenancy.audit.log import Event, Outcome, build_record, record
 from tenancy.audit.occurrences import record_denial
+from tenancy.audit.recording import Event, Outcome, build_record, record
 from tenancy.authn.own_tokens.oauth import ACCESS_TOKEN_TYPE, CLIENT_CREDENTIALS, TOKEN_EXCHANGE, OAuthError, grant
 from tenancy.authn.own_tokens.token_format import read_token
-from tenancy.authn.token_verification import verified_tokens
+from tenancy.authn.requests import verified_tokens
 from tenancy.maintenance import switch
 from tenancy.models import AccessToken, AuditRecord, ServiceAccount, User
 from tests.audit_rows import BOB, HOSTILE, NOWHERE_ID, REQUEST_ID, deny, rows, the_row

@@ -17,10 +17,8 @@ from django.conf import settings
 from django.db import connections
 
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
-from tenancy.actor import ANONYMOUS, INTERNAL, Actor, Identity
-from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.actor import ANONYMOUS, INTERNAL, Actor, AuthenticationFailed, Identity, InvalidUserId
 from tenancy.authn import requests as authn_requests
-from tenancy.authn import token_verification
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
 from tenancy.models import Grant, Project, RightsVersion, Role, Securable, Server, User
 from tenancy.services import bootstrap as module
@@ -34,7 +32,6 @@ from tenancy.services.bootstrap import (
 )
 from tenancy.services.projects import create_project
 from tenancy.services.service_accounts import create_service_account
-from tenancy.user_ids import InvalidUserId
 from tests.fingerprint import Fingerprint
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
@@ -64,10 +61,10 @@ class NamedTokens(Authenticator):
 
 @pytest.fixture
 def with_tokens(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for location in (authn_requests, token_verification, module):
+    for location in (authn_requests, module):
         monkeypatch.setattr(location, "authenticators", lambda: (NamedTokens(),))
     yield
-    token_verification.verified_tokens.clear()
+    authn_requests.verified_tokens.clear()
 
 
 def call_as(user: str, **members: Any) -> Response:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from icekeeper.kernel.clock import now
-from tenancy.actor import Actor, Identity
-from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.actor import Actor, AuthenticationFailed, Identity
 from tenancy.models import AccessToken, Grant, Server, User
 from tenancy.services.bootstrap import bootstrap
 from tenancy.services.registration import register_principal, registered_users

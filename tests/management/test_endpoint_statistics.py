@@ -31,7 +31,7 @@ from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.management.warehouse_request_fixtures import NO_ONE, reported
 from tests.wsgi_client import ApiClient, Response, call
 

@@ -11,9 +11,8 @@ import pytest
 from catalog.api.base import CatalogViewSet
 from management.api.base import ManagementViewSet
 from storage.models import Warehouse
-from tenancy.actor import Identity
-from tenancy.authentication_errors import AuthenticationFailed
-from tenancy.authn import requests, token_verification
+from tenancy.actor import AuthenticationFailed, Identity
+from tenancy.authn import requests
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
 from tests.fingerprint import Fingerprint
 from tests.routes import OPEN, ROUTES, Route
@@ -48,11 +47,10 @@ class Ann(Authenticator):
 
 @pytest.fixture
 def authentication(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for module in (requests, token_verification):
-        monkeypatch.setattr(module, "authenticators", lambda: (Ann(),))
-    token_verification.verified_tokens.clear()
+    monkeypatch.setattr(requests, "authenticators", lambda: (Ann(),))
+    requests.verified_tokens.clear()
     yield
-    token_verification.verified_tokens.clear()
+    requests.verified_tokens.clear()
 
 
 @pytest.fixture

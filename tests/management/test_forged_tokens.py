@@ -24,7 +24,7 @@ from tenancy.authn.own_tokens.session_tokens import create_session_token
 from tenancy.authn.own_tokens.stored_tokens import find_live_token, revocations
 from tenancy.authn.own_tokens.token_format import TokenKind, create_token_text, read_token
 from tenancy.authn.providers import authenticators
-from tenancy.authn.token_verification import VerifiedTokens, identify
+from tenancy.authn.requests import VerifiedTokens, identify
 from tenancy.models import AccessToken, User
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import call

@@ -19,7 +19,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Role, RoleMember, Securable, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.fingerprint import take_fingerprint
 from tests.management.warehouse_request_fixtures import S3, at_once, call_as, refuse, use_settings
 from tests.wsgi_client import ApiClient, Response

@@ -16,7 +16,7 @@ from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Securable, Server, TagAttachment, TagDefinition
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors import tags
 from tenancy.services.tags import MAX_ALLOWED_VALUES
 from tests.fingerprint import Fingerprint

@@ -16,7 +16,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Securable, Server, TagAttachment, TagDefinition
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors import tags as tag_selectors
 from tenancy.selectors.projects import get_project
 from tests.fingerprint import Fingerprint

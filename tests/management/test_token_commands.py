@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from icekeeper.kernel.clock import now
 from tenancy.authn.own_tokens.token_format import read_token, token_digest
-from tenancy.authn.token_verification import identify
+from tenancy.authn.requests import identify
 from tenancy.models import AccessToken, ServiceAccount, User
 from tests.token_fixtures import TokenClient
 

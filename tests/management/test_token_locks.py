@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from icekeeper.kernel.db.transactions import write_transaction
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authn.own_tokens.token_format import read_token
-from tenancy.authn.token_verification import identify
+from tenancy.authn.requests import identify
 from tenancy.models import AccessToken
 from tenancy.services import access_tokens as service
 from tenancy.services.access_tokens import create_token, revoke_tokens_of, rotate_token

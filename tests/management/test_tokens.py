@@ -19,7 +19,7 @@ from tenancy.actor import INTERNAL, Actor, Identity
 from tenancy.authn.own_tokens.session_tokens import create_session_token
 from tenancy.authn.own_tokens.stored_tokens import find_live_token
 from tenancy.authn.own_tokens.token_format import TokenKind, read_token, token_digest, token_prefix
-from tenancy.authn.token_verification import identify
+from tenancy.authn.requests import identify
 from tenancy.authz.actions import Can
 from tenancy.models import AccessToken, ServiceAccount, User
 from tenancy.services import access_tokens as service

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import Actor, Identity
-from tenancy.authn import providers, requests, token_verification
+from tenancy.authn import providers, requests
 from tenancy.models import User
 from tenancy.selectors.users import get_own_user
 from tenancy.services import registration
@@ -295,4 +295,4 @@ def test_two_first_calls_in_one_moment_register_one_user(
 
 
 def test_fake_verification_replaces_the_real_one(callers: NamedCallers) -> None:
-    assert providers.authenticators() == requests.authenticators() == token_verification.authenticators() == (callers,)
+    assert providers.authenticators() == requests.authenticators() == (callers,)

@@ -9,7 +9,7 @@ import pytest
 
 from tenancy.authz.openfga.client import OpenFgaConnection, OpenFgaResponse
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import user
 from tests.authz.parity.pair_fixtures import another_user, grant
 from tests.authz.tree_fixtures import create_tree

@@ -24,7 +24,7 @@ from tenancy.authz.openfga.tuples import Condition, TupleKey, as_tuple, grant_ke
 from tenancy.authz.permissions import is_allowed
 from tenancy.authz.port import authorizer
 from tenancy.models import AuditRecord, Grant, RoleMember, Securable, Server, UndeliveredTuple
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.authorization_startup import require_chosen_backend
 from tests.audit_rows import rows

@@ -32,7 +32,7 @@ from tenancy.authz.openfga.tuples import (
 )
 from tenancy.authz.permissions import is_allowed
 from tenancy.models import Grant, Securable, UndeliveredTuple, User
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tenancy.services.managed_access import set_managed_access

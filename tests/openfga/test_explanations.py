@@ -19,7 +19,7 @@ from tenancy.authz.openfga.outbox import require_reconciliation
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.permissions import check_permissions
 from tenancy.models import Grant, Role, Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.explanations import explain_to_operator
 from tenancy.selectors.projects import get_project
 from tenancy.services.tags import create_tag_definition

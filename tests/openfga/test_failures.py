@@ -22,7 +22,7 @@ from tenancy.authz.openfga import client as openfga_client
 from tenancy.authz.openfga.client import ConnectionLimits, OpenFgaConnection, OpenFgaUnavailable
 from tenancy.authz.openfga.store import StoreAndModel, install, openfga_store
 from tenancy.authz.permissions import is_allowed
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import user
 from tests.authz.parity.pair_fixtures import another_user, grant
 from tests.openfga.conftest import ALICE, SECONDS

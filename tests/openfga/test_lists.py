@@ -13,7 +13,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.openfga.tuples import Condition, grant_key
 from tenancy.models import Grant, Securable
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tenancy.services.tags import create_tag_definition

@@ -18,7 +18,7 @@ from tenancy.authz.openfga.tuples import Condition, grant_key
 from tenancy.authz.permissions import check_permissions
 from tenancy.authz.privileges import reads_grants
 from tenancy.models import Grant, Project, Role, RoleMember, Securable, TagDefinition, User
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.tags import create_tag_definition
 from tests.authz.parity.pair_fixtures import another_user, grant, member

@@ -27,7 +27,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.errors import AuthorizationBackendError, Missing
 from tenancy.authz.permissions import check_permissions, require_permission_and_check
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 
 STORAGE_COLUMNS = "w.version, CAST(w.storage_profile AS text), w.secret_id, w.enforced_signatures"
 """`StorageColumns` of a warehouse `w`."""

@@ -24,14 +24,13 @@ from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden
 from icekeeper.kernel.json.strict import read_stored_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.errors import no_such_warehouse
-from tenancy.actor import Actor
+from tenancy.actor import Actor, require_user_id
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import check_permissions
 from tenancy.models import Securable, User
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.trusted_engines import owner_properties_of
-from tenancy.user_ids import require_user_id
 
 _VIEWS = """
 SELECT w.status, n.path_key, t.name_key, t.id, t.metadata_location, m.document

@@ -37,7 +37,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 
 _LOAD = f"""
 SELECT w.status, {STORAGE_COLUMNS}, t.id, t.kind, {LOCATION_COLUMNS},

@@ -28,7 +28,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import EndedGrants, remove_securables
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.services.cascaded_grants import audit_revoked_grants
 
 

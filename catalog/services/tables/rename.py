@@ -19,13 +19,13 @@ from icekeeper.kernel.db.transactions import is_foreign_key_violation, write_tra
 from icekeeper.kernel.errors.types import AlreadyExists, CatalogError
 from icekeeper.kernel.names import require_name
 from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.permission_epoch import bump_permission_epoch, permission_epoch
 from tenancy.authz.permissions import check_permissions, require_permission
 from tenancy.authz.securables import are_registered, move_securable
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.grants import is_access_managed
 
 

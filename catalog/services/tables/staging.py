@@ -27,7 +27,7 @@ from storage.errors import no_such_warehouse
 from storage.profiles.location import location_inside
 from storage.profiles.profile import max_credential_lifetime
 from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
 

@@ -19,13 +19,13 @@ from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import AlreadyExists, BadRequest
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.errors import action_forbidden, deny_as_missing
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.permissions import check_permissions, recheck_before_write
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 
 MAX_TARGETS = 1_000
 """Targets of one call."""

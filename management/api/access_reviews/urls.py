@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.urls import path
 
 from management.api.access_reviews.views import ObjectReviewViewSet, PrincipalReviewViewSet, ReachedObjectsViewSet
-from management.api.objects import OBJECT_PATHS, PERMISSION_PATHS, WAREHOUSE_PATH, object_routes
+from management.api.base import OBJECT_PATHS, PERMISSION_PATHS, WAREHOUSE_PATH, object_routes
 
 urlpatterns = [
     path("v1/access-review", PrincipalReviewViewSet.as_view({"get": "list"}), name="access-review"),

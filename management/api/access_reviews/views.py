@@ -32,13 +32,12 @@ from management.api.access_reviews.serializers import (
     ReachedObjectsResponse,
     reviewed_object,
 )
-from management.api.base import ManagementViewSet, require_parameters
-from management.api.objects import ObjectViewSet
-from management.api.principals import required_grant_principal
+from management.api.base import ManagementViewSet, ObjectViewSet, require_parameters
 from management.api.schema import PAGE_NAMES, PRINCIPAL_NAMES, OperationsByType
+from management.api.serializers import required_grant_principal
 from tenancy.actor import Grantee
 from tenancy.models import Securable
-from tenancy.refs import securable_id
+from tenancy.models.securable import securable_id
 from tenancy.selectors.access_reviews import (
     read_all,
     read_page,

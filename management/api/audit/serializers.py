@@ -13,7 +13,7 @@ from catalog.objects.object_keys import TABULARS
 from icekeeper.kernel.http.serializers import Text
 from icekeeper.kernel.ids import parse_id
 from management.api.serializers import LAST_PAGE, ResponseSerializer
-from tenancy.audit.log import canonical_text, record_document
+from tenancy.audit.recording import canonical_text, record_document
 from tenancy.models import AuditRecord
 
 _TABULARS: Final = frozenset(each.value for each in TABULARS)

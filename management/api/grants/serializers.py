@@ -13,13 +13,16 @@ from rest_framework import serializers
 from catalog.objects.grants import GrantedObject
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
-from management.api.principals import GrantPrincipal, is_seen, read_grantee, render_grantee
 from management.api.serializers import (
     LAST_PAGE,
+    GrantPrincipal,
     IdText,
     ResponseSerializer,
     StrictSerializer,
     VariantSerializer,
+    is_seen,
+    read_grantee,
+    render_grantee,
     resource_type,
 )
 from management.api.users.serializers import SEEN

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
+from management.api.base import OBJECT_PATHS, PERMISSION_PATHS, PERMISSION_PROJECT_PATH, object_routes
 from management.api.grants.serializers import GRANTED_ON
 from management.api.grants.views import (
     AssignmentViewSet,
@@ -9,7 +10,6 @@ from management.api.grants.views import (
     PrincipalGrantViewSet,
     ProjectByIdAssignmentViewSet,
 )
-from management.api.objects import OBJECT_PATHS, PERMISSION_PATHS, PERMISSION_PROJECT_PATH, object_routes
 from tenancy.models import Securable
 
 _PRIVILEGES = "grants/grantable-privileges"

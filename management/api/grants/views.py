@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from catalog.objects.grants import GrantedObject, list_grants_of_for
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import Page, listing_key
-from management.api.base import ManagementViewSet, require_parameters
+from management.api.base import ManagementViewSet, ObjectViewSet, require_parameters
 from management.api.grants.schema import describe_assignments, describe_grants, describe_principal_grants
 from management.api.grants.serializers import (
     GRANTED_ON,
@@ -25,9 +25,8 @@ from management.api.grants.serializers import (
     read_assignments,
     read_grants,
 )
-from management.api.objects import ObjectViewSet
-from management.api.principals import grant_principal, required_grant_principal, unseen_users
 from management.api.schema import PAGE_NAMES, PRINCIPAL_NAMES, OperationsByType
+from management.api.serializers import grant_principal, required_grant_principal, unseen_users
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import Project, Securable
 from tenancy.selectors.grants import GrantFilter, list_grantable_for, list_grants_for, list_grants_on_for

@@ -6,9 +6,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.services.namespaces.move import move_namespace
+from management.api.base import ObjectViewSet
 from management.api.namespaces.schema import describe_namespaces
 from management.api.namespaces.serializers import MoveNamespaceRequest, MoveNamespaceResponse
-from management.api.objects import ObjectViewSet
 from tenancy.models import Securable
 
 

@@ -13,11 +13,10 @@ from catalog.objects.object_keys import TABULARS, ObjectKey
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from management.api.permissions.action_contexts import read_action
 from management.api.permissions.serializers import MAX_CHECKS, TABULAR_IDS, TABULAR_NAMES
-from management.api.principals import read_grantee
-from management.api.serializers import read_uuid
+from management.api.serializers import read_grantee, read_uuid
 from tenancy.actor import Grantee
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.permission_checks import THE_SERVER, ActionCheck
 from tenancy.selectors.projects import ProjectIdMissing, require_project_id
 

@@ -9,8 +9,7 @@ from catalog.objects.object_keys import ObjectKey, find_target
 from icekeeper.kernel.errors.types import BadRequest
 from management.api.base import ManagementViewSet
 from management.api.permissions.serializers import ActionNames, PermissionCheckRequest
-from management.api.principals import read_grantee
-from management.api.serializers import read_uuid
+from management.api.serializers import read_grantee, read_uuid
 from tenancy.actor import Grantee
 from tenancy.authz.actions import Can
 from tenancy.models import Securable

@@ -9,8 +9,7 @@ from rest_framework import serializers
 
 from icekeeper.kernel.http.serializers import Text
 from management.api.permissions.serializers import PermissionCheckOperation, PermissionCheckRequest
-from management.api.principals import GrantPrincipal, render_grantee
-from management.api.serializers import ResponseSerializer, resource_type
+from management.api.serializers import GrantPrincipal, ResponseSerializer, render_grantee, resource_type
 from tenancy.authz.action_names import ACTION_NAMES
 from tenancy.authz.builtin.role_paths import Entry
 from tenancy.authz.explanation import ALLOWALL

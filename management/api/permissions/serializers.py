@@ -9,9 +9,8 @@ from rest_framework import serializers
 
 from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
 from management.api.permissions.action_contexts import ActionField
-from management.api.principals import UserOrRole
 from management.api.schema import OBJECT_TYPES, WITH_EXTENSIONS
-from management.api.serializers import IdText, ResponseSerializer, VariantSerializer
+from management.api.serializers import IdText, ResponseSerializer, UserOrRole, VariantSerializer
 from tenancy.authz.action_names import LEGACY_ACTION_NAMES
 from tenancy.authz.actions import Can
 from tenancy.models import Securable

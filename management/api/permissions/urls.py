@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from management.api.objects import OBJECT_PATHS, PERMISSION_PATHS, PERMISSION_PROJECT_PATH, object_routes
+from management.api.base import OBJECT_PATHS, PERMISSION_PATHS, PERMISSION_PROJECT_PATH, object_routes
 from management.api.permissions.views import (
     AccessViewSet,
     AuthorizerActionViewSet,

@@ -11,8 +11,7 @@ from rest_framework.response import Response
 
 from catalog.objects.names import name_objects
 from catalog.objects.object_keys import resolve_objects
-from management.api.base import ManagementViewSet, no_body
-from management.api.objects import ObjectViewSet
+from management.api.base import ManagementViewSet, ObjectViewSet, no_body
 from management.api.permissions.batch_checks import read_batch_check, read_ids, read_items, read_must_exist
 from management.api.permissions.checks import read_check
 from management.api.permissions.explanations import ExplainRequest, ExplainResponse
@@ -35,8 +34,9 @@ from management.api.permissions.serializers import (
     SetManagedAccessRequest,
     WarehouseAuthPropertiesResponse,
 )
-from management.api.principals import principal_of_query
 from management.api.schema import OperationsByType
+from management.api.serializers import principal_of_query
+from tenancy.actor import require_user_id
 from tenancy.authz.action_names import ACTION_NAMES, ACTIONS_ON, GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
 from tenancy.models import Securable
 from tenancy.selectors.allowed_actions import is_allowed_for, list_allowed_actions_for, list_user_actions_for
@@ -45,7 +45,6 @@ from tenancy.selectors.grants import get_managed_access_for
 from tenancy.selectors.permission_checks import ActionCheck, Verdict, check_actions_for
 from tenancy.selectors.projects import named_project_id, requested_project_id
 from tenancy.services.managed_access import set_managed_access
-from tenancy.user_ids import require_user_id
 
 T = Securable.Type
 IN_PROJECTS: Final = frozenset({T.PROJECT, T.ROLE})

@@ -29,6 +29,7 @@ from management.api.roles.serializers import (
     UpdateRoleSourceSystemRequest,
 )
 from management.api.serializers import read_uuid
+from tenancy.actor import require_user_id
 from tenancy.authz.actions import Can
 from tenancy.selectors.role_members import (
     MemberKind,
@@ -48,7 +49,6 @@ from tenancy.selectors.roles import (
 )
 from tenancy.services.role_members import Members, add_role_members, remove_role_members
 from tenancy.services.roles import create_role, delete_role, set_source_system, update_role
-from tenancy.user_ids import require_user_id
 
 
 class _RolePathViewSet(ManagementViewSet):

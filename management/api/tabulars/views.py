@@ -14,8 +14,7 @@ from catalog.selectors.tables.search import Wanted, search_tabulars_for
 from catalog.services.set_protection import set_protection
 from catalog.services.tables.undrop import undrop_tabulars
 from icekeeper.kernel.http.paging import listing_key
-from management.api.base import ManagementViewSet
-from management.api.objects import ObjectViewSet
+from management.api.base import ManagementViewSet, ObjectViewSet
 from management.api.schema import OperationsByType
 from management.api.serializers import read_uuid
 from management.api.tabulars.schema import describe_protection, describe_tabulars

@@ -13,8 +13,7 @@ from catalog.selectors.tagged_objects import TagTargetKey, list_column_tags_for,
 from catalog.services.tags import attach_tag, detach_tag
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import listing_key
-from management.api.base import ManagementViewSet
-from management.api.objects import ObjectViewSet
+from management.api.base import ManagementViewSet, ObjectViewSet
 from management.api.schema import OperationsByType
 from management.api.serializers import read_uuid
 from management.api.tags.schema import describe_all_column_tags, describe_tag_definitions, describe_tags

@@ -26,7 +26,7 @@ from tenancy.authz.permissions import Standing
 from tenancy.authz.port import authorizer
 from tenancy.authz.privileges import ASSIGNEE
 from tenancy.models import Securable
-from tenancy.refs import securable_id
+from tenancy.models.securable import securable_id
 from tenancy.selectors.explanations import Explained, VisibleMembership, VisibleStep, explain_to_operator
 from tenancy.selectors.objects import NamedObject
 

@@ -10,7 +10,7 @@ from management.api.audit.serializers import audit_lines
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
-from tenancy.audit.log import Event, record
+from tenancy.audit.recording import Event, record
 from tenancy.models import AuditRecord
 from tenancy.selectors.audit_records import (
     CHUNK,

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from icekeeper.kernel.http.network_addresses import UnusableAddress, parse_endpoint, require_allowed_ip, resolve
-from tenancy.actor import Identity
-from tenancy.authentication_errors import AuthenticationFailed, SignedTokenRejected
+from tenancy.actor import AuthenticationFailed, Identity, SignedTokenRejected
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
 from tenancy.authn.oidc.claims import ClaimRules, identity_of
 from tenancy.authn.oidc.jwt import Expected, NotAJwt, read_jwt

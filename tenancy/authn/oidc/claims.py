@@ -8,9 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from tenancy.actor import Identity
-from tenancy.authentication_errors import AuthenticationFailed
-from tenancy.user_ids import require_user_id
+from tenancy.actor import AuthenticationFailed, Identity, require_user_id
 
 
 def claim_value(claims: Mapping[str, Any], path: str) -> Any:

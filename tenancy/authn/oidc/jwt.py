@@ -11,7 +11,7 @@ from joserfc.util import urlsafe_b64decode
 
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.json.strict import JsonBound, read_json
-from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.actor import AuthenticationFailed
 from tenancy.authn.oidc.claims import texts
 
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")

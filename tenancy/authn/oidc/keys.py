@@ -12,7 +12,7 @@ from joserfc.errors import JoseError, UnsupportedAlgorithmError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 from joserfc.util import urlsafe_b64decode
 
-from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.actor import AuthenticationFailed
 from tenancy.authn.oidc.jwt import UnverifiedToken
 
 logger = logging.getLogger("icekeeper.authn")

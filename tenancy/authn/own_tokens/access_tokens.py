@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from hmac import compare_digest
 from typing import Final
 
-from tenancy.actor import Identity
-from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.actor import AuthenticationFailed, Identity
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
 from tenancy.authn.own_tokens.scopes import narrow_scopes
 from tenancy.authn.own_tokens.session_tokens import PREFIX as SESSION_PREFIX

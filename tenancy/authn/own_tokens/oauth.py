@@ -15,9 +15,8 @@ from typing import Final
 from urllib.parse import unquote_plus
 from uuid import UUID
 
-from tenancy.actor import ANONYMOUS, Actor
+from tenancy.actor import ANONYMOUS, Actor, AuthenticationFailed, GenuineTokenRejected
 from tenancy.audit.occurrences import record_sign_in
-from tenancy.authentication_errors import AuthenticationFailed, GenuineTokenRejected
 from tenancy.authn.own_tokens.access_tokens import (
     AcceptedToken,
     AccessTokenAuthenticator,

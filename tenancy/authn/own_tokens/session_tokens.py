@@ -21,7 +21,7 @@ from joserfc.jwk import OctKey
 
 from icekeeper.kernel.db.sql import as_uuid, fetch_one
 from icekeeper.kernel.ids import parse_id
-from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.actor import AuthenticationFailed
 from tenancy.authn.own_tokens.scopes import join_scopes
 from tenancy.authn.own_tokens.stored_tokens import StoredToken
 from tenancy.signing_keys import derived_keys

@@ -25,14 +25,14 @@ from tenancy.authz.builtin.queries import (
     read_shown_children,
     read_shown_leaves,
     read_shows_below,
+    visible_securables,
 )
-from tenancy.authz.builtin.visibility import visible_securables
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.permission_epoch import NO_EXPIRY, DecisionCache, permission_epoch
 from tenancy.authz.port import Authorizer, PermissionCheck, Subject
 from tenancy.models import Securable
 from tenancy.models.querysets import AsUuid
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 
 MAX_CACHED_OBJECTS: Final = 50_000
 """Pairs of subject and object, each about half a KB."""

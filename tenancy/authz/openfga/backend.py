@@ -34,7 +34,7 @@ from tenancy.authz.openfga.tuples import TupleKey, assumed_subject, member_key, 
 from tenancy.authz.permission_epoch import NO_EXPIRY, DecisionCache, permission_epoch
 from tenancy.authz.port import Authorizer, PermissionCheck, Subject
 from tenancy.models import Securable
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 
 _HERE: Final = 0
 

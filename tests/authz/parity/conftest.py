@@ -8,7 +8,7 @@ from django.conf import settings
 from storage.models import Warehouse
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.store import install, openfga_store
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.parity.pair_fixtures import Pair, T
 from tests.authz.tree_fixtures import create_tree, role
 from tests.management.warehouse_request_fixtures import use_settings

@@ -15,7 +15,7 @@ from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.port import NO_OBJECT, PermissionCheck
 from tenancy.models import Grant, RoleMember, Securable, User
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tests.openfga_fixtures import deliver_as_recorded
 
 T = Securable.Type

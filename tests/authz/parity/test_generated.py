@@ -15,7 +15,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.model import rights_model
 from tenancy.authz.securables import move_securable_tree
 from tenancy.models import Role, Securable
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tests.authz.conftest import user
 from tests.authz.parity.pair_fixtures import Pair, T, another_user, grant, member
 from tests.authz.tree_fixtures import role

@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 
 from tenancy.authz.actions import Can
-from tenancy.refs import ObjectRef
+from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import user
 from tests.authz.parity.pair_fixtures import Pair, T, another_user, grant, member
 from tests.authz.tree_fixtures import role

@@ -20,7 +20,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.model import DOWN, rights_model
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Role, Securable, Server
-from tenancy.refs import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, securable_id
 from tests.authz.parity.pair_fixtures import Pair, T, another_user, grant, member
 from tests.conftest import IS_LONG
 

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from tenancy.actor import Identity
-from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.actor import AuthenticationFailed, EmptyUserId, Identity, InvalidUserId, UserIdTooLong
 from tenancy.authn.oidc.claims import ClaimRules, identity_of, parse_template, user_id
-from tenancy.user_ids import EmptyUserId, InvalidUserId, UserIdTooLong
 
 OIDC = ClaimRules("oidc")
 

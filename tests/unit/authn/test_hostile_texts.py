@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icekeeper.kernel.errors.types import BadRequest
-from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.actor import AuthenticationFailed
 from tenancy.authn.oidc.claims import ClaimRules, identity_of
 from tenancy.authn.oidc.jwt import Expected, NotAJwt, read_jwt
 from tenancy.authn.oidc.keys import UnusableKey, read_key_set

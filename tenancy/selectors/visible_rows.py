@@ -24,7 +24,7 @@ from tenancy.models import (
     User,
 )
 from tenancy.models.querysets import set_visibility_filter
-from tenancy.refs import ObjectRef, parse_securable_id
+from tenancy.models.securable import ObjectRef, parse_securable_id
 from tenancy.selectors.server import get_server
 
 

@@ -22,7 +22,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.request_context import current_context
 from tenancy.actor import Actor, is_instance_admin
 from tenancy.models import AuditRecord, Securable
-from tenancy.refs import project_in, securable_id
+from tenancy.models.securable import project_in, securable_id
 
 logger = logging.getLogger("icekeeper.audit")
 
