@@ -1,4 +1,4 @@
-"""Stores that nobody uses any more."""
+"""Check that stores without users are released."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warehouses in the stores of Azure and Google Cloud, as their emulators play them."""
+"""Warehouses on the emulators of Azure Blob Storage and Google Cloud Storage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Cloud:
-    """One of the stores, with the profile and the credential of a warehouse at `wh` in an empty container of it."""
+    """An emulator, with the profile and credential of a warehouse at `wh` in a new, empty container."""
 
     part: RelayedServer
     profile: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Stores: one of local files, and those of the clouds as their emulators play them."""
+"""Fixtures: a store of local files, and stores on the emulators of the clouds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cloud(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cl
 
 @pytest.fixture
 def through(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
-    """What is asked of the stores that are opened from now on."""
+    """Record the requests of stores that are opened after this point."""
     with Recorder(cloud.part.relay.port, host=cloud.host) as recorder:
         asked = f"{recorder.endpoint.rstrip('/')}{cloud.address.partition('://')[2].partition('/')[2] and '/{account}'}"
         use_storage_settings(monkeypatch, **{cloud.setting: asked})

@@ -1,4 +1,4 @@
-"""Stores as the catalog opens them for a profile and a credential of the management API."""
+"""Open stores for a storage profile and a credential of the management API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credentials: every kind under every name of its members, and no word of it anywhere."""
+"""Storage credentials: every type, every spelling of its members, and no secret in any output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL: list[dict[str, Any]] = [
 CANARY = "canary-7f3a"
 
 
-def test_there_is_one_of_each_kind_here() -> None:
+def test_every_credential_type_is_covered() -> None:
     assert {type(read_credential(each)) for each in ALL} == set(KINDS)
 
 
@@ -54,7 +54,7 @@ def test_every_member_is_needed_but_the_external_id(document: dict[str, Any]) ->
 
 
 def everywhere(document: Any) -> list[Any]:
-    """The document with a secret in one of its members, in turn, in the right and in a wrong form."""
+    """Yield the document with a secret in each member in turn, in valid and in invalid form."""
     found = []
     for member, value in document.items():
         if isinstance(value, dict):
@@ -66,7 +66,7 @@ def everywhere(document: Any) -> list[Any]:
 
 @pytest.mark.parametrize("document", ALL)
 def test_nothing_repeats_a_secret(document: dict[str, Any]) -> None:
-    """Neither the credential's text nor a complaint about it."""
+    """Neither the text of the credential nor a validation error contains the secret."""
     for each in everywhere(document):
         try:
             credential = read_credential(each)

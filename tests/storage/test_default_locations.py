@@ -1,4 +1,4 @@
-"""What storage layouts make of names and ids, and which names they make nothing of."""
+"""Storage layouts: the path segment for a name and an id, and names that are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything below a location is deleted, whatever lies there, and nothing else, whatever points elsewhere."""
+"""Recursive deletion below a location: it deletes everything inside, whatever the file type, and nothing outside."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from storage.io.local import MAX_DEPTH, LocalStore
 
 @pytest.fixture
 def outside(root: Path) -> Path:
-    """A folder beside the root, with files that must survive everything."""
+    """A folder next to the root; its files must survive every test."""
     outside = root.parent / "outside"
     (outside / "inner").mkdir(parents=True)
     (outside / "secret").write_text("s")
@@ -43,7 +43,7 @@ def fill(folder: Path) -> Path:
 
 
 def chain(folder: Path, depth: int, leaf: str | None) -> None:
-    """Folders in one another, deeper than any path may be long, with a file in the last one."""
+    """Create nested folders deeper than the maximum length of a path, with a file in the last one."""
     folder.mkdir(parents=True)
     descriptor = os.open(folder, os.O_RDONLY)
     for _ in range(depth):
@@ -65,7 +65,7 @@ def test_all_below_and_nothing_else(store: LocalStore, root: Path) -> None:
     assert not (root / "wh/t").exists()
     assert {path for neighbour in neighbours for path in neighbour.rglob("*")} == before
     assert (root / "wh/t.txt").exists()
-    store.delete_below(f"file://{root}/wh/t", go_on)  # a second time is fine
+    store.delete_below(f"file://{root}/wh/t", go_on)  # deleting again succeeds
     store.delete_below(f"file://{root}/never/was/there", go_on)
     assert not (root / "never").exists()
 
@@ -162,7 +162,7 @@ class Enough(Exception):
 
 
 def after(steps: int, act: Callable[[], None]) -> Callable[[], None]:
-    """Does `act` once, before that step."""
+    """Call `act` once, before the given step."""
     done = 0
 
     def checkpoint() -> None:
@@ -196,7 +196,7 @@ def test_it_stops_at_the_limit_and_continues_later(store: LocalStore, root: Path
 def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
     store: LocalStore, root: Path, outside: Path, steps: int
 ) -> None:
-    """Whenever it happens: what was moved away, and what the link shows, is still there, or was there to be deleted."""
+    """At every step, files that were moved away and files behind the link either survive or were part of the deletion."""
     folder = fill(root / "wh/t")
 
     def plant() -> None:
@@ -209,7 +209,7 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
     assert not folder.exists()
 
 
-def test_what_is_written_meanwhile_goes_too(store: LocalStore, root: Path) -> None:
+def test_files_written_during_the_deletion_are_deleted(store: LocalStore, root: Path) -> None:
     location = f"file://{root}/wh/t"
     for steps in range(1, 16):
         fill(root / "wh/t")
@@ -223,7 +223,7 @@ def test_what_is_written_meanwhile_goes_too(store: LocalStore, root: Path) -> No
         assert not (root / "wh/t").exists()
 
 
-def test_who_writes_for_ever_does_not_keep_it_for_ever(
+def test_deletion_fails_while_a_writer_does_not_stop(
     store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "MAX_PASSES", 5)

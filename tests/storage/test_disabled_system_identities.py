@@ -1,4 +1,4 @@
-"""The identity of the server where the settings keep warehouses from using it."""
+"""Warehouses with the identity of the server, where the settings do not allow it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses that tenants choose and the server connects to: hostile spellings, lists, names, when it is asked."""
+"""Endpoints chosen by tenants: hostile spellings, allow lists, DNS resolution, and the time of the check."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def storage_settings(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
 
 
 @pytest.mark.parametrize("address", [*REFUSED, *MALFORMED])
-def test_what_is_never_connected_to(address: str) -> None:
+def test_addresses_that_are_always_denied(address: str) -> None:
     for check in (require_permitted_address, require_valid_address):
         with pytest.raises(EndpointNotPermitted) as refused:
             check(address, "endpoint")
@@ -176,7 +176,7 @@ def test_a_list_of_endpoints(monkeypatch: pytest.MonkeyPatch, listed: str, addre
         require_valid_address(address, "endpoint")
 
 
-def test_what_is_refused_always_is_allowed_by_its_very_address_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_denied_addresses_are_allowed_only_by_exact_address(monkeypatch: pytest.MonkeyPatch) -> None:
     storage_settings(monkeypatch, allowed_endpoints="http://169.254.7.7:9000,*.example.com")
     require_permitted_address("http://169.254.7.7:9000/")
     for address in ("http://169.254.7.7/", "http://169.254.169.254/"):
@@ -204,7 +204,7 @@ def test_a_wrong_list_stops_the_start(text: str) -> None:
 
 
 def response_with(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
-    """The name service of this machine, which is no part of ours, answers every name so."""
+    """Return this response for every name of the system resolver, which is not part of the product."""
 
     def getaddrinfo(host: str, *_: Any, **__: Any) -> Any:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in addresses]
@@ -212,7 +212,7 @@ def response_with(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
 
-def test_a_name_is_judged_by_all_that_it_leads_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_resolved_address_of_a_name_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     response_with(monkeypatch, "10.0.0.1", "8.8.8.8")
     require_permitted_address("http://store.example.com/")
     response_with(monkeypatch, "8.8.8.8", "169.254.169.254")
@@ -333,7 +333,7 @@ def test_a_warehouse_is_not_created_there(
 def test_a_warehouse_does_not_get_there(
     bootstrapped: None, monkeypatch: pytest.MonkeyPatch, everything: Callable[[], Fingerprint]
 ) -> None:
-    """By an update; instance admins neither."""
+    """An update cannot set the endpoint either, not even by an instance administrator."""
     keep_secrets(monkeypatch)
     use_settings(monkeypatch, instance_admins=["oidc~alice"])
     created = [
@@ -351,7 +351,7 @@ def test_a_warehouse_does_not_get_there(
 
 @pytest.mark.django_db
 def test_another_endpoint_never_gets_the_former_credential(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Storage is replaced whole: who does not know the credential cannot have it sent elsewhere."""
+    """An update replaces the whole storage: a caller without the credential cannot redirect it to another endpoint."""
     keep_secrets(monkeypatch)
     created = api.post("/warehouse", {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": KEY})
     own = ApiClient(f"/management/v1/warehouse/{created.json()['id']}")
@@ -359,7 +359,7 @@ def test_another_endpoint_never_gets_the_former_credential(bootstrapped: None, m
     assert moved.json()["storage-credential-type"] is None
 
 
-def test_what_is_kept_is_judged_again_by_the_settings_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_endpoints_are_checked_against_the_current_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     stored = read_profile(S3 | {"endpoint": "http://127.0.0.1:9000/"}, None).as_json()
     profile = read_document(TYPES["s3"], stored, "storage-profile")
     require_permitted_addresses(profile, None)
@@ -405,7 +405,7 @@ def test_no_store_is_opened_there_and_nothing_is_vended(monkeypatch: pytest.Monk
 
 
 class Redirecting(BaseHTTPRequestHandler):
-    """A token service that sends its callers elsewhere."""
+    """A token service that redirects every request."""
 
     asked: list[str] = []
     elsewhere = ""
@@ -422,8 +422,8 @@ class Redirecting(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.mark.django_db  # who waits gives its connection back
-def test_a_token_service_is_judged_when_it_is_asked_and_redirects_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.django_db  # waiting code closes its database connection
+def test_a_token_service_is_checked_per_request_and_may_not_redirect(monkeypatch: pytest.MonkeyPatch) -> None:
     with HTTPServer(("127.0.0.1", 0), Redirecting) as here, HTTPServer(("127.0.0.1", 0), Redirecting) as there:
         Redirecting.elsewhere = f"http://127.0.0.1:{there.server_port}/there"
         for server in (here, there):

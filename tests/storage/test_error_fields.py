@@ -1,4 +1,4 @@
-"""Errors of storage profiles and credentials name the member of the request, so that a form can mark it."""
+"""Errors of storage profiles and credentials name the request member, so that a form can mark it."""
 
 from __future__ import annotations
 

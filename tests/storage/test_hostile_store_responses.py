@@ -1,4 +1,4 @@
-"""Stores that send elsewhere, or send more than anybody can hold."""
+"""Stores that redirect requests or send responses of unlimited size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def store(minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def elsewhere(minio: Minio) -> Iterator[Recorder]:
-    """A server that nobody asked for: it says yes to everything."""
+    """A server that must receive no request; it accepts everything."""
     with Recorder(minio.port) as other:
         headers = {"ETag": '"x"', "Last-Modified": "Wed, 21 Oct 2015 07:28:00 GMT", "Content-Type": "text/xml"}
         other.answerer = lambda *_: Reply(200, headers, b"INTERNAL")
@@ -40,7 +40,7 @@ def elsewhere(minio: Minio) -> Iterator[Recorder]:
 
 
 def require_refused_by_all(store: RemoteStore, location: str, recorder: Recorder) -> None:
-    """Every call that asks the store is answered by `recorder`, and fails."""
+    """Check that every call to the store reaches `recorder` and fails."""
     acts: list[Callable[[], Any]] = [
         lambda: store.put_new(location, b"x"),
         lambda: store.get(location, limit=100),
@@ -70,7 +70,7 @@ def test_no_client_is_redirected(
 def test_a_put_becomes_no_get_elsewhere(
     store: RemoteStore, recorder: Recorder, elsewhere: Recorder, bucket: str
 ) -> None:
-    """Of all answers, this one lets a client forget the body. (botocore stumbles over it, and does not follow.)"""
+    """Status 303 lets a client drop the body. (botocore fails on it, and does not follow the redirect.)"""
     address = elsewhere.endpoint.replace("127.0.0.1", "localhost") + "latest/meta-data"
     recorder.answerer = lambda *_: Reply(303, {"Location": address}, b"")
     with pytest.raises(StoreUnavailable):
@@ -114,7 +114,7 @@ def test_no_client_is_redirected_by_a_cloud(
     assert elsewhere.requests == []
 
 
-def test_what_a_cloud_sends_is_read_within_bounds(
+def test_responses_of_clouds_are_read_within_limits(
     cloud: Cloud, through: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_storage_settings(monkeypatch, retries=0)
@@ -166,7 +166,7 @@ NO_RESPONSES = {
 
 @pytest.mark.parametrize("reply", NO_RESPONSES.values(), ids=NO_RESPONSES)
 def test_an_empty_response(cloud: Cloud, through: Recorder, monkeypatch: pytest.MonkeyPatch, reply: Reply) -> None:
-    """It is told as the store's fault, whatever the SDK makes of it; some of them are good answers to one store."""
+    """An empty response is reported as an error of the store, or accepted where it is valid for this kind of store."""
     use_storage_settings(monkeypatch, retries=0)
     store, location = cloud.open(), f"{cloud.base}/a"
     through.answerer = lambda *_: reply

@@ -1,4 +1,4 @@
-"""Another encryption key while servers run: nothing is lost, whatever happens in between, and nothing is told."""
+"""Rotation of the encryption key while servers run: no secret is lost at any interruption, and none is disclosed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def key_id(text: str) -> str:
 
 
 def put(text: str, number: int = 0, *, noted: bool = True) -> UUID:
-    """A secret that was encrypted with the key of `text`; without `noted` as earlier versions did."""
+    """Store a secret encrypted with the key of `text`; without `noted`, as earlier versions stored it."""
     secret_id = uuid4()
     DatabaseSecrets([text]).put(secret_id, {"secret": f"canary-{number}"})
     if not noted:
@@ -93,14 +93,14 @@ def test_the_log_has_it_without_its_text(monkeypatch: pytest.MonkeyPatch, bootst
 
 
 def with_commit(act: Any) -> None:
-    """What waits for the commit happens, in a test that has none."""
+    """Run the on-commit hooks in a test without a commit."""
     from django.test import TestCase
 
     with TestCase.captureOnCommitCallbacks(execute=True):
         act()
 
 
-def test_what_no_key_reads_is_named_and_left(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
+def test_unreadable_secrets_are_reported_and_kept(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
     use_keys(monkeypatch, OTHER)
     created = api.post("/warehouse", {"warehouse-name": "lost", "storage-profile": S3, "storage-credential": KEY})
     put(OLD, 1), put(OTHER, 2)
@@ -119,7 +119,7 @@ def test_what_no_key_reads_is_named_and_left(monkeypatch: pytest.MonkeyPatch, bo
     assert set(Secret.objects.values_list("key_id", flat=True)) == {key_id(NEW)}
 
 
-def test_it_stops_at_any_batch_and_goes_on(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
+def test_a_rotation_stops_at_any_batch_and_resumes(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
     ids = [put(OLD, number) for number in range(10)]
     use_keys(monkeypatch, NEW, OLD)
 
@@ -138,7 +138,7 @@ def test_it_stops_at_any_batch_and_goes_on(monkeypatch: pytest.MonkeyPatch, boot
 def test_a_secret_that_changes_meanwhile_is_left_as_it_is_then(
     monkeypatch: pytest.MonkeyPatch, bootstrapped: None
 ) -> None:
-    """Between two batches another rotation has come first, and a credential was replaced."""
+    """Another rotation ran and a credential was replaced between two batches."""
     ids = [put(OLD, number) for number in range(4)]
     use_keys(monkeypatch, NEW, OLD)
     first = min(ids)
@@ -230,7 +230,7 @@ KEEPING = {"LAKEKEEPER__PG_ENCRYPTION_KEY": OLD, "LAKEKEEPER__SKIP_STORAGE_VALID
 
 
 def server_with_secrets(home: Path, run_environment: RunEnvironment) -> CatalogServer:
-    """On a database with 1,500 secrets of the key `OLD`, one of which a warehouse has; not started."""
+    """A stopped server whose database has 1,500 secrets of the key `OLD`, one of them used by a warehouse."""
     url = run_environment.own_database(home.name)
     server = CatalogServer(home, database_url=url, settings=KEEPING)
     server.prepare()
@@ -254,7 +254,7 @@ def use(server: CatalogServer, key: str | None, *old: str) -> None:
         server._settings["ICEKEEPER__PG_ENCRYPTION_OLD_KEYS"] = write_json(list(old)).decode()
 
 
-def test_processes_with_the_wrong_key_do_not_start_and_a_killed_rotation_goes_on(
+def test_processes_with_the_wrong_key_do_not_start_and_a_killed_rotation_resumes(
     tmp_path: Path, run_environment: RunEnvironment
 ) -> None:
     server = server_with_secrets(tmp_path, run_environment)
@@ -298,7 +298,7 @@ def command(server: CatalogServer, *arguments: str) -> subprocess.CompletedProce
 
 
 def test_a_server_without_credentials_needs_no_key(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
-    """A secret that no warehouse names stops nothing, either."""
+    """A secret that no warehouse references does not stop the start either."""
     from storage.secrets.stores import require_readable_secrets
 
     put(OLD)

@@ -1,4 +1,4 @@
-"""Local files: nothing outside the root is read, written, listed or deleted, and what was written is whole."""
+"""Local files: no access outside the root, and written files are complete."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_an_object_is_written_once_read_and_deleted(store: LocalStore, root: Pat
         store.get(location, limit=LIMIT)
 
 
-def test_many_objects_are_deleted_whatever_becomes_of_one(store: LocalStore, root: Path) -> None:
+def test_deletion_of_many_objects_continues_after_an_error(store: LocalStore, root: Path) -> None:
     locations = [f"file://{root}/wh/t/{name}" for name in "abcd"]
     for location in locations[1:3]:
         store.put_new(location, b"x")
@@ -95,7 +95,7 @@ def test_a_file_above_the_limit_is_not_read(store: LocalStore, root: Path) -> No
         store.get(f"file://{root}/wh/a", limit=LIMIT)
 
 
-def test_what_is_no_file_is_refused(store: LocalStore, root: Path) -> None:
+def test_paths_that_are_not_files_are_rejected(store: LocalStore, root: Path) -> None:
     (root / "wh" / "folder").mkdir(parents=True)
     os.mkfifo(root / "wh" / "pipe")
     (root / "wh" / "file").write_text("x")

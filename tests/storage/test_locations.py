@@ -1,4 +1,4 @@
-"""Locations in object stores: compared byte by byte, in the warehouse or refused; and warehouses beside each other."""
+"""Locations in object stores: comparison by bytes, containment in the warehouse, and overlap of warehouses."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_compared_forms(base: str, spelled: str, compared: str) -> None:
         ("file:///srv/wh", "s3://srv/wh/a"),
     ],
 )
-def test_what_does_not_lie_in_the_warehouse(base: str, spelled: Any) -> None:
+def test_locations_outside_the_warehouse(base: str, spelled: Any) -> None:
     with pytest.raises(InvalidLocation):
         location_inside(spelled, base=base)
 
@@ -195,7 +195,7 @@ def test_other_stores(one: str | None, other: str) -> None:
 
 
 def meet(one: Any, other: Any) -> bool:
-    """By the lists and bounds that the database is asked for, which say the same as `keys_overlap`."""
+    """Evaluate the key lists and ranges of the database query, and check that they agree with `keys_overlap`."""
     location, asked = build_location_key(*other), build_location_key(*one)
     first, end = descendant_key_range(asked)
     found = location in ancestor_keys(asked) or first <= location < end

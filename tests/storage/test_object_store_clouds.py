@@ -1,7 +1,7 @@
-"""Objects of Azure on a real Azurite, of Google Cloud on fake-gcs-server: what holds for MinIO holds for them.
+"""Object stores of Azure (on Azurite) and Google Cloud (on fake-gcs-server): the same behaviour as on MinIO.
 
-Neither proves rights. Azurite has no hierarchical accounts: their directories are played by blobs with the mark that
-directories are listed with, and what Azure says of a full one by a proxy.
+Neither emulator checks permissions. Azurite has no hierarchical accounts: blobs with the marker of directories stand
+for them, and a proxy returns the response of Azure for a directory that is not empty.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.storage.test_object_store_minio import NAMES
 from tests.storage.test_profiles_azure import ONELAKE, WORKSPACE
 from tests.storage.vending.fake_service import FakeService, said
 
-pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
+pytestmark = pytest.mark.django_db  # waiting code closes its database connections
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_the_name_is_the_path_of_the_location_byte_by_byte(cloud: Cloud, store: 
     assert cloud.list_names() == []
 
 
-def test_what_is_there_is_not_overwritten(cloud: Cloud, store: RemoteStore) -> None:
+def test_existing_objects_are_not_overwritten(cloud: Cloud, store: RemoteStore) -> None:
     location = f"{cloud.base}/a"
     store.put_new(location, b"first")
     for data in (b"second", b"first"):
@@ -74,7 +74,7 @@ def test_what_is_there_is_not_overwritten(cloud: Cloud, store: RemoteStore) -> N
         store.get(location, limit=4)
 
 
-def test_what_is_not_there(cloud: Cloud, store: RemoteStore) -> None:
+def test_missing_objects(cloud: Cloud, store: RemoteStore) -> None:
     location = f"{cloud.base}/a"
     for act in (lambda: store.get(location, limit=1), lambda: store.require_exists(location)):
         with pytest.raises(ObjectNotFound, match="Failed to open input stream"):
@@ -122,7 +122,7 @@ def test_many_pages(cloud: Cloud, store: RemoteStore) -> None:
     assert not store.is_empty(f"{cloud.base}/t", ignore=lambda name: name != "39")
 
 
-def test_a_put_whose_response_was_lost(cloud: Cloud, through: Recorder) -> None:
+def test_a_put_with_a_lost_response(cloud: Cloud, through: Recorder) -> None:
     lost: list[Reply] = []
 
     def lose_first(_: Recorded, ask: Callable[[], Reply]) -> Reply | None:
@@ -183,7 +183,7 @@ def test_denied_actions_are_reported_at_once(cloud: Cloud, through: Recorder, st
         assert len(through.requests) == 1
 
 
-def test_a_store_that_is_gone(cloud: Cloud, store: RemoteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_store(cloud: Cloud, store: RemoteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     use_storage_settings(monkeypatch, retries=0)
     store.bucket.prepare()
     with cloud.part.relay.refusing():
@@ -193,8 +193,8 @@ def test_a_store_that_is_gone(cloud: Cloud, store: RemoteStore, monkeypatch: pyt
     store.put_new(f"{cloud.base}/a", b"x")
 
 
-def test_a_store_that_is_not_used_any_more_is_gone(cloud: Cloud) -> None:
-    """Nothing but the cache of open stores holds it: not obstore either, which hides what it holds."""
+def test_an_unused_store_is_released(cloud: Cloud) -> None:
+    """Only the cache of open stores has a reference; obstore, which hides its references, has none."""
     require_gone_when_dropped(cloud.open, f"{cloud.base}/a")
 
 
@@ -271,7 +271,7 @@ def test_a_wrong_account_key(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) 
         assert "d3Jvbm" not in error.value.message
 
 
-def test_directories_are_removed_with_what_is_in_them(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directories_are_removed_with_their_content(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> None:
     cloud = azure(azurite, monkeypatch)
     store = cloud.open()
     client = azurite.client().get_container_client(cloud.profile["filesystem"])
@@ -286,7 +286,7 @@ def test_directories_are_removed_with_what_is_in_them(azurite: Azurite, monkeypa
 
 
 def test_a_directory_that_is_not_empty_yet_is_removed_later(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a hierarchical account: who removes an outer one first is told so."""
+    """As in a hierarchical account, which rejects the removal of an outer directory before its inner ones."""
     cloud = azure(azurite, monkeypatch)
     client = azurite.client().get_container_client(cloud.profile["filesystem"])
     depth = 14
@@ -303,7 +303,9 @@ def test_a_directory_that_is_not_empty_yet_is_removed_later(azurite: Azurite, mo
     with Recorder(azurite.relay.port) as recorder:
         recorder.answerer = hierarchical
         use_storage_settings(monkeypatch, azure_endpoint=f"{recorder.endpoint}{{account}}")
-        monkeypatch.setattr("storage.io.object_store.MAX_FOLDERS", 3)  # so that inner ones are not seen at first
+        monkeypatch.setattr(
+            "storage.io.object_store.MAX_FOLDERS", 3
+        )  # the first listing omits inner directories
         with pytest.raises(StoreUnavailable, match="keeps writing"):
             cloud.open().delete_below(f"{cloud.base}/t", go_on)
         monkeypatch.undo()
@@ -313,7 +315,7 @@ def test_a_directory_that_is_not_empty_yet_is_removed_later(azurite: Azurite, mo
 
 
 def test_tokens_of_entra_id_are_sent(azurite: Azurite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entra ID and what the store says are fakes: Azurite takes tokens of nobody that could be run here."""
+    """Entra ID and the check of the token are fakes: Azurite accepts tokens of no service that could run here."""
     authority, tls = create_authority(tmp_path)
     with FakeService(tmp_path) as entra, Recorder(azurite.relay.port, tls) as recorder:
         bundle = tmp_path / "both.pem"

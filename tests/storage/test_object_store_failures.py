@@ -1,4 +1,4 @@
-"""Stores that fail, are gone, refuse, or lose their answers: real ones, and a proxy before them that does it."""
+"""Stores that fail, are unreachable, deny requests or lose responses: real servers behind a proxy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.parts.minio import Minio
 from tests.parts.recorder import Answerer, Recorded, Recorder, Reply
 from tests.storage.open_store_fixtures import opened, use_storage_settings
 
-pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
+pytestmark = pytest.mark.django_db  # waiting code closes its database connections
 
 SLOW_DOWN = Reply(503, {}, b"<Error><Code>SlowDown</Code><Message>secret-canary</Message></Error>")
 FORBIDDEN = Reply(403, {}, b"<Error><Code>AccessDenied</Code></Error>")
@@ -37,7 +37,7 @@ def location(bucket: str) -> str:
 
 
 def replying(*replies: Reply | None) -> Answerer:
-    """These in turn, in the part's place; then what the part says."""
+    """Return these replies in turn instead of the server's, then those of the server."""
     left = list(replies)
     return lambda _, ask: left.pop(0) if left else ask()
 
@@ -64,7 +64,7 @@ def count_tries(store: RemoteStore, recorder: Recorder, act: Callable[[], Any]) 
 # --- failures that pass ----------------------------------------------------------------------------------------------
 
 
-def test_what_fails_is_tried_again(store: RemoteStore, recorder: Recorder, location: str) -> None:
+def test_failed_requests_are_retried(store: RemoteStore, recorder: Recorder, location: str) -> None:
     recorder.answerer = replying(SLOW_DOWN, None, Reply(500, {}, b""))
     store.put_new(location, b"x")
     assert recorder.asked == ["PUT"] * 4
@@ -87,7 +87,7 @@ def test_continued_failure_is_reported_after_the_configured_attempts(
         store.is_empty(location, ignore=lambda _: False)
 
 
-def test_a_store_that_is_gone(minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_store(minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use_storage_settings(monkeypatch, retries=1)
     store = opened(minio.profile(bucket, "wh"), minio.credential)
     with minio.relay.refusing():
@@ -109,7 +109,7 @@ def test_a_store_that_is_silent(minio: Minio, bucket: str, monkeypatch: pytest.M
     store.put_new(f"s3://{bucket}/wh/a", b"x")
 
 
-# --- answers that are lost -------------------------------------------------------------------------------------------
+# --- lost responses --------------------------------------------------------------------------------------------------
 
 
 def lose_first_response(_: Recorded, ask: Callable[[], Reply], lost: list[Reply]) -> Reply | None:
@@ -120,7 +120,7 @@ def lose_first_response(_: Recorded, ask: Callable[[], Reply], lost: list[Reply]
     return None
 
 
-def test_a_put_whose_response_was_lost_does_not_conflict_with_itself(
+def test_a_put_with_a_lost_response_does_not_conflict_with_itself(
     store: RemoteStore, recorder: Recorder, location: str
 ) -> None:
     lost: list[Reply] = []
@@ -132,7 +132,7 @@ def test_a_put_whose_response_was_lost_does_not_conflict_with_itself(
 
 
 @pytest.mark.parametrize("theirs", [b"them", b"longer than mine", b""])
-def test_a_put_that_failed_does_not_take_for_its_own_what_others_put_meanwhile(
+def test_a_failed_put_does_not_claim_an_object_of_another_writer(
     store: RemoteStore, recorder: Recorder, location: str, minio: Minio, bucket: str, theirs: bytes
 ) -> None:
     def meanwhile(_: Recorded, ask: Callable[[], Reply]) -> Reply:
@@ -155,7 +155,7 @@ def test_a_put_that_lost_a_race_at_the_store_is_tried_again(
     assert recorder.asked == ["PUT", "PUT"]
 
 
-def test_a_deletion_whose_response_was_lost(store: RemoteStore, recorder: Recorder, location: str) -> None:
+def test_a_deletion_with_a_lost_response(store: RemoteStore, recorder: Recorder, location: str) -> None:
     store.put_new(location, b"x")
     lost: list[Reply] = []
     recorder.answerer = lambda request, ask: lose_first_response(request, ask, lost)
@@ -186,14 +186,14 @@ def test_tries_end_with_the_request(
     use_storage_settings(monkeypatch, retries=10)
     recorder.answerer = lambda *_: SLOW_DOWN
     began = time.monotonic()
-    # Out of time between two tries, on a slow machine during one.
+    # The deadline expires between two attempts; on a slow machine, during one.
     with deadline(began + 1), pytest.raises((StoreUnavailable, RequestTimeout)):
         store.put_new(location, b"x")
     assert time.monotonic() - began < 3
     assert 1 < len(recorder.requests) < 7
 
 
-# --- refusals --------------------------------------------------------------------------------------------------------
+# --- denied requests -------------------------------------------------------------------------------------------------
 
 
 def secrets_in(text: str) -> list[str]:
@@ -215,13 +215,13 @@ def test_a_credential_that_the_store_does_not_know(minio: Minio, bucket: str, ke
         with pytest.raises(StoreAccessDenied) as error:
             act()
         assert error.value.message.startswith(f"The object store denied access to {location}")
-        assert error.value.message.endswith((code, "status 403")), "an answer to HEAD tells no code"
+        assert error.value.message.endswith((code, "status 403")), "a response to HEAD has no error code"
         assert not secrets_in(error.value.message)
         assert error.value.__cause__ is None
         assert error.value.__suppress_context__
 
 
-def test_what_is_refused_is_not_tried_again(store: RemoteStore, recorder: Recorder, location: str) -> None:
+def test_denied_requests_are_not_retried(store: RemoteStore, recorder: Recorder, location: str) -> None:
     recorder.answerer = lambda *_: FORBIDDEN
     for act in every_call(store, location):
         recorder.requests.clear()
@@ -251,7 +251,7 @@ def test_other_errors_are_reported_by_their_code(
 
 
 def test_a_name_cannot_say_why_something_failed(store: RemoteStore, recorder: Recorder, bucket: str) -> None:
-    """Texts of obstore hold the name of the object."""
+    """Error texts of obstore contain the name of the object."""
     name = "Status {  status: 503, <Code>SlowDown<|Code> Debug source: Server returned non-2xx status code: 503"
     recorder.answerer = lambda *_: FORBIDDEN
     with pytest.raises(StoreAccessDenied, match=r": AccessDenied$"):
@@ -278,7 +278,7 @@ def test_a_single_name_of_many_that_is_refused_ends_the_purge(
         store.delete_below(location.removesuffix("/a"), lambda: None)
 
 
-# --- stores that know less -------------------------------------------------------------------------------------------
+# --- stores with fewer features --------------------------------------------------------------------------------------
 
 
 def no_conditions(request: Recorded, ask: Callable[[], Reply]) -> Reply:
@@ -310,7 +310,7 @@ def test_a_store_without_conditional_puts_is_asked_first(
     recorder.answerer = lambda _, ask: ask()
     monkeypatch.setattr(store, "_fallback_until", time.monotonic())
     store.put_new(f"{location}3", b"x")
-    assert recorder.asked == ["PUT"], "one answer is not the last word"
+    assert recorder.asked == ["PUT"], "the result of one response is not cached"
 
 
 @pytest.mark.parametrize("status", [501, 405])
@@ -343,7 +343,7 @@ def test_of_names_that_are_deleted_one_by_one_each_is_tried(
     assert minio.keys(bucket) == ["wh/t/a"]
 
 
-# --- an authority of one's own ---------------------------------------------------------------------------------------
+# --- a private certificate authority ---------------------------------------------------------------------------------
 
 
 def test_only_known_authorities_are_trusted(

@@ -1,4 +1,4 @@
-"""Objects of S3 on a real MinIO: names, puts that must not overwrite, bounds, what is below a location."""
+"""Object store on MinIO: names, puts that must not overwrite, size limits, listing below a location."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.storage.closed_store_fixtures import require_gone_when_dropped
 from tests.storage.open_store_fixtures import opened
 
-pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
+pytestmark = pytest.mark.django_db  # waiting code closes its database connections
 
 
 @pytest.fixture
@@ -27,13 +27,13 @@ def store(minio: Minio, bucket: str) -> RemoteStore:
 
 @pytest.fixture
 def watched(minio: Minio, bucket: str, recorder: Recorder) -> RemoteStore:
-    """The same objects by way of `recorder`."""
+    """The same store, with its requests recorded by `recorder`."""
     return opened(minio.profile(bucket, "wh", endpoint=recorder.endpoint), minio.credential)
 
 
 @pytest.fixture
 def put(minio: Minio, bucket: str) -> Callable[..., None]:
-    """Put empty objects of any name past the catalog."""
+    """Put empty objects of any name, without the catalog."""
     client = minio.client()
 
     def put(*keys: str) -> None:
@@ -114,7 +114,7 @@ def test_a_warehouse_may_be_all_of_a_bucket(minio: Minio, bucket: str) -> None:
     assert minio.keys(bucket) == ["a"]
 
 
-def test_what_is_there_is_not_overwritten(store: RemoteStore, bucket: str) -> None:
+def test_existing_objects_are_not_overwritten(store: RemoteStore, bucket: str) -> None:
     location = f"s3://{bucket}/wh/a"
     store.put_new(location, b"first")
     for data in (b"second", b"first"):
@@ -123,11 +123,11 @@ def test_what_is_there_is_not_overwritten(store: RemoteStore, bucket: str) -> No
     assert store.get(location, limit=10) == b"first"
 
 
-def test_a_store_that_is_not_used_any_more_is_gone(minio: Minio, bucket: str) -> None:
+def test_an_unused_store_is_released(minio: Minio, bucket: str) -> None:
     require_gone_when_dropped(lambda: opened(minio.profile(bucket, "wh"), minio.credential), f"s3://{bucket}/wh/a")
 
 
-def test_what_is_not_there(store: RemoteStore, bucket: str) -> None:
+def test_missing_objects(store: RemoteStore, bucket: str) -> None:
     location = f"s3://{bucket}/wh/a"
     for act in (lambda: store.get(location, limit=1), lambda: store.require_exists(location)):
         with pytest.raises(ObjectNotFound, match=f"Failed to open input stream for file: {location}"):
@@ -147,8 +147,8 @@ def test_sizes(store: RemoteStore, bucket: str, size: int) -> None:
             store.get(location, limit=size - 1)
 
 
-def test_of_what_is_too_large_only_the_size_is_looked_at(watched: RemoteStore, recorder: Recorder, bucket: str) -> None:
-    """The rest never comes: who waited for it would be held up."""
+def test_only_the_size_of_too_large_objects_is_read(watched: RemoteStore, recorder: Recorder, bucket: str) -> None:
+    """The rest of the body never arrives: reading it would block."""
     watched.put_new(f"s3://{bucket}/wh/a", b"x")
 
     def larger(_: Recorded, ask: Callable[[], Reply]) -> Reply:

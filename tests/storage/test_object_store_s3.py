@@ -1,4 +1,4 @@
-"""What a profile of S3 says about requests: roles, keys of the KMS, old stores, where the bucket stands."""
+"""Requests of S3 profiles: assumed roles, KMS keys, stores with legacy features, the address of the bucket."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.parts.seaweedfs import SeaweedFS
 from tests.storage.open_store_fixtures import opened, use_storage_settings
 
-pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
+pytestmark = pytest.mark.django_db  # waiting code closes its database connections
 
 ROLE = "arn:aws:iam::123456789012:role/catalog"
 
@@ -99,7 +99,7 @@ class Token:
 
 
 class Issuer:
-    """Tokens of a life of `seconds`, None for ever; or what `fails` says."""
+    """Issue tokens with a lifetime of `seconds` (None: unlimited), or fail as `fails` says."""
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds, self.issued, self.fails = seconds, 0, False
@@ -111,14 +111,14 @@ class Issuer:
         return Token(self.issued, None if self.seconds is None else now() + timedelta(seconds=self.seconds))
 
 
-def test_what_never_ends_is_asked_for_once() -> None:
+def test_unlimited_tokens_are_requested_once() -> None:
     issuer = Issuer(None)
     renewed = RefreshingValue(issuer)
     with ThreadPoolExecutor(8) as pool:
         assert {token.number for token in pool.map(lambda _: renewed.current(), range(50))} == {1}
 
 
-def test_what_ends_is_renewed_in_time() -> None:
+def test_tokens_are_renewed_before_they_expire() -> None:
     issuer = Issuer(0.5)
     renewed = RefreshingValue(issuer)
     assert (renewed.current().number, renewed.current().number) == (1, 1)
@@ -129,7 +129,7 @@ def test_what_ends_is_renewed_in_time() -> None:
     assert token.expires_at > now()
 
 
-def test_what_cannot_be_renewed_is_used_to_its_end() -> None:
+def test_tokens_that_cannot_be_renewed_are_used_until_they_expire() -> None:
     issuer = Issuer(0.5)
     renewed = RefreshingValue(issuer)
     renewed.current()
@@ -202,7 +202,7 @@ def test_the_environment_of_the_server_says_nothing_about_warehouses(
     store.delete_below(f"s3://{bucket}/wh/a", lambda: None)
 
 
-# --- where the bucket stands -----------------------------------------------------------------------------------------
+# --- address of the bucket -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_stackit_is_a_store_as_any(minio: Minio, bucket: str) -> None:
     assert minio.keys(bucket) == ["a"]
 
 
-# --- stores that are open --------------------------------------------------------------------------------------------
+# --- open stores -----------------------------------------------------------------------------------------------------
 
 
 def test_a_warehouse_has_one_open_store(minio: Minio, bucket: str) -> None:
@@ -256,16 +256,14 @@ def test_a_warehouse_has_one_open_store(minio: Minio, bucket: str) -> None:
     assert store_for(replace(storage, warehouse_id=uuid4())) is not stores[0]
 
 
-def test_a_warehouse_without_credential_is_refused_before_anybody_is_asked(
-    minio: Minio, bucket: str, recorder: Recorder
-) -> None:
+def test_a_warehouse_without_credential_fails_before_any_request(minio: Minio, bucket: str, recorder: Recorder) -> None:
     store = store_for(WarehouseStorage(uuid4(), 1, minio.profile(bucket, "wh", endpoint=recorder.endpoint), None))
     with pytest.raises(CredentialNotIssued, match="has no credential"):
         store.put_new(f"s3://{bucket}/wh/a", b"x")
     assert recorder.requests == []
 
 
-# --- as a client that was given a credential -------------------------------------------------------------------------
+# --- as a client with vended credentials -----------------------------------------------------------------------------
 
 
 def test_a_vended_credential_opens_its_folder_only(minio: Minio, bucket: str) -> None:
@@ -299,7 +297,7 @@ def test_no_store_is_opened_at_an_address_that_the_operator_does_not_want(
     assert recorder.requests == []
 
 
-# --- another maker's store -------------------------------------------------------------------------------------------
+# --- a store of another vendor ---------------------------------------------------------------------------------------
 
 
 def test_names_that_obstore_refuses_go_with_a_purge(seaweedfs: SeaweedFS) -> None:

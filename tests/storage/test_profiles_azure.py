@@ -1,4 +1,4 @@
-"""The profiles `adls` and `onelake`."""
+"""Storage profiles `adls` and `onelake`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The profile `gcs`."""
+"""Storage profile `gcs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The profiles `s3` and `stackit`: what is filled in, what is refused, what may change."""
+"""Storage profiles `s3` and `stackit`: defaults, validation errors and permitted updates."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_every_member_is_shown_with_its_default() -> None:
     }
 
 
-def test_what_was_stored_is_read_as_the_same() -> None:
+def test_a_stored_profile_is_read_unchanged() -> None:
     full = S3 | {
         "key-prefix": "a/b", "endpoint": "http://minio:9000", "flavor": "minio", "path-style-access": True,
         "sts-enabled": True, "assume-role-arn": "arn:x", "sts-role-arn": "arn:y", "sts-endpoint": "https://sts",
@@ -231,13 +231,13 @@ def test_regions(region: str) -> None:
         ({"endpoint": "https://s3.eu-west-1.amazonaws.com", "sts-endpoint": "https://evil.example"}, "sts-endpoint"),
     ],
 )
-def test_the_identity_of_the_server_is_shown_to_whom_the_operator_knows(
+def test_the_server_identity_is_shown_only_to_operators(
     monkeypatch: pytest.MonkeyPatch, members: dict[str, Any], member: str
 ) -> None:
     allow(monkeypatch, enable_aws_system_credentials=True, s3_enable_direct_system_credentials=True)
     for role in ({}, {"assume-role-arn": "arn:x"}):
         assert error(S3 | members | role, SYSTEM) == f"Invalid{member}"
-        kept = read_profile(S3 | members | role, read_credential(KEY))  # as a former release took it
+        kept = read_profile(S3 | members | role, read_credential(KEY))  # as stored by an earlier release
         assert isinstance(kept, S3Profile)
         for use in (catalog_keys, partial(assume_role, role_arn="arn:y", session_name="s")):
             with pytest.raises(CatalogError, match="aws-system-identity"):
@@ -344,7 +344,7 @@ def test_layouts_that_are_refused(layout: dict[str, Any]) -> None:
 
 
 def follow(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """What an update stores."""
+    """Return the profile that an update stores."""
     return read_profile(after, None, before=stored(before)).as_json()
 
 
@@ -368,7 +368,7 @@ def test_files_do_not_move(before: dict[str, Any], change: dict[str, Any]) -> No
     assert (refused.value.status, refused.value.wire_type) == (400, "UpdateError")
 
 
-def test_what_may_change_and_what_stays_when_it_is_left_out() -> None:
+def test_permitted_changes_and_members_that_an_update_keeps() -> None:
     layout = {"type": "default"}
     before = S3 | {"allow-alternative-protocols": True, "storage-layout": layout, "path-style-access": True}
     after = follow(before, S3 | {"endpoint": "http://new", "region": "eu-2", "flavor": "minio"})

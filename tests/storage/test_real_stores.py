@@ -1,4 +1,4 @@
-"""What the other tests of this folder may take from the object stores they run against, and what they may not."""
+"""Properties of the real object stores that the other tests of this folder rely on."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FOLDER_POLICY = {
 
 @pytest.fixture(params=[pytest.param(name, marks=pytest.mark.part(name)) for name in ("minio", "seaweedfs")])
 def s3_server(request: pytest.FixtureRequest) -> S3Server:
-    """Each of the stores that speak S3."""
+    """Each of the stores with the S3 API."""
     server: S3Server = request.getfixturevalue(request.param)
     return server
 
@@ -93,7 +93,7 @@ def test_stores_with_s3_put_only_where_nothing_is(s3_server: S3Server) -> None:
     assert store.get_object(Bucket=bucket, Key="a")["Body"].read() == b"first"
 
 
-def test_azurite_keeps_what_is_there_and_refuses_a_wrong_key(azurite: Azurite) -> None:
+def test_azurite_keeps_existing_blobs_and_rejects_a_wrong_key(azurite: Azurite) -> None:
     container = azurite.create_container("real-stores-key")
     with azurite.client() as client:
         blobs = client.get_container_client(container)
@@ -141,7 +141,7 @@ def test_fake_gcs_holds_writers_to_their_preconditions(fake_gcs: FakeGcs) -> Non
     assert fake_gcs.keys(bucket) == ["t1/a"]
 
 
-def test_fake_gcs_takes_what_obstore_writes(fake_gcs: FakeGcs) -> None:
+def test_fake_gcs_accepts_uploads_of_obstore(fake_gcs: FakeGcs) -> None:
     bucket = fake_gcs.create_bucket("real-stores-xml")
     account = {"gcs_base_url": fake_gcs.endpoint, "disable_oauth": True, "client_email": "", "private_key": ""}
     key = json.dumps({**account, "private_key_id": ""})

@@ -1,4 +1,4 @@
-"""Keys that end, when many threads want them at once."""
+"""Renewal of expiring keys that many threads request at the same time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Token:
 
 
 class SlowIssuer:
-    """Asked once it says so (`asked`), it answers when it is told to (`go_on`), from then on at once."""
+    """An issuer that sets `asked` when it is called and waits for `go_on`; once set, it does not wait again."""
 
     def __init__(self, *lives: float | None) -> None:
         self._lives = list(lives)
@@ -44,7 +44,7 @@ class SlowIssuer:
 
 
 def waiting(pool: ThreadPoolExecutor, renewed: RefreshingValue[Token], threads: int) -> list[Future[Token]]:
-    """Threads that have begun to ask; the lock that they wait for cannot be looked into."""
+    """Count the threads that started a request; the lock that they wait for cannot be inspected."""
     begun = threading.Barrier(threads + 1)
 
     def ask() -> Token:
@@ -72,7 +72,7 @@ def test_no_request_waits_for_a_renewal_while_the_old_one_is_valid() -> None:
     assert renewed.current().number == 1
     issuer.go_on.clear()
     issuer.asked.clear()
-    threading.Event().wait(1.65)  # 0.8 of its life
+    threading.Event().wait(1.65)  # at 0.8 of the lifetime
     with ThreadPoolExecutor(1) as pool:
         renewing = pool.submit(renewed.current)
         assert issuer.asked.wait(SECONDS)
@@ -95,7 +95,7 @@ def test_who_waited_in_vain_does_not_ask_again() -> None:
     assert renewed.current().number == 2
 
 
-@pytest.mark.django_db  # who waits lends its thread, and gives its connection back
+@pytest.mark.django_db  # waiting code closes its database connection
 def test_who_waits_for_another_has_no_more_time_than_its_request() -> None:
     issuer = SlowIssuer(3600.0)
     renewed = RefreshingValue(issuer)

@@ -1,4 +1,4 @@
-"""Secrets in the database: encrypted with the key of the deployment, gone when they are deleted."""
+"""Secrets in the database: encrypted with the key of the deployment, and deleted with their owner."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_tampered_row_is_not_read() -> None:
         store.get(secret_id)
 
 
-def test_what_the_embedded_database_kept_is_read_when_a_key_is_chosen_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_of_the_embedded_database_are_read_after_a_key_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     if connection.vendor != "sqlite":
         pytest.skip("PostgreSQL keeps nothing without a key")
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"pg_encryption_key": None}))
@@ -75,7 +75,7 @@ def test_what_the_embedded_database_kept_is_read_when_a_key_is_chosen_later(monk
     assert secret_store().get(secret_id) == DOCUMENT
 
 
-def test_what_the_embedded_database_kept_is_read_when_its_key_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_of_the_embedded_database_are_read_after_a_key_rotation(monkeypatch: pytest.MonkeyPatch) -> None:
     """As docs/upgrade.md describes."""
     if connection.vendor != "sqlite":
         pytest.skip("PostgreSQL keeps nothing without a key")
@@ -150,7 +150,7 @@ def test_lakekeepers_settings_of_vault_are_enough() -> None:
         ({f"{OWN}FOLDER": "a/../b"}, f"{OWN}FOLDER"),
     ],
 )
-def test_what_vault_lacks_stops_the_start(change: dict[str, str | None], complaint: str) -> None:
+def test_missing_vault_settings_stop_the_start(change: dict[str, str | None], complaint: str) -> None:
     variables = {name: value for name, value in (VAULT | change).items() if value is not None}
     with pytest.raises(SettingsError) as refused:
         read_settings(variables)
@@ -165,6 +165,6 @@ def test_instance_admins_are_a_list_of_user_ids(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[alice]", "[oidc~]", "[~alice]", "[oidc~alice,bob]", "[oidc~alice"])
-def test_what_names_no_user_stops_the_start(text: str) -> None:
+def test_vault_settings_without_a_user_stop_the_start(text: str) -> None:
     with pytest.raises(SettingsError, match="LAKEKEEPER__INSTANCE_ADMINS"):
         read_settings({"LAKEKEEPER__INSTANCE_ADMINS": text})

@@ -1,4 +1,4 @@
-"""What real stores enforce of signatures, what of it is kept with a warehouse, and which writes are signed then."""
+"""Signature enforcement of real stores, its record in the warehouse, and the writes that are signed accordingly."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _stores_are_asked(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture
 def authorized(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rights count for which requests are signed; the caller has all of them."""
+    """Enable authorization: it decides which requests are signed; the caller has every privilege."""
     authorize_signatures(monkeypatch)
 
 
@@ -76,7 +76,7 @@ def client_of(warehouse: Warehouse) -> SigningClient:
 
 
 def addresses(warehouse: Warehouse) -> tuple[str, str, str]:
-    """Of an object of the newest table, of the bucket, and the key of the object."""
+    """Return the URLs of an object of the newest table and of the bucket, and the key of the object."""
     table = warehouse.tabulars.latest("id").location
     endpoint, bucket = warehouse.storage_profile["endpoint"], warehouse.storage_profile["bucket"]
     key = f"{table.removeprefix(f's3://{bucket}/')}/data/a"
@@ -172,7 +172,7 @@ def test_seaweedfs_enforces_all_but_bodies(seaweedfs: SeaweedFS, location: str, 
 
 
 def enforcing_all(request: Recorded, ask: Callable[[], Reply]) -> Reply:
-    """As AWS does it: no `x-amz-` header that was not signed, and no other body than the hash is of."""
+    """Enforce signatures as AWS does: no unsigned `x-amz-` header, and no body that differs from the signed hash."""
     found = re.search("SignedHeaders=([^,]+)", request.headers.get("authorization", ""))
     signed = set(found[1].split(";")) if found else set()
     digest = request.headers.get("x-amz-content-sha256", "")
@@ -232,7 +232,7 @@ def test_a_store_that_ignores_or_fails_at_copy_headers_of_others_enforces(
 def test_a_store_that_obeys_added_parameters_does_not_enforce(
     minio: Minio, bucket: str, recorder: Recorder, authorized: None
 ) -> None:
-    """Else it is as good as the best."""
+    """In every other respect, this store enforces signatures."""
 
     def obeying(request: Recorded, ask: Callable[[], Reply]) -> Reply:
         return Reply(200, {}, b"") if "x-id=" in request.target else enforcing_all(request, ask)
@@ -245,7 +245,7 @@ def test_a_store_that_obeys_added_parameters_does_not_enforce(
 def test_warehouses_that_were_never_probed_are_probed_by_an_update(
     seaweedfs: SeaweedFS, location: str, authorized: None
 ) -> None:
-    """Created by an earlier version, or with validation switched off."""
+    """The warehouse was created by an earlier version, or with validation switched off."""
     warehouse = created(seaweedfs, location)
     Warehouse.objects.filter(pk=warehouse.pk).update(enforced_signatures=None, version=warehouse.version + 1)
     require_reads_alone(warehouse, "Update the storage credential")
@@ -257,14 +257,14 @@ def test_warehouses_that_were_never_probed_are_probed_by_an_update(
 
 
 def set_kept(warehouse: Warehouse, kept: Enforcement | None) -> None:
-    """What an earlier validation found."""
+    """Set the result of an earlier validation."""
     Warehouse.objects.filter(pk=warehouse.pk).update(enforced_signatures=kept, version=F("version") + 1)
 
 
 def test_validation_of_access_fails_where_something_else_is_recorded(
     seaweedfs: SeaweedFS, location: str, minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both ways: the signer goes by what is recorded, which an update of the credential changes."""
+    """Both directions: the signer uses the recorded result, which an update of the credential changes."""
     better, worse = created(seaweedfs, location), created(minio, bucket)
     authorize_signatures(monkeypatch)
 
@@ -295,7 +295,7 @@ def test_validation_of_access_fails_where_something_else_is_recorded(
 def test_keys_are_changed_where_the_store_does_not_enforce_signatures(
     minio: Minio, bucket: str, authorized: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The profile stays the same, and writes stay unsigned; a profile that changes is refused."""
+    """The profile stays the same and writes stay unsigned; a changed profile is rejected."""
     with monkeypatch.context() as patched:
         sign_writes(patched)
         warehouse = created(minio, bucket)
@@ -336,7 +336,7 @@ def test_a_profile_that_another_request_changed_is_no_unchanged_one(
     assert Warehouse.objects.get(pk=warehouse.pk).storage_profile["sts-enabled"] is True
 
 
-def test_without_validation_nothing_is_known_and_what_was_known_of_the_profile_is_kept(
+def test_without_validation_the_result_for_an_unchanged_profile_is_kept(
     seaweedfs: SeaweedFS, location: str, authorized: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = created(seaweedfs, location, **{"key-prefix": "known"})
@@ -354,7 +354,7 @@ def test_without_validation_nothing_is_known_and_what_was_known_of_the_profile_i
     assert known.enforced_signatures is None
 
 
-def test_validation_shows_what_it_found(minio: Minio, bucket: str, seaweedfs: SeaweedFS, location: str) -> None:
+def test_validation_reports_its_result(minio: Minio, bucket: str, seaweedfs: SeaweedFS, location: str) -> None:
     for store, of, found in ((minio, bucket, Enforcement.NONE), (seaweedfs, location, Enforcement.REQUESTS)):
         warehouse = created(store, of)
         checks = validate_access(warehouse)

@@ -1,7 +1,4 @@
-"""`docs/storage.md`: its profiles can be read, its policies are those that are sent, the catalog's own is enough.
-
-What `check_storage` prints, and the error for a location with a pattern, are as the page shows them.
-"""
+"""`docs/storage.md`: profiles are valid, policies equal those that are sent, output and errors are as shown."""
 
 from __future__ import annotations
 
@@ -69,7 +66,7 @@ def test_the_boundary_of_google_is_the_one_that_is_sent() -> None:
 
 @pytest.mark.django_db
 def test_the_catalogs_policy_is_enough_for_the_catalog(minio: Minio, bucket: str) -> None:
-    """As the policy of a session, since it takes another API than S3 to make a user of MinIO."""
+    """As a session policy: creating a MinIO user needs another API than S3."""
     policy = json.dumps(OWN).replace(":::lake", f":::{bucket}")
     vended = minio.client("sts").assume_role(RoleSessionName="catalog", DurationSeconds=3600, Policy=policy)[
         "Credentials"
@@ -125,14 +122,14 @@ def test_the_error_of_a_location_with_a_pattern_is_the_one_that_is_shown(
 
 
 def _shown(part_of_command: str) -> list[str]:
-    """What the page shows below the one command with this in it."""
+    """Return the block that the page shows below the only command that contains this text."""
     commands = [each for kind, block in blocks_of(PAGE.read_text()) if kind == "console" for each in commands_of(block)]
     [command] = [each for each in commands if part_of_command in each.text]
     return command.response
 
 
 def _checks_of(monkeypatch: pytest.MonkeyPatch, profile: dict[str, Any], credential: dict[str, Any]) -> list[str]:
-    """What `check_storage` prints of a new warehouse."""
+    """Return the output of `check_storage` for a new warehouse."""
     keep_secrets(monkeypatch)
     create_warehouse(
         actor=INTERNAL, project=get_project(None), name="w", storage_profile=profile, storage_credential=credential
@@ -143,6 +140,6 @@ def _checks_of(monkeypatch: pytest.MonkeyPatch, profile: dict[str, Any], credent
 
 
 def _timeless(lines: list[str]) -> list[str]:
-    """The kind of the storage and its checks, without durations and without the location, another in each run."""
+    """Return the storage type and its checks without durations and without the location, which differs in each run."""
     [first, *checks] = lines
     return [first.split()[0], *(re.sub(r"\(\d+ ms\)", "", check) for check in checks)]

@@ -1,4 +1,4 @@
-"""The trial of a store that means harm, fails in the middle, or lends more than it should."""
+"""Validation of stores that are hostile, fail in the middle, or grant too much with vended credentials."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_list_without_end_ends(
 def test_an_endpoint_that_never_responds_takes_the_time_of_one_validation(
     monkeypatch: pytest.MonkeyPatch, sts_enabled: bool
 ) -> None:
-    """It takes connections and sends nothing: each request alone would wait 30 seconds, several times."""
+    """It accepts connections and sends nothing: each request alone would wait 30 seconds, several times."""
     monkeypatch.setattr(access, "STEPS_SECONDS", 1.0)
     monkeypatch.setattr(access, "CLEANUP_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0), backlog=128) as silent:
@@ -124,7 +124,7 @@ def test_a_guard_names_the_step_that_ran_out_of_time(
 def test_a_deadline_between_two_checks_fails_the_validation(
     minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No check failed by itself: what was not checked did not pass."""
+    """No check failed itself; checks that did not run did not pass."""
     is_late: list[bool] = []
 
     class Slow(FailFastRun):
@@ -151,7 +151,7 @@ def test_a_deadline_between_two_checks_fails_the_validation(
 def test_a_spelling_that_the_store_fails_at_does_not_end_the_others(
     minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, is_delete: bool
 ) -> None:
-    """As a proxy before it that answers 502 to odd keys; the object beside the table is there afterwards."""
+    """A proxy returns 502 for unusual keys; the object next to the table still exists afterwards."""
     use_storage_settings(monkeypatch, retries=0)
     odd: list[str] = []
 
@@ -176,10 +176,10 @@ SCHEME_ALIASES = [
 
 
 @pytest.mark.parametrize(("method", "spelling"), SCHEME_ALIASES)
-def test_a_store_that_normalizes_spellings_is_found_whatever_it_responds(
+def test_a_store_that_normalizes_spellings_is_found_whatever_its_response(
     minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, method: str, spelling: str
 ) -> None:
-    """The error names the spelling."""
+    """The error contains the spelling."""
     use_storage_settings(monkeypatch, retries=0)
 
     def obeying(request: Recorded, ask: Callable[[], Reply]) -> Reply:
@@ -213,7 +213,7 @@ def test_a_fault_of_ours_leaves_nothing(minio: Minio, bucket: str, recorder: Rec
     class Failing(ReportRun):
         def check(self, name: CheckName, look: Callable[[], Any], **more: Any) -> Any:
             def then_fail() -> None:
-                with suppress(CatalogError):  # the store does not delete: something is left
+                with suppress(CatalogError):  # the store does not delete, so objects remain
                     look()
                 assert minio.keys(bucket)
                 raise Fault
@@ -275,7 +275,7 @@ def lets_readers_write(policies: list[dict[str, Any]], _bucket: str) -> dict[str
 
 
 def allows_parent_segments(policies: list[dict[str, Any]], _bucket: str) -> dict[str, Any]:
-    """MinIO then deletes what lies beside the folder, see `storage.validation.s3_probes`."""
+    """MinIO then deletes objects outside the folder, see `storage.validation.s3_probes`."""
     return policies[-1] | {"Statement": [each for each in policies[-1]["Statement"] if each["Effect"] == "Allow"]}
 
 
@@ -287,7 +287,7 @@ def allows_parent_segments(policies: list[dict[str, Any]], _bucket: str) -> dict
         (lets_readers_write, "Credentials for reading allow write access."),
     ],
 )
-def test_what_opens_too_much_is_found(
+def test_too_wide_permissions_are_found(
     minio: Minio,
     bucket: str,
     recorder: Recorder,

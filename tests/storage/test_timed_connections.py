@@ -1,4 +1,4 @@
-"""Servers whose answers never end, though something always comes."""
+"""Servers that send bytes regularly but never finish a response."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.parts.minio import Minio
 from tests.storage.open_store_fixtures import opened, use_storage_settings
 
 pytestmark = [
-    pytest.mark.django_db,  # who waits gives back its connections to the database
-    pytest.mark.timeout(20),  # else they do hold a thread
+    pytest.mark.django_db,  # waiting code closes its database connections
+    pytest.mark.timeout(20),  # otherwise they block a thread
 ]
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n"
@@ -37,7 +37,7 @@ ENDLESS: dict[str, Callable[[], Iterator[bytes]]] = {
 
 @contextmanager
 def serving(pieces: Callable[[], Iterator[bytes]]) -> Iterator[str]:
-    """The address of a server that sends one piece after the other, twenty a second, to all who ask."""
+    """Yield the address of a server that sends these pieces in turn, twenty per second, to every client."""
     is_over = Event()
 
     def response(connection: socket.socket) -> None:

@@ -19,7 +19,7 @@ def in_seconds(seconds: float) -> float:
     return time.monotonic() + seconds
 
 
-def test_a_step_returns_or_raises_what_it_does_itself() -> None:
+def test_a_step_returns_its_result_or_raises_its_error() -> None:
     def fail() -> None:
         raise Conflict("its own")
 
@@ -46,7 +46,7 @@ def test_a_step_sees_the_deadline_and_stops_at_it() -> None:
         with pytest.raises(StepTimedOut):
             finish_in_time(lambda: pytest.fail("no time was left to begin"))
     assert left[0] is not None
-    assert ended.wait(5), "nobody waits for it, and it ends by itself"
+    assert ended.wait(5), "the step ends by itself, without a waiting caller"
 
 
 def test_steps_that_do_not_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

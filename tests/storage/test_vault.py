@@ -1,7 +1,7 @@
-"""Secrets in Vault: a fake one everywhere, and the real one where it was built (`tests/parts/vault.py`).
+"""Secrets in Vault, on a fake and, where it was built (`tests/parts/vault.py`), on a real Vault.
 
-The fake proves what is asked and how answers are read. That Vault's own policies, leases and versions behave so is
-proved by the runs on the real one; sign-in by Kubernetes and namespaces by the fake alone.
+The fake proves the requests and the parsing of responses. Policies, leases and versions are proved on the real Vault;
+Kubernetes sign-in and namespaces by the fake alone.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_a_secret_is_stored_and_deleted(vault: FakeVault | Vault) -> None:
     )
 
 
-def test_foreign_files_there_are_left_alone(fake_vault: FakeVault) -> None:
+def test_other_files_in_the_folder_are_kept(fake_vault: FakeVault) -> None:
     fake_vault.entries["secret/else"] = fake_vault.entries["secret/more/below"] = [{}]
     store = store_key(fake_vault)
     one = put(store)
@@ -152,7 +152,7 @@ def test_a_policy_that_lacks_something_is_no_lost_token(vault: FakeVault | Vault
     vault.deny(denies=False)
     assert store.get(one) == DOCUMENT
     if isinstance(vault, FakeVault):
-        assert len(vault.logins) == 1, "nobody signs in anew for that"
+        assert len(vault.logins) == 1, "no new sign-in for that"
 
 
 def test_a_revoked_token_is_renewed(vault: FakeVault | Vault) -> None:
@@ -210,7 +210,7 @@ def test_a_failure_of_the_moment_is_waited_out(fake_vault: FakeVault) -> None:
     fake_vault.failing = [503] * 3
     with pytest.raises(SecretStoreUnavailable):
         store.delete(one)
-    assert len(fake_vault.failing) == 2, "a deletion holds nobody up"
+    assert len(fake_vault.failing) == 2, "a deletion delays no other request"
 
 
 def test_a_sealed_vault_is_unavailable(fake_vault: FakeVault) -> None:
@@ -256,7 +256,7 @@ def test_another_id_is_another_secret(fake_vault: FakeVault) -> None:
         store.get(uuid4())
 
 
-def test_what_signs_in_is_shown_nowhere(fake_vault: FakeVault) -> None:
+def test_vault_credentials_are_not_disclosed(fake_vault: FakeVault) -> None:
     threads = threading.active_count()
     session = VaultSession(access(fake_vault, token="canary-token"))
     session.sign_in()

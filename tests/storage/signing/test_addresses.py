@@ -1,4 +1,4 @@
-"""Where a bucket is asked for: which hosts are the warehouse's store, and where each has the bucket."""
+"""Remote signing: hosts that belong to the store of the warehouse, and the position of the bucket in the URI."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def error(uri: str, profile: S3Profile) -> str:
         "https://s3.eu-central-1.amazonaws.com/foo/" + "k" * 9000,
     ],
 )
-def test_what_is_not_the_warehouses_bucket(uri: str) -> None:
+def test_uris_of_other_buckets_are_rejected(uri: str) -> None:
     assert error(uri, profile_of(**AWS, bucket="foo")) == "UriNotS3"
 
 
@@ -132,8 +132,8 @@ def test_other_ports_and_hosts(endpoint: str, uri: str) -> None:
     assert error(uri, at(endpoint, "foo")) == "UriNotS3"
 
 
-def test_one_uri_is_never_read_in_two_ways() -> None:
-    """A store that takes the first label for the bucket has the whole path as the key, and the other way round."""
+def test_a_uri_has_only_one_interpretation() -> None:
+    """A store with virtual-hosted buckets would read the whole path as the key, a path-style store would not."""
     by_path = at("https://store.example", "foo", **{"path-style-access": True})
     assert error("https://foo.store.example/bar/key", by_path) == "UriNotS3"
     of_bucket = at("https://foo.store.example", "foo")

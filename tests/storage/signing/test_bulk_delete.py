@@ -1,4 +1,4 @@
-"""The body of DeleteObjects: every key is found, and nothing that another reader could read differently is taken."""
+"""Parsing of DeleteObjects bodies: every key is found, and ambiguous bodies are rejected."""
 
 from __future__ import annotations
 

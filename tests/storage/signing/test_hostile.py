@@ -1,4 +1,4 @@
-"""Whatever passes is about files of the table alone, as others read the same request: other parsers, other rules."""
+"""Signed requests only touch files of the table, also by the rules of other URI parsers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def passed(given_request: RequestToSign) -> SignableRequest | None:
 
 
 def require_inside(key: str) -> None:
-    """Also for stores that clean paths or take backslashes for slashes."""
+    """Check the key also for stores that normalize paths or read backslashes as slashes."""
     for read in (key, key.replace("\\", "/")):
         assert posixpath.normpath(read).startswith(f"{TABLE}/"), key
         assert read.startswith(f"{TABLE}/"), key
@@ -63,7 +63,7 @@ def require_inside(key: str) -> None:
     query=st.one_of(st.just(""), st.sampled_from(QUERIES)),
     source=SOURCES,
 )
-def test_what_passes_lies_in_the_table(method: str, host: str, path: str, query: str, source: str | None) -> None:
+def test_signed_requests_stay_in_the_table(method: str, host: str, path: str, query: str, source: str | None) -> None:
     uri = f"http://{host}{path}{query}"
     headers = {} if source is None else {"x-amz-copy-source": [source]}
     found = passed(RequestToSign("eu-1", method, uri, headers))
@@ -75,7 +75,7 @@ def test_what_passes_lies_in_the_table(method: str, host: str, path: str, query:
     assert parts.username is None
     bucket, _, key = unquote(parts.path, errors="strict").removeprefix("/").partition("/")
     assert bucket == "my-bucket"
-    fields = re.sub(r"\buploads(?=&|$)", "uploads=", parts.query)  # the one that S3 takes without a value
+    fields = re.sub(r"\buploads(?=&|$)", "uploads=", parts.query)  # S3 accepts this parameter without a value
     asked = dict(parse_qsl(fields, keep_blank_values=True, strict_parsing=bool(fields)))
     if key:
         require_inside(key)

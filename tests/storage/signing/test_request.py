@@ -1,4 +1,4 @@
-"""What a request would do is read from it strictly; what is not on a list is not signed."""
+"""Strict parsing of requests to sign; operations that are not on an allow list are rejected."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_keys_that_could_be_taken_for_others(path: str) -> None:
              "/t/<a>", "/t/a|b", "/t/a\nb", "/t/\x00", "/t/a?x-id=%zz", "/t/a?x-id=%FF", "/t/a?x-id=a b",
              "/t/a?uploads;delete", "/t/a?x-id=a\r\nHost: b"]
 )  # fmt: skip
-def test_what_cannot_be_decoded(path: str) -> None:
+def test_undecodable_uris_are_rejected(path: str) -> None:
     assert error("GET", path) == (400, "FailedToDecodeURISegment")
 
 
@@ -124,7 +124,7 @@ def test_what_cannot_be_decoded(path: str) -> None:
         ("http://?a", "UriNoHost"),
     ],
 )
-def test_what_is_no_address(uri: str, wire_type: str) -> None:
+def test_invalid_uris_are_rejected(uri: str, wire_type: str) -> None:
     profile = profile_of()
     with pytest.raises(CatalogError) as refused:
         read_request(RequestToSign("eu-1", "GET", uri, {}), profile, bucket_addresses(profile))
@@ -335,7 +335,7 @@ def test_only_puts_copy() -> None:
     assert error("PUT", "/wh/t/a", headers={f"{COPY}-range": "bytes=0-1"}) == (400, "InvalidCopySource")
 
 
-def test_what_clients_may_keep() -> None:
+def test_allowed_client_headers() -> None:
     assert read("GET", "/t/a").is_repeatable
     assert read("HEAD", "/t/a", headers={"range": "bytes=0-1", "accept": "a"}).is_repeatable
     assert not read("GET", "/t/a", headers={"If-Match": "x"}).is_repeatable

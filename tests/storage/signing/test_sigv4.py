@@ -1,4 +1,4 @@
-"""Signatures are those that botocore makes of the same request."""
+"""Signatures equal those of botocore for the same request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES = st.from_regex(r"x-amz-meta-[a-z0-9-]{1,8}|content-type|if-match", fullma
 def of_botocore(
     method: str, path: str, query: dict[str, str], headers: dict[str, str], payload: str, region: str, keys: Keys
 ) -> dict[str, str]:
-    """The headers that botocore adds; it is given the hash of the payload as S3's client gives it."""
+    """Return the headers that botocore adds; the payload hash is passed in, as S3 clients do."""
     url = f"http://store.example:9000{canonical_path(path)}"
     request: Any = AWSRequest(method=method, url=url, headers=headers, params=query)
     credentials = Credentials(keys.access_key_id, keys.secret_access_key, keys.session_token)
@@ -75,7 +75,7 @@ def test_they_are_botocores(
     assert created == of_botocore(method, path, query, headers, payload, region, keys)
 
 
-def test_the_example_of_aws() -> None:
+def test_the_documented_example_of_aws() -> None:
     """GET Object of https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html."""
     secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
     empty = hashlib.sha256(b"").hexdigest()

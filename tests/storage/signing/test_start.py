@@ -1,4 +1,4 @@
-"""What `serve` warns of at its start about warehouses whose writes are not signed."""
+"""Warnings of `serve` at startup about warehouses whose writes are not signed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
 
 
-def test_warehouses_whose_writes_are_not_signed_are_counted(
+def test_warehouses_with_unsigned_writes_are_counted(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authorize_signatures(monkeypatch)

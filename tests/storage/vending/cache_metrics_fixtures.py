@@ -1,4 +1,4 @@
-"""What the metrics of this process tell of the cache of vended credentials."""
+"""Metrics of this process about the cache of vended credentials."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class CacheNumbers(NamedTuple):
 
 
 def reset_metrics() -> None:
-    """Begin at 0; caches that exist already count in the former metrics."""
+    """Start the metrics at 0; existing caches still count in the previous ones."""
     metrics.cache_clear()
 
 

@@ -1,4 +1,4 @@
-"""A fake token service, and short patience with it."""
+"""Fixtures: a fake token service and short timeouts for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def limit(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def change(**members: Any) -> None:
         own = settings.ICEKEEPER
         storage = own.storage.model_copy(update=members)
-        s3._sts.cache_clear()  # clients are made with the limits of their time
+        s3._sts.cache_clear()  # clients read the limits when they are created
         monkeypatch.setattr(settings, "ICEKEEPER", own.model_copy(update={"storage": storage}))
 
     return change

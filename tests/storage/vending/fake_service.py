@@ -1,8 +1,7 @@
-"""A fake of the services that issue credentials and cannot be run here: it keeps what it is asked, and says what it is
-told to.
+"""A fake of services that issue credentials and cannot run here; it records requests and returns prepared responses.
 
-It proves what is sent and how answers are read. It cannot prove that the real service takes the one or gives the other,
-nor that a credential opens what it should.
+It proves the requests and the parsing of responses. It cannot prove that the real service accepts the requests or
+returns such responses, nor the scope of a credential.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Said:
-    """An answer; `drips` sends it byte after byte, five a second."""
+    """A response; with `drips` it is sent byte by byte, five per second."""
 
     status: int = 200
     body: bytes = b"{}"
@@ -59,13 +58,14 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """They hung up on us: a certificate that they do not trust."""
+        """Ignore clients that close the connection because they do not trust the certificate."""
 
 
 class FakeService:
-    """Answers each path with what is in `answers` for it, the last of them for ever; 404 where there is nothing.
+    """A server that returns the responses in `responses` for each path; the last of them repeats, other paths return
+    404.
 
-    A context manager; over TLS when there is a folder for its certificate, `ca_file`.
+    A context manager; it uses TLS when a folder for its certificate, `ca_file`, is given.
     """
 
     def __init__(self, home: Path | None = None) -> None:
@@ -101,7 +101,7 @@ class FakeService:
 def _handler_of(service: FakeService) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Not into the output of the tests."""
+            """Keep the output of tests clean."""
 
         def _response(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -123,7 +123,7 @@ def _handler_of(service: FakeService) -> type[BaseHTTPRequestHandler]:
                 if not response.drips:
                     self.wfile.write(response.body)
             except OSError:
-                self.close_connection = True  # who asked has had enough
+                self.close_connection = True  # the client closed the connection
 
         do_GET = do_POST = _response  # noqa: N815
 
@@ -131,7 +131,7 @@ def _handler_of(service: FakeService) -> type[BaseHTTPRequestHandler]:
 
 
 def _create_certificate(home: Path, ca_file: Path) -> Path:
-    """Signed by itself, for 127.0.0.1; the key and it in one file."""
+    """Create a self-signed certificate for 127.0.0.1, with its key in the same file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a fake")])
     now = dt.datetime.now(dt.UTC)

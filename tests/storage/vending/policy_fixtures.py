@@ -1,4 +1,4 @@
-"""How stores read the patterns of policies, written down anew from their documentation, for tests to ask."""
+"""Pattern matching of storage policies, implemented from the documentation of the stores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _AWS = re.compile(r"\$\{([^}]*)\}|([*?])|(.)", re.DOTALL)
 
 
 def aws_matches(pattern: str, text: str) -> bool:
-    """AWS: `*` and `?` are wildcards, `${*}`, `${?}` and `${$}` the characters. Another variable is a failure.
+    """Match as AWS: `*` and `?` are wildcards, `${*}`, `${?}` and `${$}` the literal characters; other variables raise.
 
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html#policy-vars-specialchars
     """
@@ -27,13 +27,13 @@ def aws_matches(pattern: str, text: str) -> bool:
 
 
 def plain_matches(pattern: str, text: str) -> bool:
-    """MinIO: `*` and `?` are wildcards, and no variable stands for a character."""
+    """Match as MinIO: `*` and `?` are wildcards, and no variable stands for a character."""
     parts = [{"*": ".*", "?": "."}.get(character, re.escape(character)) for character in pattern]
     return re.fullmatch("".join(parts), text, re.DOTALL) is not None
 
 
 def statement(policy: str, action: str) -> dict[str, Any]:
-    """The only statement of a policy that allows `action`."""
+    """Return the only statement of a policy that allows `action`."""
     found = [each for each in json.loads(policy)["Statement"] if action in _list(each["Action"])]
     assert len(found) == 1
     assert found[0]["Effect"] == "Allow"
@@ -41,13 +41,13 @@ def statement(policy: str, action: str) -> dict[str, Any]:
 
 
 def actions(policy: str) -> set[str]:
-    """All that a policy allows somewhere."""
+    """Return every action that a policy allows on some resource."""
     statements = json.loads(policy)["Statement"]
     return {action for each in statements if each["Effect"] == "Allow" for action in _list(each["Action"])}
 
 
 def denied(policy: str) -> list[str]:
-    """The resources on which a policy denies everything."""
+    """Return the resources on which a policy denies every action."""
     found = [each for each in json.loads(policy)["Statement"] if each["Effect"] == "Deny"]
     assert [each["Action"] for each in found] == ["s3:*"]
     return _list(found[0]["Resource"])

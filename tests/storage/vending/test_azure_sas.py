@@ -1,8 +1,8 @@
 """Shared access signatures of Azure for one directory.
 
-No directory SAS can be tried here: Azurite refuses all of them, and it has no Entra ID. The token's fields and its
-signature are proved, by writing both down anew from Microsoft's pages; so is what is asked of Entra ID and of the
-account, with a fake of both. That Azure takes them, and opens one directory only, is not.
+No directory SAS can run here: Azurite rejects them, and it has no Entra ID. The fields and signature of the token are
+proved by a second implementation from Microsoft's pages, the requests to Entra ID and the account with a fake of both.
+Not proved: that Azure accepts the token and limits it to one directory.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def delegation_key() -> UserDelegationKey:
 
 def signed_with_delegation_key(sent: dict[str, str], resource: str) -> str:
     """https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas, version 2025-07-05 and later,
-    and the headers and parameters of requests that it has had since (none here)."""
+    with the headers and parameters of requests added since (none here).
+    """
     return signed(
         b"canary delegation key",
         sent["sp"], sent["st"], sent["se"], resource, "oid", "tid", "2026-01-02T03:04:05Z", "2026-01-02T09:04:05Z", "b",
@@ -125,7 +126,7 @@ PRIVATE = {"endpoint-mode": {"type": "workspace-private-link"}}
 
 
 @pytest.mark.parametrize("mode", [{}, REGIONAL, PRIVATE])
-def test_onelake_is_one_account_whatever_its_host(mode: dict[str, Any]) -> None:
+def test_onelake_is_one_account_for_every_host(mode: dict[str, Any]) -> None:
     sent = delegated_signature(onelake(**mode))
     assert sent["sig"] == signed_with_delegation_key(sent, f"/blob/onelake/{WORKSPACE}/wh/t1")
 
@@ -143,7 +144,7 @@ def delegated_signature(profile: AdlsProfile | OneLakeProfile) -> dict[str, str]
 
 
 @given(folders("*?$%" + PLAIN + UNICODE))
-def test_what_is_signed_is_the_path_byte_by_byte(folder: str) -> None:
+def test_the_path_is_signed_byte_by_byte(folder: str) -> None:
     token = azure_sas.directory_sas(adls(), folder, FileAccess.READ, signer=ACCOUNT_KEY, start=AT, expiry=EXPIRY)
     sent = fields(token)
     assert sent["sdd"] == str(folder.count("/") + 1)
@@ -183,12 +184,12 @@ def test_how_long_it_lives(seconds: int, life: int) -> None:
         "s3://lake/wh/t",
     ],
 )
-def test_nothing_is_signed_for_what_lies_outside(location: str) -> None:
+def test_nothing_is_signed_outside_the_warehouse(location: str) -> None:
     with pytest.raises(InvalidLocation):
         vend(SHARED, location)
 
 
-def test_the_whole_container_is_never_the_folder() -> None:
+def test_the_whole_container_is_rejected_as_folder() -> None:
     with pytest.raises(ValueError, match="whole container"):
         azure_sas.directory_sas(adls(), "", FileAccess.READ, signer=ACCOUNT_KEY, start=AT, expiry=EXPIRY)
 
@@ -239,7 +240,9 @@ KEYS_AT, TOKENS_AT = "/", "/tenant-1/oauth2/v2.0/token"
 
 @pytest.fixture
 def azure_fake(tmp_path: Path, limit: Callable[..., None]) -> Iterator[FakeService]:
-    """Entra ID and the blob service of an account at one address, over TLS; the warehouse's CA file is its own."""
+    """A fake of Entra ID and of the blob service of an account at one address, over TLS with the CA file of the
+    warehouse.
+    """
     with FakeService(tmp_path) as running:
         limit(ca_bundle=running.ca_file, retries=0)
         running.responses["/tenant-1/v2.0/.well-known/openid-configuration"] = [
@@ -258,7 +261,7 @@ def azure_fake(tmp_path: Path, limit: Callable[..., None]) -> Iterator[FakeServi
 
 
 class AtFake(DelegationKeys):
-    """Asks the fake's address where the account's would be; all else is as it is."""
+    """Send requests for the account to the address of the fake; otherwise unchanged."""
 
     def __init__(self, service: FakeService) -> None:
         super().__init__()
@@ -346,7 +349,7 @@ def test_an_error(
     assert refused.value.status == 412
     assert reported in refused.value.message
     assert "canary" not in refused.value.message
-    assert "canary-client-secret" not in caplog.text  # the SDK itself logs what Entra ID says of a failure
+    assert "canary-client-secret" not in caplog.text  # the SDK itself logs errors of Entra ID
     assert "entra-token" not in caplog.text
     assert "/elsewhere" not in {asked.path for asked in azure_fake.asked}
 
@@ -383,7 +386,7 @@ def test_a_tenant_that_is_none(azure_fake: FakeService, tenant: str) -> None:
 
 
 def test_this_servers_identity_is_shown_to_azure_only(azure_fake: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The authority that a warehouse names would be sent the server's own secret, its host the server's token."""
+    """A warehouse that names an authority or host would receive the secret or token of the server."""
     monkeypatch.setattr(
         settings,
         "ICEKEEPER",
@@ -392,7 +395,7 @@ def test_this_servers_identity_is_shown_to_azure_only(azure_fake: FakeService, m
     keys = AtFake(azure_fake)
     own = AzureSystemIdentity.model_construct()
     for host in ("evil.example.com", "dfs.core.windows.net.evil.com", "core.windows.net.evil"):
-        profile = adls(APPLICATION, host=host)  # as one that an earlier version kept
+        profile = adls(APPLICATION, host=host)  # as an earlier version stored it
         with pytest.raises(CredentialNotIssued, match="hosts of Azure only"):
             azure_sas.issue(profile, own, location=f"{profile.location}/t", rights=FileAccess.READ, keys=keys)
     assert (keys.asked, azure_fake.asked) == ([], [])

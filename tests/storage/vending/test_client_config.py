@@ -1,4 +1,4 @@
-"""The exact properties that clients are told (storage.md §3.2-3.4)."""
+"""The exact properties in the table config of clients (storage.md §3.2-3.4)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_nothing_is_revealed_of_local_files() -> None:
     assert client_config({"type": "local", "path": "/srv"}) == {}
 
 
-def test_what_others_share_is_not_changed() -> None:
+def test_shared_config_is_not_changed() -> None:
     before = dict(KEYS)
     credential_config(stored(FULL), VENDED, refresh_endpoint=REFRESH)["s3.access-key-id"] = "changed"
     client_config(stored(FULL), vended=VENDED)["s3.access-key-id"] = "changed"

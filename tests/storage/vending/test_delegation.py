@@ -1,4 +1,4 @@
-"""What clients ask for and what they are given (storage.md §3.1)."""
+"""Access delegation: the requested and the returned mechanism (storage.md §3.1)."""
 
 from __future__ import annotations
 

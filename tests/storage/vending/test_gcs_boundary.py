@@ -1,7 +1,7 @@
 """Temporary tokens of Google Cloud Storage, against a fake of Google's two token services.
 
-What is sent, the boundary, and how answers are read is proved. That Google takes it, and that the token opens one
-folder only, is not: no emulator of Cloud Storage looks at tokens.
+The requests, the boundary and the parsing of responses are proved. Not proved: that Google accepts them and that the
+token is limited to one folder, as no emulator of Cloud Storage checks tokens.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ VENDED = said({
 
 
 class ToTheFake(GoogleTransport):
-    """Asks the fake where Google would be asked; all else is as it is."""
+    """Send requests for Google to the fake; otherwise unchanged."""
 
     def __init__(self, service: FakeService) -> None:
         self.service = service
@@ -101,7 +101,7 @@ def rule(boundary: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("rights", "role"), [(FileAccess.READ, "objectViewer"), (FileAccess.READ_WRITE, "objectUser")])
-def test_the_request_and_what_is_built_from_the_response(service: FakeService, rights: FileAccess, role: str) -> None:
+def test_the_request_and_the_vended_config(service: FakeService, rights: FileAccess, role: str) -> None:
     vended, hosts = ask(service, rights=rights)
     assert vended.config == {"gcs.oauth2.token": "lent-token", "gcs.project-id": "my-project"}
     assert abs(vended.expires_at - now() - timedelta(seconds=1800)) < timedelta(seconds=10)
@@ -142,13 +142,13 @@ def test_without_a_life_of_its_own_the_token_ends_with_the_one_it_was_exchanged_
 @pytest.mark.parametrize(
     "location", ["gs://lake/wh", "gs://lake/wh/", "gs://lake/wh2/t", "gs://lake2/wh/t", "gs://lake/", "s3://lake/wh/t"]
 )
-def test_nothing_is_asked_for_what_lies_outside(service: FakeService, location: str) -> None:
+def test_nothing_is_requested_outside_the_warehouse(service: FakeService, location: str) -> None:
     with pytest.raises(InvalidLocation):
         ask(service, location)
     assert service.asked == []
 
 
-def test_the_whole_bucket_is_never_the_folder() -> None:
+def test_the_whole_bucket_is_rejected_as_folder() -> None:
     with pytest.raises(ValueError, match="whole bucket"):
         access_boundary("lake", "", FileAccess.READ)
 
@@ -158,7 +158,7 @@ LITERAL = r"'((?:[^'\\]|\\['\\])*)'"
 
 
 def read_literals(expression: str) -> tuple[str, str, str]:
-    """The three prefixes of a condition, which must be nothing but a choice of three."""
+    """Return the three prefixes of a condition, which must be a choice of exactly three."""
     found = re.fullmatch(
         rf"resource\.name\.startsWith\({LITERAL}\) \|\| resource\.name\.startsWith\({LITERAL}\) \|\| "
         rf"api\.getAttribute\('storage\.googleapis\.com/objectListPrefix', ''\)\.startsWith\({LITERAL}\)",

@@ -1,4 +1,4 @@
-"""Vended keys at real stores, and keys of objects that a store resolves after it compared them with the policy."""
+"""Vended credentials at real stores, with object keys that a store resolves only after the policy check."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def store(request: pytest.FixtureRequest) -> S3Server:
 
 
 class Lender:
-    """A bucket with objects of others, and a client with keys for the folder `wh/a`."""
+    """A bucket with objects of other folders, and a client with vended credentials for the folder `wh/a`."""
 
     def __init__(self, store: S3Server) -> None:
         self.store, self.bucket = store, store.create_bucket(f"spellings-{next(_numbers)}")
@@ -94,7 +94,7 @@ def test_a_bulk_delete_reaches_no_other_folder(lender: Lender) -> None:
 
 
 def paths() -> Iterator[str]:
-    """As a client may spell the keys in the path of a request."""
+    """Return the spellings that a client may use for the keys in the path of a request."""
     for key in KEYS:
         yield encoded_key(key)
         yield encoded_key(key).replace("..", "%2e%2e")
@@ -146,7 +146,7 @@ def test_names_that_only_look_like_parent_folders_work(lender: Lender) -> None:
 
 
 def test_keys_are_distinguished_from_others(lender: Lender) -> None:
-    """The requests of this file are good: those for the own folder succeed, and keys of nobody are refused."""
+    """The requests of this file are valid: those for the own folder succeed, and unknown access keys are denied."""
     assert lender.send("PUT", "wh/a/own", body=b"own").is_success
     assert lender.send("GET", "wh/a/own").body == b"own"
     lender.delete_together("wh/a/own")

@@ -1,7 +1,7 @@
-"""Temporary credentials of Alibaba Cloud OSS, against a fake: neither OSS nor its STS can be run here.
+"""Temporary credentials of Alibaba Cloud OSS, against a fake: neither OSS nor its STS can run here.
 
-What is sent, the signature (with an example of Alibaba's documentation) and how answers are read is proved. That
-Alibaba takes it, and how OSS reads the policy, is not.
+The requests, the signature (with an example of Alibaba's documentation) and the parsing of responses are proved. Not
+proved: that Alibaba accepts them, and how OSS evaluates the policy.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_alibabas_own_example_of_a_signature() -> None:
     assert oss.signature("GET", parameters, "testsecret") == "OLeaidS1JvxuMvnyHOwuJ+uX5qY="
 
 
-def test_the_request_and_what_is_built_from_the_response(service: FakeService) -> None:
+def test_the_request_and_the_vended_config(service: FakeService) -> None:
     service.responses["/"] = [GOOD]
     vended = ask(service, FileAccess.READ_WRITE, **{"sts-token-validity-seconds": 900})
     assert vended.config == {
@@ -104,7 +104,7 @@ def test_the_request_and_what_is_built_from_the_response(service: FakeService) -
 
 
 def signed_again(form: dict[str, str]) -> str:
-    """The signature as the documentation says, step by step."""
+    """Compute the signature step by step as the documentation describes."""
     pairs = [
         f"{quote(name, safe='~')}={quote(value, safe='~')}"
         for name, value in sorted(form.items())
@@ -150,7 +150,7 @@ def test_the_policy(rights: FileAccess, allowed: set[str]) -> None:
 
 
 @given(folders("*?$${}" + PLAIN + UNICODE), folders(PLAIN))
-def test_a_policy_is_for_one_folder_or_there_is_none(folder: str, other: str) -> None:
+def test_a_policy_for_more_than_one_folder_is_rejected(folder: str, other: str) -> None:
     if any(sign in folder for sign in ("*", "?", "${")):
         with pytest.raises(CredentialNotIssued):
             oss.ram_policy("lake", folder, FileAccess.READ)
@@ -162,7 +162,7 @@ def test_a_policy_is_for_one_folder_or_there_is_none(folder: str, other: str) ->
     assert not plain_matches(pattern, f"{folder}0/x")
 
 
-def test_the_whole_bucket_is_never_the_folder() -> None:
+def test_the_whole_bucket_is_rejected_as_folder() -> None:
     with pytest.raises(ValueError, match="whole bucket"):
         oss.ram_policy("lake", "", FileAccess.READ)
 

@@ -1,7 +1,7 @@
-"""Temporary credentials of Cloudflare R2, against a fake: R2 cannot be run here.
+"""Temporary credentials of Cloudflare R2, against a fake: R2 cannot run here.
 
-What is sent and how answers are read is proved. That Cloudflare takes it, and that its credentials open one prefix
-only, is not.
+The requests and the parsing of responses are proved. Not proved: that Cloudflare accepts them and that its credentials
+are limited to one prefix.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ def ask(service: FakeService, location: str = LOCATION, rights: FileAccess = Fil
 @pytest.mark.parametrize(
     ("rights", "permission"), [(FileAccess.READ, "object-read-only"), (FileAccess.READ_WRITE, "object-read-write")]
 )
-def test_the_request_and_what_is_built_from_the_response(
-    service: FakeService, rights: FileAccess, permission: str
-) -> None:
+def test_the_request_and_the_vended_config(service: FakeService, rights: FileAccess, permission: str) -> None:
     service.responses[PATH] = [GOOD]
     vended = ask(service, rights=rights, **{"sts-token-validity-seconds": 900})
     assert vended.config == {
@@ -80,7 +78,7 @@ def test_the_request_and_what_is_built_from_the_response(
 
 
 @pytest.mark.parametrize("location", ["s3://lake/wh", "s3://lake/other/t", "s3://lake2/wh/t"])
-def test_nothing_is_asked_for_what_lies_outside(service: FakeService, location: str) -> None:
+def test_nothing_is_requested_outside_the_warehouse(service: FakeService, location: str) -> None:
     with pytest.raises(InvalidLocation):
         ask(service, location)
     assert service.asked == []

@@ -1,4 +1,4 @@
-"""PyIceberg's two file systems with what a client is told of a table on MinIO, and nothing else."""
+"""PyIceberg's two file systems on MinIO with the table config of a response, and no other settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 
 def reported(minio: Minio, bucket: str, rights: FileAccess) -> list[dict[str, Any]]:
-    """`config` of a table and of its `storage-credentials`."""
+    """Return `config` of a table and of its `storage-credentials`."""
     credential = read_credential(minio.credential)
     profile = read_profile(minio.profile(bucket, "wh"), credential)
     vended_credentials = issue(profile, credential, location=f"s3://{bucket}/wh/t 1", rights=rights)
@@ -42,7 +42,7 @@ def test_a_writer_needs_no_more(minio: Minio, bucket: str) -> None:
         with pytest.raises(FileExistsError):
             io.new_output(location).create()
         io.delete(location)
-        assert minio.keys(bucket) == ["wh/t 1/data/"]  # Arrow leaves a mark where a folder would be
+        assert minio.keys(bucket) == ["wh/t 1/data/"]  # Arrow creates a marker object for a folder
 
 
 def test_a_writer_gets_no_more(minio: Minio, bucket: str) -> None:

@@ -1,4 +1,4 @@
-"""The session policy for one folder: what it says, and how AWS and others read it."""
+"""The session policy for one folder: its text, and its evaluation by AWS and other stores."""
 
 from __future__ import annotations
 
@@ -214,6 +214,6 @@ def test_a_bucket_may_be_the_base(location: str) -> None:
         folder_of("s3://lake/", profile())
 
 
-def test_the_whole_bucket_is_never_the_folder() -> None:
+def test_the_whole_bucket_is_rejected_as_folder() -> None:
     with pytest.raises(ValueError, match="whole bucket"):
         s3_policy(profile(), "", FileAccess.READ)

@@ -1,4 +1,4 @@
-"""What MinIO lets clients do with a temporary credential: all of it in the table's folder, nothing anywhere else."""
+"""Scope of temporary credentials on MinIO: full access in the folder of the table, none anywhere else."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def require_denied(call: Callable[..., Any], **arguments: Any) -> None:
 
 
 def require_closed(s3: Any, bucket: str, folder: str) -> None:
-    """Nothing of what a table's folder is used for is allowed in this one, in which `there` is."""
+    """Check that every operation a table uses is denied in this folder, which contains the object `there`."""
     require_denied(s3.get_object, Bucket=bucket, Key=f"{folder}/there")
     require_denied(s3.put_object, Bucket=bucket, Key=f"{folder}/new", Body=b"")
     require_denied(s3.delete_object, Bucket=bucket, Key=f"{folder}/there")
@@ -82,7 +82,7 @@ def upload_in_parts(s3: Any, bucket: str, key: str) -> None:
 
 @settings(
     max_examples=60,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # to find a smaller example takes minutes
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking an example takes minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
@@ -113,11 +113,11 @@ def test_a_table_is_open_and_all_others_are_closed(
 
     require_closed(s3, bucket, f"wh/{other}")
     require_closed(s3, bucket, f"wh/{sibling}")
-    require_lists_nothing(s3, bucket, f"wh/{own}")  # which would show the siblings
+    require_lists_nothing(s3, bucket, f"wh/{own}")  # which would list the siblings
     assert minio.keys(bucket, f"wh/{unique}/") == sorted(f"wh/{each}/there" for each in (other, sibling))
 
 
-def test_what_lies_around_a_table_is_closed(minio: Minio, bucket: str) -> None:
+def test_everything_around_a_table_is_denied(minio: Minio, bucket: str) -> None:
     second = minio.create_bucket(f"{bucket}-second")
     root = minio.client()
     for location, folder in ((bucket, "wh"), (bucket, "wh/ns"), (bucket, "wh/ns/t10"), (second, "wh/ns/t1")):
@@ -130,8 +130,10 @@ def test_what_lies_around_a_table_is_closed(minio: Minio, bucket: str) -> None:
     require_lists_nothing(s3, bucket, "")
     require_denied(s3.list_objects_v2, Bucket=bucket)
     require_denied(s3.get_object, Bucket=bucket, Key="there")
-    require_denied(s3.put_object, Bucket=bucket, Key="wh/ns/t1", Body=b"")  # an object that is called as the folder
-    assert [each["Name"] for each in s3.list_buckets()["Buckets"]] == [bucket]  # MinIO shows what one may look into
+    require_denied(s3.put_object, Bucket=bucket, Key="wh/ns/t1", Body=b"")  # an object with the name of the folder
+    assert [each["Name"] for each in s3.list_buckets()["Buckets"]] == [
+        bucket
+    ]  # listed for a permitted prefix
     require_denied(s3.get_bucket_policy, Bucket=bucket)
     require_denied(s3.delete_bucket, Bucket=bucket)
     outside = {"Bucket": bucket, "Key": "wh/ns/t10/there"}
@@ -170,8 +172,8 @@ def test_readers_change_nothing(minio: Minio, bucket: str) -> None:
     assert minio.keys(bucket) == ["wh/t1/there"]
 
 
-def test_why_minio_is_not_asked_about_stars(minio: Minio, bucket: str) -> None:
-    """It takes the star in `${*}` for a wildcard between `${` and `}`: one folder's credential would open another."""
+def test_why_minio_is_not_tested_with_stars(minio: Minio, bucket: str) -> None:
+    """MinIO reads the star in `${*}` as a wildcard between `${` and `}`: a credential would open other folders."""
     with pytest.raises(CredentialNotIssued):
         vended(minio, bucket, "a*")
     credential = read_credential(minio.credential)

@@ -1,4 +1,4 @@
-"""The same on a store of another maker: how SeaweedFS reads the policy for a table's folder."""
+"""Scope of temporary credentials on SeaweedFS, which evaluates the policy with other code than MinIO."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_reader_cannot_write(seaweedfs: SeaweedFS, location: str) -> None:
 
 
 def test_seaweedfs_does_not_distinguish_upper_from_lower_case(seaweedfs: SeaweedFS, location: str) -> None:
-    """Its own: no policy can help. Tables whose locations differ in that alone are open to each other's clients."""
+    """No policy can prevent this: clients of tables whose locations differ only in case can read each other's files."""
     assert may(
         client(seaweedfs, location, "T1", FileAccess.READ_WRITE).put_object, Bucket=location, Key="wh/t1/x", Body=b""
     )

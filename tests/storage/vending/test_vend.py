@@ -1,4 +1,4 @@
-"""Credentials for the clients of a warehouse: what is shared, with whom, and what is not."""
+"""Vended credentials of a warehouse: which are shared, between which callers, and which are not."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def empty_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """And a key that credentials are kept with, which PostgreSQL needs."""
+    """Empty the caches, and set the encryption key that PostgreSQL needs for cached credentials."""
     own = settings.ICEKEEPER.model_copy(update={"pg_encryption_key": SecretStr("a long random text")})
     monkeypatch.setattr(settings, "ICEKEEPER", own)
     module._cache_of.cache_clear()
@@ -61,7 +61,7 @@ def key_of(storage: WarehouseStorage, folder: str = "t1", rights: FileAccess = F
     return vended.config["s3.access-key-id"]
 
 
-def test_it_is_shared_by_those_who_ask_for_the_same(storage: WarehouseStorage) -> None:
+def test_equal_requests_share_credentials(storage: WarehouseStorage) -> None:
     first = key_of(storage)
     assert key_of(storage) == first
     later = WarehouseStorage(storage.warehouse_id, 2, storage.profile, storage.secret_id)
@@ -90,7 +90,7 @@ def test_sharing_can_be_off(storage: WarehouseStorage, monkeypatch: pytest.Monke
     assert cache_numbers() == CacheNumbers(size=0, hits=0, misses=0)
 
 
-def test_what_is_kept_is_bounded(storage: WarehouseStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded(storage: WarehouseStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     change(monkeypatch, capacity="2")
     for folder in ("t1", "t2", "t3"):
         key_of(storage, folder)
@@ -146,7 +146,7 @@ def test_a_credential_kind_that_cannot_be_vended(minio: Minio, bucket: str) -> N
     assert (refused.value.status, refused.value.wire_type) == (501, "UnsupportedCredentialError")
 
 
-def test_a_store_that_is_gone_is_asked_again_when_it_is_back(
+def test_an_unreachable_store_is_asked_again_when_it_is_back(
     minio: Minio, storage: WarehouseStorage, limit: Callable[..., None]
 ) -> None:
     limit(retries=0, connect_timeout=1.0, request_timeout=1.0)

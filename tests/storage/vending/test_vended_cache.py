@@ -1,4 +1,4 @@
-"""Credentials that are given to many: for how long, after how many calls, and what is not kept."""
+"""Cache of vended credentials: lifetime, maximum number of uses, and results that are not cached."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Clock:
-    """Stands still until it is moved."""
+    """A clock that advances only when it is set."""
 
     def __init__(self) -> None:
         self.at = 1_800_000_000.0
@@ -36,7 +36,7 @@ class Clock:
 
 
 class Issuer:
-    """Issues credentials that live for `life` seconds; the number of each is in it."""
+    """Issue credentials with a lifetime of `life` seconds, each with its number."""
 
     def __init__(self, clock: Clock, life: float = 3600) -> None:
         self.clock, self.life, self.issued = clock, life, 0
@@ -68,7 +68,7 @@ def number(vended: Vended) -> int:
     [(43_200, 34_560), (3600, 2880), (1800, 1440), (1500, 1140), (900, 540), (720, 360), (600, 300), (120, 60)],
 )
 def test_it_is_reused_for_most_of_its_life(clock: Clock, life: float, reused: float) -> None:
-    """Four fifths of it, and for shorter ones not when clients would come for another at once."""
+    """Four fifths of its lifetime; short-lived ones are not reused when clients would need another at once."""
     cache, issue = CredentialCache(10, cloud="s3"), Issuer(clock, life)
     assert number(cache.get("k", issue)) == 1
     clock.at += reused - 1
@@ -79,7 +79,7 @@ def test_it_is_reused_for_most_of_its_life(clock: Clock, life: float, reused: fl
 
 
 @pytest.mark.parametrize("life", [0, -60])
-def test_what_is_over_already_is_not_kept(clock: Clock, life: float) -> None:
+def test_expired_credentials_are_not_cached(clock: Clock, life: float) -> None:
     cache, issue = CredentialCache(10, cloud="s3"), Issuer(clock, life)
     assert [number(cache.get("k", issue)) for _ in range(2)] == [1, 2]
     assert cache_numbers() == CacheNumbers(size=0, hits=0, misses=2)
@@ -122,7 +122,7 @@ def test_failures_are_not_kept(clock: Clock) -> None:
 
 
 class Gate:
-    """Issues once it is opened; `began` is set when somebody has come to it."""
+    """An issuer that waits until it is opened; `began` is set by the first call."""
 
     def __init__(self, outcome: Callable[[], Vended]) -> None:
         self.outcome, self.calls = outcome, 0
@@ -149,14 +149,14 @@ def test_of_many_one_asks_the_store(clock: Clock) -> None:
     with ThreadPoolExecutor(many + 1) as threads:
         waiting = [threads.submit(cache.get, "k", gate) for _ in range(many)]
         all_waiting(many)
-        assert number(threads.submit(cache.get, "other", Issuer(clock)).result(5)) == 1, "nobody else waits"
+        assert number(threads.submit(cache.get, "other", Issuer(clock)).result(5)) == 1, "other keys do not wait"
         gate.opened.set()
         assert {number(each.result(10)) for each in waiting} == {1}
     assert gate.calls == 1
     assert cache_numbers() == CacheNumbers(size=2, hits=0, misses=many + 1)
 
 
-def test_all_who_wait_hear_of_the_failure(clock: Clock) -> None:
+def test_a_failure_reaches_every_waiting_caller(clock: Clock) -> None:
     def refuse() -> Vended:
         raise CredentialNotIssued("no")
 
@@ -170,7 +170,7 @@ def test_all_who_wait_hear_of_the_failure(clock: Clock) -> None:
     assert cache_numbers().size == 0
 
 
-def test_another_goes_on_where_the_first_ran_out_of_time(clock: Clock) -> None:
+def test_the_next_caller_continues_after_a_timeout_of_the_first(clock: Clock) -> None:
     issue = Issuer(clock)
 
     def late_at_first() -> Vended:
