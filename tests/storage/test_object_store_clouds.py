@@ -303,9 +303,7 @@ def test_a_directory_that_is_not_empty_yet_is_removed_later(azurite: Azurite, mo
     with Recorder(azurite.relay.port) as recorder:
         recorder.answerer = hierarchical
         use_storage_settings(monkeypatch, azure_endpoint=f"{recorder.endpoint}{{account}}")
-        monkeypatch.setattr(
-            "storage.io.object_store.MAX_FOLDERS", 3
-        )  # the first listing omits inner directories
+        monkeypatch.setattr("storage.io.object_store.MAX_FOLDERS", 3)  # the first listing omits inner directories
         with pytest.raises(StoreUnavailable, match="keeps writing"):
             cloud.open().delete_below(f"{cloud.base}/t", go_on)
         monkeypatch.undo()

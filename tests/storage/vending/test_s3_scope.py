@@ -131,9 +131,7 @@ def test_everything_around_a_table_is_denied(minio: Minio, bucket: str) -> None:
     require_denied(s3.list_objects_v2, Bucket=bucket)
     require_denied(s3.get_object, Bucket=bucket, Key="there")
     require_denied(s3.put_object, Bucket=bucket, Key="wh/ns/t1", Body=b"")  # an object with the name of the folder
-    assert [each["Name"] for each in s3.list_buckets()["Buckets"]] == [
-        bucket
-    ]  # listed for a permitted prefix
+    assert [each["Name"] for each in s3.list_buckets()["Buckets"]] == [bucket]  # listed for a permitted prefix
     require_denied(s3.get_bucket_policy, Bucket=bucket)
     require_denied(s3.delete_bucket, Bucket=bucket)
     outside = {"Bucket": bucket, "Key": "wh/ns/t10/there"}
