@@ -196,7 +196,7 @@ def test_it_stops_at_the_limit_and_continues_later(store: LocalStore, root: Path
 def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
     store: LocalStore, root: Path, outside: Path, steps: int
 ) -> None:
-    """At every step, files that were moved away and files behind the link either survive or were part of the deletion."""
+    """At every step, moved files and files behind the link survive, or were part of the deletion."""
     folder = fill(root / "wh/t")
 
     def plant() -> None:

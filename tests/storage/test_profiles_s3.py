@@ -231,7 +231,7 @@ def test_regions(region: str) -> None:
         ({"endpoint": "https://s3.eu-west-1.amazonaws.com", "sts-endpoint": "https://evil.example"}, "sts-endpoint"),
     ],
 )
-def test_the_server_identity_is_shown_only_to_operators(
+def test_the_server_identity_is_sent_only_to_known_endpoints(
     monkeypatch: pytest.MonkeyPatch, members: dict[str, Any], member: str
 ) -> None:
     allow(monkeypatch, enable_aws_system_credentials=True, s3_enable_direct_system_credentials=True)

@@ -165,6 +165,6 @@ def test_instance_admins_are_a_list_of_user_ids(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[alice]", "[oidc~]", "[~alice]", "[oidc~alice,bob]", "[oidc~alice"])
-def test_vault_settings_without_a_user_stop_the_start(text: str) -> None:
+def test_invalid_instance_admins_stop_the_start(text: str) -> None:
     with pytest.raises(SettingsError, match="LAKEKEEPER__INSTANCE_ADMINS"):
         read_settings({"LAKEKEEPER__INSTANCE_ADMINS": text})

@@ -210,7 +210,7 @@ def test_a_failure_of_the_moment_is_waited_out(fake_vault: FakeVault) -> None:
     fake_vault.failing = [503] * 3
     with pytest.raises(SecretStoreUnavailable):
         store.delete(one)
-    assert len(fake_vault.failing) == 2, "a deletion delays no other request"
+    assert len(fake_vault.failing) == 2, "a deletion is not retried"
 
 
 def test_a_sealed_vault_is_unavailable(fake_vault: FakeVault) -> None:
