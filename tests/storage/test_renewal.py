@@ -44,7 +44,7 @@ class SlowIssuer:
 
 
 def waiting(pool: ThreadPoolExecutor, renewed: RefreshingValue[Token], threads: int) -> list[Future[Token]]:
-    """Return futures of threads that have begun to request the value; the lock that they wait for cannot be inspected."""
+    """Return futures of threads that have begun to request the value; they cannot be seen waiting for the lock."""
     begun = threading.Barrier(threads + 1)
 
     def ask() -> Token:
