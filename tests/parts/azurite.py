@@ -1,6 +1,6 @@
-"""A real Azurite for one run: Azure's blob service with account keys and SAS, and everything it holds gone at the end.
+"""Azurite for one test run: the blob service of Azure with account keys and SAS; its data is deleted at the end.
 
-It has no `dfs` endpoint and refuses the SAS of a directory.
+It has no `dfs` endpoint and rejects the SAS of a directory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Azurite(RelayedServer):
 
     @property
     def endpoint(self) -> str:
-        """The address of the account's blob service: what Azure calls the account's URL."""
+        """The URL of the account's blob service."""
         return f"{self.base_url}/{self.account}"
 
     def command(self) -> Sequence[str | Path]:
@@ -39,7 +39,7 @@ class Azurite(RelayedServer):
         return {"AZURITE_ACCOUNTS": f"{self.account}:{self.key}"}
 
     def client(self) -> BlobServiceClient:
-        """As the account itself."""
+        """A client with the account key."""
         return BlobServiceClient(self.endpoint, {"account_name": self.account, "account_key": self.key})
 
     def create_container(self, name: str) -> str:
@@ -48,6 +48,6 @@ class Azurite(RelayedServer):
         return name
 
     def keys(self, container: str, prefix: str = "") -> list[str]:
-        """Every blob's name, in order."""
+        """List the names of all blobs, in order."""
         with self.client() as client:
             return sorted(client.get_container_client(container).list_blob_names(name_starts_with=prefix))

@@ -1,4 +1,4 @@
-"""A certificate authority of one's own, as in many companies' networks."""
+"""A private certificate authority, as many companies have one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 
 def create_authority(folder: Path) -> tuple[Path, ssl.SSLContext]:
-    """The authority's certificate as a PEM file, and what a server on 127.0.0.1 shows that it signed."""
+    """Create an authority: its certificate as a PEM file, and a server certificate for 127.0.0.1 that it signed."""
     authority, of_authority = ec.generate_private_key(ec.SECP256R1()), _name("the tests' own authority")
     key = ec.generate_private_key(ec.SECP256R1())
     own = (

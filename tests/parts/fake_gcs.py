@@ -1,7 +1,7 @@
-"""fake-gcs-server for one run: the interfaces of Google Cloud Storage, with preconditions.
+"""fake-gcs-server for one test run: the APIs of Google Cloud Storage, with preconditions.
 
-It asks nobody for a token, so that nothing about rights can be proved by it. It knows no uploads in parts by the XML
-interface, and whole ones by way of `xml_uploads` only.
+It does not check tokens, so tests on it prove nothing about permissions. Its XML API has no multipart uploads, and
+simple uploads only through `xml_uploads`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROGRAM = GoProgram("fake-gcs-server", "github.com/fsouza/fake-gcs-server", "v1.
 
 
 class FakeGcs(RelayedServer):
-    """One server that keeps everything in its memory."""
+    """One server that keeps all objects in memory."""
 
     health_path = "/_internal/healthcheck"
 
@@ -40,7 +40,7 @@ class FakeGcs(RelayedServer):
 
     @property
     def endpoint(self) -> str:
-        """In the place of `https://storage.googleapis.com`."""
+        """The URL that replaces `https://storage.googleapis.com`."""
         return self.base_url
 
     def command(self) -> Sequence[str | Path]:
@@ -55,12 +55,12 @@ class FakeGcs(RelayedServer):
         return name
 
     def put(self, bucket: str, name: str, data: bytes = b"", **preconditions: int) -> requests.Response:
-        """By the JSON interface; `ifGenerationMatch=0` holds for a new object only."""
+        """Upload with the JSON API; `ifGenerationMatch=0` permits new objects only."""
         asked = {"uploadType": "media", "name": name, **preconditions}
         return requests.post(f"{self.endpoint}/upload/storage/v1/b/{bucket}/o", data, params=asked, timeout=10)
 
     def keys(self, bucket: str, prefix: str = "") -> list[str]:
-        """Every object's name, in order."""
+        """List the names of all objects, in order."""
         names: list[str] = []
         asked = {"prefix": prefix}
         while True:

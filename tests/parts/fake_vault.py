@@ -1,8 +1,10 @@
-"""A FAKE Vault, for runs without a real one: what this server asks of it, as the HTTP API of Vault 1.21 answers.
+"""A FAKE Vault for runs without a real one: the requests of this server, with the responses of the HTTP API of Vault
+1.21.
 
-It proves that requests are made and answers are read as documented. It does not prove that Vault takes them: policies,
-renewal, revocation and versions are told by a few lines here. `tests/storage/test_vault.py` runs on the real Vault
-(`tests/parts/vault.py`) too where that is there; Kubernetes sign-in and namespaces are proved by this fake alone.
+It proves that requests and the parsing of responses follow the documentation. It does not prove that Vault accepts
+them: policies, renewal, revocation and versions are a few lines here. Where a real Vault (`tests/parts/vault.py`) is
+installed, `tests/storage/test_vault.py` runs on it too; Kubernetes sign-in and namespaces are proved by this fake
+alone.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ POD_TOKEN = "canary-pod-token"
 
 
 class FakeVault:
-    """One server in this process. `lifetime` is of new tokens in seconds, `longest` what renewals cannot pass.
+    """One server in this process.
 
-    A context manager; it is asked through `relay`, by which its network can be cut.
+    `lifetime` is that of new tokens in seconds, `longest` the maximum that renewals cannot exceed. A context manager;
+    clients connect through `relay`, which can interrupt the network.
     """
 
     is_real = False
@@ -39,7 +42,7 @@ class FakeVault:
         self.namespaces: set[str | None] = set()
         self.is_sealed = self.denies = False
         self.failing: list[int] = []
-        """Statuses of the next answers."""
+        """Statuses of the next responses."""
         owner, self._lock = self, threading.Lock()
 
         class Handler(_Handler):
@@ -67,7 +70,7 @@ class FakeVault:
         self.lifetime, self.longest = seconds, longest
 
     def role(self) -> tuple[str, str]:
-        """Role id and secret id."""
+        """Return role id and secret id."""
         return ROLE_ID, SECRET_ID
 
     def new_token(self) -> str:
@@ -85,7 +88,7 @@ class FakeVault:
         self.is_sealed = is_sealed
 
     def stored(self) -> dict[str, Any]:
-        """What is kept, by its path below the mount."""
+        """Return the stored entries by path below the mount."""
         return {path: versions[-1] for path, versions in self.entries.items()}
 
     def response(self, method: str, path: str, body: dict[str, Any], headers: Any) -> tuple[int, Any]:

@@ -1,4 +1,4 @@
-"""A real Flink that runs files of SQL in one process, with Iceberg's runtime for it."""
+"""Flink in one process that runs SQL files, with Iceberg's runtime for it."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def version() -> str:
 
 
 def find_home() -> Path | None:
-    """The folder with Flink's own jars, where Iceberg's are there, too; or None."""
+    """Return the folder with Flink's jars if Iceberg's are in it too, else None."""
     return _home() if _home().is_dir() and JARS.find() else None
 
 
 def install() -> Path:
-    """What `find_home` finds, after fetching it if it was not there; raises `PartError`. 470 MB are loaded."""
+    """Install Flink if needed and return the folder of `find_home`; raise `PartError` on failure. Downloads 470 MB."""
     JARS.install()
     if not _home().is_dir():
         _fetch(_home())
@@ -78,9 +78,9 @@ def _fetch(home: Path) -> None:
 
 
 def run_sql(script: str, folder: Path) -> str:
-    """Run the statements of `script`, each to its end, in a process of their own; returns what the client printed.
+    """Run the statements of `script` one after another in a child process; return the output of the client.
 
-    Raises `PartError` when one fails: the client goes no further then.
+    Raises `PartError` when a statement fails; the client then skips the rest.
     """
     home = find_home()
     if home is None:
@@ -91,7 +91,7 @@ def run_sql(script: str, folder: Path) -> str:
     (conf / "config.yaml").write_text(
         "execution:\n  target: local\n  attached: true\n"
         "parallelism:\n  default: 1\n"
-        "classloader:\n  check-leaked-classloader: false\n"  # Iceberg keeps one of its first job
+        "classloader:\n  check-leaked-classloader: false\n"  # Iceberg keeps a class loader of its first job
         f"io:\n  tmp:\n    dirs: {folder / 'tmp'}\n"
     )
     sql = folder / "statements.sql"
@@ -121,5 +121,5 @@ def run_sql(script: str, folder: Path) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """No key of the caller: the catalog lends what is needed."""
+    """Pass no credentials of the caller: the catalog vends them."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FLINK_"))}

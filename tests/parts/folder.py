@@ -1,4 +1,4 @@
-"""`.parts/`: servers that tests need and the machine lacks, fetched once and kept."""
+"""`.parts/`: servers that tests need and the machine lacks, downloaded once and kept."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.parts.process import PartError
 
 PARTS = Path(__file__).resolve().parents[2] / ".parts"
 COMPLETE = "complete"
-"""A file in each environment that was installed to its end: one cannot be moved to its place when it is complete."""
+"""A file in each completely installed environment; environments cannot be moved after their installation."""
 
 
 def install_environment(requirements: Path, home: Path) -> None:
-    """Make a virtual environment with exactly the pinned `requirements` in `home`; a failure leaves none."""
+    """Create a virtual environment with exactly the pinned `requirements` in `home`; remove it on failure."""
     PARTS.mkdir(exist_ok=True)
     shutil.rmtree(home, ignore_errors=True)
     python = home / "bin" / "python"
@@ -32,7 +32,7 @@ def install_environment(requirements: Path, home: Path) -> None:
 
 
 def install_wheel(requirement: str, home: Path) -> None:
-    """Unpack one wheel without its dependencies into `home`; a broken download leaves nothing that looks installed."""
+    """Unpack one wheel without its dependencies into `home`; a failed download leaves no incomplete installation."""
     PARTS.mkdir(exist_ok=True)
     unfinished = home.with_name(home.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Servers that are published as Go modules: built from their sources by Go, of which a wheel is fetched if need be."""
+"""Servers that are published as Go modules: built from source by Go, which is downloaded as a wheel if needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECONDS_TO_BUILD = 1800
 
 @dataclass(frozen=True)
 class GoProgram:
-    """The program of a module's package, `name` on the command line."""
+    """A program of a Go module, with its command `name`."""
 
     name: str
     package: str
@@ -38,14 +38,14 @@ class GoProgram:
         return self.path if self.path.is_file() else None
 
     def require(self) -> Path:
-        """What `find` finds; raises `PartError` where that is nothing."""
+        """Return the result of `find`; raise `PartError` where that is None."""
         found = self.find()
         if found is None:
             raise PartError(f"{self.name} is missing: run `make parts`")
         return found
 
     def install(self) -> Path:
-        """What `find` finds, after building it if it was not there; raises `PartError`. Minutes of all cores."""
+        """Build the program if needed and return the result of `find`; raise `PartError`. Uses all cores for minutes."""
         home = self.path.parent
         if self.path.is_file():
             return self.path
@@ -77,7 +77,7 @@ def _run(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[st
 
 @cache
 def find_go() -> Path:
-    """The `go` of this machine if it is new enough, else that of the wheel, which is fetched."""
+    """Return the `go` of this machine if it is new enough, else that of the wheel, downloading it if needed."""
     here = shutil.which("go")
     if here is not None and _version(Path(here)) >= OLDEST:
         return Path(here)

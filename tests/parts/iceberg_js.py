@@ -1,4 +1,4 @@
-"""iceberg-js, a client of the REST catalog in JavaScript."""
+"""iceberg-js, a JavaScript client of the REST catalog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How Java is started for what runs for minutes and then is gone."""
+"""Options of Java for processes that run for a few minutes."""
 
 SHORT_RUN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Neither better code nor another collector pays in so short a time. CPU with these, measured on a busy machine: 60 %

@@ -1,4 +1,4 @@
-"""A real Kafka with one Connect worker that runs Iceberg's sink, for one run."""
+"""Kafka with one Connect worker that runs Iceberg's sink, for one test run."""
 
 from __future__ import annotations
 
@@ -23,11 +23,9 @@ SECONDS_TO_RUN = 120
 
 
 class KafkaConnect:
-    """One broker and one standalone worker with its connector, below `home`. A context manager.
+    """One broker and one standalone worker with its connector, below `home`.
 
-    `worker` and `connector` are their settings.
-
-    Topics are created when they are first named.
+    A context manager. `worker` and `connector` are their settings. Topics are created on first use.
     """
 
     def __init__(self, home: Path, worker: Mapping[str, str], connector: Mapping[str, str]) -> None:
@@ -55,7 +53,7 @@ class KafkaConnect:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """What is in the topics is worth no good end."""
+        """Kill the processes: the content of the topics need not be kept."""
         for each in reversed(self._processes):
             process.kill(each)
         self._processes.clear()
@@ -66,7 +64,7 @@ class KafkaConnect:
         self._run("org.apache.kafka.tools.ConsoleProducer", *arguments, given=lines)
 
     def state(self) -> str:
-        """`RUNNING`, or what the worker says of the connector and its tasks."""
+        """Return `RUNNING`, or the status of the connector and its tasks."""
         name = self._connector["name"]
         response = requests.get(f"http://127.0.0.1:{self._rest_port}/connectors/{name}/status", timeout=10)
         if not response.ok:
@@ -111,7 +109,7 @@ class KafkaConnect:
                 "listeners": f"http://127.0.0.1:{self._rest_port}",
                 **self._worker,
                 "offset.storage.file.filename": str(self.home / "offsets"),
-                "offset.flush.interval.ms": "1000",  # without messages the sink is called so often
+                "offset.flush.interval.ms": "1000",  # interval of calls to the sink without messages
                 "plugin.discovery": "only_scan",
             },
         )
@@ -153,6 +151,6 @@ def _java(memory: str, main: str, *arguments: str | Path) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """No key of the caller: the catalog lends what is needed."""
+    """Pass no credentials of the caller: the catalog vends them."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "KAFKA_"))}
     return inherited | {"AWS_REGION": "us-east-1"}

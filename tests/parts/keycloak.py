@@ -1,9 +1,9 @@
-"""A real Keycloak for one run: fetched as it is published, prepared for a quick start, and gone with all it knew.
+"""Keycloak for one test run: the published release, prepared for a quick start; its data is deleted at the end.
 
-`keycloak_realm.json` is its realm: people `alice`, `bob`, `ana` and `ben` (client `people`, by password), programs
-`spark` and `brief` (whose tokens hold for seconds), and `elsewhere`, a client whose tokens are not for a catalog.
-Passwords and secrets are `NAME-password` and `NAME-secret`. The scope `catalog` brings the audience `icekeeper`, the
-realm's roles as the claim `roles` and the groups as `groups`.
+`keycloak_realm.json` is its realm: users `alice`, `bob`, `ana` and `ben` (client `people`, by password), service
+accounts `spark` and `brief` (whose tokens are valid for seconds), and `elsewhere`, a client whose tokens have another
+audience. Passwords and secrets are `NAME-password` and `NAME-secret`. The scope `catalog` adds the audience
+`icekeeper`, the realm's roles as the claim `roles` and the groups as `groups`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REALM_FILE = HERE / "keycloak_realm.json"
 REALM = "icekeeper"
 
 BUILD_OPTIONS = ("--db=dev-mem", "--health-enabled=true", "--features-disabled=admin,account")
-"""Settled when it is fetched, as they take it 10 s: all it knows is in memory; no pages for people."""
+"""Build options, which take 10 s and are set at installation: all data in memory; no console for users."""
 
 JAVA_OPTIONS = (
     "-Xmx512m",
@@ -52,13 +52,13 @@ def version() -> str:
 
 
 def find_home() -> Path | None:
-    """The folder of the prepared server, or None."""
+    """Return the folder of the prepared server, or None."""
     home = _home()
     return home if home.is_dir() else None
 
 
 def install() -> Path:
-    """What `find_home` finds, after fetching and preparing it if it was not there; raises `PartError`."""
+    """Download and prepare Keycloak if needed and return the folder of `find_home`; raise `PartError` on failure."""
     home = _home()
     if home.is_dir():
         return home
@@ -98,7 +98,7 @@ def _build(home: Path) -> None:
 
 
 def _command(home: Path) -> list[str | Path]:
-    """As `bin/kc.sh` starts it, without a shell between us and the server."""
+    """Return the command that `bin/kc.sh` would run, without its shell."""
     try:
         program = java.find_java_home() / "bin" / "java"
     except java.JavaNotFoundError as error:
@@ -108,14 +108,15 @@ def _command(home: Path) -> list[str | Path]:
 
 
 def _environment() -> dict[str, str]:
-    """No KC_* variable of the caller."""
+    """Pass no KC_* variable of the caller."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("KC_", "KEYCLOAK_"))}
 
 
 class Keycloak:
-    """One server with its folder at `home`, on 127.0.0.1, with the realm `icekeeper`. A context manager.
+    """One server with its folder at `home`, on 127.0.0.1, with the realm `icekeeper`.
 
-    It is asked through `relay`, which can be made to refuse or to be silent; it knows itself by the relay's address.
+    A context manager. Clients connect through `relay`, which can refuse connections or stop responding; the relay's
+    address is the hostname that Keycloak is configured with.
     """
 
     def __init__(self, home: Path) -> None:
@@ -160,22 +161,22 @@ class Keycloak:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing that it knows is worth a good end."""
+        """Kill the process: its data need not be kept."""
         if self._process is not None:
             process.kill(self._process)
             self._process = None
         self.relay.__exit__()
 
     def create_realm(self, name: str = REALM) -> None:
-        """The realm of `keycloak_realm.json` under that name."""
+        """Create the realm of `keycloak_realm.json` under this name."""
         self.administer("POST", "/admin/realms", json.loads(REALM_FILE.read_text()) | {"realm": name})
 
     def sign_in(self, user: str, *, client: str = "people", realm: str = REALM) -> str:
-        """The access token of one of the people."""
+        """Return an access token of a user."""
         return self._token(realm, grant_type="password", client_id=client, username=user, password=f"{user}-password")
 
     def credential_token(self, client: str, *, scope: str = "catalog", realm: str = REALM) -> str:
-        """The access token of one of the programs."""
+        """Return an access token of a service account."""
         secret = f"{client}-secret"
         return self._token(realm, grant_type="client_credentials", client_id=client, client_secret=secret, scope=scope)
 
@@ -185,7 +186,7 @@ class Keycloak:
         )
 
     def add_key(self, priority: int, realm: str = REALM) -> str:
-        """A new key, which signs from now on if no other has a higher priority; returns the id of its provider."""
+        """Add a key, which signs unless another has a higher priority; return the id of its provider."""
         response = self.administer("GET", f"/admin/realms/{realm}")
         self.administer(
             "POST",
@@ -201,7 +202,7 @@ class Keycloak:
         return self._key_providers(realm)[f"rsa-{priority}"]
 
     def remove_other_keys(self, kept: str, realm: str = REALM) -> None:
-        """Only the RSA keys of the provider `kept` remain; what others signed is worth nothing from now on."""
+        """Remove all RSA keys but that of the provider `kept`; tokens that they signed become invalid."""
         for name, provider in self._key_providers(realm).items():
             if name.startswith("rsa-") and provider != kept:
                 self.administer("DELETE", f"/admin/realms/{realm}/components/{provider}")
@@ -211,7 +212,7 @@ class Keycloak:
         return {each["name"]: each["id"] for each in found}
 
     def administer(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """One request to Keycloak's own administration; its JSON, or None where the answer has none."""
+        """Send one request to Keycloak's admin API; return its JSON, or None for a response without a body."""
         headers = {"Authorization": f"Bearer {self.administrator_token()}"}
         response = requests.request(method, self.base_url + path, json=body, headers=headers, timeout=60)
         if not response.ok:

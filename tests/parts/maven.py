@@ -1,4 +1,4 @@
-"""Maven, which gathers parts that are published for Java: the machine's, else Apache's archive in `.parts/`."""
+"""Maven, which resolves parts that are published for Java: the machine's, else Apache's archive in `.parts/`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECONDS = 900
 
 @dataclass(frozen=True)
 class MavenJars:
-    """All jars that the project file `pom` leads to, in one folder of `.parts/`."""
+    """All jars that the project file `pom` resolves to, in one folder of `.parts/`."""
 
     name: str
     pom: Path
@@ -47,14 +47,14 @@ class MavenJars:
         return self.home if self.home.is_dir() else None
 
     def require(self) -> Path:
-        """What `find` finds; raises `PartError` where that is nothing."""
+        """Return the result of `find`; raise `PartError` where that is None."""
         found = self.find()
         if found is None:
             raise PartError(f"{self.name} is missing: run `make parts`")
         return found
 
     def install(self) -> Path:
-        """What `find` finds, after fetching it if it was not there; raises `PartError`."""
+        """Download the jars if needed and return the result of `find`; raise `PartError` on failure."""
         if self.find() is None:
             PARTS.mkdir(exist_ok=True)
             gather(self.pom, self.home)
@@ -62,7 +62,7 @@ class MavenJars:
 
 
 def find_program() -> Path | None:
-    """The `mvn` to use, or None."""
+    """Return the path of `mvn`, or None."""
     if on_path := shutil.which("mvn"):
         return Path(on_path)
     fetched = _fetched_program()
@@ -70,10 +70,10 @@ def find_program() -> Path | None:
 
 
 def gather(pom: Path, home: Path) -> None:
-    """Fill the folder `home` with all that `pom` depends on, each file checked against the repository's sums.
+    """Fill the folder `home` with all dependencies of `pom`, each file checked against the repository's checksums.
 
-    The user's `~/.m2/settings.xml` (mirrors, proxies, credentials) holds as for any Maven. A broken download leaves
-    nothing that looks complete. Raises `PartError`.
+    The user's `~/.m2/settings.xml` (mirrors, proxies, credentials) applies. A failed download leaves no incomplete
+    folder. Raises `PartError`.
     """
     program = find_program() or _fetch()
     unfinished = home.with_name(home.name + ".unfinished")
@@ -98,7 +98,7 @@ def gather(pom: Path, home: Path) -> None:
 
 
 def repository() -> str:
-    """Where Maven itself comes from: `MVNW_REPOURL`, else Maven Central or its mirror in `~/.m2/settings.xml`."""
+    """Return the repository of Maven itself: `MVNW_REPOURL`, else Maven Central or its mirror in `~/.m2/settings.xml`."""
     if named := os.environ.get("MVNW_REPOURL"):
         return named.rstrip("/")
     settings = Path.home() / ".m2" / "settings.xml"
@@ -116,7 +116,7 @@ def _fetched_program() -> Path:
 
 
 def _fetch() -> Path:
-    """Maven itself, by its published sum; into its place only when complete."""
+    """Download Maven, check its published checksum, and move it to its folder when it is complete."""
     PARTS.mkdir(exist_ok=True)
     url = f"{repository()}/{ARCHIVE}"
     archive = PARTS / "maven.zip.unfinished"

@@ -1,6 +1,7 @@
-"""Migrated, empty databases for servers: migrations are run once in a test run, on each kind of database, then copied.
+"""Migrated, empty databases for servers: migrations run once per test run and kind of database, then the result is
+copied.
 
-That `manage.py migrate` itself works is what `tests/management/test_migrate.py` and the guides' tests show.
+`tests/management/test_migrate.py` and the tests of the guides test `manage.py migrate` itself.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ TEMPLATE = "migrated"
 
 
 def fill_sqlite(data_dir: Path) -> None:
-    """The database that a server with this data folder will have."""
+    """Copy the migrated database into this data folder."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     shutil.copy(_sqlite_template(), data_dir / SQLITE_FILE)
 
 
 def fill_postgres(url: str) -> None:
-    """In the place of the empty database of this URL, to which nobody may be connected."""
+    """Replace the empty database of this URL, which must have no connections."""
     name = urlsplit(url).path.removeprefix("/")
     host = url.removesuffix(f"/{name}")
     _create_postgres_template(host)

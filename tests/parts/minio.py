@@ -1,4 +1,4 @@
-"""A real MinIO for one run: S3 with STS, and everything it holds gone at the end."""
+"""MinIO for one test run: S3 with STS; its data is deleted at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that are published as npm packages: installed by npm, run by Node, of which a wheel is fetched if need be."""
+"""Servers that are published as npm packages: installed by npm, run by Node, which is downloaded as a wheel if needed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ SECONDS_TO_INSTALL = 600
 
 @dataclass(frozen=True)
 class NpmPackage:
-    """A package with all it depends on in the versions of the day `as_of`; `script` is its program, below the package.
+    """A package with all its dependencies in the versions of the date `as_of`; `script` is its program, below the
+    package.
 
-    The user's `~/.npmrc` (mirrors, proxies, credentials) holds as for any npm. No install script of any package is run.
+    The user's `~/.npmrc` (mirrors, proxies, credentials) applies. No install script of any package runs.
     """
 
     name: str
@@ -36,20 +37,20 @@ class NpmPackage:
         return PARTS / f"{self.name}-{self.version}-{self.as_of}"
 
     def find(self) -> list[Path] | None:
-        """The words that start it, or None."""
+        """Return the command that starts it, or None."""
         script = self._home / "node_modules" / self.name / self.script
         program = find_node()
         return [program, script] if program is not None and script.is_file() else None
 
     def require(self) -> list[Path]:
-        """What `find` finds; raises `PartError` where that is nothing."""
+        """Return the result of `find`; raise `PartError` where that is None."""
         found = self.find()
         if found is None:
             raise PartError(f"{self.name} is missing: run `make parts`")
         return found
 
     def install(self) -> list[Path]:
-        """What `find` finds, after fetching it and Node if they were not there; raises `PartError`."""
+        """Download the package and Node if needed and return the result of `find`; raise `PartError` on failure."""
         node, npm = _install_node()
         if not self._home.is_dir():
             self._fetch(npm)
@@ -78,7 +79,7 @@ class NpmPackage:
 
 
 def find_node() -> Path | None:
-    """The `node` of this machine if it is new enough, else that of the wheel if it was fetched."""
+    """Return the `node` of this machine if it is new enough, else that of the wheel if it is installed."""
     here = _machine_node()
     if here is not None:
         return here
@@ -87,7 +88,7 @@ def find_node() -> Path | None:
 
 
 def _install_node() -> tuple[Path, list[str | Path]]:
-    """Node, and the words that start its npm."""
+    """Install Node and return the command that starts its npm."""
     here, npm = _machine_node(), shutil.which("npm")
     if here is not None and npm is not None:
         return here, [npm]

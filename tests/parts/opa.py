@@ -1,4 +1,4 @@
-"""A real Open Policy Agent: a server that judges by the policies of one folder, and a program that checks them."""
+"""Open Policy Agent: a server that decides by the policies of one folder, and a program that checks them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SECONDS_TO_RESPONSE = 60
 
 
 class Opa(RelayedServer):
-    """Serves the policies below `policies`, which see `settings` as their environment and nothing of ours.
+    """A server of the policies below `policies`, with `settings` as their whole environment.
 
-    `options` are further words of `opa run`.
+    `options` are additional arguments of `opa run`.
     """
 
     health_path = "/health"
@@ -46,14 +46,14 @@ class Opa(RelayedServer):
         return {name: os.environ[name] for name in INHERITED if name in os.environ} | self._settings
 
     def decide(self, path: str, given: Mapping[str, Any]) -> Any:
-        """The value at `path` (`trino/allow`) for that input; None where the policies leave it undefined."""
+        """Return the value at `path` (`trino/allow`) for this input; None where the policies leave it undefined."""
         response = requests.post(f"{self.url}/v1/data/{path}", json={"input": given}, timeout=SECONDS_TO_RESPONSE)
         response.raise_for_status()
         return response.json().get("result")
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """`opa` with these arguments, for what it says and how it ends; raises `PartError` where it is missing."""
+    """Run `opa` with these arguments and return its output and exit status; raise `PartError` where it is missing."""
     return subprocess.run(
         [PROGRAM.require(), *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         timeout=SECONDS_TO_RUN,

@@ -1,4 +1,4 @@
-"""A real OpenFGA for one run: its stores, models and tuples are in its memory, and gone at the end."""
+"""OpenFGA for one test run: its stores, models and tuples are in memory and deleted at the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRAM = GoProgram("openfga", "github.com/openfga/openfga/cmd/openfga", "v1.22.
 
 
 class OpenFga(RelayedServer):
-    """With `preshared_key` it answers nobody who does not send that as a bearer token; without, everybody."""
+    """A server; with `preshared_key` it requires this bearer token, without it requires no authentication."""
 
     health_path = "/healthz"
     foreign_variables = ("OPENFGA_",)
@@ -25,12 +25,12 @@ class OpenFga(RelayedServer):
 
     @property
     def url(self) -> str:
-        """Of its HTTP interface."""
+        """URL of its HTTP API."""
         return self.base_url
 
     @property
     def headers(self) -> dict[str, str]:
-        """What a request to it needs."""
+        """Headers that a request to it needs."""
         return {"Authorization": f"Bearer {self.preshared_key}"} if self.preshared_key else {}
 
     def command(self) -> Sequence[str | Path]:
@@ -41,8 +41,8 @@ class OpenFga(RelayedServer):
         ]  # fmt: skip
 
     def variables(self) -> dict[str, str]:
-        """The key is no word of the command, which everybody on the machine may read."""
-        chosen = {"GOGC": "800"}  # it holds little, and would collect garbage for a third of its time
+        """Pass the key as a variable: all users of the machine can read the command line."""
+        chosen = {"GOGC": "800"}  # its heap is small; garbage collection would take a third of its time
         if self.preshared_key is not None:
             chosen |= {"OPENFGA_AUTHN_METHOD": "preshared", "OPENFGA_AUTHN_PRESHARED_KEYS": self.preshared_key}
         return chosen

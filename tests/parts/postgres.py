@@ -1,7 +1,7 @@
-"""A real PostgreSQL for one run: the machine's or a PyPI wheel's, started on a free port and removed afterwards.
+"""PostgreSQL for one test run: the machine's or that of a PyPI wheel, started on a free port and removed afterwards.
 
-PostgreSQL refuses to run as root. There it runs as an unprivileged account, in a data folder that account owns, and
-from a copy of the programs when that account cannot reach the originals (a checkout below `/root`).
+PostgreSQL does not run as root. For root it runs as an unprivileged account, in a data folder which that account owns,
+and from a copy of the programs when the account cannot reach the originals (a checkout below `/root`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OWNER = "icekeeper"
 
 @dataclass(frozen=True)
 class Programs:
-    """A folder with `postgres` and `initdb`, and the version they say they are."""
+    """A folder with `postgres` and `initdb`, and their version."""
 
     bin: Path
     version: str
@@ -45,7 +45,7 @@ class Programs:
 
 
 def find_programs() -> Programs | None:
-    """What `ICEKEEPER_TEST_POSTGRES_BIN` names, else the machine's newest since 15, else the wheel's, or None."""
+    """Return `ICEKEEPER_TEST_POSTGRES_BIN`, else the machine's newest version since 15, else the wheel's, or None."""
     if named := os.environ.get("ICEKEEPER_TEST_POSTGRES_BIN"):
         return _programs_in(Path(named).resolve())
     found = [programs for folder in _machine_folders() if (programs := _programs_in(folder))]
@@ -54,7 +54,7 @@ def find_programs() -> Programs | None:
 
 
 def install_programs() -> Programs:
-    """What `find_programs` finds, after fetching the wheel if there was nothing."""
+    """Return the result of `find_programs`, after downloading the wheel if there was none."""
     found = find_programs()
     if found is None:
         install_wheel(WHEEL, WHEEL_HOME)
@@ -85,7 +85,8 @@ def _programs_in(folder: Path) -> Programs | None:
 class Postgres:
     """One server with its own data folder on 127.0.0.1; `fsync` is on as in production unless it is switched off.
 
-    `url` names a superuser and the empty database `icekeeper`; `create_database` gives further ones. A context manager.
+    `url` names a superuser and the empty database `icekeeper`; `create_database` creates further ones. A context
+    manager.
     """
 
     def __init__(self, programs: Programs | None = None, *, fsync: bool = True) -> None:
@@ -113,13 +114,15 @@ class Postgres:
         return f"postgresql://{OWNER}:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def create_database(self, name: str) -> str:
-        """A new empty database; returns its URL."""
+        """Create an empty database; return its URL."""
         with psycopg.connect(self.url_of("postgres"), autocommit=True) as connection:
             connection.execute(psycopg.sql.SQL("CREATE DATABASE {}").format(psycopg.sql.Identifier(name)))
         return self.url_of(name)
 
     def start(self) -> Self:
-        """initdb into a fresh temporary folder, start, wait until it answers, create the first database."""
+        """Run initdb in a new temporary folder, start the server, wait until it accepts connections, create the first
+        database.
+        """
         account = _unprivileged_account()
         self._home = Path(tempfile.mkdtemp(prefix="icekeeper-pg-", dir=_folder_for(account)))
         try:
@@ -134,7 +137,7 @@ class Postgres:
         return self
 
     def stop(self) -> None:
-        """Fast shutdown (open connections are cut), then the data folder goes. Calling it twice is fine."""
+        """Stop with a fast shutdown (open connections are closed) and delete the data folder. May be called twice."""
         if self._process is not None:
             process.stop(self._process, gently=signal.SIGINT)
             self._process = None
@@ -162,7 +165,7 @@ class Postgres:
         original = self.programs.bin
         if account is None or _is_reachable(original):
             return original
-        # The wheel's programs find their libraries by a path relative to themselves: copy everything that came with it.
+        # The wheel's programs find their libraries by a relative path: copy the whole tree.
         home = WHEEL_HOME if original.is_relative_to(WHEEL_HOME) else original.parent
         copy = self._folder / "programs"
         shutil.copytree(home, copy, symlinks=True)
@@ -210,7 +213,7 @@ class Postgres:
 
 
 def _unprivileged_account() -> pwd.struct_passwd | None:
-    """The account to run as when we are root, else None."""
+    """Return the account to run as for root, else None."""
     if os.geteuid() != 0:
         return None
     for name in UNPRIVILEGED:
@@ -226,7 +229,7 @@ def _as_user(account: pwd.struct_passwd | None) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    """No PG* variable of the caller, no language but C: messages and locale are then the same everywhere."""
+    """Pass no PG* variable of the caller, and the C locale: messages and collation are then the same everywhere."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
     return kept | {"LC_ALL": "C"}
 
@@ -237,5 +240,5 @@ def _folder_for(account: pwd.struct_passwd | None) -> Path:
 
 
 def _is_reachable(path: Path) -> bool:
-    """Whether an unprivileged account may enter `path` and every folder above it."""
+    """Return whether an unprivileged account may enter `path` and every folder above it."""
     return all(folder.stat().st_mode & 0o001 for folder in (path, *path.resolve().parents))

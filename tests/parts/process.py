@@ -1,4 +1,4 @@
-"""Child processes of a test run: where they listen, when they are ready, and an end that always comes."""
+"""Child processes of a test run: free ports, readiness, and termination in every case."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PR_SET_PDEATHSIG = 1
 
 
 class PartError(RuntimeError):
-    """A part could not be installed, started or prepared; the message holds the end of its log."""
+    """A part could not be installed, started or prepared; the message contains the end of its log."""
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now; another process may still take it first, so starters retry."""
+    """Return a free port of 127.0.0.1; another process may still take it first, so starters retry."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -30,7 +30,7 @@ def free_port() -> int:
 
 
 def _die_with_parent() -> None:
-    """Runs in the child: when the test run is killed, the part gets SIGTERM instead of living on."""
+    """Run in the child: when the test run is killed, the part gets SIGTERM."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -42,7 +42,7 @@ def start(
     cwd: Path | None = None,
     account: Mapping[str, Any] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start `command` in a process group of its own, output appended to `log`; `account` is Popen's user and group."""
+    """Start `command` in its own process group, output appended to `log`; `account` is Popen's user and group."""
     with log.open("ab") as output:
         return subprocess.Popen(
             [os.fspath(word) for word in command],
@@ -58,7 +58,7 @@ def start(
 
 
 def wait_until_ready(ready: Callable[[], bool], process: subprocess.Popen[bytes], *, log: Path, seconds: float) -> None:
-    """Return once `ready()` is true; `PartError` with the log's end when the process ends or the time is over."""
+    """Return once `ready()` is true; raise `PartError` with the log's end when the process ends or on timeout."""
     deadline = time.monotonic() + seconds
     while not ready():
         if process.poll() is not None:
@@ -69,7 +69,7 @@ def wait_until_ready(ready: Callable[[], bool], process: subprocess.Popen[bytes]
 
 
 def stop(process: subprocess.Popen[bytes], *, gently: signal.Signals, seconds: float = 20) -> None:
-    """Ask with `gently`, then kill; whatever is left of the process group goes with it."""
+    """Send `gently`, then kill the process group."""
     if process.poll() is None:
         process.send_signal(gently)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -78,7 +78,7 @@ def stop(process: subprocess.Popen[bytes], *, gently: signal.Signals, seconds: f
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL to the whole process group, at once."""
+    """Send SIGKILL to the whole process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -13,18 +13,18 @@ POM = Path(__file__).resolve().parents[1] / "rck" / "pom.xml"
 
 
 def version() -> str:
-    """The release of Iceberg that the kit belongs to."""
+    """Return the Iceberg release of the kit."""
     return re.search(r"<iceberg\.version>(.+)</", POM.read_text()).group(1)  # type: ignore[union-attr]
 
 
 def find_jars() -> Path | None:
-    """The folder with the jars that the project file names now, or None."""
+    """Return the folder with the jars of the current project file, or None."""
     home = _home()
     return home if home.is_dir() else None
 
 
 def install_jars() -> Path:
-    """What `find_jars` finds, after fetching it if it was not there; raises `PartError`."""
+    """Download the jars if needed and return the folder of `find_jars`; raise `PartError` on failure."""
     home = _home()
     if not home.is_dir():
         PARTS.mkdir(exist_ok=True)

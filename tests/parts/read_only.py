@@ -2,8 +2,8 @@
 
     python -m tests.parts.read_only FOLDER:... COMMAND ...
 
-By Landlock (Linux 5.13 or newer), which needs no rights of its own; devices such as /dev/null and the folders that are
-named stay writable.
+Uses Landlock (Linux 5.13 or newer), which needs no privileges; devices such as /dev/null and the given folders stay
+writable.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ UNKNOWN_USER = 65532
 
 
 def read_only_command(*command: str, writable: Sequence[str] = ()) -> list[str]:
-    """`command` with no right to write but in the folders `writable`, as a user without an account where user
-    namespaces are permitted."""
+    """Return `command` restricted to writes in the folders `writable`, as a user without an account where user
+    namespaces are permitted.
+    """
     return unprivileged_command(sys.executable, __file__, ":".join(writable), *command)
 
 
 def unprivileged_command(*command: str) -> list[str]:
-    """`command` as a user without an account and without capabilities, who owns the caller's files; `command` itself
-    where user namespaces are not permitted."""
+    """Return `command` for a user without account and capabilities who owns the caller's files; where user namespaces
+    are not permitted, `command` itself.
+    """
     namespace = ["unshare", "--user", f"--map-user={UNKNOWN_USER}", f"--map-group={UNKNOWN_USER}"]
     is_permitted = subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode == 0
     return [*(namespace if is_permitted else []), *command]
 
 
 def refuse_writes(writable: Sequence[str]) -> None:
-    """From now on this process and its children can write no file outside `writable`. Raises OSError."""
+    """Deny this process and its children all writes outside `writable`. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def call(*arguments: object) -> int:

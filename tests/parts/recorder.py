@@ -1,4 +1,4 @@
-"""A proxy before a part that keeps what is asked through it, and answers in the part's place where a test wants it."""
+"""A proxy in front of a part that records requests and can replace its responses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Reply:
-    """`pause` is that before each byte of the body, in seconds; None for a body that is sent at once."""
+    """A response; `pause` is the delay before each byte of the body in seconds, None for a body that is sent at once."""
 
     status: int
     headers: dict[str, str]
@@ -38,14 +38,14 @@ class Reply:
 
 
 Answerer = Callable[[Recorded, Callable[[], Reply]], Reply | None]
-"""Is given a request and what asks the part for the reply; None is no answer at all: the connection is cut."""
+"""Called with a request and a function that forwards it to the part; None closes the connection without a reply."""
 
 
 class Recorder:
-    """Stands before the server at `target` on 127.0.0.1, with TLS when there is a context. A context manager.
+    """A proxy for the server at `target` on 127.0.0.1, with TLS if a context is given. A context manager.
 
-    `host` is the name that the part wants to be asked by, where that is not signed. `requests` are those since
-    it began or since a test cleared them. `answerer` may be put in the part's place.
+    `host` is the host name that the part expects, where it is not signed. `requests` are those since the start or since
+    a test cleared them. `answerer` may replace the responses of the part.
     """
 
     def __init__(self, target: int, tls: ssl.SSLContext | None = None, *, host: str | None = None) -> None:
@@ -65,7 +65,7 @@ class Recorder:
 
     @property
     def asked(self) -> list[str]:
-        """The methods of the requests, in order."""
+        """Return the methods of the requests, in order."""
         return [request.method for request in self.requests]
 
     def __enter__(self) -> Self:
@@ -73,7 +73,7 @@ class Recorder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Connections that clients keep open end, too, and the threads that wait at them."""
+        """End the open connections of clients and their threads, too."""
         self._server.shutdown()
         self._server.server_close()
         for connection in list(self.open):
@@ -130,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.pause is None:
             self.wfile.write(reply.body)
             return
-        with suppress(OSError):  # the client may have left
+        with suppress(OSError):  # the client may have closed the connection
             for byte in reply.body:
                 time.sleep(reply.pause)
                 self.wfile.write(bytes([byte]))
@@ -138,4 +138,4 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815  as http.server calls them
 
     def log_message(self, *_: object) -> None:
-        """Not on stderr."""
+        """Log nothing to stderr."""

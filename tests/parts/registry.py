@@ -1,4 +1,4 @@
-"""Every real part that tests talk to: whether it is here, where and which version, else why not and what cures it."""
+"""Every real part that tests use: whether it is installed, its path and version, else the reason and the fix."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _find_kafka_connect() -> Found | Missing:
 
 
 def _find_trino() -> Found | Missing:
-    home = trino.find_home()  # with a Java of its own
+    home = trino.find_home()  # includes its own Java
     if home is None:
         return Missing("Trino", "it is not in .parts/", ENGINES_CURE)
     return Found("Trino", trino.version(), str(home))
@@ -183,12 +183,14 @@ LARGE_ENGINES: dict[str, Callable[[], Found | Missing]] = {"trino": _find_trino,
 
 @cache
 def look_up(name: str) -> Found | Missing:
-    """The state of the part that tests call `name`; looked up once a process."""
+    """Return the state of the part `name`; looked up once per process."""
     return (PARTS | LARGE_ENGINES)[name]()
 
 
 def are_required() -> bool:
-    """Whether a missing part fails its tests instead of skipping them (`ICEKEEPER_TEST_PARTS=required`, as in CI)."""
+    """Return whether a missing part fails its tests instead of skipping them (`ICEKEEPER_TEST_PARTS=required`, as in
+    CI).
+    """
     return os.environ.get("ICEKEEPER_TEST_PARTS") == "required"
 
 

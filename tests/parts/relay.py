@@ -1,4 +1,4 @@
-"""A relay before a part: those who ask through it can be made to find nobody, or silence, while the part goes on."""
+"""A relay in front of a part: its clients can be refused or get no response while the part keeps running."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PIECE = 65_536
 
 
 class LateRequest:
-    """The first request with `text` in its first piece, on its way to `target`."""
+    """The first request with `text` in its first bytes, held on its way to `target`."""
 
     def __init__(self, text: bytes, target: int) -> None:
         self._text, self._target = text, target
@@ -21,7 +21,7 @@ class LateRequest:
         self.request = b""
 
     def takes(self, piece: bytes, source: socket.socket) -> bool:
-        """Whether it is this one, which has been read to its end then."""
+        """Return whether this is the request; if so, it has been read to its end."""
         with self._lock:
             if self.request or self._text not in piece:
                 return False
@@ -35,18 +35,18 @@ class LateRequest:
             return True
 
     def send_on(self) -> bytes:
-        """The beginning of the answer to it, which nobody gets."""
+        """Send the request to the part, and return the beginning of the response, which no client gets."""
         with socket.create_connection(("127.0.0.1", self._target)) as part:
             part.sendall(self.request)
             return part.recv(PIECE)
 
 
 class Relay:
-    """Hands every connection to `port` on to `target` of 127.0.0.1. A context manager.
+    """Forwards every connection to `port` to `target` of 127.0.0.1. A context manager.
 
-    Within `refusing()` nobody listens, and connections that stood are cut: as when the part's process is gone. Within
-    `silent()` connections are taken and nothing ever comes back: as when its machine is gone. `withholding()` is that
-    for some requests, and with `late()` one of them arrives after all.
+    Within `refusing()` connections are refused, and open ones are closed: as when the part's process has ended. Within
+    `silent()` connections are accepted and get no response: as when its machine is unreachable. `withholding()` does
+    this for some requests, and with `late()` one of them arrives after all.
     """
 
     def __init__(self, target: int) -> None:
@@ -86,7 +86,7 @@ class Relay:
 
     @contextlib.contextmanager
     def withholding(self, text: bytes) -> Iterator[threading.Event]:
-        """Requests with `text` in their first piece never arrive; the event is set when there was one."""
+        """Withhold requests with `text` in their first bytes; the event is set when there was one."""
         seen = threading.Event()
         self._withheld = (text, seen)
         try:
@@ -97,7 +97,7 @@ class Relay:
 
     @contextlib.contextmanager
     def late(self, text: bytes) -> Iterator[LateRequest]:
-        """The first request with `text` is kept back, and its connection cut; it arrives when it is sent on."""
+        """Hold the first request with `text` back and close its connection; it arrives when it is sent on."""
         kept = LateRequest(text, self._target)
         self._late = kept
         try:
@@ -113,7 +113,7 @@ class Relay:
     def _cut(self) -> None:
         if self._listener is not None:
             with contextlib.suppress(OSError):
-                self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits in accept()
+                self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept()
             self._listener.close()
             self._listener = None
         self._cut_connections()
@@ -140,7 +140,7 @@ class Relay:
             threading.Thread(target=self._serve, args=(client, part), daemon=True).start()
 
     def _serve(self, client: socket.socket, part: socket.socket) -> None:
-        """Both ways, until one side is done; both sockets are closed here and nowhere else."""
+        """Copy both directions until one side closes; only this function closes the two sockets."""
         back = threading.Thread(target=self._copy, args=(part, client), daemon=True)
         back.start()
         self._copy(client, part)

@@ -1,4 +1,4 @@
-"""A server of another maker for one run: its process, the relay that it is asked through, and its end."""
+"""A third-party server for one test run: its process, the relay in front of it, and its termination."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.parts.relay import Relay
 
 
 class RelayedServer(ABC):
-    """One server with its folder at `home`, on 127.0.0.1. A context manager; what it held is gone afterwards.
+    """One server with its folder at `home`, on 127.0.0.1. A context manager; its data is deleted at the end.
 
-    It listens on `port`, but is asked through `relay`, which can be made to refuse or to be silent.
+    It listens on `port`; clients connect through `relay`, which can refuse connections or stop responding.
     """
 
     health_path: ClassVar[str]
-    """Answered with anything but 5xx once it serves."""
+    """Returns any status but 5xx once the server is ready."""
 
     seconds_to_start: ClassVar[float] = 60
 
@@ -47,14 +47,16 @@ class RelayedServer(ABC):
 
     @abstractmethod
     def command(self) -> Sequence[str | Path]:
-        """The words that start it on `port` with its files below `home`; raises `PartError` where it is missing."""
+        """Return the command that starts it on `port` with its files below `home`; raise `PartError` where it is
+        missing.
+        """
 
     def variables(self) -> dict[str, str]:
-        """What its environment has beside ours."""
+        """Return additional environment variables."""
         return {}
 
     def environment(self) -> dict[str, str]:
-        """All of it."""
+        """Return the whole environment of the process."""
         ours = {name: value for name, value in os.environ.items() if not name.startswith(self.foreign_variables)}
         return ours | self.variables()
 
@@ -70,7 +72,7 @@ class RelayedServer(ABC):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing that it knows is worth a good end."""
+        """Kill the process: its data need not be kept."""
         if self._process is not None:
             process.kill(self._process)
             self._process = None

@@ -1,4 +1,4 @@
-"""What every server with S3 and STS is to tests: clients, buckets, and how a warehouse on it is described."""
+"""Servers with S3 and STS: clients, buckets, and the profile of a warehouse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REGION = "us-east-1"
 
 
 class S3Server(RelayedServer):
-    """A server of one region, `REGION`, with one user who may do everything."""
+    """A server with one region, `REGION`, and one user who has every permission."""
 
     user: ClassVar[str]
     password: ClassVar[str]
@@ -25,7 +25,7 @@ class S3Server(RelayedServer):
         return f"{self.base_url}/"
 
     def client(self, service: str = "s3", **credentials: str) -> Any:
-        """A boto3 client, of `user` unless `credentials` say otherwise (`aws_access_key_id`, ...)."""
+        """Return a boto3 client of `user`, or with other `credentials` (`aws_access_key_id`, ...)."""
         own = {"aws_access_key_id": self.user, "aws_secret_access_key": self.password}
         return boto3.client(
             service,
@@ -40,7 +40,7 @@ class S3Server(RelayedServer):
         return name
 
     def profile(self, bucket: str, key_prefix: str | None = None, **members: Any) -> dict[str, Any]:
-        """A storage profile of the management API for `bucket`."""
+        """Return a storage profile of the management API for `bucket`."""
         return {
             "type": "s3", "bucket": bucket, "key-prefix": key_prefix, "region": REGION, "endpoint": self.endpoint,
             "path-style-access": True, "flavor": "s3-compat", "sts-enabled": True, "sts-role-arn": self.role_arn,
@@ -49,7 +49,7 @@ class S3Server(RelayedServer):
 
     @property
     def credential(self) -> dict[str, str]:
-        """The storage credential of the management API that goes with a profile: that of `user`."""
+        """Return the storage credential of the management API for a profile: that of `user`."""
         return {
             "type": "s3",
             "credential-type": "access-key",
@@ -58,13 +58,13 @@ class S3Server(RelayedServer):
         }
 
     def storage(self, bucket: str, key_prefix: str | None = None, **members: Any) -> dict[str, Any]:
-        """Profile and credential as members of a request that makes a warehouse."""
+        """Return profile and credential as members of a request that creates a warehouse."""
         return {
             "storage-profile": self.profile(bucket, key_prefix, **members),
             "storage-credential": self.credential,
         }
 
     def keys(self, bucket: str, prefix: str = "") -> list[str]:
-        """Every object's key, in order."""
+        """List the keys of all objects, in order."""
         pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         return [each["Key"] for page in pages for each in page.get("Contents", [])]

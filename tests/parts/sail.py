@@ -1,4 +1,4 @@
-"""Sail, a Spark Connect server in Rust, with the client that talks to it, in a Python environment of its own."""
+"""Sail, a Spark Connect server in Rust, and its client, in a separate Python environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def version() -> str:
 
 
 def find_python() -> Path | None:
-    """The interpreter that can import `pysail` and `pyspark`, or None."""
+    """Return the interpreter that can import `pysail` and `pyspark`, or None."""
     home = _home()
     return home / "bin" / "python" if (home / folder.COMPLETE).is_file() else None
 

@@ -1,4 +1,4 @@
-"""A real SeaweedFS for one run: S3 with STS of another maker than MinIO, and everything it holds gone at the end."""
+"""SeaweedFS for one test run: S3 with STS of another vendor than MinIO; its data is deleted at the end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROLE = "arn:aws:iam::role/vending"
 EVERYTHING = {"Effect": "Allow", "Action": ["*"], "Resource": ["*"]}
 ANYBODY = {"Effect": "Allow", "Action": ["sts:AssumeRole"], "Principal": {"AWS": "*"}}
 WITHOUT = (
-    "-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0",  # a catalog of its own, on our port
+    "-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0",  # its own catalog would use our port
 )  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def _home() -> Path:
 
 
 class SeaweedFS(S3Server):
-    """Its three servers (master, volumes, files) and the gateway of S3 before them are one process."""
+    """One process with its three servers (master, volumes, files) and the S3 gateway."""
 
     health_path = "/healthz"
     user, password, role_arn = "seaweedfs-root", "seaweedfs-root-password", ROLE
@@ -64,7 +64,7 @@ class SeaweedFS(S3Server):
         ]  # fmt: skip
 
     def variables(self) -> dict[str, str]:
-        """One file for a bucket in the place of seven, so that a new one is there sooner."""
+        """Use one file per bucket instead of seven, so that buckets are created faster."""
         return {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}
 
     def _identities(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class SeaweedFS(S3Server):
         return {"identities": [{"name": "root", "credentials": [key], "actions": ["Admin"]}]}
 
     def _roles(self) -> dict[str, Any]:
-        """One role that anybody of the server may assume, who may then do everything a session's policy leaves."""
+        """Return one role that every user of the server may assume, with full access within the session policy."""
         document = {"Version": "2012-10-17", "Statement": [EVERYTHING]}
         trust = {"Version": "2012-10-17", "Statement": [ANYBODY]}
         signing_key = base64.b64encode(b"signs the tokens of its sessions").decode()

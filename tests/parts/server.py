@@ -23,9 +23,9 @@ PRODUCT_PREFIXES = ("LAKEKEEPER__", "ICEKEEPER__", "ICEBERG_REST__")
 class CatalogServer:
     """One server below `home`: state in `state/`, local warehouses below `storage/`, output in `server.log`.
 
-    `database_url` puts it on PostgreSQL, None on SQLite. `arguments` are those of `serve`, `settings` further variables
-    of the product. Clients use `uri`, `warehouse` and `warehouse_id`; tests of crashes use `kill` and `restart`, which
-    keep address and state.
+    `database_url` selects PostgreSQL, None SQLite. `arguments` are those of `serve`, `settings` further environment
+    variables. Clients use `uri`, `warehouse` and `warehouse_id`; tests of crashes use `kill` and `restart`, which keep
+    address and state.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class CatalogServer:
 
     @property
     def uri(self) -> str:
-        """What an Iceberg client is given as `uri`."""
+        """The catalog `uri` for Iceberg clients."""
         return f"{self.base_url}/catalog"
 
     @property
@@ -76,13 +76,13 @@ class CatalogServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The caller's, without any variable of the product but ours."""
+        """The caller's environment, with only the product variables of this server."""
         left_out = (*PRODUCT_PREFIXES, "DJANGO_SETTINGS_MODULE")
         inherited = {name: value for name, value in os.environ.items() if not name.upper().startswith(left_out)}
         return inherited | self._settings | {"LAKEKEEPER__LISTEN_PORT": str(self.port)}
 
     def manage(self, *arguments: str) -> str:
-        """Run one command of `manage.py` against this server's database; returns what it printed."""
+        """Run one command of `manage.py` against this server's database; return its output."""
         done = subprocess.run(
             [sys.executable, ROOT / "manage.py", *arguments],
             capture_output=True, text=True, check=False, env=self.environment, cwd=self.home,
@@ -92,13 +92,13 @@ class CatalogServer:
         return done.stdout
 
     def prepare(self) -> Self:
-        """An empty, bootstrapped catalog."""
+        """Create an empty, bootstrapped catalog."""
         self.migrate()
         self.manage("bootstrap")
         return self
 
     def migrate(self) -> Self:
-        """A catalog that nobody has bootstrapped."""
+        """Create a catalog that is not bootstrapped."""
         self.storage_root.mkdir(parents=True, exist_ok=True)
         if self._database_url is None:
             migrated.fill_sqlite(Path(self._settings["ICEKEEPER__DATA_DIR"]))
@@ -107,7 +107,7 @@ class CatalogServer:
         return self
 
     def start(self) -> Self:
-        """Serve, and return when the health check answers."""
+        """Start the server, and return when the health check succeeds."""
         self._process = process.start(
             [sys.executable, ROOT / "manage.py", "serve", *self.arguments],
             log=self.log_path, env=self.environment, cwd=self.home,
@@ -120,26 +120,26 @@ class CatalogServer:
         return self
 
     def wait(self, seconds: float = 60) -> int:
-        """The exit status of a server that was sent a signal."""
+        """Wait for the server to end; return its exit status."""
         if self._process is None:
             raise PartError("the catalog server is not running")
         return self._process.wait(seconds)
 
     def stop(self) -> None:
-        """End gracefully, as a supervisor would."""
+        """Stop gracefully, as a supervisor would."""
         if self._process is not None:
             process.stop(self._process, gently=signal.SIGTERM, seconds=30)
             self._process = None
 
     def kill(self) -> None:
-        """SIGKILL to master, workers and task process at once, as a power cut would."""
+        """Send SIGKILL to master, workers and task process at the same time, as in a power failure."""
         if self._process is not None:
             process.kill(self._process)
             self._process = None
 
     def log_lines(self, logger: str) -> list[dict[str, Any]]:
-        """What `logger` has written so far."""
-        complete, _, _ = self.log_path.read_bytes().rpartition(b"\n")  # the last one may just be being written
+        """Return the log lines of `logger` so far."""
+        complete, _, _ = self.log_path.read_bytes().rpartition(b"\n")  # the last line may be incomplete
         written = [json.loads(line) for line in complete.splitlines() if line.startswith(b"{")]
         return [line for line in written if line["logger"] == logger]
 
@@ -149,9 +149,9 @@ class CatalogServer:
         return self.start()
 
     def create_warehouse(self, name: str, *, token: str | None = None, **options: bool) -> str:
-        """A warehouse on local files in a folder of its own; it becomes `warehouse`. Returns its id.
+        """Create a warehouse on local files in its own folder, make it the `warehouse`, and return its id.
 
-        `token` is the caller's, where the server wants one; `options` are further members of its storage profile.
+        `token` is the caller's, where the server requires one; `options` are further members of the storage profile.
         """
         profile = {"type": "local", "path": str(self.storage_root / name)}
         profile |= {option.replace("_", "-"): value for option, value in options.items()}

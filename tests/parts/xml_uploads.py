@@ -1,7 +1,7 @@
-"""Uploads by Google's XML interface for a server that has them by the JSON interface only.
+"""Uploads by Google's XML API for a server that only has uploads by the JSON API.
 
 Rust's `object_store` (and so obstore) writes with `PUT /bucket/object` and reads, lists and deletes by paths that
-fake-gcs-server knows. Everything but these uploads is handed on as it came.
+fake-gcs-server supports. All requests but these uploads are forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SECONDS_TO_RESPONSE = 60
 
 
 class XmlUploads:
-    """Listens on `port` of 127.0.0.1 before the server on `target`. A context manager."""
+    """Listens on `port` of 127.0.0.1 in front of the server on `target`. A context manager."""
 
     def __init__(self, target: int) -> None:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"target": target}))
@@ -85,4 +85,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """The server behind logs every request."""
+        """Log nothing: the server behind logs every request."""
