@@ -45,7 +45,7 @@ class GoProgram:
         return found
 
     def install(self) -> Path:
-        """Build the program if needed and return the result of `find`; raise `PartError`. Uses all cores for minutes."""
+        """Build the program if needed and return the result of `find`; raise `PartError`. Takes minutes."""
         home = self.path.parent
         if self.path.is_file():
             return self.path

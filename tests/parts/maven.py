@@ -98,7 +98,7 @@ def gather(pom: Path, home: Path) -> None:
 
 
 def repository() -> str:
-    """Return the repository of Maven itself: `MVNW_REPOURL`, else Maven Central or its mirror in `~/.m2/settings.xml`."""
+    """Return the repository of Maven: `MVNW_REPOURL`, else Maven Central or its mirror in `~/.m2/settings.xml`."""
     if named := os.environ.get("MVNW_REPOURL"):
         return named.rstrip("/")
     settings = Path.home() / ".m2" / "settings.xml"

@@ -1,4 +1,4 @@
-"""Servers that are published as npm packages: installed by npm, run by Node, which is downloaded as a wheel if needed."""
+"""Servers that are published as npm packages: installed by npm, run by Node (of a wheel if needed)."""
 
 from __future__ import annotations
 

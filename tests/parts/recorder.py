@@ -29,7 +29,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Reply:
-    """A response; `pause` is the delay before each byte of the body in seconds, None for a body that is sent at once."""
+    """A response; `pause` is the delay before each byte of the body (seconds), None for a body that is sent at once."""
 
     status: int
     headers: dict[str, str]
