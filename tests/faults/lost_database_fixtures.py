@@ -1,4 +1,4 @@
-"""What Django raises when the database is lost in the middle of a statement."""
+"""Exceptions of Django for a database connection that is lost during a statement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db import OperationalError, connection
 
 
 def lost() -> OperationalError:
-    """To be raised: the error of the database at hand, with its driver's own as the cause."""
+    """Return the error of the configured database, with the error of its driver as the cause."""
     cause: Exception
     if connection.vendor == "postgresql":
         cause = psycopg.OperationalError("server closed the connection unexpectedly")

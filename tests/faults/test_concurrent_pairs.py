@@ -1,4 +1,4 @@
-"""Two requests in one moment, on a server of two workers: whoever comes first, the answers and the catalog agree."""
+"""Two concurrent requests on a server with two workers: in either order, responses and the catalog agree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DUELS = 30
 
 @pytest.fixture(scope="module")
 def two_workers(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
-    """Each worker has a cache of its own, which the other's writes make stale."""
+    """Each worker has its own cache, which is stale after writes of the other."""
     url = run_environment.own_database("duels")
     with CatalogServer(tmp_path_factory.mktemp("duels"), database_url=url, workers=2) as server:
         yield server
@@ -31,7 +31,7 @@ def two_workers(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture
 def duel(two_workers: CatalogServer) -> Iterator[Callable[..., list[requests.Response]]]:
-    """Send up to two requests (method, path, body) in one moment, each on a connection of its own; their answers."""
+    """Send up to two concurrent requests (method, path, body), each on its own connection; return the responses."""
     two_workers.create_warehouse("duels")
     api = f"{two_workers.uri}/v1/{two_workers.warehouse_id}"
     with requests.Session() as one, requests.Session() as other, ThreadPoolExecutor(2) as pool:
@@ -55,7 +55,7 @@ def duel(two_workers: CatalogServer) -> Iterator[Callable[..., list[requests.Res
 
 
 def test_two_commits_on_the_same_metadata(duel: Any) -> None:
-    """One of them is in the table, and the other one is told that it is not."""
+    """One commit is in the table, the other fails with a conflict."""
     duel(("POST", "/namespaces", {"namespace": ["ns"]}))
     [created] = duel(("POST", "/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
     metadata, done = created.json()["metadata"], []
@@ -79,7 +79,7 @@ def test_two_commits_on_the_same_metadata(duel: Any) -> None:
 
 
 def test_drop_against_rename(duel: Any) -> None:
-    """Dropped under the old name or there under the new one: one of both was done, the other finds no table."""
+    """The table is dropped under its old name or exists under the new one; the other request finds no table."""
     duel(("POST", "/namespaces", {"namespace": ["ns"]}))
     names = [{"namespace": ["ns"], "name": name} for name in ("old", "new")]
     rename = ("POST", "/tables/rename", {"source": names[0], "destination": names[1]})
@@ -96,8 +96,8 @@ def test_drop_against_rename(duel: Any) -> None:
             assert new.status_code == 404
 
 
-def test_drop_against_register_in_its_place(duel: Any) -> None:
-    """The one of both that came second met what the first one left; none waits for the other for ever."""
+def test_drop_against_register_of_the_same_name(duel: Any) -> None:
+    """The second request sees the result of the first; neither waits for the other without limit."""
     duel(("POST", "/namespaces", {"namespace": ["ns"]}))
     [created] = duel(("POST", "/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
     body = {"name": "t", "metadata-location": created.json()["metadata-location"], "overwrite": True}
@@ -114,8 +114,8 @@ def test_drop_against_register_in_its_place(duel: Any) -> None:
     duel(("DELETE", "/namespaces/ns/tables/t", None))
 
 
-def test_rename_against_register_in_its_place(duel: Any) -> None:
-    """A table that was renamed is not what is in the way any more, so it must not be replaced."""
+def test_rename_against_register_of_the_same_name(duel: Any) -> None:
+    """A renamed table no longer occupies the name, so it must not be replaced."""
     duel(("POST", "/namespaces", {"namespace": ["ns"]}))
     duel(("POST", "/namespaces", {"namespace": ["away"]}))
     [other] = duel(("POST", "/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
@@ -131,7 +131,7 @@ def test_rename_against_register_in_its_place(duel: Any) -> None:
         if renamed.status_code == 204 and here.status_code == 200:
             assert here.json() == other.json()
             assert away.json() == created.json(), "it was renamed and then replaced all the same"
-        elif renamed.status_code == 204:  # the one that was registered was renamed
+        elif renamed.status_code == 204:  # the registered table was renamed
             assert away.json() == other.json()
         else:
             assert (renamed.status_code, here.json(), away.status_code) == (404, other.json(), 404)

@@ -1,4 +1,6 @@
-"""Many processes commit to one table at once: what was acknowledged is there, once; what was refused left nothing."""
+"""Many processes commit to one table at the same time: each acknowledged commit is applied once, failed ones leave
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ ATTEMPTS = 200
 
 
 def commit_until_done(address: str, writer: int, results: Any) -> None:
-    """`COMMITS_EACH` appends of one writer, each rebuilt on the newest metadata until it is acknowledged."""
+    """Append `COMMITS_EACH` times, rebuilding each commit on the newest metadata until it is acknowledged."""
     acknowledged, refused = [], 0
     with requests.Session() as session:
         for number in range(COMMITS_EACH):
@@ -89,7 +91,7 @@ def test_sixteen_processes_append_to_one_table(live_catalog: CatalogServer) -> N
     assert len({location for _, location in acknowledged}) == len(acknowledged), "two commits share a metadata file"
     assert [each["snapshot-id"] for each in final["metadata"]["snapshot-log"]] == snapshots
 
-    # One file a commit and the first; a refused commit left none behind.
+    # One file per commit and the initial one; a failed commit left no file.
     folder = Path(created["metadata"]["location"].removeprefix("file://")) / "metadata"
     files = {f"file://{path}" for path in folder.glob("*.metadata.json")}
     assert files == {location for _, location in acknowledged} | {created["metadata-location"]}
@@ -121,8 +123,9 @@ WRITERS, ROUNDS = 32, 6
 
 
 def test_disjoint_writers_need_no_retry(run_environment: RunEnvironment, tmp_path: Path) -> None:
-    """Properties and branches of their own, from 32 clients over 2 server processes, each commit prepared on an older
-    version: nobody's requirements fail, so nobody is refused, and nothing is lost."""
+    """Each writer has its own properties and branches: 32 clients over 2 server processes prepare each commit on an
+    older version. No requirement fails, so every commit succeeds and none is lost.
+    """
     database_url = run_environment.own_database("disjoint_writers")
     with CatalogServer(tmp_path / "server", database_url=database_url, workers=2) as server:
         server.create_warehouse("wh")
@@ -161,7 +164,7 @@ def test_disjoint_writers_need_no_retry(run_environment: RunEnvironment, tmp_pat
 
 
 def write_disjointly(address: str, writer: int, results: Any) -> None:
-    """Commits that nobody else's can conflict with, each sent once: a property, or an append to an own branch."""
+    """Send commits that conflict with no other writer, each once: a property, or an append to an own branch."""
     responses, head = [], 1
     with requests.Session() as session:
         for number in range(ROUNDS):
@@ -219,7 +222,7 @@ def test_of_tables_and_generic_tables_of_one_name_or_location_one_is_created(liv
         (409, "AlreadyExistsException"),
         (409, "GenericTableAlreadyExists"),
         (409, "LocationAlreadyTaken"),
-        (400, "InvalidLocation"),  # the file of a rival that has no row yet
+        (400, "InvalidLocation"),  # the file of a concurrent commit that has no row yet
     }, responses
     assert sum(status == 200 for status, _ in responses) == 2, responses
     listed = requests.get(f"{tables}/raced/tables", timeout=30).json()["identifiers"]

@@ -1,9 +1,9 @@
 """A kill at any line of a write leaves the old state or the new one, never anything between.
 
-Each case runs in a forked process that dies by itself, without any clean-up, at its n-th line of our code; n grows
-until the process lives to answer. After every death the catalog is read again, on another connection. A plain commit is
-killed at every line, the other writes at every third or sixth one; the runs on SQLite and on PostgreSQL share these
-lines between them. Around the end of a write, and with ICEKEEPER_TEST_LONG=1, each kills at every line.
+Each case runs in a forked process that exits without any clean-up at its n-th line of the product's code; n grows until
+the process completes. After every kill the catalog is read on another connection. A plain commit is killed at every
+line, other writes at every third or sixth one; the runs on SQLite and on PostgreSQL share these lines between them.
+Around the end of a write, and with ICEKEEPER_TEST_LONG=1, each write is killed at every line.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ LAST_LINE, LAST_STEPS = 2_000, 12
 
 
 def dies_at_line(number: int) -> Any:
-    """A trace function that ends the process at the `number`-th line executed in `ROOMS`."""
+    """Return a trace function that ends the process at the `number`-th executed line of the product."""
     seen = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
@@ -79,7 +79,7 @@ def dies_at_line(number: int) -> Any:
 
 
 def run_and_die(act: Callable[[], Any], line: int) -> bool:
-    """Run `act` in a process that dies at that line; whether it lived to the end."""
+    """Run `act` in a process that exits at that line; return whether it completed."""
     for each in connections.all():
         each.close()
     with witness() as sessions:
@@ -98,13 +98,13 @@ def run_and_die(act: Callable[[], Any], line: int) -> bool:
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
         wait_until_the_database_noticed(sessions, known)
-    assert code in {DIED, RESPONDED}, f"the process neither died nor answered: {code}"
+    assert code in {DIED, RESPONDED}, f"the process neither died nor completed: {code}"
     return code == RESPONDED
 
 
 @pytest.fixture(autouse=True)
 def no_pool(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forked processes must not inherit the threads of a pool, which may hold a lock just then."""
+    """Forked processes must not inherit the threads of a pool, which may hold a lock at that moment."""
     for each in connections.all():
         each.close()
         if each.vendor == "postgresql":
@@ -117,7 +117,7 @@ def no_pool(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @contextmanager
 def witness() -> Iterator[Callable[[], set[int]]]:
-    """Tells the processes of PostgreSQL that serve others in the test database; there are none on SQLite."""
+    """Return a function that lists the other PostgreSQL sessions of the test database; there are none on SQLite."""
     if connection.vendor != "postgresql":
         yield set
         return
@@ -137,9 +137,9 @@ def witness() -> Iterator[Callable[[], set[int]]]:
 
 
 def wait_until_the_database_noticed(sessions: Callable[[], set[int]], known: set[int]) -> None:
-    """PostgreSQL finishes the statement of a dead client first; only then what it left behind can be judged.
+    """Wait until PostgreSQL has finished the statement of a dead client; only then is its state final.
 
-    `known` are the sessions that were there before, and are not the dead one's.
+    `known` are the sessions that existed before.
     """
     for _ in range(5000):
         if sessions() <= known:
@@ -150,12 +150,12 @@ def wait_until_the_database_noticed(sessions: Callable[[], set[int]], known: set
 
 @pytest.fixture
 def state(catalog: ApiClient, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, Any]]:
-    """What the catalog says now, by name, after checking that every part of it agrees."""
+    """Return the catalog's content by name, after checking that all parts of it agree."""
 
     def read() -> dict[str, Any]:
         from catalog.selectors.tables import load, targets
 
-        for module in (load, targets):  # a new process knows nothing
+        for module in (load, targets):  # a new process has empty caches
             monkeypatch.setattr(module, "metadata_cache", MetadataCache(max_bytes=1_000_000))
         found = {}
         for (space,) in catalog.get("/namespaces").json()["namespaces"]:
@@ -163,7 +163,7 @@ def state(catalog: ApiClient, storage_root: Path, monkeypatch: pytest.MonkeyPatc
                 loaded = catalog.get(f"/namespaces/{space}/tables/{identifier['name']}")
                 assert loaded.status == 200, loaded.body
                 found[identifier["name"]] = loaded.json()
-        kept = set(Tabular.objects.values_list("pk", flat=True))  # soft-deleted ones too
+        kept = set(Tabular.objects.values_list("pk", flat=True))  # including soft-deleted ones
         assert set(Securable.objects.filter(type="table").values_list("object_id", flat=True)) == {
             str(key) for key in kept
         }
@@ -241,10 +241,10 @@ def lines_of_this_run(stride: int) -> range:
 def kill_at_line_after_line(
     act: Callable[[int], Callable[[], Any]], check: Callable[[int], bool], stride: int = STRIDE
 ) -> None:
-    """Kill `act(line)` at one line after the other until it lives to answer.
+    """Kill `act(line)` at each line in turn until it completes.
 
-    `check(line)` judges what is there and says whether it is the new state: some deaths must leave the old one, some
-    the new one, and what was answered must be there.
+    `check(line)` asserts the state and returns whether it is the new one: some kills must leave the old state, some the
+    new one, and an acknowledged write must be present.
     """
     deaths = {False: 0, True: 0}
 
@@ -263,7 +263,7 @@ def kill_at_line_after_line(
     else:
         raise AssertionError("the process never lived to answer")
     first_of_the_last = max(1, first_to_live - max(stride, LAST_STEPS))
-    for line in range(first_of_the_last, first_to_live):  # around the commit every line counts
+    for line in range(first_of_the_last, first_to_live):  # around the commit, every line is tested
         if line not in tried:
             lives(line)
     assert deaths[False] > 10
@@ -291,7 +291,7 @@ def test_create(catalog: ApiClient, namespace: str, state: Any) -> None:
 
 
 def test_staging(catalog: ApiClient, namespace: str, state: Any, storage_root: Path) -> None:
-    """The place is held or it is not, once for each name; nothing else is there."""
+    """The location is reserved or not, once per name; nothing else exists."""
     before: set[str] = set()
 
     def act(line: int) -> Callable[[], Any]:
@@ -313,7 +313,7 @@ def test_staging(catalog: ApiClient, namespace: str, state: Any, storage_root: P
 
 
 def test_create_that_was_staged(catalog: ApiClient, namespace: str, state: Any) -> None:
-    """The commit that asserts create, with a snapshot: rows of every kind in one transaction."""
+    """The commit that asserts create, with a snapshot: rows of every type in one transaction."""
 
     def act(line: int) -> Callable[[], Any]:
         body = {"name": f"t{line}", "schema": SCHEMA, "stage-create": True}
@@ -364,7 +364,7 @@ def test_register(catalog: ApiClient, create_table: Any, state: Any, storage_roo
 
 
 def test_commit_that_moves_the_table(catalog: ApiClient, create_table: Any, state: Any) -> None:
-    """Several statements: the pointer, and the claim on the location that is left."""
+    """Several statements: the metadata pointer, and the claim on the former location."""
     first = create_table()["metadata"]["location"]
     last = [first]
     left: set[str] = set()
@@ -392,7 +392,7 @@ def test_commit_that_moves_the_table(catalog: ApiClient, create_table: Any, stat
 
 
 def locations_are_held(*, by_tasks: int) -> bool:
-    """Exactly the purges that are queued hold places, each its own."""
+    """Check that exactly the queued purges have location claims, one each."""
     tasks = Task.objects.filter(queue="tabular_purge")
     held = LocationClaim.objects.filter(task_id__isnull=False).values_list("task_id", "location")
     assert sorted(held) == sorted((task.pk, task.payload["tabular_location"]) for task in tasks)
@@ -410,7 +410,7 @@ def test_drop_with_purge(catalog: ApiClient, create_table: Any, state: Any) -> N
         return lambda: catalog.delete("/namespaces/ns/tables/t?purgeRequested=true")
 
     def check(_: int) -> bool:
-        # The table is there and nothing is queued, or it is gone and its purge is queued.
+        # The table exists and nothing is queued, or it is deleted and its purge is queued.
         is_gone = "t" not in state()
         assert is_gone is Task.objects.exists()
         assert locations_are_held(by_tasks=int(is_gone))
@@ -446,7 +446,7 @@ class Done:
 
 
 def next_worker() -> Callable[[], Any]:
-    """Does the one task there is, in the place of a worker that died."""
+    """Run the only task, as the next worker after one that died."""
     Task.objects.filter(status="running").update(leased_until=now() - timedelta(seconds=1))
     Task.objects.update(scheduled_for=now())
 
@@ -469,7 +469,7 @@ def test_expiration(catalog: ApiClient, create_table: Any, soft_delete: int, sta
         return next_worker()
 
     def check(_: int) -> bool:
-        # The row waits and so does the task, or the row is gone and its purge is queued.
+        # The row waits and so does the task, or the row is deleted and its purge is queued.
         assert set(state()) == {"other"}
         is_gone = not Tabular.objects.filter(name="t").exists()
         assert Task.objects.get().queue == ("tabular_purge" if is_gone else "soft_deletion")
@@ -489,7 +489,7 @@ def test_purge(catalog: ApiClient, create_table: Any, state: Any, storage_root: 
         if not Task.objects.exists():
             create_table(location=f"file://{folder}")
             assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
-        for file in ("data/x.parquet", "metadata/left"):  # as much to do for the next one
+        for file in ("data/x.parquet", "metadata/left"):  # the next process has the same work
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_text("x")
         for file in folder.rglob("*.metadata.json"):
@@ -497,7 +497,7 @@ def test_purge(catalog: ApiClient, create_table: Any, state: Any, storage_root: 
         return next_worker()
 
     def check(_: int) -> bool:
-        # What is left of the files is the task's, or there is nothing left.
+        # The remaining files belong to the task, or there are none.
         assert set(state()) == {"living"}
         assert living.exists()
         is_done = not Task.objects.exists()
@@ -516,7 +516,7 @@ def test_create_in_place_of_a_purge(catalog: ApiClient, create_table: Any, state
         Task.objects.filter(status="running").update(leased_until=now() - timedelta(seconds=1))
         if not Task.objects.exists():
             if not Tabular.objects.exists():
-                for orphan in folder.rglob("*.metadata.json"):  # of one that died before its table was there
+                for orphan in folder.rglob("*.metadata.json"):  # of a process that died before its table existed
                     orphan.unlink()
                 create_table(location=body["location"])
             (folder / "data").mkdir(parents=True)
@@ -525,7 +525,7 @@ def test_create_in_place_of_a_purge(catalog: ApiClient, create_table: Any, state
         return lambda: catalog.post("/namespaces/ns/tables", body)
 
     def check(_: int) -> bool:
-        # The new table alone with its own file, or none, and then old files only as long as their task is there.
+        # The new table alone with its own file, or none, and old files only while their task exists.
         is_there = "t" in state()
         is_purged = not Task.objects.exists()
         assert locations_are_held(by_tasks=int(not is_purged))
@@ -659,7 +659,7 @@ LONG_LOG = {"write.metadata.previous-versions-max": "2000"}
 
 
 def test_transaction_that_is_sent_again(catalog: ApiClient, create_table: Any, state: Any) -> None:
-    """Two tables change together or not at all; sent again under its key, the request is done exactly once."""
+    """Two tables change together or not at all; repeated with the same key, the request is applied exactly once."""
     for name in ("a", "b"):
         create_table(name, properties=LONG_LOG)
     keys: dict[int, str] = {}

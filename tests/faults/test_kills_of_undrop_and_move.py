@@ -1,4 +1,4 @@
-"""A kill at any line of an undrop or of a namespace's move leaves the old state or the new one."""
+"""A kill at any line of an undrop or of a namespace move leaves the old state or the new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many ask for overlapping places at once, in every way there is: one gets them, and losers leave no file."""
+"""Concurrent requests for overlapping locations, of every kind: one succeeds, and the others leave no file."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ VERSION = {
 }
 ERRORS = {
     (409, "LocationAlreadyTaken"),
-    (400, "InvalidLocation"),  # the file of a rival that has no row yet
+    (400, "InvalidLocation"),  # the file of a concurrent request that has no row yet
 }
 
 
 def ways(round_: int, base: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """Requests that ask for `t`, for folders in it and around it: kind of what they are about, its name, body."""
+    """Return requests for the location `t` and folders in it and around it: object type, name, body."""
     t = f"{base}round{round_}/t"
 
     def commit(update: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def test_overlapping_locations_are_assigned_once(live_catalog: CatalogServer, as
 
             asked = [*rivals, *apart]
             responses = list(pool.map(lambda one: at_once(*one), asked))
-            assert responses[-2:] == [(200, ""), (200, "")], "neighbours are in nobody's way"
+            assert responses[-2:] == [(200, ""), (200, "")], "neighbours do not conflict"
             contested = responses[: len(rivals)]
             assert {response for response in contested if response[0] != 200} <= ERRORS, responses
             winners = {
@@ -96,7 +96,7 @@ def test_overlapping_locations_are_assigned_once(live_catalog: CatalogServer, as
 
 
 def require_apart(winners: dict[str, str], round_: int) -> None:
-    """Of the nine, only these do not overlap: folders of `t` that are neither equal nor in each other."""
+    """Of the nine locations, only these do not overlap: folders of `t` that are neither equal nor nested."""
     locations = {
         f"a{round_}": "t/", f"b{round_}": "t/", f"c{round_}": "t/x/", f"d{round_}": "t/metadata/", f"e{round_}": "t/",
         f"f{round_}": "t/x/y/", f"s{round_}": "t/z/", "mover1": "t/data/", "mover2": "t/",
@@ -109,13 +109,13 @@ def require_apart(winners: dict[str, str], round_: int) -> None:
 
 
 def require_no_file_but_theirs(folder: Path, ask: Any, winners: dict[str, str]) -> None:
-    """One metadata file for each winner that has one, and the two of the neighbours."""
+    """Check for one metadata file per winner that writes one, and the two of the neighbours."""
     with_files = [name for name, kind in winners.items() if kind not in {"generic-tables", "staged"}]
     assert len(list(folder.rglob("*.metadata.json"))) == len(with_files) + 2, winners
 
 
 def test_dropped_and_recreated_by_many(live_catalog: CatalogServer, ask: Any) -> None:
-    """A purge, a create in its place and a register of the dropped file: who is told 200 keeps its file."""
+    """A purge, a create with the same name and a register of the dropped file: a successful request keeps its file."""
     namespaces = f"{live_catalog.uri}/v1/{live_catalog.warehouse_id}/namespaces"
     created = requests.post(namespaces, json={"namespace": ["places"]}, timeout=30)
     assert created.status_code in {200, 409}

@@ -1,4 +1,6 @@
-"""Changes of rights that meet on PostgreSQL, one held in the middle: no deadlock, and no last administrator lost."""
+"""Concurrent changes of grants on PostgreSQL, one stopped in the middle: no deadlock, and the last administrator
+stays.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_databa
 
 @pytest.fixture
 def project(bootstrapped: None) -> Project:
-    """One that `ADMIN` administrates."""
+    """A project that `ADMIN` administrates."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: on SQLite writers wait for each other as a whole")
     created = create_project(actor=INTERNAL, name="met", project_id="met")
@@ -47,7 +49,7 @@ def project(bootstrapped: None) -> Project:
 
 @pytest.fixture
 def team(project: Project) -> Role:
-    """A role with one member to whom nothing is granted."""
+    """A role with one member and no grants."""
     created = create_role(actor=INTERNAL, project=project, name="team")
     add_role_members(actor=INTERNAL, project=project, role_id=created.pk, members=Members(["oidc~member"]))
     return created
@@ -62,7 +64,9 @@ Meet = Callable[..., tuple[BaseException | None, BaseException | None]]
 
 @pytest.fixture
 def meet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Meet]:
-    """What comes of `first`, which stands still where it calls `name` until `second` waits or is done, and of that."""
+    """Return the results of `first`, which stops at its call of `name` until `second` waits or is done, and of
+    `second`.
+    """
     with ThreadPoolExecutor(2) as pool:
 
         def run(act: Callable[[], Any]) -> BaseException | None:
@@ -80,7 +84,7 @@ def meet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Meet]:
             real, is_there, may_go = getattr(module, name), threading.Event(), threading.Event()
 
             def held(*args: Any, **more: Any) -> Any:
-                if is_there.is_set():  # the other one, or a second time
+                if is_there.is_set():  # the other one, or a second call
                     return real(*args, **more)
                 found = real(*args, **more) if after else None
                 is_there.set()
@@ -138,7 +142,7 @@ def test_a_grant_to_a_service_account_and_its_end(meet: Meet, project: Project) 
 
 
 def hand_over(role: Role) -> None:
-    """The role is to administrate the project instead of `ADMIN`."""
+    """Grant the administration of the project to the role instead of `ADMIN`."""
     change(writes=[GrantSpec("project_admin", Grantee(role_id=role.pk))])
     change(deletes=[GrantSpec("project_admin", ADMIN)])
 
@@ -175,9 +179,7 @@ def test_a_role_that_is_emptied_is_no_administrator(meet: Meet, project: Project
 
 
 @pytest.mark.parametrize("is_robot", [False, True])
-def test_what_a_user_is_in_who_is_deleted_is_no_administrator(
-    meet: Meet, project: Project, team: Role, is_robot: bool
-) -> None:
+def test_a_deleted_member_is_no_administrator(meet: Meet, project: Project, team: Role, is_robot: bool) -> None:
     robot = create_service_account(actor=INTERNAL, name="robot")
     if is_robot:
         remove_role_members(actor=INTERNAL, project=project, role_id=team.pk, members=Members(["oidc~member"]))
@@ -198,7 +200,7 @@ def test_what_a_user_is_in_who_is_deleted_is_no_administrator(
 
 @pytest.fixture
 def server(team: Role) -> ObjectRef:
-    """`team` operates it, and `ADMIN`."""
+    """`team` and `ADMIN` are operators of the server."""
     ref: ObjectRef = ObjectRef(Securable.Type.SERVER, Server.objects.get().server_id)
     for grantee in (Grantee(role_id=team.pk), ADMIN):
         operate(ref, writes=[GrantSpec("operator", grantee)])
@@ -209,7 +211,7 @@ def operate(ref: ObjectRef, **difference: Any) -> None:
     apply_grants(actor=INTERNAL, ref=ref, difference=Difference(**difference), missing=GONE)
 
 
-def test_a_project_whose_role_operates_the_server_and_the_end_of_the_other_operator(
+def test_delete_project_of_an_operator_role_against_removal_of_the_other_operator(
     meet: Meet, server: ObjectRef
 ) -> None:
     on = f"server:{server[1]}"
@@ -225,8 +227,8 @@ def test_a_project_whose_role_operates_the_server_and_the_end_of_the_other_opera
     assert Project.objects.filter(pk="met").exists()
 
 
-def test_a_project_and_who_administrates_it_and_the_server_end_together(meet: Meet, server: ObjectRef) -> None:
-    """Both lock the securables of both."""
+def test_delete_project_against_delete_of_an_administrator(meet: Meet, server: ObjectRef) -> None:
+    """Both requests lock the securables of both."""
     on = f"server:{server[1]}"
     change(writes=[GrantSpec("project_admin", Grantee(user_id="oidc~member"))])
     operate(server, writes=[GrantSpec("operator", Grantee(user_id="oidc~member"))])

@@ -1,4 +1,4 @@
-"""Undrop and moves of namespaces beside everything that could get in their way, held in the middle on PostgreSQL."""
+"""Undrop and namespace moves with every conflicting request, stopped in the middle on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def api(warehouse: Warehouse) -> ApiClient:
 
 @pytest.fixture
 def beside() -> Iterator[Callable[..., Future[Any]]]:
-    """Start something on a connection of its own."""
+    """Start a function in a thread with its own connection."""
     with ThreadPoolExecutor(4) as pool:
 
         def start(act: Callable[..., Any], *args: Any) -> Future[Any]:
@@ -69,7 +69,7 @@ def beside() -> Iterator[Callable[..., Future[Any]]]:
 
 
 class Held:
-    """Somebody who stands still in the middle of a transaction until told to go on."""
+    """A thread that stops in the middle of a transaction until it is released."""
 
     def __init__(self) -> None:
         self.is_there, self.may_go = threading.Event(), threading.Event()
@@ -84,7 +84,7 @@ class Held:
 
 @pytest.fixture
 def hold(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Held]]:
-    """Who next calls this function of a module stands still, before it is done or after."""
+    """Stop the next call of this function of a module, before or after it runs."""
     all_held: list[Held] = []
 
     def arm(module: Any, name: str, *, after: bool = False) -> Held:
@@ -126,7 +126,7 @@ def wait_until_one_waits(count: int = 1) -> None:
 
 @contextmanager
 def standing(held: Held, *others: Callable[[], Future[Any]]) -> Iterator[list[Future[Any]]]:
-    """While one is held the others come and wait for its locks."""
+    """While one thread is stopped, start the others and wait until they wait for its locks."""
     held.wait()
     started = []
     for number, other in enumerate(others, start=1):
@@ -148,7 +148,7 @@ def move(api: ApiClient, path: str, *destination: str) -> Response:
 
 @pytest.fixture
 def dropped(catalog: ApiClient, create_table: CreateTable, soft_delete: int) -> str:
-    """The UUID of a table that was dropped."""
+    """The UUID of a dropped table."""
     uuid = str(create_table()["metadata"]["table-uuid"])
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
     return uuid
@@ -171,7 +171,7 @@ def expires(lease: Lease) -> bool:
 def test_an_expiration_that_begins_while_a_table_is_restored_comes_too_late(
     api: ApiClient, catalog: ApiClient, dropped: str, hold: Any, beside: Any
 ) -> None:
-    """The worker takes the task in the moment between the look and the cancelling."""
+    """The worker takes the task between the check and the cancellation."""
     held = hold(retirement, "cancel_tasks")
     restored = beside(undrop, api, dropped)
     with standing(held, lambda: beside(expires, lease_of_expiration())) as [expired]:
@@ -195,7 +195,7 @@ def test_a_table_that_is_just_expiring_is_not_restored(api: ApiClient, dropped: 
     check_trees()
 
 
-def test_two_who_restore_one_table(api: ApiClient, dropped: str, hold: Any, beside: Any) -> None:
+def test_two_restores_of_one_table(api: ApiClient, dropped: str, hold: Any, beside: Any) -> None:
     held = hold(undrops, "cancel_expirations", after=True)
     first = beside(undrop, api, dropped)
     with standing(held, lambda: beside(undrop, api, dropped)) as [second]:
@@ -220,7 +220,7 @@ def test_a_create_under_the_name_that_is_restored(
 def test_a_rename_to_the_name_that_is_restored(
     api: ApiClient, catalog: ApiClient, create_table: CreateTable, dropped: str, hold: Any, beside: Any
 ) -> None:
-    """A rename does not take the lock of the warehouse: the constraint of the database decides."""
+    """A rename does not lock the warehouse: the constraint of the database decides."""
     create_table("other")
     held = hold(rename, "store_response")
     names = [{"namespace": ["ns"], "name": name} for name in ("other", "t")]
@@ -243,7 +243,7 @@ def tree(catalog: ApiClient) -> ApiClient:
 
 @pytest.fixture
 def moving(api: ApiClient, tree: ApiClient, hold: Any, beside: Any) -> tuple[Held, Future[Response]]:
-    """`a` is on its way to `z.a`, everything is written and nothing committed."""
+    """The move of `a` to `z.a` is written and not committed."""
     held: Held = hold(namespace_moves, "_rewrite", after=True)
     going: Future[Response] = beside(move, api, "a", "z", "a")
     held.wait()
@@ -278,7 +278,7 @@ def test_a_commit_does_not_wait_for_a_move(tree: ApiClient, moving: Any) -> None
         }),
     ],
 )  # fmt: skip
-def test_who_comes_while_a_namespace_moves_finds_it_gone(
+def test_writes_during_a_namespace_move_fail_with_not_found(
     tree: ApiClient, moving: Any, beside: Any, files: Any, method: str, target: str, body: Any
 ) -> None:
     tables, written = Tabular.objects.count(), files()
@@ -292,7 +292,7 @@ def test_who_comes_while_a_namespace_moves_finds_it_gone(
 
 
 def test_a_table_that_leaves_while_its_namespace_moves(api: ApiClient, tree: ApiClient, hold: Any, beside: Any) -> None:
-    """Its rights go where it goes, not where its namespace went."""
+    """Its grants follow the table, not its former namespace."""
     assert tree.post("/namespaces", {"namespace": ["q"]}).status == 200
     names = [{"namespace": ["a", "b"], "name": "t"}, {"namespace": ["q"], "name": "t"}]
     body = {"source": names[0], "destination": names[1]}
@@ -327,10 +327,10 @@ def test_a_table_that_left_first(
 
 
 @pytest.mark.parametrize(("dropped_first", "missing"), [("z", "z"), ("a%1Fb%1Fc", None)])
-def test_what_was_dropped_first(
+def test_a_move_after_a_drop_of_another_namespace(
     api: ApiClient, tree: ApiClient, hold: Any, beside: Any, dropped_first: str, missing: str | None
 ) -> None:
-    """The new parent, or one of those that would have come along. A drop does not take the lock of the warehouse."""
+    """The new parent, or a child that would have moved too. A drop does not lock the warehouse."""
     assert tree.delete(f"/namespaces/{dropped_first}/tables/t").status == 204
     held = hold(create, "remove_securable")
     gone = beside(tree.delete, f"/namespaces/{dropped_first}")
@@ -346,7 +346,7 @@ def test_what_was_dropped_first(
 
 
 def granting(path: str) -> None:
-    """Bob may read the table `t` in the namespace."""
+    """Allow bob to read the table `t` in the namespace."""
     User.objects.get_or_create(pk="oidc~bob", defaults={"name": "Bob"})
     table = Tabular.objects.get(namespace__path=path.replace("/", "\x1f"))
     ref = ObjectRef(Securable.Type.TABLE, table.pk)
@@ -366,9 +366,7 @@ def test_who_grants_while_a_namespace_moves_grants_where_the_table_went(
     check_trees()
 
 
-def test_what_was_granted_before_a_namespace_moves_goes_with_it(
-    api: ApiClient, tree: ApiClient, hold: Any, beside: Any
-) -> None:
+def test_a_grant_before_a_namespace_move_follows_it(api: ApiClient, tree: ApiClient, hold: Any, beside: Any) -> None:
     held = hold(grants, "bump_permission_epoch")
     granted = beside(granting, "a/b")
     with standing(held, lambda: beside(move, api, "a", "z", "a")) as [moved]:
@@ -379,7 +377,9 @@ def test_what_was_granted_before_a_namespace_moves_goes_with_it(
     check_trees()
 
 
-def test_what_moves_was_dropped_first(api: ApiClient, tree: ApiClient, hold: Any, beside: Any) -> None:
+def test_a_namespace_that_was_dropped_first_is_not_moved(
+    api: ApiClient, tree: ApiClient, hold: Any, beside: Any
+) -> None:
     assert tree.delete("/namespaces/z/tables/t").status == 204
     held = hold(create, "remove_securable")
     gone = beside(tree.delete, "/namespaces/z")
@@ -419,7 +419,7 @@ def some_request(api: ApiClient, catalog: ApiClient, chooses: random.Random) -> 
 
 
 def test_a_storm(api: ApiClient, catalog: ApiClient, soft_delete: int, beside: Any) -> None:
-    """Whatever comes in whatever order: no deadlock, no failure, and every path is right in the end."""
+    """Random operations in random order: no deadlock, no error, and every path is correct at the end."""
     for name in "abc":
         catalog.post("/namespaces", {"namespace": [name]})
 

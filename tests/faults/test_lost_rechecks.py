@@ -1,4 +1,4 @@
-"""The database is lost when a commit looks once more at what it rests on: nothing was sent, so nothing is in doubt."""
+"""The database is lost when a commit rechecks its permissions: nothing was sent, so the error is certain."""
 
 from __future__ import annotations
 

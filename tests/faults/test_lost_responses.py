@@ -1,4 +1,4 @@
-"""The database commits, and its answer is lost: nobody is told that nothing was changed, and no file is taken away."""
+"""The database commits, but its response is lost: no response reports a failure, and no file is deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 @pytest.fixture
 def lose_the_response(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From now on each COMMIT is carried out and then reported as lost."""
+    """Carry out each COMMIT and then report it as lost."""
 
     def arm() -> None:
         def commit_and_lose() -> None:
@@ -68,7 +68,7 @@ def test_writes_of_tables(
     assert not Tabular.objects.exists()
 
 
-def test_what_fails_before_the_commit_was_certainly_not_done(
+def test_a_failure_before_the_commit_is_certain(
     catalog: ApiClient, namespace: str, files: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from catalog.services.tables import insert
@@ -93,7 +93,7 @@ def test_a_commit_that_gets_no_connection_was_certainly_not_done(
     monkeypatch: pytest.MonkeyPatch,
     change: str,
 ) -> None:
-    """The pool is empty once the file has been put: nothing was sent, and the file goes again."""
+    """The pool is exhausted after the file was written: nothing was sent, and the file is deleted again."""
     created = create_table()
     written = files()
     put, held, pool = LocalStore.put_new, [], connection.pool

@@ -1,4 +1,4 @@
-"""Metrics reports from all sides at once: none is lost, none counts twice, and no drop is in their way."""
+"""Concurrent metrics reports: none is lost, none counts twice, and none blocks a drop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A storm of everything at once from several processes on few names: afterwards answers, pointers and files agree."""
+"""Random concurrent operations of several processes on few names: afterwards responses, metadata pointers and files
+agree.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ ERRORS = {404, 409, 503}
 
 @dataclass
 class Diary:
-    """What one process was told: `statuses` by operation, `acknowledged` metadata files with the snapshot they add."""
+    """The responses of one process: `statuses` by operation, `acknowledged` metadata files with the snapshot
+    they add.
+    """
 
     statuses: Counter[tuple[str, int]] = field(default_factory=Counter)
     surprises: list[str] = field(default_factory=list)
@@ -44,7 +48,7 @@ class Diary:
 
 
 class Client:
-    """One process of the storm: random operations on the shared names until the time is over."""
+    """One process of the storm: random operations on the shared names until the deadline."""
 
     def __init__(self, api: str, base: str, number: int) -> None:
         self.api, self.base, self.number = api, base, number
@@ -64,7 +68,7 @@ class Client:
         return self.diary
 
     def ask(self, what: str, method: str, path: str, body: Any = None) -> Any:
-        """The answer's JSON when it was done ({} when it has none), None when it was refused."""
+        """Return the response's JSON on success ({} if it has none), None on an error."""
         response = self.session.request(method, self.api + path, json=body, timeout=60)
         self.diary.statuses[what, response.status_code] += 1
         if response.status_code < 300:
@@ -91,7 +95,7 @@ class Client:
     def create(self) -> None:
         namespace, _, name = self.table().removeprefix("/namespaces/").split("/")
         body: dict[str, Any] = {"name": name, "schema": SCHEMA}
-        if self.random.random() < 0.3:  # the same place as others
+        if self.random.random() < 0.3:  # the same location as others
             body["location"] = f"{self.base}/shared-{self.random.randrange(3)}"
         new = self.ask("create", "POST", f"/namespaces/{namespace}/tables", body)
         self.note(new)
@@ -108,7 +112,7 @@ class Client:
             self.note(self.ask("commit", "POST", table, body), self.next_snapshot)
 
     def move(self) -> None:
-        """Several statements instead of one."""
+        """A commit of several statements."""
         self.next_snapshot += 1
         update = {"action": "set-location", "location": f"{self.base}/moved-{self.next_snapshot}"}
         self.note(self.ask("move", "POST", self.table(), {"requirements": [], "updates": [update]}))
@@ -149,7 +153,7 @@ def rage(api: str, base: str, number: int, until: float, diaries: Any) -> None:
 
 @pytest.fixture(scope="module")
 def two_workers(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
-    """Each server process has a cache of its own, which the other's writes make stale. Purges are done meanwhile."""
+    """Each server process has its own cache, which is stale after writes of the others. Purges run meanwhile."""
     url = run_environment.own_database("storm")
     soon = {"LAKEKEEPER__TASK_POLL_INTERVAL": "200ms"}
     home = tmp_path_factory.mktemp("storm")
@@ -200,7 +204,7 @@ def test_storm(two_workers: CatalogServer) -> None:
 
 
 def _purged_locations(server: CatalogServer, api: str) -> set[str]:
-    """Where files were deleted, once nothing is left to purge: so the log says, of the worker and of creates."""
+    """Return the deleted locations from the log, of the worker and of creates, once no purge is left."""
     probe = {"name": "probe", "schema": SCHEMA}
     requests.post(f"{api}/namespaces", json={"namespace": ["probe"]}, timeout=30).raise_for_status()
     requests.post(f"{api}/namespaces/probe/tables", json=probe, timeout=30).raise_for_status()
@@ -218,7 +222,7 @@ _COUNT_TASKS = "from tasks.queue.models import Task; print(Task.objects.count())
 
 
 def _files_are_those_that_were_acknowledged(folder: Path, diaries: list[Diary], purged: set[str]) -> None:
-    """No refusal left a file behind, and none went that somebody else was told of, unless a purge deleted it."""
+    """Check that no failed request left a file, and no acknowledged file is missing unless a purge deleted it."""
     acknowledged = {location for diary in diaries for location in diary.acknowledged}
     there = {f"file://{path}" for path in folder.rglob("*.metadata.json")}
     assert there <= acknowledged
@@ -236,7 +240,7 @@ def _is_below(location: str, locations: set[str]) -> bool:
 
 
 def _tables(api: str) -> dict[str, Any]:
-    """What is listed, each asked for more often than there are workers: all of them see the same."""
+    """List the tables, with more requests than workers, and check that all responses are equal."""
     found = {}
     listed = requests.get(f"{api}/namespaces", timeout=30).json()["namespaces"]
     assert {name for (name,) in listed} >= set(STABLE)
@@ -258,7 +262,7 @@ def _tables_agree(tables: dict[str, Any], diaries: list[Diary], purged: set[str]
     assert len(set(uuids)) == len(uuids), "one table under two names"
     assert set(uuids) <= set().union(*(diary.created for diary in diaries))
     locations = [table["metadata"]["location"] for table in tables.values()]
-    assert len(set(locations)) == len(locations), "two tables in one place"
+    assert len(set(locations)) == len(locations), "two tables at one location"
     for table in tables.values():
         metadata = table["metadata"]
         assert json.loads(Path(table["metadata-location"].removeprefix("file://")).read_bytes()) == metadata
@@ -268,10 +272,10 @@ def _tables_agree(tables: dict[str, Any], diaries: list[Diary], purged: set[str]
             if not Path(entry["metadata-file"].removeprefix("file://")).exists()
         ]
         if metadata["table-uuid"] in registered:
-            # A drop without purge gave up where it lay before it moved; a purge of what came there later may follow.
+            # A drop without purge released the location before a move; a purge of a later table there may follow.
             gone = [file for file in gone if _is_below(file, {metadata["location"]}) or not _is_below(file, purged)]
         assert not gone
-        if metadata["table-uuid"] not in registered:  # one that was registered may go on from an older file
+        if metadata["table-uuid"] not in registered:  # a registered table may continue from an older file
             committed = {
                 snapshot_id
                 for diary in diaries
@@ -282,7 +286,7 @@ def _tables_agree(tables: dict[str, Any], diaries: list[Diary], purged: set[str]
 
 
 def _nothing_else_is_there(server: CatalogServer, api: str, tables: dict[str, Any]) -> None:
-    """What is listed can be dropped, and then not one row is left that holds its namespace or its warehouse."""
+    """Drop everything that is listed; then no row with the namespace or the warehouse remains."""
     for address in tables:
         assert requests.delete(api + address, timeout=30).status_code == 204
     for (namespace,) in requests.get(f"{api}/namespaces", timeout=30).json()["namespaces"]:

@@ -1,4 +1,4 @@
-"""Who changes rights on an object that somebody else holds waits for a bounded time, and then has changed nothing."""
+"""A change of grants on an object that another transaction has locked fails after a bounded wait, without changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CHANGES: dict[str, Callable[[ApiClient, str], Response]] = {
 
 @pytest.fixture
 def location(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Of a warehouse, below `/management/v1`; bob is known, and has no rights on it."""
+    """A warehouse path below `/management/v1`; bob is a known user without grants on it."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
     monkeypatch.setattr(lock_timeouts, "MAX_WAIT_SECONDS", SHORT)
@@ -47,7 +47,7 @@ def location(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @contextmanager
 def held(ref: ObjectRef) -> Iterator[None]:
-    """Another session has the row of the object as long as this lasts."""
+    """Lock the row of the object from another session for the duration of the context."""
     is_held, may_go = threading.Event(), threading.Event()
 
     def hold() -> None:
