@@ -1,6 +1,6 @@
-"""What clients depend on in an OpenAPI document, as facts that two documents can be compared by.
+"""Digest of an OpenAPI document: the facts that clients depend on, for comparison with another document.
 
-`lakekeeper_management_api.json` holds those of Lakekeeper 0.13. They were made of its document with
+`lakekeeper_management_api.json` is the digest of Lakekeeper 0.13, extracted from its document with
 
     python -m tests.management.api_digest lakekeeper-management.yaml
 """
@@ -25,11 +25,11 @@ Schema = dict[str, Any]
 
 @dataclass
 class Body:
-    """An object by the dotted paths of its members; `[]` is an entry of a list, `*` a member of any name.
+    """An object by the dotted paths of its members; `[]` is a list item, `*` a member of any name.
 
-    `members` gives each its fixed values, none where it may have others. What alternatives (`oneOf`) have is taken
-    together, and `required` are the members that all of them must have. `types` are JSON's, `null` among them where it
-    is allowed, and none where any is; `defaults` are as JSON text.
+    `members` maps each to its fixed values, empty if it may have others. Alternatives (`oneOf`) are merged, and
+    `required` lists the members that all of them require. `types` are JSON types, with `null` where it is allowed, and
+    empty where any type is; `defaults` are JSON texts.
     """
 
     members: dict[str, list[str]] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Body:
 
 @dataclass
 class Operation:
-    """`parameters` are `in name` of all but those in the path; `answers` are the bodies of successes by status."""
+    """`parameters` are `in name`, without those in the path; `answers` are the successful response bodies by status."""
 
     parameters: list[str]
     request: Body
@@ -93,7 +93,7 @@ class _Reader:
         content = holder.get("content", {}).get("application/json", {}).get("schema")
         body = Body()
         for path, is_required, values, shape in self._members(content or {}, "", is_required=True, within=()):
-            # Alternatives come one after the other: what only some of them ask for is not asked for.
+            # Alternatives are merged: members that only some of them require are optional.
             known = body.members.setdefault(path, [])
             known.extend(value for value in values if value not in known)
             if is_required and path not in body.required:
@@ -110,10 +110,10 @@ class _Reader:
     def _members(
         self, schema: Schema, path: str, *, is_required: bool, within: tuple[str, ...]
     ) -> Iterator[tuple[str, bool, list[str], Schema]]:
-        """Of `schema`, which is at `path`: each member with whether it must be there, its fixed values, its schema."""
+        """Yield each member of `schema` at `path`: whether it is required, its fixed values and its schema."""
         name = schema.get("$ref")
         if name in within:
-            return  # a shape that holds itself
+            return  # recursive schema
         if name is not None:
             within = (*within, name)
         schema = self._resolved(schema)
@@ -146,7 +146,7 @@ class _Reader:
         return [each.get("$ref") for each in schema.get("oneOf", []) + schema.get("anyOf", [])]
 
     def _always(self, schema: Schema) -> set[str]:
-        """The members that an object of `schema` has in any case."""
+        """Return the members that every object of `schema` has."""
         schema = self._resolved(schema)
         alternatives = [each for each in schema.get("oneOf", []) + schema.get("anyOf", []) if not _is_null(each)]
         found = set(schema.get("required", []))
@@ -155,7 +155,7 @@ class _Reader:
         return found.union(*(self._always(part) for part in schema.get("allOf", [])))
 
     def _values(self, schema: Schema) -> list[str]:
-        """The fixed values of a text, also where it is one of a list, or null."""
+        """Return the fixed values of a string, also if it is nullable or a list item."""
         schema = self._resolved(schema)
         if isinstance(schema.get("items"), dict):
             return self._values(schema["items"])
@@ -197,7 +197,7 @@ def _is_null(schema: Schema) -> bool:
 
 
 def main(path: str) -> None:
-    """Writes one line for each operation."""
+    """Write one line per operation."""
     document = yaml.safe_load(Path(path).read_text())
     lines = [f"{json.dumps(name)}: {json.dumps(asdict(each))}" for name, each in sorted(digest(document).items())]
     LAKEKEEPER.write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -87,9 +87,9 @@ def is_described(document: str, operation: str) -> bool:
 
 
 def differences(document: str, operation: str, status: int, body: Any) -> list[str]:
-    """Return how a response differs from what Lakekeeper's document says, in the words of the validator.
+    """Return the validator's messages about how a response differs from Lakekeeper's document.
 
-    Errors of a status that is not described must have the common envelope. `body` is None for an empty body.
+    Errors with an undocumented status must have the common envelope. `body` is None for an empty body.
     """
     responses = read_schemas()[document]["operations"][operation]
     key = str(status) if str(status) in responses else f"{str(status)[0]}XX"
@@ -102,7 +102,7 @@ def differences(document: str, operation: str, status: int, body: Any) -> list[s
 
 
 def _texts(error: ValidationError) -> list[str]:
-    """One line for an error. Of alternatives that all fail the one that fits best speaks for them."""
+    """Return one line per error, which is the best match if all alternatives fail."""
     if error.context:
         branches: dict[Any, list[ValidationError]] = {}
         for each in error.context:
@@ -113,7 +113,7 @@ def _texts(error: ValidationError) -> list[str]:
 
 
 def _is_choice(error: ValidationError) -> bool:
-    """Whether it says that another alternative was meant."""
+    """Return whether the error reports that another alternative was meant."""
     return error.validator in {"enum", "const", "type"} or any(_is_choice(each) for each in error.context or [])
 
 
@@ -124,13 +124,13 @@ def _validator(document: str, schema: str) -> Draft202012Validator:
 
 
 class _Closing:
-    """Forbids members that a schema does not name. References are put in place: no response refers to itself."""
+    """Forbid members that a schema does not name. References are inlined: no response refers to itself."""
 
     def __init__(self, shared: Schema) -> None:
         self._shared = shared
 
     def close(self, schema: Schema) -> Schema:
-        """Close the schema of one value. Its parts add up, so what none of them names is forbidden once, for all."""
+        """Close the schema of one value: merge its parts (`allOf`) and forbid members that none of them names."""
         schema = self._resolved(schema)
         alternatives = [key for key in ("anyOf", "oneOf") if key in schema]
         if alternatives and not schema.keys() & {"properties", "allOf"}:
@@ -147,7 +147,7 @@ class _Closing:
         schema = dict(self._resolved(schema))
         if "properties" in schema:
             schema["properties"] = {name: self.close(each) for name, each in schema["properties"].items()}
-            if "project-id" in schema["properties"]:  # said to be a UUID in places, although any name is accepted
+            if "project-id" in schema["properties"]:  # documented as a UUID in places, although any name is valid
                 schema["properties"]["project-id"].pop("format", None)
         for key in ("items", "additionalProperties"):
             if isinstance(schema.get(key), dict):
@@ -164,7 +164,7 @@ class _Closing:
 
 
 def main(folder: str) -> None:
-    """Write one line for each operation and each shared schema."""
+    """Write one line per operation and per shared schema."""
     lines = [
         f"{json.dumps(name)}: {{\n"
         + ",\n".join(

@@ -1,7 +1,7 @@
-"""The shape of an OpenAPI document: all that clients depend on, as facts that two versions can be compared by.
+"""Shape of an OpenAPI document: the facts that clients depend on, for comparison of two versions.
 
-`openapi_shapes.json` holds the shapes that the documents must keep. It changes on purpose only; from the documents of
-any revision it is recorded with
+`openapi_shapes.json` contains the shapes that the documents must keep. It changes on purpose only; record it from the
+documents of any revision with
 
     for name in management catalog generic-tables; do
         git show REVISION:docs/openapi/$name.json > /tmp/openapi/$name.json; done
@@ -29,7 +29,7 @@ Shape = dict[str, dict[str, Facts]]
 
 
 def read_shape(document: Schema) -> Shape:
-    """Component names, texts and the order of everything are left out."""
+    """Return the shape of a document, without component names, texts and order."""
     reader = _Reader(document)
     return {
         f"{method.upper()} {path}": reader.operation(operation)
@@ -115,7 +115,7 @@ class _Reader:
 
 
 def is_open(fact: str) -> bool:
-    """Whether it says less when the document says more: what an alternative consists of, or that all is allowed."""
+    """Return whether the fact lists alternatives or additional members, which a document may extend."""
     words = fact.split(" ")
     return len(words) > 1 and words[-2] in {*ALTERNATIVES, "additional"}
 
@@ -138,7 +138,7 @@ def read_record() -> dict[str, Shape]:
 
 
 def main(folder: Path) -> None:
-    """Record the shapes of the documents in `folder`; equal parts are written down only once."""
+    """Record the shapes of the documents in `folder`; equal parts are written once."""
     facts: dict[str, Facts] = {}
     documents: dict[str, dict[str, dict[str, str]]] = {}
     for path in sorted(folder.glob("*.json")):
@@ -152,7 +152,7 @@ def main(folder: Path) -> None:
 
 
 def _lines(members: dict[str, Any]) -> str:
-    """One line for each operation and for each list of facts."""
+    """Yield one line per operation and per list of facts."""
     parts = []
     for name, value in members.items():
         is_document = isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())

@@ -1,4 +1,4 @@
-"""GET /management/v1/audit and /audit/export: filters, pages, rights, hostile queries."""
+"""GET /management/v1/audit and /audit/export: filters, pages, permissions, hostile queries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ api = ApiClient("/management/v1/audit")
 
 @pytest.fixture
 def seven(bootstrapped: None) -> list[str]:
-    """Ids of rows of two projects, an hour apart, the oldest first; none else is there."""
+    """Create seven records in two projects, an hour apart, and return their ids, the oldest first."""
     AuditRecord.objects.all().delete()
     Project.objects.create(id="lab", name="Lab", name_key="lab")
     for number in range(7):
@@ -50,7 +50,7 @@ def seven(bootstrapped: None) -> list[str]:
 
 
 def numbers(query: str = "", *, client: ApiClient = api, **headers: str) -> list[str]:
-    """The objects of the roles that are listed."""
+    """Return the object ids of the listed role events."""
     response = client.get(f"?event=role.created&{query}", **headers)
     assert response.status == 200, response.body
     return [row["object-id"] for row in response.json()["records"]]
@@ -128,7 +128,7 @@ def test_filters(seven: list[str], query: str, expected: list[str]) -> None:
     assert numbers(query) == expected
 
 
-def test_filters_by_what_a_request_left(callers: NamedCallers, bootstrapped: None) -> None:
+def test_filters_by_request_role_and_actor(callers: NamedCallers, bootstrapped: None) -> None:
     role = create_role(actor=INTERNAL, project=get_project(None), name="staff")
     callers.user("anna")
     anna = CallerClient("/management/v1", "anna")
@@ -148,7 +148,7 @@ def test_filters_by_token(alice: TokenClient) -> None:
     )
 
 
-# --- who may ---------------------------------------------------------------------------------------------------------
+# --- permissions -----------------------------------------------------------------------------------------------------
 
 
 def test_the_right_is_asked_for_on_the_server_or_the_project(seven: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_the_right_is_asked_for_on_the_server_or_the_project(seven: list[str], m
     assert numbers("projectId=lab", **{"x-project-id": "other"}) == ["5", "3", "1"]
 
 
-def test_who_reads_leaves_a_row(seven: list[str]) -> None:
+def test_reads_are_audited(seven: list[str]) -> None:
     assert numbers("projectId=lab&objectId=3") == ["3"]
     assert exported("after=3&limit=7&outcome=denied") == []
     listed, export = AuditRecord.objects.filter(event__startswith="audit.").order_by("at")
@@ -174,7 +174,7 @@ def test_who_reads_leaves_a_row(seven: list[str]) -> None:
     assert json.loads(export.details) == {"outcome": "denied", "after": 3, "limit": 7}
 
 
-def test_who_is_denied_leaves_a_row(callers: NamedCallers, seven: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_denied_reads_are_audited(callers: NamedCallers, seven: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     callers.user("anna")
     refuse(monkeypatch)
     CallerClient("/management/v1", "anna").get("/audit")
@@ -221,7 +221,7 @@ def test_bad_bounds_of_an_export(seven: list[str], query: str) -> None:
     assert api.get(f"/export?{query}").refused(400, "BadRequestException")
 
 
-def test_what_is_no_parameter_is_named(seven: list[str]) -> None:
+def test_errors_name_unknown_parameters(seven: list[str]) -> None:
     assert api.get("?objectId=3&object-id=3").refused(
         400, "BadRequestException", "'object-id' is not a parameter of this operation"
     )
@@ -256,7 +256,7 @@ def test_texts_of_callers_come_back_as_they_are(bootstrapped: None) -> None:
 # --- the export ------------------------------------------------------------------------------------------------------
 
 
-def test_an_export_goes_on_behind_the_last_row(seven: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_continues_after_the_last_row(seven: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_records, "CHUNK", 2)
     seal_records(actor=INTERNAL)
     found, after = [], 0
@@ -269,7 +269,7 @@ def test_an_export_goes_on_behind_the_last_row(seven: list[str], monkeypatch: py
     assert [row["object-id"] for row in exported("projectId=lab&to=2026-01-31T04:00:00Z")] == ["1", "3"]
 
 
-def test_what_is_not_sealed_is_not_exported_yet(seven: list[str]) -> None:
+def test_unsealed_records_are_not_exported(seven: list[str]) -> None:
     assert exported("event=role.created") == []
     seal_records(actor=INTERNAL)
     rows = exported("event=role.created")

@@ -1,4 +1,4 @@
-"""The hash chain of the audit trail: whatever was done to sealed rows is found, retention leaves it whole."""
+"""The hash chain of the audit trail detects every change to sealed rows, and retention keeps it valid."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def broken(**options: Any) -> str:
 
 
 def age(days: float, **which: Any) -> None:
-    """Before they are sealed."""
+    """Age rows that are not sealed yet."""
     AuditRecord.objects.filter(position=None, **which).update(at=now() - timedelta(days=days))
 
 
@@ -70,7 +70,7 @@ def verify(*arguments: str) -> str:
     return out.getvalue()
 
 
-# --- whole -----------------------------------------------------------------------------------------------------------
+# --- valid chains ----------------------------------------------------------------------------------------------------
 
 
 def test_an_empty_chain_is_whole(db: None) -> None:
@@ -97,8 +97,8 @@ def test_a_chain_is_whole_however_it_was_sealed(db: None, batch: int, monkeypatc
     assert found.unknown_heads == []
 
 
-def test_anybody_can_check_an_export(db: None) -> None:
-    """As the documentation says that it is done."""
+def test_an_export_can_be_verified_without_the_server(db: None) -> None:
+    """With the commands in the documentation."""
     rows = sealed(3)
     out = StringIO()
     call_command("export_audit", stdout=out, stderr=StringIO())
@@ -120,10 +120,10 @@ def test_heads_are_recorded_in_the_log(db: None, monkeypatch: pytest.MonkeyPatch
         reported = [line for line in lines.read() if line["message"] == "audit.sealed"]
         assert [(line["position"], line["hash"]) for line in reported] == [(2, first.hash)]
         sealed(1)
-        assert [line for line in lines.read() if line["message"] == "audit.sealed"] == [], "it was told just now"
+        assert [line for line in lines.read() if line["message"] == "audit.sealed"] == [], "it has just been logged"
 
 
-# --- broken ----------------------------------------------------------------------------------------------------------
+# --- broken chains ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_changed_row_with_a_recomputed_hash_is_found(db: None) -> None:
         ([5], "Row 5 is missing"), ([1, 2, 3, 4, 5], "Rows 1 to 5 are missing"),
     ],
 )  # fmt: skip
-def test_rows_that_were_deleted_are_found(db: None, gone: list[int], reported: str) -> None:
+def test_deleted_rows_are_detected(db: None, gone: list[int], reported: str) -> None:
     sealed(5)
     AuditRecord.objects.filter(position__in=gone).delete()
     assert broken() == reported
@@ -169,7 +169,7 @@ def test_rows_that_were_exchanged_are_found(db: None) -> None:
     assert broken() == f"Row 2 ({rows[2].pk}) does not continue the row before"
 
 
-def test_a_row_that_was_put_in_is_found(db: None) -> None:
+def test_an_inserted_row_is_detected(db: None) -> None:
     rows = sealed(3)
     forged = AuditRecord(position=4, at=now(), event="x", outcome="allowed", actor="oidc~bob")
     forged.previous_hash = rows[-1].hash
@@ -253,7 +253,7 @@ def sealed_in_order() -> list[AuditRecord]:
     return list(AuditRecord.objects.order_by("position"))
 
 
-def test_a_chain_of_old_rows_alone_goes_on(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chain_of_old_rows_only_continues(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(monkeypatch, 30)
     for number in range(3):
         report(number)
@@ -267,7 +267,7 @@ def test_a_chain_of_old_rows_alone_goes_on(db: None, monkeypatch: pytest.MonkeyP
     assert verify_chain().count == 2
 
 
-def test_what_is_young_or_not_sealed_stays(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recent_and_unsealed_rows_are_kept(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(monkeypatch, 30)
     report("young")
     seal_records(actor=INTERNAL)
@@ -377,7 +377,7 @@ def export(*arguments: str) -> tuple[list[dict[str, Any]], str]:
     return [json.loads(line) for line in out.getvalue().splitlines()], reported.getvalue().strip()
 
 
-def test_an_export_goes_on_where_it_ended(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_continues_where_it_ended(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("management.management.commands.export_audit.CHUNK", 2)
     for number in range(5):
         report(number)
@@ -416,7 +416,7 @@ def test_in_maintenance_mode_an_export_seals_nothing(db: None, monkeypatch: pyte
     assert AuditRecord.objects.count() == 2
 
 
-# --- several at once -------------------------------------------------------------------------------------------------
+# --- concurrency -----------------------------------------------------------------------------------------------------
 
 
 def at_once(*acts: Callable[[], Any]) -> list[Any]:
@@ -435,7 +435,7 @@ def at_once(*acts: Callable[[], Any]) -> list[Any]:
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_writers_sealers_and_deleters_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as there are connections."""
+    """As many threads as there are connections."""
     keep(monkeypatch, 30)
     each, ends = 50, (Event(), Event())
 
@@ -452,7 +452,7 @@ def test_writers_sealers_and_deleters_at_once(monkeypatch: pytest.MonkeyPatch) -
             ends[writer].set()
 
     def goes_on() -> bool:
-        sleep(0.005)  # SQLite's writers do not queue: who asks all the time keeps the others waiting
+        sleep(0.005)  # SQLite's writers do not queue: one without pauses keeps the others waiting
         return not all(end.is_set() for end in ends)
 
     def seal() -> None:
@@ -477,7 +477,7 @@ def test_writers_sealers_and_deleters_at_once(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_a_transaction_that_was_long_comes_later_in_the_chain() -> None:
-    """And holds up nobody: its row has an earlier time than those that were sealed meanwhile."""
+    """It does not block sealing: its row is older than rows that were sealed before it."""
     if connection.vendor == "sqlite":
         pytest.skip("SQLite has one writer at a time")
     is_written, may_commit = Event(), Event()

@@ -1,4 +1,4 @@
-"""Each change of the administration has one line of the log, by whom and with which token; what is refused has none."""
+"""Each administrative change writes one audit log line with the user and the token; rejected requests write none."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ api = ApiClient("/management/v1")
 
 @pytest.fixture
 def lines() -> Iterator[LogLines]:
-    end_request()  # of a request of another test
+    end_request()  # ends the request context of another test
     with log_lines("icekeeper.audit") as written:
         yield written
 
 
 @pytest.fixture
 def reported(lines: LogLines, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks) -> Reported:
-    """The lines of an act, whose transactions count as committed when it is over."""
+    """Return the audit lines of `act`, with its transactions treated as committed."""
 
     def of(act: Callable[[], Any]) -> list[dict[str, Any]]:
         with django_capture_on_commit_callbacks(execute=True):
@@ -65,7 +65,7 @@ def the_one(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def changes(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without the lines that tell of refusals."""
+    """Return the lines without those of errors."""
     return [line for line in found if line["message"] not in {"access.denied", "sign-in.refused"}]
 
 
@@ -80,11 +80,11 @@ def good(response: Response) -> Any:
     return response.json() if response.body else None
 
 
-# --- who, and with what ------------------------------------------------------------------------------------------
+# --- user and token --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_the_line_says_who_with_which_token_and_in_which_request(alice: TokenClient, lines: LogLines) -> None:
+def test_the_line_names_the_user_the_token_and_the_request(alice: TokenClient, lines: LogLines) -> None:
     lines.read()
     client = CallerClient("/management/v1", alice.token)
     response = client.post("/service-account", {"name": "robot"}, **{"x-request-id": REQUEST_ID})
@@ -131,7 +131,7 @@ def test_tokens(alice: TokenClient, reported: Reported, lines: LogLines) -> None
     target = f"/token/{created[1]['id']}"
     third = the_one(reported(lambda: alice.delete(target)))
     assert third == {"message": "access-token.revoked", "id": created[1]["id"], **own, "user": "local~alice"}
-    assert reported(lambda: good(alice.delete(target))) == [], "it was revoked already"
+    assert reported(lambda: good(alice.delete(target))) == [], "it is already revoked"
 
 
 def test_users(alice: TokenClient, reported: Reported) -> None:
@@ -282,10 +282,10 @@ def test_commands_that_create_and_revoke_tokens(access_tokens: None, reported: R
     assert (ended["message"], ended["id"]) == ("access-token.revoked", id_of(token))
 
 
-# --- none for what did not happen --------------------------------------------------------------------------------
+# --- no line without a change -----------------------------------------------------------------------------------------
 
 
-def test_what_is_refused_has_no_line(
+def test_rejected_requests_write_no_line(
     warehouse: Warehouse, alice: TokenClient, reported: Reported, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = CallerClient("/management/v1", alice.token)
@@ -322,7 +322,7 @@ def test_what_is_refused_has_no_line(
         assert changes(reported(act)) == [], (method, target)
 
 
-def test_what_is_rolled_back_has_no_line(alice: TokenClient, reported: Reported) -> None:
+def test_rolled_back_changes_write_no_line(alice: TokenClient, reported: Reported) -> None:
     def create_and_fail() -> None:
         with write_transaction():
             create_token(actor=INTERNAL, user_id="local~alice", name="t")
@@ -337,10 +337,10 @@ def test_what_is_rolled_back_has_no_line(alice: TokenClient, reported: Reported)
     assert alice.get("/token").status == 200
 
 
-def test_what_is_tried_twice_has_one_line(
+def test_a_repeated_attempt_writes_one_line(
     alice: TokenClient, reported: Reported, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another request makes the row at the same moment; the first attempt is rolled back."""
+    """Another request creates the row at the same time; the first attempt is rolled back."""
     real, attempts = registration._put_once, []
 
     def losing_at_first(*args: Any) -> Any:
@@ -373,12 +373,12 @@ def _delete_and_fail() -> None:
         raise IntegrityError("at the commit")
 
 
-# --- what a line holds -------------------------------------------------------------------------------------------
+# --- content of a line -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ['"},{"logger":"icekeeper.audit', "a\\nb", "\u0085x", "\ud800", "\x1b[2J", "\n{}\n"])
 def test_no_log_line_can_be_forged(bootstrapped: None, lines: LogLines, reported: Reported, name: str) -> None:
-    """Whatever may come to be a name some day."""
+    """Names may contain any character."""
     found = reported(lambda: record(Event.PROJECT_CREATED, actor=INTERNAL, subject=name, named=name))
     assert the_one(found)["message"] == "project.created"
 

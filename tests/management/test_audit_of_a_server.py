@@ -1,4 +1,4 @@
-"""The audit trail of real server processes: what survives a kill, what is summed up, sealed and exported meanwhile."""
+"""The audit trail of real server processes: records that survive a kill, and counting, sealing and export meanwhile."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def admin(server: CatalogServer) -> dict[str, str]:
 
 
 def exported(server: CatalogServer) -> list[dict[str, Any]]:
-    """By the command, which seals what is not sealed yet."""
+    """Export by command, which first seals the unsealed rows."""
     return [json.loads(line) for line in server.manage("export_audit").splitlines()]
 
 
@@ -43,7 +43,7 @@ def get(server: CatalogServer, target: str, headers: dict[str, str]) -> requests
 
 
 def test_a_returned_error_survives_a_kill(server: CatalogServer) -> None:
-    """The first of its kind does; how often it came again is lost."""
+    """The first error of its kind survives; the count of repetitions is lost."""
     headers = {"User-Agent": "prober/1", "X-Forwarded-For": "203.0.113.9"}
     responses = [get(server, "/token", {**headers, "Authorization": "Bearer ikp_x"}) for _ in range(10)]
     server.kill()
@@ -81,7 +81,7 @@ def test_a_server_seals_while_it_serves_and_streams_its_export(server: CatalogSe
         if len(rows) == ROLES:
             break
         time.sleep(0.1)
-    assert len({row["object-id"] for row in rows}) == ROLES, "the rest is not sealed"
+    assert len({row["object-id"] for row in rows}) == ROLES, "some rows are not sealed yet"
     assert (response.status_code, response.headers["Transfer-Encoding"]) == (200, "chunked")
     positions = [row["position"] for row in rows]
     assert positions == sorted(positions)

@@ -1,4 +1,4 @@
-"""What filters of the audit trail cost: one that finds few rows among many is answered by its index."""
+"""Query plans of audit trail filters: a filter that matches few of many rows uses its index."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_few_rows_are_found_by_their_index(many: None, filters: dict[str, Any], 
 
 
 def test_an_export_looks_for_its_rows_once(many: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not for each chunk: SQLite sorts all that a filter finds each time."""
+    """Not once per chunk: SQLite sorts all matches of a filter each time."""
     monkeypatch.setattr(audit_records, "CHUNK", 1)
     seal_records(actor=INTERNAL)
     with CaptureQueriesContext(connection) as captured:

@@ -1,4 +1,4 @@
-"""Rows of the audit trail: one for each change, in its transaction; for each refusal, before its answer; no secrets."""
+"""Rows of the audit trail: one per change, in its transaction; one per error, before its response; no secrets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ api = ApiClient("/management/v1")
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_row_says_who_with_what_and_from_where(alice: TokenClient, callers: NamedCallers) -> None:
+def test_a_row_has_the_user_the_token_and_the_address(alice: TokenClient, callers: NamedCallers) -> None:
     role = create_role(actor=INTERNAL, project=create_project(actor=INTERNAL, name="p", project_id="lab"), name="staff")
     callers.user("anna")
     anna = CallerClient("/management/v1", "anna")
@@ -78,9 +78,7 @@ def test_commands_come_from_nowhere(bootstrapped: None) -> None:
     assert current_context().origin == NO_ORIGIN
 
 
-def test_forwarded_addresses_are_left_out_where_they_are_not_believed(
-    bootstrapped: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_untrusted_forwarded_addresses_are_omitted(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     use_settings(monkeypatch, use_x_forwarded_headers=False)
     assert api.post("/project", {"project-name": "p"}, **{"x-forwarded-for": "203.0.113.9"}).status == 201
     row = the_row(event="project.created")
@@ -93,7 +91,7 @@ def test_instance_admins_are_distinguished(alice: TokenClient, monkeypatch: pyte
     assert the_row(event="service-account.created").privilege_source == "instance_admin"
 
 
-def test_what_is_refused_by_a_rule_leaves_no_row(bootstrapped: None) -> None:
+def test_requests_rejected_by_a_rule_write_no_row(bootstrapped: None) -> None:
     before = rows()
     assert api.post("/project", {"project-name": "Default Project"}).status == 409
     assert api.post("/project", {"project-name": " "}).status == 400
@@ -101,7 +99,7 @@ def test_what_is_refused_by_a_rule_leaves_no_row(bootstrapped: None) -> None:
     assert rows() == before
 
 
-def test_what_is_rolled_back_leaves_no_row(db: None) -> None:
+def test_rolled_back_changes_write_no_row(db: None) -> None:
     def change() -> None:
         with write_transaction():
             record(Event.PROJECT_CREATED, actor=INTERNAL, subject="x")
@@ -190,7 +188,7 @@ def test_grants_are_listed_under_their_object(
     assert row.details == '{"privilege":"select","user":"oidc~carl"}'
 
 
-# --- who comes in ----------------------------------------------------------------------------------------------------
+# --- sign-in ---------------------------------------------------------------------------------------------------------
 
 
 def test_tokens_that_are_refused(alice: TokenClient) -> None:
@@ -321,7 +319,7 @@ def test_settings_have_the_prefixes_of_whose_they_are() -> None:
     }
     read, unread = read_settings(values)
     assert (read.audit.tracing.enabled, read.audit.reads, read.audit.token_use_interval) == (False, True, 60.0)
-    assert read.audit.enabled, "that is no variable of the peer's"
+    assert read.audit.enabled, "Lakekeeper has no such variable"
     assert unread == ["ICEKEEPER__AUDIT__TRACING__ENABLED", "LAKEKEEPER__AUDIT__ENABLED"]
 
 

@@ -1,4 +1,4 @@
-"""Refusals in the audit trail: written before the answer, summed up, within bounds, whatever the database does."""
+"""Denials in the audit trail: written before the response, counted, limited in number, and database failures."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_reported_denial_is_not_reported_twice(bootstrapped: None, monkeypatch
 
 @pytest.fixture
 def refused_as_missing(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Send so many requests, each denied on an object of its own and answered as if that did not exist."""
+    """Send this many requests, each denied on another object and answered with 404."""
     ids = count()
 
     def missing(*_: Any, **__: Any) -> None:
@@ -95,14 +95,14 @@ def refused_as_missing(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> C
     return send
 
 
-def test_a_denial_behind_a_404_is_written_after_the_response(refused_as_missing: Callable[[int], None]) -> None:
+def test_a_denial_returned_as_404_is_written_after_the_response(refused_as_missing: Callable[[int], None]) -> None:
     with counting() as seen:
         refused_as_missing(1)
     first = seen["statements"]
     assert rows(event="access.denied") == []
     with counting() as seen:
         refused_as_missing(1)
-    assert seen["statements"] == first, "another denial, and no statement for it"
+    assert seen["statements"] == first, "another denial adds no statement"
     collector.flush()
     found = rows(event="access.denied")
     assert [(row.object_id, row.reason) for row in found] == [
@@ -114,8 +114,8 @@ def test_a_denial_behind_a_404_is_written_after_the_response(refused_as_missing:
 def test_deferred_denials_are_written_when_the_server_stops(
     refused_as_missing: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collecting, "PeriodicThread", Mock())  # its thread cannot write beside the test's transaction
-    monkeypatch.setattr(collecting.connections, "close_all", lambda: None)  # the connection is the test's
+    monkeypatch.setattr(collecting, "PeriodicThread", Mock())  # it would wait for the test's transaction
+    monkeypatch.setattr(collecting.connections, "close_all", lambda: None)  # the connection belongs to the test
     stop = collecting.start_flushing()
     refused_as_missing(2)
     assert rows(event="access.denied") == []
@@ -164,7 +164,7 @@ def test_equal_denials_are_summed_up(db: None) -> None:
     assert the_row(object_id=REQUEST_ID).last_at is None
 
 
-def test_who_asks_for_ever_new_objects_fills_no_disk(db: None) -> None:
+def test_requests_for_ever_new_objects_do_not_fill_the_disk(db: None) -> None:
     for number in range(5000):
         deny(object_id=UUID(int=number))
     deny(Actor(user_id="oidc~carl"))
@@ -177,7 +177,7 @@ def test_who_asks_for_ever_new_objects_fills_no_disk(db: None) -> None:
     assert len(rows()) == collecting.MAX_DENIALS_PER_CALLER + 1 + 1
 
 
-def test_who_is_denied_much_keeps_what_each_is_about(db: None) -> None:
+def test_many_denials_of_a_user_keep_their_objects(db: None) -> None:
     for number in range(100):
         deny(object_id=UUID(int=number), project=f"p{number}")
     collector.write_pending()
@@ -230,7 +230,7 @@ def test_a_denial_that_cannot_be_written_now_waits(db: None, monkeypatch: pytest
         collector.write_pending()
     deny(object_id=REQUEST_ID)
     collector.write_pending()
-    assert rows() == [], "nobody tries again so soon"
+    assert rows() == [], "no retry so soon"
     with monkeypatch.context() as patched:
         patched.setattr(AuditRecord.objects, "bulk_create", fail)
         collector.flush()
@@ -255,7 +255,7 @@ def test_nothing_is_written_in_maintenance_mode(db: None, monkeypatch: pytest.Mo
     assert the_row().object_id == NOWHERE_ID
 
 
-def test_what_does_not_fit_is_counted(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_beyond_the_limit_are_counted(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collecting, "MAX_UNWRITTEN", 3)
     with monkeypatch.context() as patched:
         patched.setattr(switch, "is_on", True)
@@ -307,7 +307,7 @@ def test_hostile_texts_are_taken(db: None) -> None:
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_an_error_waits_only_briefly_for_another_writer() -> None:
-    """On SQLite, which has one writer at a time; its row is written a little later."""
+    """On SQLite, which has one writer at a time; the row is written later."""
     if connection.vendor != "sqlite":
         pytest.skip("writers of PostgreSQL do not wait for each other")
     with closing(sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)) as other:

@@ -1,4 +1,4 @@
-"""Users who are locked out here, and let in again."""
+"""Block and unblock users."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_no_user_of_that_name(alice: TokenClient, user_id: str, text: str) -> No
     assert User.objects.filter(is_active=False).count() == 0
 
 
-def test_who_may_not_delete_users_may_not_block_them(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocking_needs_permission_to_delete_users(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
     new_token("local~bob")
     refuse(monkeypatch)
     with pytest.raises(Forbidden):

@@ -1,4 +1,4 @@
-"""Bootstrap: who becomes what, once; the second, the anonymous, the simultaneous and the interrupted one."""
+"""Bootstrap: users and grants that it creates, and repeated, anonymous, concurrent and interrupted calls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ACCEPTED = {"accept-terms-of-use": True}
 
 
 class NamedTokens(Authenticator):
-    """Takes each token for the subject of its user, as a test would have it; `nobody` is refused."""
+    """Accept each token as the subject of its user, except `nobody`."""
 
     def may_accept(self, token: str) -> bool:
         return True
@@ -72,7 +72,7 @@ def call_as(user: str, **members: Any) -> Response:
 
 
 def grants() -> set[tuple[str, str, str]]:
-    """(user, privilege, type of the object); every grant there is."""
+    """Return every grant as (user, privilege, type of the object)."""
     found = Grant.objects.values_list("user_id", "privilege", "securable__type", "securable__object_id")
     server_id = str(Server.objects.get().server_id)
     for _, _, kind, object_id in found:
@@ -96,7 +96,7 @@ def test_the_caller_becomes_administrator(with_tokens: None) -> None:
     assert list(Project.objects.values_list("id", "name")) == [(DEFAULT, "Default Project")]
 
 
-def test_an_operator_and_what_the_request_says_of_them(with_tokens: None) -> None:
+def test_an_operator_with_name_email_and_type_of_the_request(with_tokens: None) -> None:
     about = {"user-name": "Terraform ☁", "user-email": "ops@example.com", "user-type": "application"}
     assert call_as("alice", **{"is-operator": True}, **about).status == 204
     assert users() == [("oidc~alice", "Terraform ☁", "ops@example.com", "application")]
@@ -123,7 +123,7 @@ def test_the_user_and_not_the_assumed_role_becomes_administrator() -> None:
     assert not Grant.objects.filter(role__isnull=False).exists()
 
 
-def test_a_user_who_is_known_is_renewed_and_one_who_was_deleted_is_back(with_tokens: None) -> None:
+def test_a_known_user_is_updated_and_a_deleted_one_restored(with_tokens: None) -> None:
     User.objects.create_user(id="oidc~alice", name="Old", email="old@example.com")
     User.objects.update(deleted_at="2026-01-01T00:00:00Z")
     assert call_as("alice").status == 204
@@ -194,7 +194,7 @@ def test_hostile_bodies_change_nothing(
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"null", b"{", b'{"accept-terms-of-use":true,"accept-terms-of-use":true}']
 )
-def test_what_is_no_object_changes_nothing(everything: Callable[[], Fingerprint], body: bytes) -> None:
+def test_bodies_that_are_no_object_change_nothing(everything: Callable[[], Fingerprint], body: bytes) -> None:
     before = everything()
     assert api.post("/bootstrap", raw=body).refused(400, "BadRequestException")
     assert everything() == before
@@ -207,7 +207,7 @@ def test_unknown_members_are_ignored(with_tokens: None) -> None:
     assert [user[0] for user in users()] == ["oidc~alice"]
 
 
-def test_names_of_a_token_are_cut_to_what_a_row_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_a_token_are_truncated_to_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
     identity = Identity("oidc~long", "oidc", "human", name="n" * 10_000, email="e" * 10_000)
     bootstrap(actor=Actor(user_id="oidc~long", identity=identity), accept_terms_of_use=True)
     assert users() == [("oidc~long", "n" * 255, "e" * 320, "human")]
@@ -251,7 +251,7 @@ def test_reopening_keeps_everything(with_tokens: None) -> None:
     assert api.get("/info", authorization="Bearer alice").json()["bootstrapped"] is False
     assert call_as("bob").status == 204
     assert Server.objects.get().server_id == server_id
-    assert grants() == before | {("oidc~bob", "admin", "server")}, "the project has its administrator already"
+    assert grants() == before | {("oidc~bob", "admin", "server")}, "the project already has an administrator"
     assert list(Project.objects.values_list("name", flat=True)) == ["Kept"]
     assert call_as("carol").refused(400, "CatalogAlreadyBootstrapped")
 
@@ -263,7 +263,7 @@ def test_the_default_project_comes_to_be_whatever_names_are_taken(with_tokens: N
     assert Project.objects.get(pk=DEFAULT).name == "Default Project 3"
 
 
-def test_what_is_kept_of_an_administrator_is_what_was_checked(with_tokens: None) -> None:
+def test_the_stored_email_of_an_administrator_is_the_validated_one(with_tokens: None) -> None:
     User.objects.create_user(id="oidc~alice", name="Alice", email="old@example.com")
     assert call_as("alice", **{"user-email": "   "}).status == 204
     assert users() == [("oidc~alice", "Alice", "", "human")]
@@ -285,7 +285,7 @@ def test_administrators_are_appointed_once() -> None:
     assert appoint_administrator(actor=INTERNAL, user_id="oidc~bob", name="Bob") is True
     assert appoint_administrator(actor=INTERNAL, user_id="oidc~bob", name="Other") is False
     assert appoint_administrator(actor=INTERNAL, user_id="oidc~bob", is_operator=True, name="Other") is True
-    assert users() == [("oidc~bob", "Bob", "", "human")], "a user who is known keeps the name"
+    assert users() == [("oidc~bob", "Bob", "", "human")], "a known user keeps the name"
     assert grants() == {("oidc~bob", "admin", "server"), ("oidc~bob", "operator", "server")}
     User.objects.update(deleted_at="2026-01-01T00:00:00Z")
     assert appoint_administrator(actor=INTERNAL, user_id="oidc~bob", name="Back") is True
@@ -331,7 +331,7 @@ def test_a_service_account_can_be_administrator() -> None:
 
 @contextmanager
 def held_before_its_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
-    """The first bootstrap stops within its transaction, which sets the first event, until the second one is set."""
+    """Pause the first bootstrap in its transaction: it sets the first event and waits for the second one."""
     inside, go_on = threading.Event(), threading.Event()
     create = module._create_default_project
 
@@ -372,7 +372,7 @@ def test_the_request_that_was_slower_by_a_moment_gets_the_conflict(monkeypatch: 
         assert inside.wait(60)
         monkeypatch.setattr(module, "write_transaction", note)
         second = pool.submit(bootstrap_in_thread, "oidc~second")
-        assert enters.wait(60), "it has seen that the catalog is not bootstrapped"
+        assert enters.wait(60), "it has read that the catalog is not bootstrapped"
         go_on.set()
         assert first.result(60) is None
         error = second.result(60)
@@ -408,7 +408,7 @@ def test_of_many_requests_to_many_processes_exactly_one_wins(run_environment: Ru
     server.start()
     try:
         said = [line["message"] for line in server.log_lines("icekeeper.server")]
-        assert any("not bootstrapped" in message for message in said), "it begins all the same, with a warning"
+        assert any("not bootstrapped" in message for message in said), "it starts nevertheless, with a warning"
         start = threading.Barrier(12)
 
         def post(_: int) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""`manage.py bootstrap --file`: what is declared comes true once, what cannot is refused, nothing hostile passes."""
+"""`manage.py bootstrap --file`: create declared objects, report differences, and reject invalid or hostile files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CANARY = "canary-7f3a"
 
 @pytest.fixture
 def declared(tmp_path: Path, storage_root: Path) -> Callable[[Any], str]:
-    """Writes a declaration; its place."""
+    """Write a declaration and return its path."""
 
     def write(content: Any) -> str:
         path = tmp_path / "catalog.yaml"
@@ -85,14 +85,14 @@ def run(location: str, *options: str) -> str:
 
 
 def refused(location: str, *options: str) -> str:
-    """What it says on stderr, having done nothing more."""
+    """Return the error on stderr of a run that changed nothing."""
     with pytest.raises(CommandError) as error:
         run(location, *options)
     assert error.value.returncode == 1
     return str(error.value)
 
 
-def test_a_new_catalog_comes_to_hold_what_is_declared(full: Any, declared: Any, everything: Any) -> None:
+def test_a_new_catalog_gets_the_declared_objects(full: Any, declared: Any, everything: Any) -> None:
     location, before = declared(full), everything()
     would = run(location, "--dry-run")
     assert everything() == before
@@ -181,7 +181,7 @@ def test_a_warehouse_is_renamed_by_its_id(full: Any, declared: Any) -> None:
     assert "no such warehouse in the project lab" in refused(declared(full))
 
 
-def test_what_a_declaration_does_not_name_stays(full: Any, declared: Any, everything: Any) -> None:
+def test_undeclared_settings_are_kept(full: Any, declared: Any, everything: Any) -> None:
     run(declared(full))
     before = everything()
     del full["warehouses"][1], full["projects"], full["administrators"]
@@ -282,7 +282,7 @@ def test_a_default_may_be_declared_of_a_warehouse_that_has_it(
         ),
     ],
 )
-def test_what_does_not_fit_to_the_catalog_changes_nothing(
+def test_declarations_that_conflict_with_the_catalog_change_nothing(
     declared: Any, everything: Any, storage_root: Path, change: dict[str, Any], problem: str
 ) -> None:
     good = {"warehouse-name": "w", "storage-profile": {"type": "local", "path": str(storage_root / "w")}}
@@ -453,13 +453,13 @@ def test_hostile_bytes(content: bytes, problem: str) -> None:
         parse_document(content)
 
 
-def test_what_is_read_is_plain() -> None:
+def test_documents_have_plain_values_only() -> None:
     read = parse_document(b"a: [1, 2.5, yes, null, 'x', 2026-01-01]\n012: {b: ''}\n<<: {c: 1}")
     assert read == {"a": [1, 2.5, True, None, "x", "2026-01-01"], "012": {"b": ""}, "<<": {"c": 1}}
     assert parse_document(b'\xef\xbb\xbf{\t"a": [1, true, null]}') == {"a": [1, True, None]}
 
 
-def test_a_file_that_is_not_there(everything: Callable[[], Fingerprint], tmp_path: Path) -> None:
+def test_a_missing_file(everything: Callable[[], Fingerprint], tmp_path: Path) -> None:
     assert refused(str(tmp_path / "no.yaml")) == f"{tmp_path}/no.yaml cannot be read: No such file or directory"
     assert "cannot be read: Is a directory" in refused(str(tmp_path))
 
@@ -475,7 +475,7 @@ def test_standard_input(full: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def received(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """The credentials that would have been stored; local warehouses take none."""
+    """The credentials that would be stored; local warehouses have none."""
     credentials: list[Any] = []
     create = plan_module.create_warehouse
 
@@ -539,10 +539,10 @@ def test_secrets_of_warehouses_that_are_there_are_not_looked_for(full: Any, decl
 
 
 @pytest.mark.parametrize("settled", [{"sts-enabled": False}, {"flavor": "aws"}, {"allow-alternative-protocols": None}])
-def test_what_a_credential_settles_is_no_difference(
+def test_members_determined_by_a_credential_are_no_difference(
     declared: Any, settled: dict[str, Any], everything: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With Cloudflare's R2 some members of the profile have one value, whatever is declared."""
+    """Cloudflare R2 determines some members of the profile, whatever is declared."""
     own = settings.ICEKEEPER.model_copy(update={"pg_encryption_key": SecretStr("a key for this test")})
     monkeypatch.setattr(settings, "ICEKEEPER", own)
     profile = {"type": "s3", "bucket": "bucket", "region": "auto", "endpoint": "https://a.r2.cloudflarestorage.com"}
@@ -589,7 +589,7 @@ def test_references_that_lead_nowhere(value: Any, problem: str) -> None:
 
 
 @pytest.mark.parametrize("value", [{"env": "A", "file": "B"}, {"env": "A", "more": 1}, {}, "env:A", 7, None])
-def test_what_is_no_reference_is_left_as_it_is(value: Any) -> None:
+def test_values_that_are_no_reference_are_kept(value: Any) -> None:
     assert resolve_secrets(value, "c") == value
 
 
@@ -601,7 +601,7 @@ def test_another_run_that_was_faster_is_met_by_another_plan(
 
     def faster(**arguments: Any) -> Warehouse:
         monkeypatch.setattr(plan_module, "create_warehouse", create)
-        create(**arguments)  # the other node's
+        create(**arguments)  # the other node creates it
         return create(**arguments)
 
     monkeypatch.setattr(plan_module, "create_warehouse", faster)

@@ -1,4 +1,4 @@
-"""Tags on columns, which stay with the field id whatever the column is called."""
+"""Tags on columns, which follow the field id when a column is renamed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ NO_COLUMNS = [
 
 
 @pytest.mark.parametrize("name", NO_COLUMNS)
-def test_columns_that_are_not_there(api: ApiClient, things: dict[str, str], name: str, everything: Everything) -> None:
+def test_unknown_columns(api: ApiClient, things: dict[str, str], name: str, everything: Everything) -> None:
     define()
     before = everything()
     target = f"{column(things, name)}/tags"
@@ -109,7 +109,7 @@ def test_tags_of_a_dropped_column_stay_with_its_field_id(
 
 
 def test_columns_of_large_metadata_in_the_store(catalog: ApiClient, api: ApiClient, things: dict[str, str]) -> None:
-    """As when it exceeds what is kept in the database."""
+    """As for metadata that is too large to be stored in the database."""
     define()
     TabularMetadata.objects.update(document=None)
     metadata_cache._documents.clear()

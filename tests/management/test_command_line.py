@@ -1,4 +1,4 @@
-"""Commands go by their names with underscores and with hyphens, as Lakekeeper's deployment files write them."""
+"""Command names with underscores and with hyphens, which Lakekeeper's deployment files use."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def test_a_credential_comes_through_standard_input(root: Path, monkeypatch: pyte
 def test_storage_is_validated(root: Path, files_below: Callable[[], list[str]]) -> None:
     run("bootstrap")
     run("create_warehouse", "w", "--local-path", str(root / "w"))
-    Warehouse.objects.update(status="inactive")  # as while its storage is mended
+    Warehouse.objects.update(status="inactive")  # as during a repair of its storage
     lines = run("check_storage", "w").splitlines()
     assert lines[0] == f"local storage at file://{root}/w"
     skipped = "skipped:"
@@ -260,7 +260,7 @@ def files_below(root: Path) -> Callable[[], list[str]]:
         ("delete_below", None),
     ],
 )
-def test_failing_storage_is_reported_and_nothing_is_left(
+def test_failing_storage_is_reported_and_no_file_remains(
     root: Path, files_below: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, step: str, problem: Any
 ) -> None:
     run("bootstrap")
@@ -269,7 +269,7 @@ def test_failing_storage_is_reported_and_nothing_is_left(
     def fail(*_: Any, **__: Any) -> Any:
         if problem is not None:
             raise problem
-        return True  # it says that there is nothing; it deletes nothing
+        return True  # reports that nothing exists; deletes nothing
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalStore, step, fail)
@@ -315,7 +315,7 @@ def test_every_setting_is_shown_with_its_origin() -> None:
     reported = json.loads(run("show_config", "--json"))
     by_name = {each["variable"]: each for each in reported["settings"]}
     described = {each.variable for each in describe_settings()}
-    assert set(by_name) == {each for each in described if "<" not in each}, "no provider is named"
+    assert set(by_name) == {each for each in described if "<" not in each}, "no provider has a name"
     assert by_name["LAKEKEEPER__LISTEN_PORT"] == {
         "variable": "LAKEKEEPER__LISTEN_PORT", "value": 8181, "from": "default", "secret": False
     }  # fmt: skip
@@ -361,7 +361,7 @@ def test_the_version() -> None:
 
 
 class Tries:
-    """Instead of the databases: refuses as it is told to, then is well."""
+    """Replace the database checks: fail as often as configured, then succeed."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors, self.asked, self.slept = list(errors), [], []
@@ -402,7 +402,7 @@ def test_waiting_ends_when_it_was_long_enough(tries: Callable[..., Tries]) -> No
     assert (len(created.asked), created.slept) == (1, [])
 
 
-def test_what_waiting_does_not_cure_ends_it_at_once(tries: Callable[..., Tries]) -> None:
+def test_waiting_ends_at_once_on_permanent_errors(tries: Callable[..., Tries]) -> None:
     created = tries(UnusableDatabase("migrated by a newer version"))
     assert str(refused("wait_for_db")) == "migrated by a newer version"
     assert (len(created.asked), created.slept) == (1, [])
@@ -412,7 +412,9 @@ def test_what_waiting_does_not_cure_ends_it_at_once(tries: Callable[..., Tries])
     ("options", "needs_migrations"),
     [([], True), (["-m"], True), (["-d", "-m"], True), (["-d"], False), (["--check-db"], False)],
 )
-def test_what_is_waited_for(tries: Callable[..., Tries], options: list[str], needs_migrations: bool) -> None:
+def test_waiting_with_and_without_migrations(
+    tries: Callable[..., Tries], options: list[str], needs_migrations: bool
+) -> None:
     created = tries()
     run("wait_for_db", *options)
     assert created.asked == [needs_migrations]
@@ -433,7 +435,7 @@ def test_the_databases_of_this_run_are_ready() -> None:
     assert run("healthcheck", "-d") == "ok\n"
 
 
-def test_a_server_that_is_not_there_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_server_is_unhealthy(monkeypatch: pytest.MonkeyPatch) -> None:
     own = settings.ICEKEEPER.model_copy(update={"listen_port": free_port(), "bind_ip": "::"})
     monkeypatch.setattr(settings, "ICEKEEPER", own)
     error = refused("healthcheck")

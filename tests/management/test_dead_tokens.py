@@ -1,4 +1,4 @@
-"""An access token is remembered for some seconds after its end: it brings nobody back who was deleted meanwhile."""
+"""An access token stays cached for some seconds after its end, but does not restore a deleted user."""
 
 from __future__ import annotations
 

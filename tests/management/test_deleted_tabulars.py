@@ -1,4 +1,4 @@
-"""What was dropped and can be restored, as operators see it."""
+"""List soft-deleted tables, views and generic tables."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_dropped_objects_are_listed_with_their_expiration(
         "expiration-date": row.deleted_at + timedelta(seconds=soft_delete),
     }
     assert (other["name"], other["typ"]) == ("g", "generic-table")
-    # The date is that of the queued task, not of the profile as it is now.
+    # The date is that of the queued task, not of the current profile.
     Warehouse.objects.update(delete_profile={"type": "soft", "expiration-seconds": 5})
     Task.objects.filter(entity_id=row.pk).update(scheduled_for=now() + timedelta(days=3))
     later = api.get("/deleted-tabulars").json()["tabulars"][0]["expiration-date"]
@@ -135,7 +135,7 @@ def test_pages(api: ApiClient, warehouse: Warehouse, namespace: str) -> None:
     assert [name for page in all_pages(api, "pageSize=7") for name in page] == expected
     assert [len(page) for page in all_pages(api, "pageSize=10")] == [10, 10]
     assert all_pages(api, "") == [expected]
-    # What is dropped or restored in between moves nothing.
+    # Drops and restores in between do not shift the pages.
     first = api.get("/deleted-tabulars?pageSize=4")
     Tabular.objects.filter(name__in=["t000", "t007"]).update(deleted_at=None)
     rest = api.get(f"/deleted-tabulars?pageToken={first.json()['next-page-token']}")
@@ -171,7 +171,7 @@ def test_only_of_one_namespace(api: ApiClient, catalog: ApiClient, create_table:
         ("pageSize=many", 400, "BadRequestException"),
     ],
 )
-def test_what_is_refused(api: ApiClient, catalog: ApiClient, query: str, status: int, wire_type: str) -> None:
+def test_invalid_queries(api: ApiClient, catalog: ApiClient, query: str, status: int, wire_type: str) -> None:
     assert api.get(f"/deleted-tabulars?{query}").refused(status, wire_type)
 
 
@@ -202,7 +202,7 @@ def test_an_inactive_warehouse_shows_too(api: ApiClient, catalog: ApiClient, cre
     assert names(api.get("/deleted-tabulars")) == ["t"]
 
 
-def test_each_caller_sees_what_that_one_may_see(
+def test_each_caller_sees_permitted_tabulars_only(
     api: ApiClient, warehouse: Warehouse, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(warehouse, Namespace.objects.get(), 30)
@@ -210,9 +210,9 @@ def test_each_caller_sees_what_that_one_may_see(
     choosing = choose(monkeypatch, hidden)
     monkeypatch.setattr(deleted, "BATCH_SIZE", 8)
     expected = [f"t{number:03}" for number in range(0, 30, 2) if number % 3 != 2]
-    assert [len(page) for page in all_pages(api, "pageSize=4")] == [4, 4, 2], "each page is full but the last"
+    assert [len(page) for page in all_pages(api, "pageSize=4")] == [4, 4, 2], "every page except the last is full"
     assert [name for page in all_pages(api, "pageSize=4") for name in page] == expected
-    assert max(choosing.batches) == 8, "not one by one"
+    assert max(choosing.batches) == 8, "checked in batches"
     choosing.refused[:] = [Can.LIST_DELETED_TABULARS]
     assert api.get("/deleted-tabulars").refused(403, "WarehouseActionForbidden", "list_deleted_tabulars")
     choosing.refused[:] = [Can.USE]
@@ -232,7 +232,7 @@ def test_statements_do_not_grow_with_the_page(api: ApiClient, warehouse: Warehou
     assert counts[0] == counts[1] <= 3
 
 
-def test_what_is_not_dropped_is_not_read(warehouse: Warehouse, namespace: str) -> None:
+def test_tabulars_that_are_not_dropped_are_not_read(warehouse: Warehouse, namespace: str) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: the planner of SQLite does not count")
     space = Namespace.objects.get()

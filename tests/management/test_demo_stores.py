@@ -1,4 +1,4 @@
-"""The store that the demo starts, on a machine without its program."""
+"""The demo command starts a MinIO, or reports how to install it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from management.management.demo_stores import HOW_TO_GET
 
 @pytest.fixture(autouse=True)
 def _signals_as_they_were() -> Iterator[None]:
-    """The command ends in order when it is told to."""
+    """Restore the signal handler that the command replaces."""
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
 
 
-def test_the_demo_says_how_to_get_a_minio_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_demo_reports_how_to_install_a_missing_minio(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     empty, checkout, scratch = (tmp_path / name for name in ("path", "checkout", "scratch"))
     for folder in (empty, checkout, scratch):
         folder.mkdir()
@@ -34,4 +34,4 @@ def test_the_demo_says_how_to_get_a_minio_that_is_not_there(monkeypatch: pytest.
     said = f"demo: the program `minio` is not installed. To get it: {HOW_TO_GET}"
     assert str(refused.value) == said
     assert "go install github.com/minio/minio@latest" in said
-    assert list(scratch.iterdir()) == [], "nothing is left"
+    assert list(scratch.iterdir()) == [], "no file remains"

@@ -1,4 +1,4 @@
-"""`manage.py check --deploy`: what is fine on a laptop and not in production, and nothing that does not concern us."""
+"""`manage.py check --deploy` warns of unsafe production settings, and of nothing irrelevant to this server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def found(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> list[st
         patched.setattr(settings, "ICEKEEPER", own)
         patched.setattr(settings, "DATABASES", databases(own))
         messages = check_deployment()
-    assert all(message.hint for message in messages), "each has a cure"
+    assert all(message.hint for message in messages), "each has a hint"
     assert "canary" not in str(messages)
     return [str(message.id) for message in messages]
 
@@ -93,7 +93,7 @@ def test_each_check(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], ids
     assert found(monkeypatch, variables) == ids
 
 
-def test_the_command_says_what_concerns_this_server_only(tmp_path: Path) -> None:
+def test_the_command_reports_relevant_checks_only(tmp_path: Path) -> None:
     environment = {
         "PATH": "/usr/bin:/bin",
         "ICEKEEPER__DATA_DIR": str(tmp_path),

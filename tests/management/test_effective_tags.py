@@ -1,4 +1,4 @@
-"""What is inherited, and what becomes of tags when what carries them goes, is restored or is just going."""
+"""Inherited tags, and tags of objects that are dropped, restored or deleted concurrently."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_nearest_value_wins(catalog: ApiClient, api: ApiClient, things: dict
         "type": "namespace", "warehouse-id": warehouse_id, "namespace-id": inner.rpartition("/")[2],
     }  # fmt: skip
     assert "inherited-from" not in tags[3]
-    # the nearest own value is taken off: the next one counts
+    # the nearest own value is removed: the next one applies
     good(api.delete(f"{deep}/tags/d"))
     assert shown(api, deep, effective="true")[3] == ("d", "in", "namespace")
     assert shown(api, things["table"], effective="true")[3] == ("d", "ns", "namespace")
@@ -102,16 +102,16 @@ def test_effective_is_true_or_false(api: ApiClient, things: dict[str, str], wron
         assert api.get(f"{target}/tags?effective={wrong}").refused(400, "BadRequestException", "effective")
 
 
-# --- what becomes of tags when what carries them goes --------------------------------------------------------------
+# --- dropped and deleted objects ----------------------------------------------------------------------------------
 
 
-def test_tags_go_with_what_carries_them(catalog: ApiClient, api: ApiClient, things: dict[str, str]) -> None:
+def test_tags_are_deleted_with_their_objects(catalog: ApiClient, api: ApiClient, things: dict[str, str]) -> None:
     definition = define()
     for target in things.values():
         put(api, target)
     assert management.delete(f"/tag-definition/{definition}").refused(409, "TagDefinitionInUse", "pii")
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
-    assert TagAttachment.objects.count() == 4  # without the table's and its column's
+    assert TagAttachment.objects.count() == 4  # those of the table and its column are deleted
     assert api.get(f"{things['table']}/tags").refused(404, "NoSuchTableException")
     assert catalog.delete("/namespaces/ns?recursive=true").status == 204
     assert [each.securable.type for each in TagAttachment.objects.all()] == ["warehouse"]
@@ -120,7 +120,7 @@ def test_tags_go_with_what_carries_them(catalog: ApiClient, api: ApiClient, thin
     assert management.delete(f"/tag-definition/{definition}").status == 204
 
 
-def test_what_can_be_restored_keeps_its_tags(
+def test_soft_deleted_objects_keep_their_tags(
     catalog: ApiClient, api: ApiClient, things: dict[str, str], soft_delete: int, everything: Everything
 ) -> None:
     definition = define()
@@ -147,7 +147,7 @@ def test_what_can_be_restored_keeps_its_tags(
     assert shown(api, things["column"]) == [("pii", "column", None)]
 
 
-def test_what_expired_has_no_tags(
+def test_expired_objects_have_no_tags(
     catalog: ApiClient, api: ApiClient, things: dict[str, str], soft_delete: int, do_tasks: Callable[[], int]
 ) -> None:
     define()
@@ -158,11 +158,11 @@ def test_what_expired_has_no_tags(
     assert not TagAttachment.objects.exists()
 
 
-# --- several at once -----------------------------------------------------------------------------------------------
+# --- concurrency ---------------------------------------------------------------------------------------------------
 
 
 @in_threads
-def test_a_tag_that_is_put_at_once_is_there_once(api: ApiClient, things: dict[str, str]) -> None:
+def test_a_tag_set_concurrently_exists_once(api: ApiClient, things: dict[str, str]) -> None:
     define()
     for target in (things["table"], things["column"], ""):
         values = [str(number) for number in range(6)]
@@ -175,9 +175,7 @@ def test_a_tag_that_is_put_at_once_is_there_once(api: ApiClient, things: dict[st
 
 @in_threads
 @pytest.mark.parametrize("attempt", range(4))
-def test_a_definition_is_deleted_while_it_is_put_on_something(
-    api: ApiClient, things: dict[str, str], attempt: int
-) -> None:
+def test_a_definition_is_deleted_while_its_tag_is_set(api: ApiClient, things: dict[str, str], attempt: int) -> None:
     definition = define()
     targets = ["", things["namespace"], things["table"], things["column"]]
     deleted, *puts = at_once(

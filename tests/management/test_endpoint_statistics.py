@@ -1,4 +1,4 @@
-"""Endpoint statistics: whose calls they are, how they add up by hour, and how they are asked for."""
+"""Endpoint statistics: attribution of calls, sums per hour, and queries."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ EIGHT = datetime(2026, 3, 1, 8, tzinfo=UTC)
 
 @pytest.fixture
 def other(bootstrapped: None, storage_root: Path) -> Warehouse:
-    """A warehouse in a project of its own."""
+    """A warehouse in another project."""
     project = Project.objects.create(id="other", name="Other", name_key=name_key("Other"))
     server = Securable.objects.get(type=Securable.Type.SERVER)
     add_securable(Securable.Type.PROJECT, project.pk, parent=ObjectRef(Securable.Type.SERVER, server.object_id))
@@ -108,7 +108,7 @@ def test_calls_add_up_within_their_hour(warehouse: Warehouse) -> None:
     row.refresh_from_db()
     assert (row.count, row.created_at, row.updated_at) == (5, EIGHT + timedelta(minutes=5), later["last"])
 
-    # Another process, which writes late what it counted early.
+    # Another process writes late what it counted early.
     record_calls(counted(1, at=EIGHT + timedelta(minutes=1), warehouse=warehouse.pk))
     row.refresh_from_db()
     assert (row.count, row.created_at, row.updated_at) == (6, EIGHT + timedelta(minutes=1), later["last"])
@@ -132,7 +132,7 @@ def test_the_second_call_of_another_process_is_an_update(warehouse: Warehouse) -
 def test_whose_calls_they_are(warehouse: Warehouse, other: Warehouse) -> None:
     record_calls(
         counted(1, warehouse=warehouse.pk)
-        | counted(2, warehouse=str(warehouse.pk).upper(), project="other")  # the warehouse decides
+        | counted(2, warehouse=str(warehouse.pk).upper(), project="other")  # the project of the warehouse applies
         | counted(4, warehouse=other.pk)
         | counted(8, warehouse=UNKNOWN_ID)
         | counted(16, warehouse="x" * 36, project="other")
@@ -148,7 +148,7 @@ def test_whose_calls_they_are(warehouse: Warehouse, other: Warehouse) -> None:
     ]
 
 
-def test_without_a_default_project_nameless_calls_are_nobodys(
+def test_without_a_default_project_calls_without_a_project_are_not_counted(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -202,12 +202,12 @@ def test_old_hours_are_deleted_in_batches(warehouse: Warehouse, monkeypatch: pyt
     ]  # fmt: skip
 
 
-# --- the way from a request ---------------------------------------------------------------------------------------
+# --- counting requests ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def counter(monkeypatch: pytest.MonkeyPatch) -> CallCounter:
-    """Counts what this test calls, and nothing of other tests."""
+    """Count the calls of this test only."""
     fresh = CallCounter()
     monkeypatch.setattr(counter_module, "call_counter", fresh)
     return fresh
@@ -296,7 +296,7 @@ def test_the_response(warehouse: Warehouse) -> None:
 
 
 def found(body: dict[str, Any], **headers: str) -> list[int]:
-    """The counts of an answer, which tests make powers of two."""
+    """Return the counts of a response, which tests choose as powers of two."""
     response = ask(body, **headers)
     assert response.status == 200, response.body
     return [entry["count"] for hour in response.json()["called-endpoints"] for entry in hour]
@@ -482,7 +482,7 @@ def test_rights_are_those_of_the_project_or_the_warehouse(
 
 
 class Listed(port.AllowAll):
-    """Allows nothing but what is listed, each on one object."""
+    """Allow only the listed actions, each on one object."""
 
     def __init__(self, *granted: tuple[Can, str]) -> None:
         self.granted = granted

@@ -1,4 +1,4 @@
-"""Endpoint statistics of real server processes: written while they run, and what is left when they stop."""
+"""Endpoint statistics of real server processes: written while they run and when they stop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def server(home: Path, run_environment: RunEnvironment, name: str, interval: str
 
 
 def calls_of(catalog: CatalogServer, endpoint: str) -> dict[Any, int]:
-    """The sums of the last day by warehouse and status code."""
+    """Return the sums of the last day by warehouse and status code."""
     address = f"{catalog.base_url}/management/v1/endpoint-statistics"
     response = requests.post(address, json={"warehouse": {"type": "all"}}, timeout=30)
     found: dict[Any, int] = {}
@@ -35,7 +35,7 @@ def calls_of(catalog: CatalogServer, endpoint: str) -> dict[Any, int]:
 
 
 def ask_for_config(catalog: CatalogServer) -> None:
-    """On a new connection each time, so that both processes get some."""
+    """Use a new connection each time, so that both processes get requests."""
     for number in range(CALLS):
         warehouse = "counted" if number % 4 else "no-such"
         requests.get(f"{catalog.uri}/v1/config", params={"warehouse": warehouse}, timeout=30)
@@ -54,7 +54,7 @@ def test_counts_are_written_while_the_server_runs(tmp_path: Path, run_environmen
             time.sleep(0.1)
 
 
-def test_a_stop_writes_what_is_left(tmp_path: Path, run_environment: RunEnvironment) -> None:
+def test_a_stop_writes_pending_counts(tmp_path: Path, run_environment: RunEnvironment) -> None:
     with server(tmp_path, run_environment, "statistics_stopped", "1h") as catalog:
         catalog.create_warehouse("counted")
         ask_for_config(catalog)

@@ -1,4 +1,4 @@
-"""Every route of the server, from the resolver that serves it: each API's view has the one way in, none is open."""
+"""Every route that the URL resolver serves authenticates its caller, except those of the listed public views."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ GUARDED = [route for route in ROUTES if route.name not in OPEN]
 
 
 def is_guarded(view: Any) -> bool:
-    """Whether it is of one of the two classes that know their caller before anything else."""
+    """Return whether the view is of one of the two classes that authenticate first."""
     return issubclass(getattr(view, "cls", object), (CatalogViewSet, ManagementViewSet))
 
 
 class Ann(Authenticator):
-    """Knows one person by one token."""
+    """Accept one token, of one user."""
 
     def may_accept(self, token: str) -> bool:
         return True
@@ -55,7 +55,7 @@ def authentication(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def names(warehouse: Warehouse, catalog: ApiClient, create_table: Callable[..., dict[str, Any]]) -> dict[str, str]:
-    """What there is, for the places of routes; made before anybody must be known."""
+    """Values for the parameters of routes, created before authentication is enabled."""
     table = create_table("t")["metadata"]["table-uuid"]
     return {
         "prefix": str(warehouse.pk),
@@ -107,7 +107,7 @@ def test_no_access_without_a_valid_token(
 
 @pytest.mark.parametrize("route", GUARDED, ids=str)
 def test_the_right_token_gets_everywhere(route: Route, names: dict[str, str], authentication: None) -> None:
-    """Else the refusals of the test before would say nothing."""
+    """Without this, the errors of the previous test would prove nothing."""
     headers = {"authorization": f"Bearer {TOKEN}"}
     for method in ("GET", "OPTIONS"):
         assert call(method, route.target(names), headers=headers).status not in {401, 500, 503}

@@ -1,4 +1,4 @@
-"""Users are listed in pages, by name, and found by what somebody typed."""
+"""List users in pages, by name, and search them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ api = ApiClient("/management/v1")
 
 
 def pages_of(target: str, members: str = "users") -> list[list[str]]:
-    """The ids of each page of a listing, to its end."""
+    """Return the ids of each page of a listing, to its end."""
     pages, token = [], ""
     while True:
         response = api.get(f"{target}&pageToken={token}").json()
@@ -123,7 +123,7 @@ def test_users_are_found_best_first(search: str, hits: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("crowd")
-def test_a_hit_says_who_it_is() -> None:
+def test_a_hit_has_name_id_and_type() -> None:
     [first, *_] = api.post("/search/user", {"search": "ann"}).json()["users"]
     assert first == {"id": "oidc~1", "name": "Ann", "email": "ann@example.com", "user-type": "human"}
     [other] = api.post("/search/user", {"search": "x_y"}).json()["users"]
@@ -143,10 +143,10 @@ def test_ten_are_found_unless_more_are_asked_for() -> None:
         if token is None:
             break
     assert len(pages) == len(set(pages)) == 25
-    assert all(int(user_id[-2:]) % 2 for user_id in pages[:12]), "equal names come first"
+    assert all(int(user_id[-2:]) % 2 for user_id in pages[:12]), "exact matches come first"
 
 
-def test_who_may_not_list_users_does_not_by_searching(
+def test_searching_does_not_list_users_without_permission(
     bootstrapped: None, callers: NamedCallers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(12):
@@ -165,7 +165,7 @@ def test_who_may_not_list_users_does_not_by_searching(
         assert ask(nothing).json() == {"users": []}
         assert ask(nothing, **{"page-size": 100, "user-type": "human"}).json() == {"users": []}
         assert ask(nothing, **{"page-token": ""}).json() == {"users": []}
-    assert ask("same name").json() == {"users": first["users"]}, "ten, and no way to more"
+    assert ask("same name").json() == {"users": first["users"]}, "ten at most, without a page token"
     assert ask("same name", **{"page-size": 1000}).json() == {"users": first["users"]}
     assert ask("same name", **{"page-size": 3}).json() == {"users": first["users"][:3]}
     for token in (first["next-page-token"], "forged"):

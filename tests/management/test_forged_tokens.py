@@ -1,4 +1,4 @@
-"""Tokens that this server did not issue, or not so: each is refused in the same words, whatever is wrong with it."""
+"""Tokens that this server did not issue: all get the same error, whatever is wrong with them."""
 
 from __future__ import annotations
 
@@ -91,9 +91,7 @@ def test_a_token_that_is_too_long_is_not_read(access_tokens: None) -> None:
 def test_well_formed_tokens_of_no_user(alice: TokenClient) -> None:
     bob = id_of(new_token("local~bob"))
     assert is_refused(create_token_text(TokenKind.PERSONAL, new_id()))
-    assert is_refused(
-        create_token_text(TokenKind.PERSONAL, bob)
-    )  # the id of another's token with a secret of one's own
+    assert is_refused(create_token_text(TokenKind.PERSONAL, bob))  # the id of another token with a valid secret
     assert is_refused(create_token_text(TokenKind.SERVICE, bob))
     assert is_refused(create_token_text(TokenKind.PERSONAL, UUID(int=0)))
 
@@ -124,7 +122,7 @@ def test_the_setting_says_whether_tokens_are_taken(alice: TokenClient, monkeypat
         assert authenticators() == ()
 
 
-# --- what was verified is remembered -----------------------------------------------------------------------------
+# --- cache of verified tokens --------------------------------------------------------------------------------------
 
 
 def test_a_good_token_is_looked_up_once_in_five_seconds(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +187,7 @@ def test_revocations_leave_tokens_of_other_providers_alone() -> None:
 
 @pytest.fixture
 def claims(alice: TokenClient) -> dict[str, Any]:
-    """Of a good token."""
+    """Claims of a valid token."""
     at = int(time.time())
     return {
         "iss": session_tokens._issuer(),
@@ -224,7 +222,7 @@ def test_a_short_lived_token_acts_for_the_user_of_its_parent(alice: TokenClient,
     assert identify(text).scopes == {"catalog"}
 
 
-def test_the_signing_key_says_nothing_of_the_key_of_stored_secrets(
+def test_the_signing_key_does_not_depend_on_the_encryption_key(
     alice: TokenClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def key() -> object:

@@ -1,4 +1,4 @@
-"""What the guides of Fluss and Doris tell their readers to send with curl, sent to a running server."""
+"""The curl commands in the guides of Fluss and Doris, sent to a running server."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ KEY = {
 
 @pytest.fixture
 def server(run_environment: RunEnvironment, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[CatalogServer]:
-    """Migrated and served, as both guides begin; with the settings that the compose file of one has."""
+    """A migrated server, as in both guides, with the settings of the compose file."""
     url = run_environment.own_database(request.node.name)
     settings = {
         "LAKEKEEPER__PG_ENCRYPTION_KEY": "CHANGE_ME_TO_A_LONG_RANDOM_SECRET",
         "LAKEKEEPER__ENABLE_DEFAULT_PROJECT": "true",
-        "LAKEKEEPER__SKIP_STORAGE_VALIDATION": "true",  # the stores of the guides are not there
+        "LAKEKEEPER__SKIP_STORAGE_VALIDATION": "true",  # the stores of the guides do not exist
     }
     server = CatalogServer(tmp_path, database_url=url, settings=settings)
     server.storage_root.mkdir()
@@ -74,7 +74,7 @@ def test_the_guide_of_fluss(server: CatalogServer) -> None:
     assert (warehouse["name"], warehouse["project-id"], warehouse["status"]) == ("my-warehouse", NIL, "active")
     assert warehouse["storage-profile"]["endpoint"] == "http://127.0.0.1:9000/"
     assert warehouse["storage-credential-type"] == {"type": "s3", "credential-type": "access-key"}
-    # What its client then asks for, with `warehouse: my-warehouse`.
+    # The request of its client with `warehouse: my-warehouse`.
     config = send(server, "GET", "/catalog/v1/config?warehouse=my-warehouse")
     assert config.json()["defaults"]["prefix"] == warehouse["warehouse-id"]
 

@@ -1,4 +1,4 @@
-"""What Lakekeeper's Helm chart and compose files write: each environment starts, or is refused as documented."""
+"""Environments of Lakekeeper's Helm chart and compose files: the server starts, or rejects them as documented."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ THEIR_EVENTS = variables(
 
 @dataclass(frozen=True)
 class Accepted:
-    """The backend that decides, and the variables (without prefix) that the server names for want of effect."""
+    """The authorization backend, and the variables (without prefix) that the server reports as without effect."""
 
     backend: str = "allowall"
     unread: frozenset[str] = frozenset()
@@ -149,7 +149,7 @@ LOGGED = "DEBUG__LOG_REQUEST_BODIES"
 UNUSED = "PLACEHOLDER"
 
 ACCEPTED = {
-    # The chart's own checks, and its values.
+    # Checks and values of the chart.
     "chart": (CHART, accepted("allowall", UNUSED)),
     "chart ci: lakekeeper-plus.yaml": (
         CHART | variables(LICENSE__KEY="a key"),
@@ -325,7 +325,7 @@ def fresh_authorizer() -> Any:
 
 
 def begin(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> list[str]:
-    """What a server does with its environment before it serves; the variables that have no effect."""
+    """Start as a server does before it serves, and return the variables without effect."""
     own, unread = read_settings(environment)
     created = databases(own)
     assert {each["ENGINE"] for each in created.values()} == {"django.db.backends.postgresql"}
@@ -366,7 +366,7 @@ def test_every_documented_error_is_tested() -> None:
 
 @pytest.mark.django_db
 def test_a_bootstrap_with_a_token_is_served_where_authentication_is_off() -> None:
-    """The test pod of the chart sends the token of its service account, and wants 204."""
+    """The test pod of the chart sends the token of its service account and expects 204."""
     api = ApiClient("/management/v1")
     body = {"accept-terms-of-use": True}
     response = api.post("/bootstrap", body, authorization="Bearer eyJhbGciOiJSUzI1NiJ9.e30.AAAA")

@@ -1,4 +1,4 @@
-"""`manage.py location_reservations`: what is held for who staged a table, and the end of such a hold by an operator."""
+"""`manage.py location_reservations`: list the reservations of staged tables and release one of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ RISKS_SHOWN = r"""a'b"c$(id) \u202e\u0085\u2028\U000e0041Ω;--"""
 
 @pytest.fixture
 def alice(callers: NamedCallers, warehouse: Warehouse) -> CallerClient:
-    """Who stages; everybody may do everything here."""
+    """The user who stages tables; all users have all permissions here."""
     callers.user("alice")
     client = CallerClient(f"/catalog/v1/{warehouse.pk}", "alice")
     assert client.post("/namespaces", {"namespace": ["ns"]}).status == 200
@@ -91,7 +91,9 @@ def refused(*words: str, **options: Any) -> str:
 # --- the list ---------------------------------------------------------------------------------------------------------
 
 
-def test_who_holds_what_and_until_when(alice: CallerClient, bob: CallerClient, warehouse: Warehouse) -> None:
+def test_the_list_has_location_user_and_expiration(
+    alice: CallerClient, bob: CallerClient, warehouse: Warehouse
+) -> None:
     stage(bob, f"{warehouse.location}/b")
     stage(alice, f"{warehouse.location}/a")
     LocationClaim.objects.update(expires_at=LATER)
@@ -107,7 +109,7 @@ def test_who_holds_what_and_until_when(alice: CallerClient, bob: CallerClient, w
     ]
 
 
-def test_only_what_is_staged_and_has_not_ended(alice: CallerClient, warehouse: Warehouse) -> None:
+def test_only_active_reservations_of_staged_tables(alice: CallerClient, warehouse: Warehouse) -> None:
     assert run("wh") == [HEADER]
     assert run("wh", json=True) == []
     assert create(alice, f"{warehouse.location}/made").status == 200
@@ -118,7 +120,7 @@ def test_only_what_is_staged_and_has_not_ended(alice: CallerClient, warehouse: W
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 5, 6])
 def test_it_is_read_in_pieces(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    """In the order of bytes, on every database, and two of one location one after the other."""
+    """Ordered by bytes on every database; two reservations of one location are adjacent."""
     for below in ("b", "a-", "a/", "B", "b"):
         hold(warehouse, below.rstrip("/") + ("/x" if below.endswith("/") else ""), by=below)
     monkeypatch.setattr(selectors, "BATCH_SIZE", at_once)
@@ -149,7 +151,9 @@ def test_a_warehouse_by_its_name_is_that_of_the_project(warehouse: Warehouse, st
         (["wh", "--project-id", "elsewhere"], "Project does not exist: elsewhere"),
     ],
 )
-def test_what_is_not_there(warehouse: Warehouse, everything: Everything, words: list[str], text: str) -> None:
+def test_unknown_warehouses_and_locations(
+    warehouse: Warehouse, everything: Everything, words: list[str], text: str
+) -> None:
     hold(warehouse, "t")
     before = everything()
     assert text in refused(*words)
@@ -177,7 +181,7 @@ def test_after_it_another_may_come(
     assert everything() == before
 
 
-def test_what_was_written_there_stays_and_is_in_the_way(
+def test_written_files_are_kept_and_prevent_new_tables(
     alice: CallerClient, bob: CallerClient, warehouse: Warehouse
 ) -> None:
     path = f"{warehouse.location}/orders"
@@ -201,7 +205,7 @@ def test_as_json(warehouse: Warehouse) -> None:
 
 
 def test_that_location_alone_and_all_grantees_on_it(alice: CallerClient, warehouse: Warehouse) -> None:
-    """One at most has it; if ever it were more, the place would not be free otherwise."""
+    """At most one exists; if there were more, the location would otherwise stay reserved."""
     path = hold(warehouse, "a/t")
     hold(warehouse, "a/t", by="oidc~bob\u202e")
     hold(warehouse, "a/t", by="oidc~carl", until=now() - timedelta(seconds=1))
@@ -215,7 +219,7 @@ def test_that_location_alone_and_all_grantees_on_it(alice: CallerClient, warehou
     ]
     left = LocationClaim.objects.filter(expires_at=LATER)
     assert set(left.values_list("location", flat=True)) == kept
-    assert LocationClaim.objects.filter(location=path).count() == 2, "what has ended goes by itself; a purge stays"
+    assert LocationClaim.objects.filter(location=path).count() == 2, "expired reservations and purges are kept"
 
 
 def test_of_nothing(alice: CallerClient, warehouse: Warehouse, storage_root: Path, everything: Everything) -> None:
@@ -281,10 +285,10 @@ def test_any_spelling_of_a_location_in_a_store(bootstrapped: None, monkeypatch: 
         LocationClaim.objects.all().delete()
 
 
-def test_what_changed_between_the_look_and_the_lock(
+def test_changes_between_the_check_and_the_lock(
     alice: CallerClient, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who staged it makes it just then: their table is not touched, and nothing was released."""
+    """Its user creates the table at this moment: the table is not changed, and nothing is released."""
     path = f"{warehouse.location}/orders"
     metadata = stage(alice, path)
 
@@ -300,7 +304,7 @@ def test_what_changed_between_the_look_and_the_lock(
     assert refused("wh", release=path) == f"Warehouse does not exist: {warehouse.pk}"
 
 
-# --- what is told of it -----------------------------------------------------------------------------------------------
+# --- audit and log ----------------------------------------------------------------------------------------------------
 
 
 def test_it_is_in_the_audit_trail_and_in_the_log(

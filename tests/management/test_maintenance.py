@@ -1,4 +1,4 @@
-"""Maintenance mode, by setting and by switch: nothing changes, reads go on, whoever writes by itself rests."""
+"""Maintenance mode, by setting and by switch: changes are rejected, reads continue, background writers pause."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def read_only_setting(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 @pytest.fixture(params=["setting", "switch"])
 def close(request: pytest.FixtureRequest, read_only_setting: Callable[[], None]) -> Callable[[], None]:
-    """Begins maintenance mode, in either way."""
+    """Enable maintenance mode, by setting or by switch."""
 
     def switch() -> None:
         switch_maintenance(actor=INTERNAL, is_on=True)
@@ -72,7 +72,7 @@ def close(request: pytest.FixtureRequest, read_only_setting: Callable[[], None])
 
 
 def changing_operations() -> list[tuple[str, str]]:
-    """Every operation of every API that is no read by its method, by method and path."""
+    """Return every operation whose method is not a read, by method and path."""
     return sorted(
         (method.upper(), re.sub(r"\{[^}]+\}", "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44", path))
         for name in APIS
@@ -83,7 +83,7 @@ def changing_operations() -> list[tuple[str, str]]:
 
 
 def changes_nothing(path: str) -> bool:
-    """Whether the view declares that its POST reads."""
+    """Return whether the view declares that its POST only reads."""
     view: Any = resolve(path).func
     action = getattr(view, "actions", {}).get("post")
     return view.cls.posts_read or action in getattr(view.cls, "reading_actions", ())
@@ -143,7 +143,7 @@ def test_health_says_so(close: Callable[[], None], monkeypatch: pytest.MonkeyPat
     close()
     response = call("GET", "/health")
     assert (response.status, response.json()["maintenance_mode"]) == (200, "read-only")
-    assert call("GET", "/health/ready").status == 200, "reads are still to be sent here"
+    assert call("GET", "/health/ready").status == 200, "the server still accepts reads"
 
 
 def test_another_process_sees_it_when_it_looks() -> None:
@@ -163,7 +163,7 @@ def test_while_unreadable_the_epoch_stays_as_it_was(monkeypatch: pytest.MonkeyPa
 
     maintenance.switch.is_on = True
     monkeypatch.setattr(maintenance, "fetch_one", away)
-    end = maintenance.start_watching()  # returns all the same
+    end = maintenance.start_watching()  # returns nevertheless
     end()
     assert maintenance.is_read_only()
 
@@ -281,7 +281,7 @@ def test_commands_that_clean_up_do_not(close: Callable[[], None]) -> None:
 
 @pytest.fixture(scope="module")
 def server(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> CatalogServer:
-    """Prepared, not started."""
+    """A prepared server that is not started."""
     url = run_environment.own_database("maintenance")
     return CatalogServer(
         tmp_path_factory.mktemp("maintenance"),
@@ -293,7 +293,7 @@ def server(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFac
 
 
 def statuses(server: CatalogServer, body: dict[str, Any]) -> set[int]:
-    """What a change is answered on many connections, so that every process has answered one."""
+    """Return the statuses of a change on many connections, so that every process responds."""
     target = f"{server.uri}/v1/{server.warehouse_id}/namespaces"
     return {requests.post(target, json=body, timeout=30).status_code for _ in range(12)}
 
@@ -311,7 +311,7 @@ def test_servers_and_workers_follow_the_switch_and_keep_it(server: CatalogServer
         until(lambda: len(server.log_lines("icekeeper.maintenance")) >= 3)  # two servers, one worker
         server.stop()
         server.start()
-        assert statuses(server, {"namespace": ["b"]}) == {503}, "from the first request on"
+        assert statuses(server, {"namespace": ["b"]}) == {503}, "already the first request"
         assert "is off; every" in server.manage("maintenance", "off")
         until(lambda: statuses(server, {"namespace": ["b"]}) <= {200, 409})
     finally:
@@ -341,7 +341,7 @@ def test_a_server_with_the_setting_runs_no_worker(server: CatalogServer) -> None
 
 
 def test_a_leaked_token_is_revoked_by_command(alice: TokenClient, close: Callable[[], None]) -> None:
-    """Over the API it is not: a backup that is under way would bring it back to life."""
+    """The API does not revoke it: restoring a backup in progress would make it valid again."""
     leaked = read_token(alice.token)
     assert leaked is not None
     close()

@@ -165,7 +165,7 @@ def test_local_warehouses_are_off_without_a_root(
 def test_a_root_that_cannot_be_written_to(
     bootstrapped: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """The response has the text of the warning at the start."""
+    """The response has the text of the startup warning."""
     root = tmp_path / "storage"
     use_settings(monkeypatch, local_storage_root=root)
     assert "create it, mount a volume there, or unset ICEKEEPER__LOCAL_STORAGE_ROOT" in str(unwritable_storage(root))
@@ -214,7 +214,7 @@ def test_the_api_documents_are_served() -> None:
         assert response.status == 200
         assert b"swagger-ui" in response.body
         assert re.search(rb"""(src|href)=["']/""", response.body)
-        assert not re.search(rb"""(src|href)=["'](https?:)?//""", response.body), "nothing comes from other servers"
+        assert not re.search(rb"""(src|href)=["'](https?:)?//""", response.body), "nothing is loaded from other servers"
     assert call("GET", "/api-docs/nope/v1/openapi.json").refused(404, "NotFoundException")
 
 
@@ -229,7 +229,7 @@ def test_the_addresses_of_the_console_lead_to_swagger_ui(target: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["/iceberg", "/a/b/"])
-def test_swagger_ui_is_found_behind_a_prefix(prefix: str) -> None:
+def test_swagger_ui_works_with_a_path_prefix(prefix: str) -> None:
     proxy = {"x-forwarded-host": "lake.example.com", "x-forwarded-prefix": prefix}
     base = prefix.rstrip("/")
     for target in ("/", "/ui"):
@@ -256,13 +256,13 @@ def test_other_pages_are_not_found(target: str) -> None:
 @pytest.mark.django_db(databases="__all__")
 def test_health() -> None:
     for checks in (health._database_checks, health._authorization_checks):
-        checks.cache_clear()  # a test before this one may have left an outcome, or another authorization backend
+        checks.cache_clear()  # an earlier test may have left a result, or another authorization backend
     response = call("GET", "/health")
     assert (response.status, response.json()["health"]) == (200, "ok")
 
 
 def test_a_delete_profile_may_have_members_of_the_other_kind_or_unknown_ones(root: Path, bootstrapped: None) -> None:
-    """Clients that are made from a document send one shape for both kinds."""
+    """Clients generated from a document send one shape for both kinds."""
     for name, given, kept in (
         ("a", {"type": "hard", "expiration-seconds": None}, {"type": "hard"}),
         ("b", {"type": "hard", "expiration-seconds": 5}, {"type": "hard"}),

@@ -1,4 +1,4 @@
-"""`manage.py migrate`: several nodes at once, and statements that take their time."""
+"""`manage.py migrate`: concurrent runs and slow statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Namespaces that get another path, with everything in them: what goes along, what stays, what is refused."""
+"""Moves of namespaces with their contents: what changes, what stays, and errors."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_leaf_gets_another_name(api: ApiClient, tree: ApiClient) -> None:
 
 def test_a_leaf_gets_another_parent_and_goes_to_the_first_level(api: ApiClient, tree: ApiClient) -> None:
     assert moved(api, "a/d", "Z", "d")["parent-namespace-id"] == str(of("z").pk)
-    assert of("z/d").parent == of("z"), "as the parent is spelled"
+    assert of("z/d").parent == of("z"), "with the spelling of the parent"
     response = moved(api, "z/d", "d")
     assert response["parent-namespace-id"] is None
     assert response["namespace"] == ["d"]
@@ -134,8 +134,8 @@ def test_where_it_is_already(
     assert everything() == before
 
 
-def test_a_path_that_became_free_serves_what_is_there_now(api: ApiClient, tree: ApiClient) -> None:
-    """The cache of metadata remembers by path what was there last."""
+def test_a_reused_path_serves_the_current_table(api: ApiClient, tree: ApiClient) -> None:
+    """The metadata cache has the former table of the path."""
     old = tree.get("/namespaces/a%1Fd/tables/t").json()
     moved(api, "a/d", "d")
     assert tree.post("/namespaces", {"namespace": ["a", "d"]}).status == 200
@@ -144,7 +144,7 @@ def test_a_path_that_became_free_serves_what_is_there_now(api: ApiClient, tree: 
     new = tree.get("/namespaces/a%1Fd/tables/t").json()
     assert new["metadata"]["table-uuid"] != old["metadata"]["table-uuid"]
     assert tree.get("/namespaces/d/tables/t").json() == old
-    # And the two change places.
+    # The two swap their paths.
     moved(api, "d", "x")
     moved(api, "a/d", "d")
     moved(api, "x", "a", "d")
@@ -155,7 +155,7 @@ def test_a_path_that_became_free_serves_what_is_there_now(api: ApiClient, tree: 
     assert tree.get("/namespaces/a%1Fd/tables/t", **{"if-none-match": etag}).status == 200
 
 
-def test_commits_go_on_under_the_new_path(api: ApiClient, tree: ApiClient) -> None:
+def test_commits_continue_under_the_new_path(api: ApiClient, tree: ApiClient) -> None:
     moved(api, "a", "b")
     body = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"k": "v"}}]}
     assert tree.post("/namespaces/b%1FB%1Fc/tables/t", body).status == 200
@@ -166,7 +166,7 @@ def test_commits_go_on_under_the_new_path(api: ApiClient, tree: ApiClient) -> No
     assert paths() == {"ab", "z"}
 
 
-def test_what_was_dropped_inside_goes_along(
+def test_soft_deleted_tables_move_along(
     api: ApiClient, tree: ApiClient, soft_delete: int, do_tasks: Callable[[], int]
 ) -> None:
     tree.delete("/namespaces/a%1FB%1Fc/tables/t")
@@ -308,7 +308,7 @@ def test_layouts_that_derive_folders_from_the_hierarchy(
             assert everything() == before
 
 
-def test_what_is_not_there(
+def test_unknown_namespaces_and_parents(
     api: ApiClient, tree: ApiClient, warehouse: Warehouse, storage_root: Any, everything: Callable[[], Any]
 ) -> None:
     other = create_warehouse(
@@ -324,7 +324,7 @@ def test_what_is_not_there(
     body = {"destination": ["q"]}
     for namespace_id in (NO_ONE, str(of("far").pk), table, "no", str(of("a").pk).replace("-", ""), "..%2Fa"):
         assert api.post(f"/namespace/{namespace_id}/move", body).refused(404, "NoSuchNamespaceException")
-    # Nor is another warehouse's namespace a parent.
+    # A namespace of another warehouse is no parent either.
     assert move(api, "a", "far", "a").refused(404, "NoSuchNamespaceException", "far")
     for warehouse_id in (NO_ONE, "wh"):
         stranger = ApiClient(f"/management/v1/warehouse/{warehouse_id}")
@@ -333,7 +333,7 @@ def test_what_is_not_there(
     assert over.post(f"/namespace/{of('a').pk}/move", body).refused(404, "NoSuchNamespaceException")
     assert api.get(f"/namespace/{of('a').pk}/move").refused(405, "MethodNotAllowedException")
     assert everything() == before
-    # The same path may be taken there.
+    # The same path may be used in another warehouse.
     moved(api, "a", "far")
 
 
@@ -379,10 +379,10 @@ def test_hidden_namespaces_look_missing(
 
 
 @pytest.mark.parametrize("module", [create, create_generic_table, rename])
-def test_what_was_under_way_finds_that_its_namespace_is_gone(
+def test_a_concurrent_request_finds_that_its_namespace_has_moved(
     api: ApiClient, tree: ApiClient, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, module: Any
 ) -> None:
-    """It found the namespace, then that moved: nothing may come to be under a name that nobody asked for."""
+    """The namespace moves after its look-up: nothing may be created under an unrequested name."""
     found: list[Any] = []
 
     def find_then_move(**address: Any) -> Any:
@@ -410,7 +410,7 @@ def test_what_was_under_way_finds_that_its_namespace_is_gone(
     check_trees()
 
 
-def test_statements_do_not_grow_with_what_is_inside(api: ApiClient, catalog: ApiClient, warehouse: Warehouse) -> None:
+def test_statements_do_not_grow_with_the_contents(api: ApiClient, catalog: ApiClient, warehouse: Warehouse) -> None:
     counts = []
     for number, size in enumerate((5, 500)):
         assert catalog.post("/namespaces", {"namespace": [f"n{number}"]}).status == 200

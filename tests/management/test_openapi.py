@@ -1,4 +1,4 @@
-"""The OpenAPI documents: valid, complete, as they are committed, and saying of the catalog what the catalog says."""
+"""The OpenAPI documents are valid, complete, equal to the committed ones, and consistent with the config endpoint."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DONE_WITH_200 = {
     "set_warehouse_managed_access",
     "set_namespace_managed_access",
 }
-"""Operations that answer 200 without a body, as the peer does."""
+"""Operations that return 200 without a body, as in Lakekeeper."""
 
 OPERATION_IDS = {
     "getConfig", "listNamespaces", "createNamespace", "loadNamespaceMetadata", "namespaceExists", "dropNamespace",
@@ -40,7 +40,7 @@ OPERATION_IDS = {
     "signRequestInWarehouse", "signRequestWithoutWarehouse",
 }  # fmt: skip
 TOKENS = "POST /catalog/v1/oauth/tokens"
-"""Has errors of its own form, and is advertised to nobody: who asks for a token has not asked for the configuration."""
+"""It has errors of its own form and is not advertised: clients request tokens before the configuration."""
 
 
 @pytest.fixture(params=openapi.APIS, scope="module")
@@ -74,7 +74,7 @@ def test_a_document_is_valid_and_nothing_in_it_was_guessed(document: openapi.Doc
 
 
 def test_a_document_keeps_the_recorded_shape(name: str, document: openapi.Document) -> None:
-    """That of the management API is equal but for texts; those of the catalog may have more, never less."""
+    """The shape of the management API is equal; those of the catalog APIs may have more facts, never fewer."""
     recorded, shape = read_record()[name], read_shape(document.content)
     lost, gained = differences(recorded, shape), differences(shape, recorded)
     if name != "management":
@@ -83,7 +83,7 @@ def test_a_document_keeps_the_recorded_shape(name: str, document: openapi.Docume
 
 
 def differences(one: Shape, other: Shape) -> list[str]:
-    """What only `one` has."""
+    """Return the facts that only `one` has."""
     return [
         f"{route} {part} {fact}"
         for route, parts in one.items()
@@ -120,7 +120,7 @@ def test_components_are_those_of_this_document_and_all_are_used(document: openap
     assert references(document.content) == components
 
 
-def test_the_catalog_document_has_what_config_advertises_and_one_that_is_always_refused() -> None:
+def test_the_catalog_document_has_the_advertised_operations_and_one_that_is_always_rejected() -> None:
     found = operations_of(openapi.build_document("catalog").content)
     served = {where.replace("/catalog/", "/"): operation for where, operation in found.items()}
     refused = {where for where, each in served.items() if not any(status < "4" for status in each["responses"])}

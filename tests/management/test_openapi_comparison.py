@@ -1,4 +1,4 @@
-"""Our management API against the peer's: what it has is served here, but for what docs/compatibility.md names."""
+"""Our management API includes Lakekeeper's, except for the differences listed in docs/compatibility.md."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def lakekeeper() -> Digest:
 
 
 def section(title: str) -> str:
-    """What the page says below the heading `title`, up to the next heading of its own or a higher level."""
+    """Return the text below the heading `title`, up to the next heading of the same or a higher level."""
     found = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^#{{1,3}} |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert found, f"{PAGE.name} has no heading {title!r}"
     return found[2]
 
 
 def rows(text: str) -> list[list[str]]:
-    """The cells of a table, without its head."""
+    """Return the cells of a table, without its head."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
 def routes_of(heading: str) -> list[str]:
-    """As a digest names them."""
+    """Return the routes, named as in a digest."""
     return [
         f"{method} {re.sub('{[^}]*}', '{}', path.strip('`'))}"
         for path, methods in rows(section(heading))
@@ -51,7 +51,7 @@ def routes_of(heading: str) -> list[str]:
 
 
 def differences(theirs: Operation, here: Operation) -> set[str]:
-    """What a client of theirs misses or meets unprepared in ours."""
+    """Return what a client of `theirs` misses or does not expect in `ours`."""
     found = {f"no {name}" for name in set(theirs.parameters) - set(here.parameters)}
     found |= lacks("request", theirs.request, here.request)
     found |= {f"request wants {path}" for path in set(here.request.required) - set(theirs.request.required)}
@@ -78,7 +78,7 @@ def differences(theirs: Operation, here: Operation) -> set[str]:
 
 
 def kinds_beyond(wide: Body, narrow: Body) -> set[tuple[str, str]]:
-    """The JSON types, null among them, that a member of both has in `wide` only."""
+    """Return the JSON types, with null, that a common member has in `wide` only."""
     return {
         (path, kind)
         for path in wide.members.keys() & narrow.members.keys()
@@ -109,7 +109,7 @@ def test_nothing_else_may_be_missing() -> None:
         assert others == [], heading
 
 
-def test_the_page_names_exactly_what_is_different_in_what_is_served() -> None:
+def test_the_page_lists_exactly_the_differences_of_served_operations() -> None:
     found = {
         f"{name}: {difference}"
         for name in lakekeeper().keys() & ours().keys()
@@ -120,7 +120,7 @@ def test_the_page_names_exactly_what_is_different_in_what_is_served() -> None:
 
 
 def test_the_page_names_exactly_the_members_that_lakekeeper_does_not_return() -> None:
-    """Of nested ones the outermost."""
+    """Of nested members, only the outermost is listed."""
     found = {
         path.rpartition(".")[2]
         for name in lakekeeper().keys() & ours().keys()
