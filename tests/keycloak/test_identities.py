@@ -1,4 +1,4 @@
-"""People and programs of a real Keycloak: who they are here, and whose tokens are refused."""
+"""Users and service accounts of a real Keycloak: their identities, and the tokens that are rejected."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def test_tokens_for_another_audience_are_refused(
     before = everything()
     for token in (
         keycloak.sign_in("alice", client="elsewhere"),  # no audience
-        keycloak.credential_token("spark", scope="email"),  # nor here, as the scope was not asked for
-        keycloak.administrator_token(),  # a realm that is no provider
+        keycloak.credential_token("spark", scope="email"),  # and none here, because the scope was not requested
+        keycloak.administrator_token(),  # a realm that is not configured as a provider
         f"{head}.{forged}.{signature}",
         f"{head}.{body}.{signature[:-8]}AAAAAAAA",
         f"{unsigned}.{body}.",
@@ -92,7 +92,7 @@ def test_tokens_for_another_audience_are_refused(
 
 
 def test_a_token_that_has_ended_is_refused(keycloak: Keycloak, warehouse: Warehouse) -> None:
-    """Also one that was accepted, and remembered, while it held."""
+    """Also one that was accepted, and cached, while it was valid."""
     token = keycloak.credential_token("brief")
     assert namespaces(warehouse, token).status == 200
     response = namespaces(warehouse, token)

@@ -1,4 +1,4 @@
-"""Keys that change, and a Keycloak that is gone, while the catalog answers."""
+"""Key rotation, and an unavailable Keycloak, while the catalog serves requests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def test_keys_change_while_the_catalog_runs(keycloak: Keycloak, turning: str, wa
     assert ask(warehouse, of_new_key).status == 200
     assert ask(warehouse, of_old_key).status == 200
     keycloak.remove_other_keys(newest, turning)
-    # The key is not there any more, which the catalog sees when it next looks: a stranger's key makes it look.
+    # The old key no longer exists, which the catalog notices when it fetches the keys again: an unknown key causes
+    # that.
     keycloak.add_key(300, turning)
     assert ask(warehouse, keycloak.sign_in("alice", realm=turning)).status == 200
     assert ask(warehouse, of_new_key).status == 200
@@ -57,7 +58,7 @@ def test_keys_change_while_the_catalog_runs(keycloak: Keycloak, turning: str, wa
     assert ask(warehouse, of_new_key).status == 200
 
 
-def test_those_whose_keys_are_known_go_on_without_keycloak(
+def test_tokens_with_cached_keys_are_accepted_without_keycloak(
     keycloak: Keycloak, turning: str, warehouse: Warehouse, alice: str
 ) -> None:
     assert ask(warehouse, alice).status == 200

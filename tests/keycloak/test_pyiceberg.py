@@ -1,4 +1,4 @@
-"""PyIceberg signs in at Keycloak, or with what the catalog itself gave out, and works with a table."""
+"""PyIceberg authenticates at Keycloak, or with tokens of the catalog itself, and works with a table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Connect = Callable[..., Catalog]
 
 @pytest.fixture
 def connect(guarded_catalog: CatalogServer) -> Iterator[Connect]:
-    """PyIceberg's client with further properties, as a user writes them."""
+    """Return PyIceberg's client with further properties, as a user writes them."""
     with ExitStack() as clients:
 
         def connect(**access: Any) -> Catalog:
@@ -38,7 +38,7 @@ def connect(guarded_catalog: CatalogServer) -> Iterator[Connect]:
 
 
 def works(catalog: Catalog, name: str) -> bool:
-    """A table is made, written, read and dropped."""
+    """Create, write, read and drop a table."""
     catalog.create_namespace_if_not_exists("py")
     table = catalog.create_table(("py", name), SCHEMA)
     table.append(pa.table({"id": [1, 2]}))
@@ -67,7 +67,7 @@ def test_with_a_credential_in_the_newer_form(connect: Connect, keycloak: Keycloa
 
 
 def test_a_client_outlives_its_tokens(connect: Connect, keycloak: Keycloak) -> None:
-    """They end after 5 s; on the 401 that follows PyIceberg fetches another one."""
+    """They expire after 5 s; on the 401 that follows PyIceberg fetches another one."""
     access = {"credential": "brief:brief-secret", "oauth2-server-uri": keycloak.token_endpoint(), "scope": "catalog"}
     catalog = connect(**access)
     assert works(catalog, "outlived")
@@ -88,7 +88,7 @@ def test_with_a_service_account_of_the_catalog(
 
 @pytest.mark.filterwarnings("ignore:Deprecated in 0.8.0:DeprecationWarning")
 def test_without_its_address_the_catalog_is_asked_for_tokens(connect: Connect, own_tokens: OwnTokens) -> None:
-    """For now: PyIceberg wants `oauth2-server-uri` in a later release."""
+    """For now: PyIceberg requires `oauth2-server-uri` in a later release."""
     assert works(connect(credential=own_tokens.credential), "account")
 
 

@@ -1,4 +1,4 @@
-"""A fake catalog and the real Open Policy Agent with our policies, both for all tests of this folder."""
+"""A fake catalog and the real Open Policy Agent with our policies, shared by all tests of this folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def running_fake() -> Iterator[FakeBatchCheck]:
 
 @pytest.fixture
 def fake(running_fake: FakeBatchCheck) -> FakeBatchCheck:
-    """It was asked nothing yet and grants nothing."""
+    """The fake catalog, without requests and grants."""
     running_fake.reset()
     return running_fake
 
@@ -33,5 +33,5 @@ def running_bridge(running_fake: FakeBatchCheck, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture
 def bridge(running_bridge: Opa, fake: FakeBatchCheck) -> Opa:
-    """Our policies, asking `fake`. Its token and warehouses may be in its cache."""
+    """OPA with our policies on `fake`. Its token and the warehouses may be in OPA's cache."""
     return running_bridge

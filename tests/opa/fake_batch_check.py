@@ -1,7 +1,6 @@
-"""A FAKE catalog: the token endpoint, `GET /catalog/v1/config` and `POST /management/v1/action/batch-check`.
-
-It keeps what it is asked and grants what a test tells it to. It proves what the policies ask and what they make of an
-answer, not that a catalog takes the question: that is for a test against the real route.
+"""A FAKE catalog: the token endpoint, `GET /catalog/v1/config` and `POST /management/v1/action/batch-check`. It
+records requests and allows what a test grants. It proves what the policies request and how they use a response, not
+that a catalog accepts the request; a test against the real route proves that.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Asked:
 
 
 class FakeBatchCheck:
-    """One server in this process. A context manager; it is asked through `relay`, by which its network can be cut."""
+    """One server in this process, as a context manager; requests go through `relay`, which can cut its network."""
 
     def __init__(self) -> None:
         self._responses = {"/token": self._token, "/catalog/v1/config": self._config, BATCH_CHECK: self._batch_check}
@@ -62,13 +61,13 @@ class FakeBatchCheck:
         self.reset()
 
     def reset(self) -> None:
-        """Nothing was asked and nothing is granted."""
+        """Remove all recorded requests and all grants."""
         self.asked.clear()
         self.is_granted: Callable[[str, Operation], bool] = lambda user, operation: False
         self.existing: list[Operation] = []
         """Operations on tables and views that there are; of others it says so where it is asked to."""
         self.instead: dict[str, Callable[[Asked], Response]] = {}
-        """By path, what answers in the place of this fake."""
+        """Handlers that replace those of this fake, by path."""
         self.access_token = "token-of-opa"
         """The one that is handed out and taken; others are 401."""
 
@@ -77,7 +76,7 @@ class FakeBatchCheck:
         return f"http://127.0.0.1:{self.relay.port}"
 
     def grant(self, *operations: Operation, user: str = "oidc~alice") -> None:
-        """These and nothing else, to that user."""
+        """Grant exactly these to that user."""
         self.is_granted = lambda asker, operation: asker == user and operation in operations
 
     def requests(self, path: str) -> list[Asked]:
@@ -89,7 +88,7 @@ class FakeBatchCheck:
 
     @property
     def operations(self) -> list[Operation]:
-        """All that was asked about, in order."""
+        """Return all operations that were checked, in order."""
         return [operation for batch in self.batches for operation in batch.operations]
 
     def __enter__(self) -> Self:
@@ -174,4 +173,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(response)
 
     def log_message(self, *_: object) -> None:
-        """Nothing on stderr."""
+        """Print nothing to stderr."""

@@ -1,4 +1,4 @@
-"""What Trino's OPA plugin sends, and operations as batch-check takes them."""
+"""Requests of Trino's OPA plugin, and operations in the format of batch-check."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def settings_for(fake: FakeBatchCheck, **more: str) -> dict[str, str]:
 
 
 def question(operation: str, resource: Any = None, target: Any = None, *, user: str = "alice") -> dict[str, Any]:
-    """The input of `trino/allow`."""
+    """Return the input of `trino/allow`."""
     action = {"operation": operation, "resource": resource, "targetResource": target}
     return _in_context({name: value for name, value in action.items() if value is not None}, user)
 
 
 def batch(operation: str, *resources: Any, user: str = "alice") -> dict[str, Any]:
-    """The input of `trino/batch`."""
+    """Return the input of `trino/batch`."""
     return _in_context({"operation": operation, "filterResources": list(resources)}, user)
 
 
@@ -85,5 +85,5 @@ def of_view(action: str, name: str = "orders", *levels: str) -> dict[str, Any]:
 
 
 def in_order(operations: Iterable[Operation]) -> list[str]:
-    """As texts to compare, the order of a request and of its objects' members being nobody's business."""
+    """Return the operations as sorted text, because neither their order nor that of their members matters."""
     return sorted(json.dumps(operation, sort_keys=True) for operation in operations)

@@ -1,4 +1,4 @@
-"""The policies and the catalog that they are for: what the real batch-check makes of what Trino asks."""
+"""The policies with a real catalog: the responses of its batch-check to Trino's requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAMES = ['quo"te', "apos'trophe", "per%cent", "%2F", "sla/sh", "que?ry=1&x#y", "
 
 
 class Caller:
-    """Requests of one who has a token."""
+    """A client with a token."""
 
     def __init__(self, server: CatalogServer, token: str) -> None:
         self.server, self.token = server, token
@@ -66,14 +66,14 @@ class Caller:
         return table_id
 
     def grant(self, resource: str, privilege: str, user: str) -> None:
-        """`resource` is a path below `/management/v1`."""
+        """Grant a privilege; `resource` is a path below `/management/v1`."""
         body = {"writes": [{"privilege": privilege, "principal": {"user": user}}]}
         self.send("POST", f"/management/v1/{resource}/grants", body)
 
 
 @pytest.fixture(scope="module")
 def server(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
-    """One that takes its own access tokens alone and has rights."""
+    """A server with authorization that accepts only its own access tokens."""
     server = CatalogServer(
         tmp_path_factory.mktemp("judging"),
         database_url=run_environment.own_database("opa_judging"),
@@ -85,7 +85,7 @@ def server(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def ann(server: CatalogServer) -> Caller:
-    """An administrator, who makes everything here; `bob`, `carol` and `dora` are there and have no rights yet."""
+    """An administrator, who creates every object here; `bob`, `carol` and `dora` are registered without grants."""
     for name in ("ann", "bob", "carol", "dora"):
         token = server.manage("create_token", "--user", f"local~{name}", "--create-user").strip()
         if name == "ann":
@@ -96,7 +96,7 @@ def ann(server: CatalogServer) -> Caller:
 
 @pytest.fixture(scope="module")
 def lake(server: CatalogServer, ann: Caller) -> str:
-    """The id of the warehouse `lake`, with all that the rows of `ROWS` name."""
+    """Return the id of the warehouse `lake`, with all objects that `ROWS` names."""
     lake = server.create_warehouse("lake", token=ann.token)
     for levels in (("sales",), ("a",), ("a", "b")):
         ann.create_namespace(lake, *levels)
@@ -108,7 +108,7 @@ def lake(server: CatalogServer, ann: Caller) -> str:
 
 @pytest.fixture(scope="module")
 def recorder(server: CatalogServer) -> Iterator[Recorder]:
-    """Between OPA and the catalog."""
+    """A recorder between OPA and the catalog."""
     with Recorder(server.port) as recorder:
         yield recorder
 
@@ -117,7 +117,7 @@ def recorder(server: CatalogServer) -> Iterator[Recorder]:
 def shared_bridge(
     server: CatalogServer, ann: Caller, lake: str, recorder: Recorder, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Opa]:
-    """OPA with an account of its own, which may see who has which rights."""
+    """OPA with a service account that may read every grant."""
     server.create_warehouse("other", token=ann.token)
     created = json.loads(server.manage("create_token", "--service-account", "opa", "--json"))
     project = "00000000-0000-0000-0000-000000000000"
@@ -138,7 +138,7 @@ def shared_bridge(
 
 @pytest.fixture
 def bridge(shared_bridge: Opa, recorder: Recorder) -> Iterator[Opa]:
-    """Afterwards every question must have been understood, whatever the answer was."""
+    """Assert afterwards that the catalog understood every request, whatever it decided."""
     responses: list[tuple[Recorded, Reply]] = []
 
     def keep(request: Recorded, ask: Callable[[], Reply]) -> Reply:
@@ -178,7 +178,7 @@ def test_names_are_found_as_they_are_spelt(bridge: Opa, name: str) -> None:
         assert bridge.decide("trino/allow", question("SelectFromColumns", table(other), user="ann")) is False
 
 
-def test_what_is_not_there_is_denied_to_everybody(bridge: Opa) -> None:
+def test_missing_objects_are_denied_for_every_user(bridge: Opa) -> None:
     for operation, resource in (
         ("SelectFromColumns", table("unknown")),
         ("SelectFromColumns", table("orders", "unknown")),
@@ -224,7 +224,7 @@ def test_who_may_read_one_table_sees_it_and_the_way_to_it_alone(bridge: Opa, ann
 def test_who_may_create_in_a_namespace_replaces_nothing_that_they_may_not_drop(
     bridge: Opa, ann: Caller, lake: str
 ) -> None:
-    """Neither what is hidden from them nor what they may read."""
+    """Neither what is hidden from them nor what they may only read."""
     levels = ann.send("GET", f"/catalog/v1/{lake}/namespaces/sales")
     ann.grant(f"warehouse/{lake}/namespace/{levels['properties']['namespace_id']}", "create", "local~dora")
 
@@ -246,7 +246,7 @@ def test_who_may_create_in_a_namespace_replaces_nothing_that_they_may_not_drop(
 def test_an_account_that_may_not_inspect_the_whole_warehouse_creates_nothing(
     opa: StartOpa, server: CatalogServer, ann: Caller, lake: str
 ) -> None:
-    """It is not told which names are free."""
+    """It does not learn which names are free."""
     created = json.loads(server.manage("create_token", "--service-account", "short-sighted", "--json"))
     namespace = ann.send("GET", f"/catalog/v1/{lake}/namespaces/sales")["properties"]["namespace_id"]
     for privilege in ("describe", "manage_grants"):

@@ -1,4 +1,4 @@
-"""What is decided without the catalog: Trino's own catalog, catalogs of others, administrators, rules of one's own."""
+"""Decisions without the catalog: Trino's own catalog, unmanaged catalogs, administrators, custom rules."""
 
 from __future__ import annotations
 

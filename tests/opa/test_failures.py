@@ -1,4 +1,4 @@
-"""Closed by default: whatever goes wrong between the policies and the catalog is a refusal, and ends in time."""
+"""Closed by default: every failure between the policies and the catalog is a denial, within the timeout."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_granted_everything(bridge: Opa) -> bool:
 
 @pytest.fixture
 def new_bridge(opa: StartOpa, fake: FakeBatchCheck) -> Opa:
-    """With nothing in its cache, and one second of patience."""
+    """OPA with an empty cache, and a timeout of one second."""
     fake.is_granted = EVERYTHING
     return opa(POLICIES, settings_for(fake, LAKEKEEPER_TIMEOUT_SECONDS="1"))
 
@@ -175,7 +175,7 @@ def test_without_the_id_of_the_warehouse_nothing_is_asked_about_it(
     assert fake.batches == []
 
 
-def test_one_warehouse_that_is_gone_closes_its_catalog_alone(opa: StartOpa, fake: FakeBatchCheck) -> None:
+def test_one_missing_warehouse_closes_only_its_catalog(opa: StartOpa, fake: FakeBatchCheck) -> None:
     fake.is_granted = EVERYTHING
     bridge = opa(POLICIES, settings_for(fake, TRINO_CATALOG_WAREHOUSES='{"lake": "lakehouse", "gone": "gone"}'))
     assert bridge.decide("trino/batch", batch("FilterCatalogs", catalog("gone"), catalog("lake"))) == [1]

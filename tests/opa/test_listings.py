@@ -1,4 +1,4 @@
-"""Batches: what Trino may show of a listing, with as few questions as can be."""
+"""Batches: which objects of a listing Trino may show, with as few checks as possible."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_tables_of_a_namespace_that_is_listed_as_a_whole_take_one_request(
     ]
 
 
-def test_only_tables_beside_what_is_listed_as_a_whole_are_asked_for(bridge: Opa, fake: FakeBatchCheck) -> None:
+def test_only_tables_outside_of_fully_listed_schemas_are_checked(bridge: Opa, fake: FakeBatchCheck) -> None:
     fake.grant(of_namespace("list_everything"), of_view("get_metadata", "v", "hr"))
     listed = [table("t", "hr"), table("a"), table("v", "hr"), table("b")]
     assert decide(bridge, "FilterTables", *listed) == [1, 2, 3]

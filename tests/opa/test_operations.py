@@ -1,4 +1,4 @@
-"""What is asked of the catalog for each operation of Trino, and what is made of each answer."""
+"""The checks for each operation of Trino, and the decision for each response."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ CLOSED = [
 
 @pytest.mark.parametrize(("operation", "resource", "target"), CLOSED, ids=_name)
 @pytest.mark.parametrize("user", ["alice", "root"])
-def test_what_is_not_known_is_denied_to_everybody_whatever_the_catalog_would_say(
+def test_unknown_operations_are_denied_for_every_user_whatever_the_catalog_allows(
     bridge: Opa, fake: FakeBatchCheck, operation: str, resource: Any, target: Any, user: str
 ) -> None:
     fake.is_granted = lambda user, operation: True

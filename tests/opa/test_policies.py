@@ -1,4 +1,4 @@
-"""The policies as sources: in the form of `opa fmt`, without what `opa check --strict` finds, and as documented."""
+"""The policies as sources: formatted by `opa fmt`, without findings of `opa check --strict`, and as documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the other tests of this folder may take from the Open Policy Agent itself."""
+"""Assumptions of the other tests of this folder about the Open Policy Agent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def policies(tmp_path: Path) -> Path:
     return tmp_path / "policies"
 
 
-def test_it_judges_by_the_policies_of_its_folder_and_by_its_own_environment(
+def test_it_decides_by_the_policies_of_its_folder_and_by_its_own_environment(
     opa: StartOpa, policies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRINO_ADMIN_USERS", "of-the-machine")

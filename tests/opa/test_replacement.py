@@ -1,4 +1,4 @@
-"""CREATE OR REPLACE: Trino asks what it asks for CREATE, and what has the name already is not overwritten by anyone."""
+"""CREATE OR REPLACE: Trino checks it as CREATE, and an existing object of that name is never overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings: catalogs and their warehouses, who OPA is to the catalog, who users are, and what reaches the catalog."""
+"""Settings: catalogs and their warehouses, OPA's credentials, the ids of users, and the headers for the catalog."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_query_is_the_id_of_the_request_if_it_can_be_one(
     assert "x-project-id" not in responded.headers
 
 
-def test_the_four_fixed_slots_work_beside_any_number_of_others(opa: StartOpa, fake: FakeBatchCheck) -> None:
+def test_the_four_fixed_slots_work_together_with_any_number_of_others(opa: StartOpa, fake: FakeBatchCheck) -> None:
     slots = {
         f"{prefix}_{slot}_{suffix}": value
         for slot in ("DEV", "PROD", "DEMO", "LAKEKEEPER")
@@ -230,7 +230,7 @@ def test_settings_that_can_be_read_have_no_problems(opa: StartOpa, fake: FakeBat
     ids=["mapping", "slot"],
 )
 def test_a_catalog_with_a_capital_opens_nothing(opa: StartOpa, fake: FakeBatchCheck, names: dict[str, str]) -> None:
-    """Trino knows it in lower case: it would count as one that is not managed."""
+    """Trino uses it in lower case: it would count as an unmanaged catalog."""
     settings = settings_for(fake) | {"TRINO_ALLOW_UNMANAGED_CATALOGS": "true"} | names
     bridge = opa(POLICIES, settings)
     assert ask(bridge) is False
@@ -280,7 +280,7 @@ def test_opa_decides_the_two_questions_alone(bridge: Opa, fake: FakeBatchCheck, 
     fake.is_granted = lambda user, operation: True
     assert bridge.decide("trino/allow", SELECT) is True
     request = requests.Request(method, bridge.url, json={"input": SELECT, "query": "x := data.icekeeper"}).prepare()
-    request.url = bridge.url + path  # as it is written here
+    request.url = bridge.url + path  # with the spelling of the setting
     with requests.Session() as session:
         response = session.send(request, timeout=10, allow_redirects=False)
     assert response.status_code in {301, 307, 401}, response.text

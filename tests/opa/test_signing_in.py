@@ -1,6 +1,5 @@
-"""Who OPA is to a real catalog: its token, however it comes by it, and the ids of warehouses that it gets with it.
-
-The answers of batch-check are a test's own here; everything else goes to the catalog.
+"""OPA's authentication at a real catalog: each source of its token, and the warehouse ids that it reads with it. The
+tests replace the responses of batch-check; all other requests go to the catalog.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ NAME = "lake & 50% ü+"
 
 @dataclass(frozen=True)
 class Account:
-    """OPA's own at the catalog; it reads, and asks about others."""
+    """OPA's service account at the catalog, which may read and check the permissions of others."""
 
     id: str
     secret: str
@@ -33,7 +32,7 @@ class Account:
 
 @pytest.fixture(scope="module")
 def guarded(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
-    """A catalog that takes its own access tokens alone, with the warehouse NAME."""
+    """A catalog that accepts only its own access tokens, with the warehouse NAME."""
     server = CatalogServer(
         tmp_path_factory.mktemp("guarded"),
         database_url=run_environment.own_database("opa_signing_in"),
@@ -61,7 +60,7 @@ def account(guarded: CatalogServer) -> Account:
 
 @pytest.fixture
 def recorder(guarded: CatalogServer) -> Iterator[Recorder]:
-    """Grants everybody to see every warehouse."""
+    """Allow every user to see every warehouse."""
 
     def response(request: Recorded, ask: Callable[[], Reply]) -> Reply:
         if request.target != BATCH_CHECK:
@@ -75,7 +74,7 @@ def recorder(guarded: CatalogServer) -> Iterator[Recorder]:
 
 
 def decide(opa: StartOpa, recorder: Recorder, **settings: str) -> bool:
-    """Whether alice may see the warehouse."""
+    """Return whether alice may see the warehouse."""
     mapping = json.dumps({"lake": NAME})
     bridge = opa(POLICIES, {"LAKEKEEPER_URL": recorder.endpoint, "TRINO_CATALOG_WAREHOUSES": mapping, **settings})
     allowed: bool = bridge.decide("trino/allow", question("AccessCatalog", {"catalog": {"name": "lake"}}))

@@ -1,4 +1,4 @@
-"""Fixtures of tests about OpenFGA as the one who decides."""
+"""Fixtures of tests with OpenFGA as the authorizer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECONDS = 15
 
 @pytest.fixture
 def requests_sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What OpenFGA is asked from now on: the last word of each path."""
+    """Collect the requests to OpenFGA from now on: the last segment of each path."""
     sent: list[str] = []
     original = OpenFgaConnection.request
 
@@ -39,7 +39,7 @@ def requests_sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def tree(by_openfga: object, warehouse: object) -> dict[str, ObjectRef]:
-    """alice owns the warehouse, and OpenFGA knows."""
+    """alice owns the warehouse, and the grant is delivered to OpenFGA."""
     created = create_tree(warehouse)  # type: ignore[arg-type]
     grant(created["wh"], "ownership", user_id=another_user(ALICE.user_id))
     deliver_as_recorded(openfga_store())

@@ -1,4 +1,4 @@
-"""Commands about OpenFGA: what it has is held against the record, and copied either way."""
+"""Commands for OpenFGA: compare its tuples with the grants, and copy either to the other."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ALICE = user("alice")
 
 @pytest.fixture
 def tree(by_openfga: object, warehouse: Any) -> dict[str, ObjectRef]:
-    """alice may read `outer` and was given `view` for a while; nobody has told OpenFGA otherwise."""
+    """alice may read `outer` and had `view` until it expired; OpenFGA has not been informed."""
     with transaction.atomic():
         created = create_tree(warehouse)
         grant(created["outer"], "select", user_id=another_user(ALICE.user_id))
@@ -61,7 +61,9 @@ def run(command: str, *options: str) -> dict[str, Any]:
 
 
 def disturb(tree: dict[str, ObjectRef]) -> tuple[TupleKey, list[TupleKey]]:
-    """One is missing, one ends at another time, and two that nothing says: on an object, and on one that is gone."""
+    """Remove one tuple, change the expiry of another, and add two without a grant: on an object, and on a deleted
+    one.
+    """
     table, view, outer = (securable_id(*tree[name]) for name in ("table", "view", "outer"))
     lacking = grant_key(outer, "select", user_id=ALICE.user_id, role_id=None)
     other_end = grant_key(view, "modify", user_id=ALICE.user_id, role_id=None)
@@ -112,10 +114,10 @@ def test_reconcile_reports_when_openfga_is_unreachable(tree: dict[str, ObjectRef
 
 
 def test_what_changed_while_another_decided_counts_only_as_both_say(tree: dict[str, ObjectRef]) -> None:
-    """Revoked while the built-in evaluator decided: closed with OpenFGA from the first start on."""
+    """Revoked while the built-in evaluator decided: denied by OpenFGA from the first start on."""
     Server.objects.update(authz_backend="builtin")
     Grant.objects.filter(securable_id=securable_id(*tree["outer"])).delete()
-    assert is_allowed(ALICE, Can.READ_DATA, *tree["table"])  # what OpenFGA says
+    assert is_allowed(ALICE, Can.READ_DATA, *tree["table"])  # the tuples of OpenFGA
     require_chosen_backend_with_authentication()
     assert not is_allowed(ALICE, Can.READ_DATA, *tree["table"])
     assert Server.objects.get().authz_backend == "openfga"
@@ -139,7 +141,7 @@ def test_before_it_is_bootstrapped_only_who_decided_counts(
 
 
 def require_chosen_backend_with_authentication() -> None:
-    """As when a server begins."""
+    """The start of a server."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"access_tokens": True}))
         require_chosen_backend()
@@ -160,7 +162,9 @@ def test_copies_to_openfga(tree: dict[str, ObjectRef], monkeypatch: pytest.Monke
 
 
 def share_the_store() -> dict[str, list[TupleKey]]:
-    """Somebody else has a model and tuples in it: such as only that model has, and such as ours has, too."""
+    """Another server has a model and tuples in the store: some that only its model allows, and some that ours allows
+    too.
+    """
     direct = {"relations": {"select": {"this": {}}, "owned": {"this": {}}}}
     users = {"directly_related_user_types": [{"type": "user"}]}
     metadata = {"metadata": {"relations": {"select": users, "owned": users}}}
@@ -186,7 +190,7 @@ def share_the_store() -> dict[str, list[TupleKey]]:
 
 
 def test_nothing_of_others_in_a_shared_store_is_deleted(tree: dict[str, ObjectRef]) -> None:
-    """But by who says that all of it is this server's, and then only what the model has."""
+    """Except when the operator declares that the whole store is this server's, and then only what the model allows."""
     right = {key for key, _ in all_tuples(openfga_store())}
     theirs = share_the_store()
     everything = right | set(theirs["foreign"]) | set(theirs["alike"])

@@ -1,4 +1,6 @@
-"""How many requests a page costs, by type: none about the items for who lists everything, else as few as can be."""
+"""The number of requests to OpenFGA per page: none for items if the caller may list everything, else as few as
+possible.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ BODIES: dict[Securable.Type, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def small_batches(by_openfga: object, monkeypatch: pytest.MonkeyPatch, callers: NamedCallers) -> None:
-    """OpenFGA decides, is asked `AT_ONCE` questions at once, and alice and bob are known."""
+    """OpenFGA as the authorizer, with at most `AT_ONCE` checks per request; alice and bob are registered."""
     choose_openfga(monkeypatch, max_batch_check_size=AT_ONCE)
     for name in ("maker", "bob", "alice"):
         callers.user(name)
@@ -54,7 +56,7 @@ def small_batches(by_openfga: object, monkeypatch: pytest.MonkeyPatch, callers: 
 
 @pytest.fixture
 def maker(warehouse: Warehouse) -> CallerClient:
-    """Who owns the warehouse, in which there is the namespace `n`."""
+    """The owner of the warehouse, which contains the namespace `n`."""
     allow("maker", "ownership", ObjectRef(T.WAREHOUSE, warehouse.pk))
     created = CallerClient(f"/catalog/v1/{warehouse.pk}", "maker")
     assert created.post("/namespaces", {"namespace": ["n"]}).status == 200
@@ -69,7 +71,7 @@ def allow(name: str, privilege: str, *refs: ObjectRef) -> None:
 
 
 def requests_for(requests_sent: list[str], ask: Callable[[], Sequence[Any]], shown: int) -> int:
-    """How often OpenFGA is asked the second time, when store and model are known."""
+    """Return the number of requests to OpenFGA of the second call, when store and model are cached."""
     ask()
     requests_sent.clear()
     assert len(ask()) == shown
@@ -82,7 +84,7 @@ def batches(items: int) -> int:
 
 
 def listing(base: str, target: str, member: str) -> Callable[[str], Callable[[], Sequence[Any]]]:
-    """Who lists what: nothing, too, for who may not."""
+    """Return what the caller lists: nothing without permission."""
 
     def of(name: str) -> Callable[[], Sequence[Any]]:
         def ask() -> Sequence[Any]:
@@ -104,7 +106,10 @@ def require_costs(
     before: int,
     everything: int,
 ) -> None:
-    """`maker` sees all; bob first the last one, then all but the first: `before` requests are about listing itself."""
+    """`maker` sees every item; bob first only the last one, then all but the first.
+
+    `before` requests check the list itself.
+    """
     assert requests_for(requests_sent, asks("maker"), len(refs)) == everything
     allow("bob", "describe", refs[-1])
     assert requests_for(requests_sent, asks("bob"), 1) == before + 1
@@ -159,7 +164,7 @@ def test_deleted_tabulars(
 
 
 def test_warehouses(warehouse: Warehouse, storage_root: Any, requests_sent: list[str]) -> None:
-    """Judged one by one for everybody: no right of a project shows all of its warehouses."""
+    """Each is checked for every caller: no privilege on a project shows all of its warehouses."""
     project = get_project(None)
     for number in range(MANY):
         profile = {"type": "local", "path": str(storage_root / f"x{number}")}
@@ -173,7 +178,7 @@ def test_warehouses(warehouse: Warehouse, storage_root: Any, requests_sent: list
 
 
 def test_roles(warehouse: Warehouse, requests_sent: list[str]) -> None:
-    """Who may list them sees all of them."""
+    """With permission to list roles, a caller sees all of them."""
     project = get_project(None)
     for number in range(MANY):
         create_role(actor=INTERNAL, project=project, name=f"x{number}")

@@ -1,4 +1,4 @@
-"""What changes in our rows is in OpenFGA before the answer; what outages and crashes left undelivered opens nothing."""
+"""Changes of grants reach OpenFGA before the response; outages and crashes before the delivery allow nothing."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def tree(by_openfga: OpenFgaAuthorizer, warehouse: Any) -> dict[str, ObjectRef]:
 
 @pytest.fixture
 def maker(callers: NamedCallers, tree: dict[str, ObjectRef]) -> CallerClient:
-    """The owner of the warehouse, at its address in the catalog."""
+    """A client of the warehouse's owner for the catalog API."""
     callers.user("maker")
     change(tree["wh"], writes=[to(user("maker"), "ownership")])
     return CallerClient(f"/catalog/v1/{tree['wh'][1]}", "maker")
@@ -84,7 +84,7 @@ def to(who: Actor, privilege: str = "select", expires_at: Any = None) -> GrantSp
 
 
 def require_delivered() -> None:
-    """OpenFGA has exactly what the rows say, and nothing is on its way."""
+    """OpenFGA has exactly the tuples of the rows, and the outbox is empty."""
     assert not UndeliveredTuple.objects.exists()
     recorded = desired_tuples_on(list(Securable.objects.values_list("pk", flat=True)))
     wanted = {
@@ -95,14 +95,14 @@ def require_delivered() -> None:
 
 
 def undone(work: Callable[[], object]) -> None:
-    """In a transaction, or in a part of one, that is rolled back."""
+    """Roll back the transaction, or the savepoint."""
     with transaction.atomic():
         work()
         transaction.set_rollback(True)
 
 
 def let_go() -> None:
-    """As if the time had passed for which deliveries that died have their tuples."""
+    """Expire the leases of the deliveries that died."""
     UndeliveredTuple.objects.update(held_until=now() - timedelta(seconds=1))
 
 
@@ -209,7 +209,7 @@ def test_who_died_between_commit_and_delivery_left_everything_closed_and_others_
         dead.setattr(outbox, "deliver_before_response", lambda _: None)
         change(tree["table"], writes=[to(BOB)], deletes=[to(ALICE)])
     assert (may_read(tree), may_read(tree, BOB)) == (False, False)
-    assert delivery.deliver_all_pending() == 0  # it may still be at it
+    assert delivery.deliver_all_pending() == 0  # it may still be writing
     let_go()
     assert delivery.deliver_pending(actor=INTERNAL) == 2
     require_delivered()
@@ -225,7 +225,7 @@ def test_what_is_in_doubt_is_not_sent_again_before_it_can_no_longer_come_about(
     assert UndeliveredTuple.objects.get().held_until > now() + timedelta(seconds=delivery.LEASE_SECONDS / 3)
     wait_until_asked_again()
     change(tree["table"], deletes=[to(ALICE)])
-    assert UndeliveredTuple.objects.count() == 1  # the second change waits for the first one's time
+    assert UndeliveredTuple.objects.count() == 1  # the second change waits for the lease of the first one
     openfga_store().write(
         {TupleKey(securable_id(*tree["table"]), "select", "user:oidc~alice"): Condition(None)}, []
     )  # late
@@ -239,7 +239,7 @@ def test_what_is_in_doubt_is_not_sent_again_before_it_can_no_longer_come_about(
 def test_a_change_during_a_delivery_is_delivered_after_it(
     tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first delivery has read that it is granted, and writes that after it was revoked."""
+    """The first delivery has read the grant, and writes it after the revocation."""
     has_read, goes_on = threading.Event(), threading.Event()
     original = OpenFgaStore.write
     writers: list[int] = []
@@ -272,7 +272,7 @@ def test_a_change_during_a_delivery_is_delivered_after_it(
 def test_what_was_read_is_not_written_after_its_time(
     tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch, writes_before: int
 ) -> None:
-    """A page takes several writes, between which so much time goes by that somebody else delivers a revocation."""
+    """A page takes several writes; between them so much time passes that another process delivers a revocation."""
     users = [user(f"p{number}") for number in range(6)]
     soon, late = now() + timedelta(hours=1), now() + timedelta(hours=2)
     change(tree["table"], writes=[to(users[0], "select", soon)])
@@ -309,7 +309,7 @@ def test_what_was_read_is_not_written_after_its_time(
 
 
 def test_a_write_that_comes_too_late_is_not_sent(tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when the process stood still after it had read what is to be written."""
+    """As when the process was suspended between read and write."""
     monkeypatch.setattr(delivery, "MAX_WAIT_SECONDS", 0.1)
     with monkeypatch.context() as slow:
         slow.setattr(delivery, "MAX_WRITE_SECONDS", -1.0)
@@ -349,7 +349,7 @@ def test_a_response_does_not_wait_for_a_conflict_to_be_resolved(
         timeout_ends.setattr(OpenFgaStore, "write", slow)
         change(tree["table"], writes=[to(each, "select", late) for each in users])
     assert requests_sent == ["write"]
-    assert all(may_read(tree, each) for each in users)  # until the former end at least
+    assert all(may_read(tree, each) for each in users)  # at least until the former lease expires
     assert delivery.deliver_all_pending() == 5
     require_delivered()
 
@@ -357,7 +357,7 @@ def test_a_response_does_not_wait_for_a_conflict_to_be_resolved(
 def test_a_write_that_was_sent_twice_is_delivered_once_more(
     tree: dict[str, ObjectRef], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its connection ends unanswered, the second copy succeeds, and the first one comes about after a revocation."""
+    """Its connection ends without a response, the retry succeeds, and the first copy is executed after a revocation."""
     monkeypatch.setattr(delivery, "MAX_WAIT_SECONDS", 0.1)
     with openfga.relay.late(b"/write ") as first_copy:
         change(tree["table"], writes=[to(ALICE)])
@@ -450,7 +450,7 @@ def test_where_openfga_does_not_decide_nothing_is_noted(
 
 
 def wait_until_asked_again() -> None:
-    """The breaker lets somebody through again, who finds that it is back."""
+    """Wait until the breaker lets a request through again, which finds OpenFGA available."""
     store = openfga_store()
     store._breaker._failures = 0
 

@@ -1,4 +1,4 @@
-"""Explanations come from the rows, with what a real OpenFGA says beside them."""
+"""Explanations come from the rows, together with the decision of a real OpenFGA."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BOB = "oidc~bob"
 
 @pytest.fixture
 def table(by_openfga: object, warehouse: Warehouse, callers: NamedCallers) -> ObjectRef:
-    """The table `ns.t`; alice owns the warehouse, and OpenFGA knows."""
+    """The table `ns.t`; alice owns the warehouse, and the grant is delivered to OpenFGA."""
     grant(ObjectRef(T.WAREHOUSE, warehouse.pk), "ownership", user_id=another_user(callers.user("alice")))
     alice = CallerClient(f"/catalog/v1/{warehouse.pk}", "alice")
     for target, body in (
@@ -56,7 +56,7 @@ def table(by_openfga: object, warehouse: Warehouse, callers: NamedCallers) -> Ob
 
 
 def reported(word: str, *location: str) -> tuple[list[str], list[str]]:
-    """Of our table, unless another place is said."""
+    """Return the explanation for the table, or for another location."""
     out, err = StringIO(), StringIO()
     call_command("explain", BOB, word, *(location or ("table", "wh", "ns", "t")), stdout=out, stderr=err)
     return out.getvalue().splitlines(), err.getvalue().splitlines()

@@ -1,4 +1,6 @@
-"""OpenFGA away, hanging, dripping, talking nonsense or refusing our key: nobody may, soon, until it is back."""
+"""OpenFGA down, hanging, slow, with invalid responses or rejecting the API key: every check is denied, within the
+limit, until it is available again.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def may(tree: dict[str, ObjectRef]) -> bool:
 
 
 def require_closed(ask: Callable[[], object]) -> str:
-    """The reason that the log is told."""
+    """Assert the reason in the log."""
     began = time.monotonic()
     with pytest.raises(OpenFgaUnavailable) as refused:
         ask()
@@ -49,7 +51,7 @@ def require_closed(ask: Callable[[], object]) -> str:
 
 
 def back_again(tree: dict[str, ObjectRef]) -> None:
-    """As soon as somebody is let through again."""
+    """Wait until requests are let through again."""
     ends_at = time.monotonic() + SECONDS
     while True:
         try:
@@ -85,7 +87,7 @@ def test_when_it_hangs_the_first_wait_and_the_others_do_not(
 
 @pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"])
 def test_a_timeout_has_one_reason(begun: bytes) -> None:
-    """The end of the connection is a consequence, not another reason."""
+    """The closed connection is a consequence, not another reason."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def response() -> None:
@@ -117,7 +119,7 @@ NONSENSE = [
 
 
 class Talker:
-    """A server that answers every connection with the same bytes, one by one with `pause` between them."""
+    """A server that sends the same bytes on every connection, one by one with `pause` between them."""
 
     def __init__(self, said: bytes, pause: float = 0.0) -> None:
         self._said, self._pause = said, pause
@@ -154,7 +156,7 @@ class Talker:
 
 @pytest.fixture
 def talking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Talker]]:
-    """Puts such a server in the place of OpenFGA, whose store and model are known already."""
+    """Replace OpenFGA, whose store and model are cached already, by such a server."""
     started: list[Talker] = []
 
     def talk(said: bytes, pause: float = 0.0) -> Talker:
@@ -205,7 +207,7 @@ def test_with_a_wrong_key(tree: dict[str, ObjectRef], tmp_path: Path, monkeypatc
 
 
 def test_when_its_store_is_created_again(tree: dict[str, ObjectRef]) -> None:
-    """What this process knew of the old one is forgotten without it beginning anew."""
+    """The process discards the cached ids of the old store without a restart."""
     assert may(tree)
     store = openfga_store()
     store._target = StoreAndModel("01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
@@ -238,7 +240,7 @@ def test_a_token_with_too_many_roles_is_refused(tree: dict[str, ObjectRef]) -> N
 
 
 def test_what_one_object_costs(tree: dict[str, ObjectRef], requests_sent: list[str]) -> None:
-    """One request for all questions about it, and no statement but where something below might show it."""
+    """One request for all checks of it, and statements only where an object below it might make it visible."""
     from tenancy.authz.permission_epoch import permission_epoch
     from tests.statement_counts import counting
 
@@ -251,7 +253,7 @@ def test_what_one_object_costs(tree: dict[str, ObjectRef], requests_sent: list[s
         with counting() as costs:
             assert permissions.check_permissions(ALICE, asked) == [True, True, True, True]
         assert (requests_sent, dict(costs)) == (["batch-check"], {})
-        permissions.check_permissions(ALICE, [(Can.USE, tree["wh"])])  # from now on alice's roles are known
+        permissions.check_permissions(ALICE, [(Can.USE, tree["wh"])])  # from now on alice's roles are cached
         requests_sent.clear()
         with counting() as costs:
             assert permissions.check_permissions(ALICE, [(Can.USE, tree["wh"]), (Can.LIST_EVERYTHING, tree["wh"])]) == [
@@ -270,7 +272,9 @@ def test_what_one_object_costs(tree: dict[str, ObjectRef], requests_sent: list[s
 
 
 class TokenEndpoint(BaseHTTPRequestHandler):
-    """A stand-in for an identity provider: gives out the tokens of `tokens` in their order, the last one for ever."""
+    """A stand-in for an identity provider: returns the tokens of `tokens` in order, and then the last one
+    permanently.
+    """
 
     tokens: ClassVar[list[str]] = []
     forms: ClassVar[list[dict[str, list[str]]]] = []
@@ -289,7 +293,7 @@ class TokenEndpoint(BaseHTTPRequestHandler):
 
 
 def test_with_client_credentials(tree: dict[str, ObjectRef], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One token for many requests, and another one as soon as OpenFGA takes it no longer."""
+    """One token for many requests, and another one as soon as OpenFGA rejects it."""
     TokenEndpoint.tokens, TokenEndpoint.forms = ["canary-old", "canary-new"], []
     endpoint = ThreadingHTTPServer(("127.0.0.1", 0), TokenEndpoint)
     threading.Thread(target=endpoint.serve_forever, daemon=True).start()
@@ -310,7 +314,7 @@ def test_with_client_credentials(tree: dict[str, ObjectRef], tmp_path: Path, mon
         assert "canary" not in repr(openfga_store().__dict__) + repr(openfga_store()._credential.__dict__["_client"])
         endpoint.shutdown()
         endpoint.server_close()
-        assert may(tree)  # the token is known
+        assert may(tree)  # the token is cached
         openfga_store()._credential.renew()
         assert "refused" in require_closed(lambda: may(tree))
 

@@ -1,4 +1,4 @@
-"""OpenFGA's address given as that of its gRPC interface, as Lakekeeper's chart and compose files do."""
+"""OpenFGA configured with the address of its gRPC interface, as in Lakekeeper's chart and compose files."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _takes(address: str) -> bool:
 
 @pytest.fixture(scope="module")
 def chart(openfga: OpenFga, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One at the ports of the chart; `openfga` says that the program is there."""
+    """OpenFGA at the ports of the chart; `openfga` ensures that the program is installed."""
     with running(tmp_path_factory.mktemp("chart"), f"{HOST}:8080", f"{HOST}:8081"):
         yield
 
@@ -125,7 +125,7 @@ def _connection(**changed: Any) -> Any:
 
 @pytest.fixture(params=["nobody", "somebody else"])
 def no_http_beside_it(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The port where no OpenFGA answers."""
+    """A port where no OpenFGA responds."""
     if request.param == "nobody":
         port = process.free_port()
         monkeypatch.setattr(http_interface, "HTTP_PORT", port)
@@ -196,7 +196,7 @@ def test_http_that_starts_after_grpc_is_waited_for(
     def start_http(seconds: float) -> None:
         waits.append(seconds)
         sleep(seconds)
-        if len(waits) == 4:  # after the pause of who does not answer has begun
+        if len(waits) == 4:  # after the pause for a server that does not respond has begun
             monkeypatch.setattr(http_interface, "HTTP_PORT", urlsplit(openfga.url).port)
 
     monkeypatch.setattr(http_interface, "sleep", start_http)
@@ -246,7 +246,9 @@ def test_one_that_is_away_or_not_set_up_does_not_stop_the_server(
 
 @contextlib.contextmanager
 def responding(host: str, *responses: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """A server that answers each connection with the next of `answers` and ends it: its address, what it was sent."""
+    """A server that sends the next of `answers` on each connection and closes it: its address, and the bytes it
+    received.
+    """
     taken: list[bytes] = []
 
     def serve() -> None:
@@ -269,7 +271,7 @@ def responding(host: str, *responses: bytes) -> Iterator[tuple[str, list[bytes]]
         b"",
         b"HELLO\r\n\r\n",
         b"\0\0\0\4",  # a part of a header
-        b"\0\0\6\4\1\0\0\0\0",  # an acknowledgement of settings that nobody sent
+        b"\0\0\6\4\1\0\0\0\0",  # an acknowledgement of settings that the client did not send
         b"\0\0\7\4\0\0\0\0\0",  # settings have 6 bytes each
         b"\0\0\0\0\0\0\0\0\0",  # data
         b"\xff" * 9,
@@ -278,7 +280,7 @@ def responding(host: str, *responses: bytes) -> Iterator[tuple[str, list[bytes]]
 def test_what_is_neither_http_nor_grpc_is_left_alone(
     chart: None, choose: Callable[[str], None], response: bytes
 ) -> None:
-    """Also where an OpenFGA answers at port 8080 of the same host: it need not be the one that was meant."""
+    """Also where an OpenFGA responds at port 8080 of the same host: it may be another one than the configured one."""
     with responding(HOST, response, response) as (address, taken):
         choose(address)
         with pytest.raises(NoHttpResponse):

@@ -1,4 +1,6 @@
-"""Lists ask OpenFGA about what our rows show, no further than a page needs; what only one of both shows is hidden."""
+"""Lists check with OpenFGA only the rows that our grants show, as many as a page needs; what only one of both allows
+is hidden.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ def show(refs: list[ObjectRef], privilege: str) -> None:
 
 
 def checks_of(requests_sent: list[str], ask: Callable[[], Any]) -> int:
-    """How often OpenFGA is asked the second time, when store and model are known."""
+    """Return the number of requests to OpenFGA of the second call, when store and model are cached."""
     ask()
     requests_sent.clear()
     ask()
@@ -91,9 +93,9 @@ def require_costs(
     before: int,
     page: int,
 ) -> None:
-    """One that can be seen of many is one request, and a page of many as many as it needs, with one item behind it.
+    """One visible item of many costs one request, and a page as many as it needs, with one item more.
 
-    `before` is how many there are about listing itself.
+    `before` is the number of requests for the list itself.
     """
     refs, privilege = created
     show(refs[-1:], privilege)
@@ -121,7 +123,7 @@ def test_search(bob: CallerClient, callers: NamedCallers, warehouse: Any, reques
 
 
 def test_projects(bob: CallerClient, requests_sent: list[str]) -> None:
-    """There are no pages: what can be seen is asked about, and nothing else."""
+    """Without pages: only the projects that can be visible are checked."""
 
     def ask() -> list[Any]:
         found: list[Any] = bob.get("/project-list").json()["projects"]

@@ -1,4 +1,4 @@
-"""What other tests may take from OpenFGA: it judges by a model, wants its key, and can be made to be away."""
+"""Assumptions of other tests about OpenFGA: it decides by a model, requires its key, and can be stopped."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def create_store(server: OpenFga) -> str:
     return store
 
 
-def test_it_judges_by_the_model_and_the_tuples_of_a_store(openfga: OpenFga) -> None:
+def test_it_decides_by_the_model_and_the_tuples_of_a_store(openfga: OpenFga) -> None:
     store = create_store(openfga)
     assert may(openfga, store, "user:oidc~alice", "select")
     assert not may(openfga, store, "user:oidc~bob", "select")

@@ -1,4 +1,6 @@
-"""A real server beside a real OpenFGA: set up by its commands, killed in mid-delivery, and well again by itself."""
+"""A real server with a real OpenFGA: set up by its commands, killed during a delivery, and recovered without an
+operator.
+"""
 
 from __future__ import annotations
 

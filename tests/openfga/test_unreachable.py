@@ -1,4 +1,4 @@
-"""While OpenFGA is away or slow the APIs say that it is for later, and no row and no file is other than before."""
+"""While OpenFGA is down or slow, the APIs return a temporary error, and no row and no file changes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ PROPERTIES = [{"action": "set-properties", "updates": {"a": "b"}}]
 
 
 class Location:
-    """The namespace `a` of the warehouse that alice owns: tables `t` and `u`, a view, a generic table, and `s` staged.
-
-    OpenFGA knows of all that there is.
+    """The namespace `a` of the warehouse that alice owns, with tables `t` and `u`, a view, a generic table, and `s`
+    staged. OpenFGA has the tuples of all of them.
     """
 
     def __init__(self, warehouse_id: object) -> None:
@@ -153,7 +152,7 @@ def require_later(response: Response) -> None:
 def test_a_commit_is_certainly_not_committed(
     location: Location, openfga: OpenFga, everything: Everything, act: Act
 ) -> None:
-    """A 503 would mean that it may have been; the same commit goes through as soon as OpenFGA is back."""
+    """A 503 would leave open whether it was committed; the same commit succeeds as soon as OpenFGA is available."""
     before = everything()
     with openfga.relay.refusing():
         response = act(location)
@@ -179,7 +178,7 @@ def test_all_else_is_for_later_and_changes_nothing(
 def test_who_is_slow_is_waited_for_no_longer_than_promised(
     location: Location, openfga: OpenFga, everything: Everything, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some requests wait, the ones after them do not, and each is answered as when nobody listens."""
+    """Some requests wait, later ones do not, and each gets the response of an OpenFGA that is down."""
     monkeypatch.setattr(client, "RETRY_PAUSE_SECONDS", 60.0)
     before = everything()
     with openfga.relay.silent():

@@ -1,4 +1,4 @@
-"""`visible_to` with a real OpenFGA: rows that both our grants and OpenFGA show, in few requests."""
+"""`visible_to` with a real OpenFGA: rows that both our grants and OpenFGA allow, in few requests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ GRANTS = [
 
 @pytest.fixture
 def objects(tree: dict[str, ObjectRef]) -> dict[str, ObjectRef]:
-    """The tree, and a role and a tag definition that have rows."""
+    """The tree, with a row each for the role and the tag definition."""
     another_user("oidc~alice")
     Grant.objects.filter(user_id=ALICE.user_id).delete()
     project = get_project(None)
@@ -58,7 +58,7 @@ def deliver(backend: OpenFgaAuthorizer) -> None:
 
 
 def allowed(refs: list[ObjectRef], action: Can | None = None) -> set[ObjectRef]:
-    """Those on which OpenFGA allows an action, each by a check of its own."""
+    """Return the objects on which OpenFGA allows an action, with one check each."""
     checks = [(action or SEEN_BY.get(ref.type, Can.GET_METADATA), ref) for ref in refs]
     return {ref for ref, is_seen in zip(refs, check_permissions(ALICE, checks), strict=True) if is_seen}
 
@@ -129,7 +129,7 @@ def test_only_rows_that_our_grants_show_are_checked(
         grant(ObjectRef(T.TAG, each.pk), "apply", user_id=ALICE.user_id)
     choose_openfga(monkeypatch, max_batch_check_size=size)
     deliver_as_recorded(openfga_store())
-    assert TagDefinition.objects.visible_to(ALICE).count() == number  # store, model and roles are known from here on
+    assert TagDefinition.objects.visible_to(ALICE).count() == number  # store, model and roles are cached from here on
     requests_sent.clear()
     with django_assert_max_num_queries(6):  # roles (twice, nothing is cached here), candidates, pending, below, rows
         assert set(TagDefinition.objects.visible_to(ALICE)) == set(tags[:number])
