@@ -86,10 +86,8 @@ def test_odd_headers(server: CatalogServer, provider: IdentityProvider) -> None:
 
 def test_a_token_of_a_megabyte(server: CatalogServer) -> None:
     assert get(server, "Authorization: Bearer " + "x" * 20_000).status == 401
-    with (
-        RawClient(server.port) as client,
-        suppress(ConnectionError, EOFError),
-    ):  # it may close the connection early
+    # The server may close the connection early.
+    with RawClient(server.port) as client, suppress(ConnectionError, EOFError):
         assert client.get(INFO, "Authorization: Bearer " + "x" * 1_000_000).status == 431
     assert get(server, target="/health").status == 200
 

@@ -23,9 +23,8 @@ def parsed_metadata_is_what_its_document_says(monkeypatch: pytest.MonkeyPatch) -
     put, parsed = MetadataCache.put_parsed, MetadataCache.parsed
 
     def put_and_compare(self: MetadataCache, version: Version, metadata: dict[str, Any], document: bytes) -> None:
-        assert repr(metadata) == repr(
-            json.loads(document)
-        )  # repr also distinguishes 1 from 1.0 and a list from a tuple
+        # repr also distinguishes 1 from 1.0 and a list from a tuple.
+        assert repr(metadata) == repr(json.loads(document))
         documents[version] = document
         put(self, version, metadata, document)
 

@@ -124,13 +124,8 @@ def test_a_namespace_cannot_be_in_the_folder_of_a_table(
     create_table("t", location=f"{base}/deep/t")
     moved = [{"action": "set-location", "location": f"{base}/new/t"}]
     assert catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": moved}).status == 200
-    for taken in (
-        "new/t",
-        "new/t/inner",
-        "new/t/a/b",
-        "deep/t",
-        "deep/t/inner",
-    ):  # its former locations still have files
+    # The former locations of the table still have files.
+    for taken in ("new/t", "new/t/inner", "new/t/a/b", "deep/t", "deep/t/inner"):
         assert create("n", f"{base}/{taken}").refused(409, "LocationAlreadyTaken")
     assert Namespace.objects.count() == 1
     for free in ("deep", "deep/t10", "new", "new/t_", "DEEP/T"):

@@ -1,4 +1,4 @@
-"""Projects: made, named, listed, deleted when they are empty."""
+"""Projects: create, rename, list, and delete when they are empty."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_members_that_are_not_for_clients_are_passed_over(bootstrapped: None) ->
 
 
 @pytest.mark.parametrize("target", ["/project/nope", "/project/nope/rename"])
-def test_projects_that_are_not_there(unchanged: Callable[[], bool], target: str) -> None:
+def test_unknown_projects(unchanged: Callable[[], bool], target: str) -> None:
     if target.endswith("rename"):
         assert api.post(target, {"new-name": "x"}).refused(404, "ProjectNotFound", "nope")
     else:
@@ -230,7 +230,7 @@ def test_rights_are_asked_for(unchanged: Callable[[], bool], monkeypatch: pytest
     assert unchanged()
 
 
-def test_the_list_shows_what_the_caller_may_see(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_has_permitted_projects_only(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     build()
     asked = refuse(monkeypatch).asked
     assert names() == []
@@ -261,7 +261,7 @@ def test_of_two_projects_of_one_name_or_id_one_is_created(bootstrapped: None) ->
 
 @in_threads
 def test_a_project_that_fills_up_meanwhile_stays(bootstrapped: None) -> None:
-    """Whoever comes first: either the warehouse is there with its project, or neither is."""
+    """Either the warehouse and its project exist, or neither."""
     results = set()
     for number in range(12):
         project_id = build(f"p{number}").json()["project-id"]
@@ -284,7 +284,7 @@ def test_a_project_that_fills_up_meanwhile_stays(bootstrapped: None) -> None:
 
 @in_threads
 def test_a_warehouse_being_created_locks_its_project(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The delete comes when the warehouse's row is written but not committed."""
+    """The delete runs after the warehouse's row is written and before it is committed."""
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has one writer at a time")
     project = Project.objects.get()
@@ -292,7 +292,7 @@ def test_a_warehouse_being_created_locks_its_project(bootstrapped: None, monkeyp
 
     def slow(*_: Any) -> dict[str, str]:
         written.set()
-        responded.wait(0.5)  # the delete waits for the row of the project, so this runs out
+        responded.wait(0.5)  # the delete waits for the project's row, so this times out
         return {}
 
     monkeypatch.setattr("storage.services.warehouses.grant_creator", slow)

@@ -1,4 +1,4 @@
-"""Protection: set and told by id, kept by drops until it is taken back or overridden."""
+"""Protection: set and read by id, respected by drops until it is removed or overridden."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def api(warehouse: Warehouse) -> ApiClient:
 
 @pytest.fixture
 def things(catalog: ApiClient, create_table: Callable[..., dict[str, Any]]) -> dict[str, str]:
-    """One of each kind in the namespace `ns`, by the id that clients see; the view is a row alone."""
+    """One object of each kind in the namespace `ns`, by the id that clients see; the view is a row only."""
     table = create_table("t")["metadata"]["table-uuid"]
     generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
     assert generic.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).status == 200
@@ -117,7 +117,7 @@ def test_protection_follows_a_rename(api: ApiClient, catalog: ApiClient, things:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_not_there(api: ApiClient, things: dict[str, str], kind: str) -> None:
+def test_unknown_objects(api: ApiClient, things: dict[str, str], kind: str) -> None:
     others = [thing for other, thing in things.items() if other != kind]
     hostile = ["no", "%00", "..%2F" + things[kind], things[kind].replace("-", ""), "%7B" + things[kind] + "%7D", "*"]
     for thing in ["0198e0f4-3f6e-7c31-8c7d-000000000000", *others, *hostile]:
@@ -135,7 +135,7 @@ def test_what_is_not_there(api: ApiClient, things: dict[str, str], kind: str) ->
     assert protected_rows() == 0
 
 
-def test_a_table_that_was_dropped_and_can_be_restored_is_not_there(api: ApiClient, things: dict[str, str]) -> None:
+def test_a_soft_deleted_table_is_not_found(api: ApiClient, things: dict[str, str]) -> None:
     row = Tabular.objects.get(name="t")
     Tabular.objects.filter(pk=row.pk).update(deleted_at=row.updated_at)
     target = f"/table/{things['table']}/protection"
@@ -169,7 +169,7 @@ def test_rights_are_asked_for(api: ApiClient, things: dict[str, str], monkeypatc
     assert protected_rows() == 0
 
 
-def test_what_is_hidden_looks_missing(api: ApiClient, things: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hidden_objects_are_not_found(api: ApiClient, things: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, Can.USE)
     for kind, thing in things.items():
         hidden, missing = (f"/{kind}/{each}/protection" for each in (thing, NO_ONE))

@@ -1,4 +1,4 @@
-"""`manage.py register_tables` from a list, in this process."""
+"""`manage.py register_tables` from a list, in the test process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CreateTable = Callable[..., dict[str, Any]]
 
 @dataclass
 class Done:
-    """What a run printed, said on stderr, and why it ended with another status than 0."""
+    """Output, error output and error of a run."""
 
     out: str
     err: str
@@ -61,7 +61,7 @@ def register(warehouse: Warehouse, tmp_path: Path) -> Callable[..., Done]:
 
 @pytest.fixture
 def orphans(catalog: ApiClient, create_table: CreateTable) -> Callable[[int], list[dict[str, Any]]]:
-    """Entries of tables that no catalog knows any more, but whose files are there; their namespace is gone, too."""
+    """Entries of tables that were removed from the catalog with their namespace, but whose files exist."""
 
     def create(count: int) -> list[dict[str, Any]]:
         entries = []
@@ -91,7 +91,7 @@ def listed(tmp_path: Path) -> Callable[..., Path]:
 
 
 def rows() -> dict[str, Any]:
-    """Every row that a registration may touch."""
+    """Every row that a registration may change."""
     models = (Namespace, Tabular, TabularMetadata, Snapshot, Securable, LocationClaim)
     return {model.__name__: sorted(map(str, model.objects.values_list())) for model in models}
 
@@ -218,7 +218,7 @@ def test_an_entry_below_an_uncreatable_namespace_is_refused_with_it(orphans: Any
         assert rows() == state
 
 
-def test_the_report_is_a_list_of_what_is_left_to_do(
+def test_the_report_is_a_list_of_the_remaining_entries(
     catalog: ApiClient, orphans: Any, listed: Any, register: Any, storage_root: Path, tmp_path: Path
 ) -> None:
     entries = orphans(2)
@@ -244,7 +244,7 @@ def test_a_dry_run_checks_everything_and_changes_nothing(
     done = register(listed(good, bad, other, {**good, "name": "u"}, {**other, "name": "copy"}), "--dry-run")
     assert "Dry run: nothing was changed. Expected result:" in done.out
     assert done.counts("namespaces") == "0 new, 0 replaced, 2 unchanged, 0 failed"
-    # Each is checked against what is there now, so t0 and u, which are one table, both pass.
+    # Each is compared with the current catalog, so t0 and u, which are one table, both pass.
     assert done.counts("tables") == "2 new, 0 replaced, 1 unchanged, 2 failed"
     assert {(found["name"], found["error"]["type"]) for found in done.report} == {
         ("t1", "BadRequestException"),
@@ -270,7 +270,7 @@ def commit(catalog: ApiClient, table: str, **properties: str) -> str:
     return location
 
 
-def test_a_table_that_has_gone_on_here_is_never_reverted(
+def test_a_table_with_newer_commits_is_never_reverted(
     catalog: ApiClient, create_table: CreateTable, listed: Any, register: Any
 ) -> None:
     first = create_table("t")["metadata-location"]
@@ -299,7 +299,7 @@ def test_a_table_that_is_newer_than_its_log_is_not_reverted(
         assert everything() == before
 
 
-def test_files_of_a_table_that_has_gone_on_are_known_in_any_spelling(
+def test_files_of_a_table_with_newer_commits_are_recognised_in_any_spelling(
     catalog: ApiClient, create_table: CreateTable, listed: Any, register: Any, everything: Callable[[], Fingerprint]
 ) -> None:
     first = create_table("t")["metadata-location"]
@@ -516,7 +516,7 @@ def test_the_policy_of_the_warehouse_holds(warehouse: Warehouse, orphans: Any, l
     assert Tabular.objects.count() == 0
 
 
-def test_a_warehouse_that_is_not_there(warehouse: Warehouse, listed: Any) -> None:
+def test_an_unknown_warehouse(warehouse: Warehouse, listed: Any) -> None:
     path = str(listed())
     for words in (["other"], ["wh", "--project-id", "no-such"], ["no-such/wh"]):
         with pytest.raises(CommandError, match="Warehouse does not exist"):
@@ -532,7 +532,7 @@ def test_a_warehouse_that_is_not_there(warehouse: Warehouse, listed: Any) -> Non
     call_command("register_tables", f"{project}/wh", "--list", path, stdout=StringIO())
 
 
-def test_a_lost_database_ends_the_run_and_says_how_to_go_on(
+def test_a_lost_database_ends_the_run_with_a_hint_how_to_continue(
     orphans: Any, listed: Any, register: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if connection.vendor != "postgresql":

@@ -1,4 +1,4 @@
-"""`manage.py register_tables` from another REST catalog: a second server on the same files; and runs cut short."""
+"""`manage.py register_tables` from another REST catalog on the same files, and interrupted runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TABLES = [(("a",), "t1"), (("a",), "t 2/x+y%1F"), (("a", "b"), "t3"), (("a.b",),
 
 
 class Pair:
-    """`old` and `new`: two catalogs of their own whose warehouses are one folder."""
+    """`old` and `new`: two catalogs whose warehouses share one folder."""
 
     def __init__(self, old: CatalogServer, new: CatalogServer) -> None:
         self.old = old
@@ -77,7 +77,7 @@ def fill(server: CatalogServer) -> None:
 
 
 def contents(server: CatalogServer) -> dict[str, Any]:
-    """Everything that a catalog says about its warehouse."""
+    """Return everything that a catalog returns about its warehouse."""
     found: dict[str, Any] = {}
 
     def read(parent: str) -> None:
@@ -128,7 +128,7 @@ def test_everything_moves_and_a_second_run_changes_nothing(pair: Pair) -> None:
     assert contents(pair.new) == before == contents(pair.old)
 
 
-def test_what_the_old_catalog_still_wrote_comes_with_overwrite(pair: Pair) -> None:
+def test_later_changes_of_the_old_catalog_are_registered_with_overwrite(pair: Pair) -> None:
     fill(pair.old)
     assert register(pair).returncode == 0
     call(pair.old, "POST", "namespaces/a/properties", json={"updates": {"owner": "bob"}, "removals": []})
@@ -172,7 +172,7 @@ def test_secrets_stay_out_of_the_output(pair: Pair) -> None:
 
 
 class Fed:
-    """A run that reads its list from us, so that it can be stopped when it has done exactly so much."""
+    """A run that reads its list from the test, which can stop it after any entry."""
 
     def __init__(self, server: CatalogServer) -> None:
         self.server = server
@@ -220,7 +220,7 @@ def entries(pair: Pair) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
-def test_a_run_that_was_cut_short_goes_on_where_it_was(
+def test_an_interrupted_run_continues_where_it_stopped(
     pair: Pair, entries: list[dict[str, Any]], tmp_path: Path, ending: signal.Signals
 ) -> None:
     run = Fed(pair.new)

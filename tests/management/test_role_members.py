@@ -1,4 +1,4 @@
-"""Memberships: idempotent, all or none, never in a circle, and listed however deep."""
+"""Memberships: idempotent, all or none, without cycles, and listed at any depth."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def add(outer: dict[str, str], *members: Any) -> Response:
 
 
 def chain(length: int) -> list[dict[str, str]]:
-    """Roles of which each is in the one before it."""
+    """Create roles, each a member of the previous one."""
     roles = [role(f"link {number}") for number in range(length)]
     for outer, inner in pairwise(roles):
         assert add(outer, inner).status == 200
@@ -66,7 +66,7 @@ def roles_at(target: str) -> list[str]:
     return [each["id"] for each in response.json()["roles"]]
 
 
-# --- put in and taken out ------------------------------------------------------------------------------------------
+# --- add and remove --------------------------------------------------------------------------------------------------
 
 
 def test_members_are_added_and_listed() -> None:
@@ -110,7 +110,7 @@ def test_the_end_of_a_membership_is_shown() -> None:
     ]
     assert [each["id"] for each in found if "expires-at" in each] == [bob["id"], devs["id"]]
     through = api.get(f"/role/{staff['id']}/members/transitive").json()["members"]
-    assert not any("expires-at" in each for each in through), "there may be several ways"
+    assert not any("expires-at" in each for each in through), "there may be several paths"
     add(staff, bob)
     assert (
         api.get(f"/role/{staff['id']}/members?type=user").json()["members"][0]["expires-at"] == found[0]["expires-at"]
@@ -254,7 +254,7 @@ def test_no_role_is_in_itself(everything: Callable[[], Fingerprint]) -> None:
     for outer, inner in ((a, a), (b, a), (c, a), (c, b), (c, c)):
         assert add(outer, bob, inner).refused(409, "RoleMembershipCycle", inner["id"])
     assert everything() == before
-    assert add(a, c).status == 200, "two ways up are no circle"
+    assert add(a, c).status == 200, "two paths are no cycle"
 
 
 def test_chains_have_a_length(monkeypatch: pytest.MonkeyPatch, everything: Callable[[], Fingerprint]) -> None:
@@ -265,18 +265,18 @@ def test_chains_have_a_length(monkeypatch: pytest.MonkeyPatch, everything: Calla
     assert add(roles[10], bottom).refused(409, "RoleMembershipDepthExceeded")
     assert everything() == before
     assert add(roles[9], bottom).status == 200
-    assert add(roles[10], bob).status == 200, "users are no step"
+    assert add(roles[10], bob).status == 200, "users do not add to the depth"
     assert add(top, roles[1]).status == 200
     assert add(top, top | {"id": roles[5]["id"]}).status == 200
     short = settings.ICEKEEPER.model_copy(update={"role": RoleSettings(max_nesting_depth=2)})
     monkeypatch.setattr(settings, "ICEKEEPER", short)
-    assert add(roles[3], roles[4]).status == 200, "what is there stays there"
+    assert add(roles[3], roles[4]).status == 200, "existing memberships are kept"
     assert add(role("new"), roles[9]).status == 200
     assert add(role("newer"), roles[8]).refused(409, "RoleMembershipDepthExceeded")
     assert api.delete(f"/role/{roles[3]['id']}/members/role/{roles[4]['id']}").status == 204
 
 
-def test_a_chain_is_judged_in_the_middle() -> None:
+def test_the_depth_of_a_chain_is_checked_in_the_middle() -> None:
     upper, lower = chain(6), [role(f"low {number}") for number in range(6)]
     for outer, inner in pairwise(lower):
         add(outer, inner)
@@ -284,7 +284,7 @@ def test_a_chain_is_judged_in_the_middle() -> None:
     assert add(upper[4], lower[0]).status == 200
 
 
-def test_everybody_in_a_role_is_listed_once() -> None:
+def test_every_member_of_a_role_is_listed_once() -> None:
     a, b, c, d = (role(name) for name in "abcd")
     bob, carol, dave = user("bob"), user("carol"), user("dave")
     for outer, *inner in ((a, b, c, bob), (b, d, carol, bob), (c, d), (d, dave, bob)):
@@ -299,11 +299,11 @@ def test_everybody_in_a_role_is_listed_once() -> None:
     assert roles_at(f"/user/{dave['id']}/roles/transitive") == [a["id"], b["id"], c["id"], d["id"]]
     direct, deep = (api.get(f"/role/{a['id']}/members{rest}").json()["members"] for rest in ("", "/transitive"))
     by_id = {member["id"]: member for member in deep}
-    assert [by_id[member["id"]] for member in direct] == direct, "shown alike"
+    assert [by_id[member["id"]] for member in direct] == direct, "shown equally"
 
 
 def own(outer: dict[str, str], *owners: dict[str, str], expires_at: datetime | None = None) -> None:
-    """Make users and roles owners of a role."""
+    """Grant users and roles the ownership of a role."""
     for owner in owners:
         Grant.objects.create_on(
             securable_id=f"role:{outer['id']}",
@@ -396,12 +396,12 @@ def test_removing_an_owner_from_the_members_leaves_the_ownership(everything: Cal
 
 
 @pytest.mark.parametrize("rest", ["transitive", "direct"])
-def test_listings_are_one_statement_beside_those_of_the_address(rest: str) -> None:
+def test_listings_add_one_statement_to_those_of_the_path(rest: str) -> None:
     roles = chain(8)
     bob = user("bob")
     add(roles[7], bob)
     suffix = "/transitive" if rest == "transitive" else ""
-    of_role, of_user = 2, 3  # the project and who is named; of users also the server, whose rights count
+    of_role, of_user = 2, 3  # the project and the named object; for users also the server, whose grants count
     for target, beside in (
         (f"/role/{roles[0]['id']}/members{suffix}", of_role),
         (f"/role/{roles[7]['id']}/member-of{suffix}", of_role),
@@ -410,7 +410,7 @@ def test_listings_are_one_statement_beside_those_of_the_address(rest: str) -> No
         with CaptureQueriesContext(connection) as captured:
             api.get(target)
         listing = [each for each in captured.captured_queries if "tenancy_rolemember" in each["sql"]]
-        # PostgreSQL's own statements do not pass by what Django captures.
+        # Django does not capture prepared statements of PostgreSQL.
         assert len(captured) - len(listing) == beside
         assert len(listing) <= 1
 
@@ -480,12 +480,12 @@ def test_page_tokens_hold_for_their_listing_alone() -> None:
     assert api.get(f"/role/{top['id']}/members?type=").refused(400, "BadRequestException")
 
 
-# --- two in one moment ---------------------------------------------------------------------------------------------
+# --- concurrency -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def at_once() -> Callable[..., list[Any]]:
-    """Calls functions in one moment, each on a thread and connection of its own; their results."""
+    """Call functions concurrently, each on a thread and connection of its own; return their results."""
 
     def run(*calls: Callable[[], Any]) -> list[Any]:
         start, results = threading.Barrier(len(calls)), [None] * len(calls)
@@ -543,7 +543,7 @@ def test_the_same_member_twice_in_one_moment(at_once: Callable[..., list[Any]]) 
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_a_member_who_is_deleted_meanwhile_is_in_no_role(at_once: Callable[..., list[Any]]) -> None:
+def test_a_concurrently_deleted_member_is_in_no_role(at_once: Callable[..., list[Any]]) -> None:
     staff = role("staff")
     for number in range(15):
         member = user(f"u{number}")
@@ -584,7 +584,7 @@ def test_the_wait_for_others_is_bounded(monkeypatch: pytest.MonkeyPatch, at_once
     assert add(staff, bob).status == 200
 
 
-def test_nothing_is_judged_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_checked_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     staff, inner = role("staff"), role("inner")
     steps: list[str] = []
     lock, judge = role_members.lock_memberships, role_members.require_nestable

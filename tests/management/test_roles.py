@@ -1,4 +1,4 @@
-"""Roles: made, changed, found, deleted, and never mistaken for those of another project."""
+"""Roles: create, update, search and delete, separated by project."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def build(name: str = "staff", **more: Any) -> dict[str, Any]:
     return created
 
 
-# --- made and changed ----------------------------------------------------------------------------------------------
+# --- create and update ---------------------------------------------------------------------------------------------
 
 
 def test_a_role_is_created_and_loaded() -> None:
@@ -199,7 +199,7 @@ def test_bad_bodies(body: Any) -> None:
     assert api.get("/role").json() == {"roles": [role]}
 
 
-def test_what_cannot_be_chosen_is_not() -> None:
+def test_read_only_members_are_ignored() -> None:
     body = {
         "id": MISSING,
         "ident": "oidc~x",
@@ -249,7 +249,7 @@ def test_the_project_is_named_by_header_body_or_query(other_project: Project) ->
 
 
 def every_call_on(role_id: str, **headers: str) -> list[Response]:
-    """Each operation on one role but its metadata."""
+    """Return each operation on one role except its metadata."""
     target = f"/role/{role_id}"
     source = {"provider-id": "oidc", "source-id": "x"}
     return [
@@ -266,7 +266,7 @@ def every_call_on(role_id: str, **headers: str) -> list[Response]:
     ]
 
 
-def test_a_role_of_another_project_is_not_there(other_project: Project, everything: Callable[[], Fingerprint]) -> None:
+def test_a_role_of_another_project_is_not_found(other_project: Project, everything: Callable[[], Fingerprint]) -> None:
     role = build()
     before = everything()
     hostile = ["x", "..%2F" + role["id"], role["id"].replace("-", ""), "%7B" + role["id"] + "%7D", "*", "a" * 10_000]
@@ -291,10 +291,10 @@ def test_metadata_is_shown_across_projects(other_project: Project) -> None:
     assert (metadata["project-id"], metadata["name"]) == (PROJECT, "staff")
 
 
-# --- the end -------------------------------------------------------------------------------------------------------
+# --- deletion --------------------------------------------------------------------------------------------------------
 
 
-def test_what_hangs_on_a_role_goes_with_it() -> None:
+def test_a_role_is_deleted_with_its_memberships_and_grants() -> None:
     above, role, below, bystander = (build(name)["id"] for name in ("above", "role", "below", "bystander"))
     user = User.objects.create(id="oidc~u", name="U")
     project = get_project(None)
@@ -316,7 +316,7 @@ def test_what_hangs_on_a_role_goes_with_it() -> None:
     build("role")
 
 
-# --- being found ---------------------------------------------------------------------------------------------------
+# --- search ----------------------------------------------------------------------------------------------------------
 
 
 def pages_of(target: str) -> list[list[str]]:
@@ -408,7 +408,7 @@ def test_roles_are_found_best_first() -> None:
     assert api.post("/search/role", {"search": "a", "project-id": "missing"}).refused(404, "ProjectNotFound")
 
 
-# --- rights --------------------------------------------------------------------------------------------------------
+# --- permissions -----------------------------------------------------------------------------------------------------
 
 
 def test_rights_are_asked_for(
@@ -428,7 +428,7 @@ def test_rights_are_asked_for(
         *((action, f"project:{PROJECT}") for action in (Can.CREATE_ROLE, Can.LIST_ROLES, Can.SEARCH_ROLES)),
         *of_every_call_on(f"role:{role}", f"project:{PROJECT}"),
     ]
-    assert api.get(f"/role/{role}/metadata").status == 200, "whoever meets an id may learn its name"
+    assert api.get(f"/role/{role}/metadata").status == 200, "every caller may read the name of an id"
     asked.clear()
     for response in every_call_on(role, **{"x-project-id": "other"}):
         assert response.status in {403, 404}

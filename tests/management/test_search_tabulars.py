@@ -1,4 +1,4 @@
-"""Search: what is called about so, the best first, the same on every database."""
+"""Fuzzy search of tables, views and generic tables: best matches first, equal on every database."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def names(found: Any) -> list[str]:
 
 
 def expected(rows: list[Tabular], text: str) -> list[tuple[str, float]]:
-    """The definition, without any short cut."""
+    """Return the matches by the definition, without optimisation."""
     alike = []
     for row in rows:
         if row.deleted_at is None:
@@ -135,7 +135,7 @@ def test_by_the_id_of_a_tabular_or_of_its_namespace(api: ApiClient, filled: list
             }
         ]
     sales = str(one.namespace_id)
-    assert names(search(api, sales)) == [f"sales.{name}" for name in NAMES], "right in it, in order of creation"
+    assert names(search(api, sales)) == [f"sales.{name}" for name in NAMES], "directly in it, in order of creation"
     hr = str(filled[-1].namespace_id)
     assert names(search(api, hr, types=["view", "table"])) == ["hr.people", "hr.order_of_merit", "hr.people_view"]
     assert names(search(api, hr, **{"namespace-id": sales})) == []
@@ -242,7 +242,7 @@ def test_of_other_warehouses_nothing_is_found(
     assert names(search(ApiClient(f"/management/v1/warehouse/{other.pk}"), "orders")) == ["far.orders_far"]
 
 
-def test_each_caller_finds_what_that_one_may_see(
+def test_each_caller_finds_permitted_tabulars_only(
     api: ApiClient, warehouse: Warehouse, filled: list[Tabular], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hidden = {str(row.pk) for number, row in enumerate(filled) if number % 2}
@@ -257,9 +257,9 @@ def test_each_caller_finds_what_that_one_may_see(
         token = page.get("next-page-token")
         if token is None:
             break
-        assert len(page["tabulars"]) == 2, "each page is full but the last"
+        assert len(page["tabulars"]) == 2, "every page except the last is full"
     assert found == wanted
-    assert max(choosing.batches) == 3, "not one by one"
+    assert max(choosing.batches) == 3, "checked in batches"
     choosing.refused.append(Can.USE)
     unseen = api.post("/search-tabular", {"search": "x"})
     missing = ApiClient(f"/management/v1/warehouse/{NO_ONE}").post("/search-tabular", {"search": "x"})
@@ -267,10 +267,10 @@ def test_each_caller_finds_what_that_one_may_see(
     assert reported(unseen, warehouse.pk) == reported(missing, NO_ONE)
 
 
-def test_what_cannot_be_among_the_best_is_left_out_and_nothing_else(
+def test_only_names_that_cannot_be_best_matches_are_skipped(
     api: ApiClient, filled: list[Tabular], warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many names, read in small pieces: the short cut finds what the definition finds."""
+    """For many names, read in small batches, the optimised search returns the same matches as the definition."""
     chooses = random.Random(7)
     words = ["order", "orders", "ord", "line", "lines", "eu", "sales", "x", "2024", "aaaa", "aaaaaaa"]
     more = [
@@ -316,7 +316,7 @@ def test_the_definition_is_that_of_pg_trgm() -> None:
     letters = "abcdefgh_-. /0129\x1f"
     with connection.cursor() as cursor:
         cursor.execute("SELECT similarity(%s, %s)", [LETTERS, LETTERS])
-        if cursor.fetchone() == (1.0,):  # else LC_CTYPE is C, and these are no letters to it
+        if cursor.fetchone() == (1.0,):  # otherwise LC_CTYPE is C, which does not know these letters
             letters += "äßжな"
         texts = [name_key("".join(chooses.choices(letters, k=chooses.randint(0, 40)))) for _ in range(1_500)]
         texts += ["", "a", "aaaaaa", "aa aa", "sales\x1forders", "sales\x1feu\x1forders_2024", "x" * 255, "a b" * 60]

@@ -1,4 +1,4 @@
-"""Warehouses that are reached by the server's own identity share files with none of any project."""
+"""Warehouses with the server's own identity share no files with other warehouses of any project."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS: dict[str, tuple[Document, Document, Document]] = {
     "onelake": (test_profiles_azure.ONELAKE, test_profiles_azure.SYSTEM, test_profiles_azure.CLIENT),
     "gcs": (test_profiles_gcs.GCS, test_profiles_gcs.SYSTEM, test_profiles_gcs.ACCOUNT),
 }
-"""A profile, the server's identity for it, and a credential that somebody brings."""
+"""A profile, the server's identity for it, and a credential of a user."""
 
 
 @pytest.fixture(params=KINDS)
@@ -121,10 +121,12 @@ def test_nor_moves_with_it_to_where_another_project_is() -> None:
     assert mine.post("/storage", {"storage-profile": profile, "storage-credential": key}).status == 200
 
 
-def test_what_lay_together_before_keeps_working_and_can_part(kind: tuple[Document, Document, Document]) -> None:
+def test_warehouses_that_share_files_keep_working_and_can_be_separated(
+    kind: tuple[Document, Document, Document],
+) -> None:
     profile, system, key = kind
     one, other = own(create("one", profile, key)), own(create("two", profile, key, **{"x-project-id": "other"}))
-    Warehouse.objects.update(credential_type=system["credential-type"])  # as an earlier version let them
+    Warehouse.objects.update(credential_type=system["credential-type"])  # as an earlier version allowed
     assert one.post("/storage", {"storage-profile": profile, "storage-credential": system}).status == 200
     assert one.post("/storage-credential", {"new-storage-credential": key}).status == 200
     assert one.post("/storage-credential", {"new-storage-credential": key}).status == 200

@@ -1,4 +1,4 @@
-"""GET /management/v1/info: every member that the peer's clients know, and nothing that is a secret."""
+"""GET /management/v1/info: every member that Lakekeeper's clients know, and no secret."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_the_listing_has_pages(alice: TokenClient) -> None:
 
 
 @pytest.mark.parametrize("written", ["icekeeper~{}", "icekeeper%7E{}", "{}"])
-def test_a_deleted_service_account_is_gone_with_all_it_had(
+def test_a_service_account_is_deleted_with_its_tokens_and_grants(
     bootstrapped: None, alice: TokenClient, written: str
 ) -> None:
     account, other = build(alice), build(alice, "other")
@@ -118,7 +118,7 @@ def test_a_deleted_service_account_is_gone_with_all_it_had(
     assert build(alice)["id"] != account["id"]
 
 
-def test_what_is_no_service_account(alice: TokenClient, everything: Callable[[], Fingerprint]) -> None:
+def test_users_that_are_no_service_account(alice: TokenClient, everything: Callable[[], Fingerprint]) -> None:
     before = everything()
     for account_id in (NOWHERE, f"icekeeper~{NOWHERE}", "local~alice", "no", "icekeeper~", "*", "%20", alice.token):
         response = alice.delete(f"/service-account/{account_id}")

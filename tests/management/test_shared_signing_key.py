@@ -1,4 +1,4 @@
-"""Servers of one PostgreSQL that are given no signing key: they agree on one, and keep it to themselves."""
+"""Servers of one PostgreSQL without a configured signing key create one key and keep it secret."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def on_postgres(run_environment: RunEnvironment) -> None:
 def servers(
     request: pytest.FixtureRequest, run_environment: RunEnvironment, on_postgres: None, tmp_path: Path
 ) -> Iterator[list[CatalogServer]]:
-    """Two, begun in the same moment on a database where nobody has made a key; each runs a worker of its own."""
+    """Two servers, started concurrently on a database without a key; each runs a worker."""
     url = run_environment.own_database(f"signing_key_{time.monotonic_ns()}")
     own = {"ICEKEEPER__ACCESS_TOKENS": "true", "LAKEKEEPER__TASK_POLL_INTERVAL": "100ms"}
     own["ICEKEEPER__LOCAL_STORAGE_ROOT"] = str(tmp_path / "storage")
@@ -90,7 +90,7 @@ def test_tokens_of_one_server_are_good_at_the_other(servers: list[CatalogServer]
 
 
 def _drop_tables(server: CatalogServer, token: str) -> list[str]:
-    """The names of tables that are softly deleted."""
+    """Drop tables softly and return their names."""
     rules = {"delete-profile": {"type": "soft", "expiration-seconds": 3600}}
     profile = {"type": "local", "path": str(server.storage_root / "kept")}
     server.create_warehouse_on("kept", {"storage-profile": profile, **rules}, token=token)
@@ -112,7 +112,7 @@ def _create_and_drop(server: CatalogServer, token: str, *, purge: bool) -> list[
 
 
 def _assert_worked_once(servers: list[CatalogServer], token: str) -> None:
-    """Both run a worker, and each task is done by one of them."""
+    """Check that both run a worker, and that one of them executes each task."""
     first = servers[0]
     first.create_warehouse("purged", token=token)
     _create_and_drop(first, token, purge=True)
@@ -132,7 +132,7 @@ def _tasks_done(servers: list[CatalogServer]) -> list[str]:
 
 
 def _assert_kept_to_itself(servers: list[CatalogServer]) -> None:
-    """Nothing is in a data folder, and the secret in no log and no list of settings."""
+    """Check that the data folder is empty, and that no log and no list of settings has the secret."""
     with psycopg.connect(servers[0].environment["LAKEKEEPER__PG_DATABASE_URL_WRITE"]) as database:
         rows = database.execute("SELECT text FROM tenancy_signingsecret").fetchall()
     assert len(rows) == 1
@@ -147,7 +147,7 @@ def _assert_kept_to_itself(servers: list[CatalogServer]) -> None:
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_all_who_come_at_once_get_one_key(on_postgres: None) -> None:
+def test_concurrent_servers_get_one_key(on_postgres: None) -> None:
     SigningSecret.objects.all().delete()
     together = Barrier(4)
 
@@ -197,7 +197,9 @@ def test_without_the_table_there_is_no_key_and_a_cure(on_postgres: None) -> None
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE elsewhere RENAME TO tenancy_signingsecret")
     assert reported.value.status == 503
-    assert isinstance(reported.value, ImproperlyConfigured), "what Django's own checks expect of a missing key"
+    assert isinstance(reported.value, ImproperlyConfigured), (
+        "the error that Django's own checks expect of a missing key"
+    )
 
 
 # --- the settings ----------------------------------------------------------------------------------------------------
@@ -227,10 +229,10 @@ def test_a_former_encryption_key_is_a_former_signing_key(monkeypatch: pytest.Mon
     monkeypatch.setattr("tenancy.signing_keys.shared_signing_key", noted)
     key, older = keys_of(LAKEKEEPER__PG_ENCRYPTION_KEY=ENCRYPTION_KEY, ICEKEEPER__PG_ENCRYPTION_OLD_KEYS="[a, b]")
     assert ENCRYPTION_KEY not in repr((key, older))
-    assert asked == [], "nobody needs it yet"
+    assert asked == [], "it is not needed yet"
     assert [str(each) for each in (key, *older)] == [f"of {ENCRYPTION_KEY}", "of a", "of b"]
     assert [str(each) for each in (key, *older)] == [f"of {ENCRYPTION_KEY}", "of a", "of b"]
-    assert asked == [ENCRYPTION_KEY, "a", "b"], "once a process"
+    assert asked == [ENCRYPTION_KEY, "a", "b"], "once per process"
 
 
 def test_sqlite_keeps_its_own(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A signing key that could be guessed stops every command, wherever it comes from."""
+"""A signing key that can be guessed stops every command, whatever its origin."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ def test_one_of_the_data_folder(tmp_path: Path, held: str) -> None:
     assert (done.stdout, done.stderr) == ("", f"{begins}; {TAKES}\n")
     file.unlink()
     assert check(tmp_path).returncode == 0
-    assert check(tmp_path).returncode == 0, "the one that was made is taken"
+    assert check(tmp_path).returncode == 0, "the created key is used"

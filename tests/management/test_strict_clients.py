@@ -1,6 +1,6 @@
-"""Responses of Lakekeeper's routes have the members that its documents have, and no others.
+"""Responses of Lakekeeper's routes have the members that its documents describe, and no others.
 
-Strict clients refuse unknown members. The responses are the examples of our OpenAPI documents, which are recorded from
+Strict clients reject unknown members. The responses are the examples of our OpenAPI documents, which are recorded from
 the real server.
 """
 
@@ -30,7 +30,7 @@ Recorded = tuple[str, str, Exchange]
 
 
 def recorded() -> Iterator[Recorded]:
-    """The document, the operation and the exchange of everything recorded for a route of Lakekeeper's."""
+    """Return document, operation and exchange of every recorded request to a route of Lakekeeper."""
     for name in DOCUMENTS:
         paths = build_document(name).content["paths"]
         operations = {
@@ -44,16 +44,16 @@ def recorded() -> Iterator[Recorded]:
 
 
 def without_own_page(exchange: Exchange) -> Any:
-    """The response; without the token of the next page if the caller asked for pages."""
+    """Return the response, without the page token if the caller requested pages."""
     asked = {*exchange["parameters"], *(exchange["request"] if isinstance(exchange["request"], dict) else ())}
     body = exchange["response"]
     return {key: body[key] for key in body if key != "next-page-token"} if asked & PAGE_PARAMETERS and body else body
 
 
 def without_own_features(body: Any) -> tuple[Any, set[str]]:
-    """The response as if nobody had used what only this server has, and what was used of that.
+    """Return the response as if no features of this server alone were used, and the names of those that were.
 
-    A grant or membership with an end has `expires-at`, and a warehouse on local files has a profile of its own.
+    A grant or membership with an expiration has `expires-at`, and a warehouse on local files its own kind of profile.
     """
     used: set[str] = set()
 
@@ -83,7 +83,7 @@ def test_recorded_responses_have_no_members_of_our_own() -> None:
             used |= own
             count += 1
     assert found == []
-    assert used == {"expires-at", "local storage"}, "no exception that nothing needs"
+    assert used == {"expires-at", "local storage"}, "every exception is needed"
     assert count > 150, count
 
 
@@ -96,7 +96,7 @@ def test_every_operation_of_lakekeeper_that_is_served_is_recorded() -> None:
             for method in item
         }
         missing = {each for each in served & read_schemas()[name]["operations"].keys() if (name, each) not in checked}
-        # DELETE without a parameter that must be given and without a body has nothing to show.
+        # A DELETE without a required parameter and without a body has no example.
         assert missing <= {"DELETE /management/v1/project"}
 
 
@@ -117,7 +117,7 @@ def test_every_operation_of_lakekeeper_that_is_served_is_recorded() -> None:
         ("batch_check_actions", ("results", 0), {"error": None}),
     ],
 )
-def test_what_strict_clients_refuse_is_found(
+def test_members_that_strict_clients_reject_are_found(
     operation_id: str, location: tuple[Any, ...], members: dict[str, Any]
 ) -> None:
     operations = {
@@ -166,7 +166,7 @@ def test_the_schemas_are_those_of_the_documents() -> None:
     assert extract_folder(Path(str(REFERENCE))) == read_schemas()
 
 
-# --- asking for more ------------------------------------------------------------------------------------------------
+# --- more members on request ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.django_db

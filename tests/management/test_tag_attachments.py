@@ -1,4 +1,4 @@
-"""What carries a tag: all of it, some of it, page by page."""
+"""List the objects that have a tag, with filters and pages."""
 
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ def test_pages_of_attachments(api: ApiClient, things: dict[str, str]) -> None:
         seen += [each["target"]["type"] for each in body["attachments"]]
         last, token = token, body.get("next-page-token", "")
     assert (seen, token) == (ALL, "")
-    assert management.get(f"{target}?pageToken={last}").refused(400, "InvalidPaginationToken")  # of other filters
+    # A token of other filters is rejected.
+    assert management.get(f"{target}?pageToken={last}").refused(400, "InvalidPaginationToken")
     other = define("other")
     response = management.get(f"/tag-definition/{other}/attachments?value=x&pageToken={last}")
     assert response.refused(400, "InvalidPaginationToken")

@@ -1,4 +1,4 @@
-"""Tag definitions: made, widened, found, deleted, and never mistaken for those of another project."""
+"""Tag definitions: create, extend, search and delete, separated by project."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def listed(target: str = "/tag-definition") -> list[str]:
     return [each["name"] for each in response.json()["tag-definitions"]]
 
 
-# --- made ----------------------------------------------------------------------------------------------------------
+# --- create -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_definition_is_created_and_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_a_definition_is_created_and_loaded(monkeypatch: pytest.MonkeyPatch) -> 
     }
     assert api.get(f"/tag-definition/{created['id']}").json() == created
     assert api.get(f"/tag-definition/{created['id'].upper()}").json() == created
-    del created["allowed-values"]  # of one alone
+    del created["allowed-values"]  # only one of them has it
     assert api.get("/tag-definition").json() == {"tag-definitions": [created]}
     securable = Securable.objects.get(type="tag")
     assert (securable.object_id, securable.parent_id) == (created["id"], f"project:{PROJECT}")
@@ -200,7 +200,7 @@ def test_a_name_is_taken_once_at_once() -> None:
     assert (TagDefinition.objects.count(), Securable.objects.filter(type="tag").count()) == (1, 1)
 
 
-# --- changed -------------------------------------------------------------------------------------------------------
+# --- update -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_definition_is_widened() -> None:
@@ -223,7 +223,7 @@ def test_a_definition_is_widened() -> None:
 @pytest.mark.parametrize(
     ("change", "wire_type"),
     [
-        ({"scope": ["column"]}, "TagScopeNarrowed"),  # it has the table, too
+        ({"scope": ["column"]}, "TagScopeNarrowed"),  # its scope includes tables, too
         ({"scope": ["warehouse", "column"]}, "TagScopeNarrowed"),
         ({"scope": []}, "InvalidTagDefinition"),
         ({"add-allowed-values": ["x"]}, "InvalidTagDefinition"),
@@ -264,7 +264,7 @@ def test_values_that_are_added_at_once_are_all_there() -> None:
     assert sorted(api.get(f"/tag-definition/{created['id']}").json()["allowed-values"]) == [*"abcd", "high", "low"]
 
 
-def test_what_is_the_servers_own_is_not_changed(everything: Everything) -> None:
+def test_reserved_definitions_cannot_be_changed(everything: Everything) -> None:
     created = build()["id"]
     TagDefinition.objects.update(name="system.x", name_key="system.x")
     before = everything()
@@ -274,7 +274,7 @@ def test_what_is_the_servers_own_is_not_changed(everything: Everything) -> None:
     assert everything() == before
 
 
-# --- deleted -------------------------------------------------------------------------------------------------------
+# --- delete -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_definition_is_deleted_with_its_grants(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,7 +286,7 @@ def test_a_definition_is_deleted_with_its_grants(monkeypatch: pytest.MonkeyPatch
     assert not Securable.objects.filter(type="tag").exists()
     for response in (api.delete(target), api.get(target)):
         assert response.refused(404, "TagDefinitionIdNotFound")
-    build()  # its name is free
+    build()  # its name is free again
 
 
 def test_a_project_is_deleted_with_its_definitions(other_project: Project) -> None:
@@ -297,8 +297,10 @@ def test_a_project_is_deleted_with_its_definitions(other_project: Project) -> No
     assert [each.object_id for each in Securable.objects.filter(type="tag")] == [kept]
 
 
-def test_what_the_database_finds_to_be_in_use(monkeypatch: pytest.MonkeyPatch, everything: Everything) -> None:
-    """As when it was attached right after the look."""
+def test_definitions_that_the_database_reports_as_in_use(
+    monkeypatch: pytest.MonkeyPatch, everything: Everything
+) -> None:
+    """As when it was attached right after the check."""
     created = build()["id"]
     project = Securable.objects.get(type="project")
     TagAttachment.objects.create(
@@ -309,7 +311,7 @@ def test_what_the_database_finds_to_be_in_use(monkeypatch: pytest.MonkeyPatch, e
     assert everything() == before
 
 
-# --- found ---------------------------------------------------------------------------------------------------------
+# --- list and search --------------------------------------------------------------------------------------------------
 
 
 def test_pages_of_definitions() -> None:
@@ -341,7 +343,7 @@ def test_one_is_found_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("wrong", [MISSING, "x", f"%7B{MISSING}%7D", *HOSTILE])
-def test_what_is_not_there(wrong: str, everything: Everything) -> None:
+def test_unknown_definitions(wrong: str, everything: Everything) -> None:
     build()
     before = everything()
     body = {"name": "x", "scope": ["table"]}
@@ -352,7 +354,7 @@ def test_what_is_not_there(wrong: str, everything: Everything) -> None:
     assert everything() == before
 
 
-def test_definitions_of_another_project_are_not_there(other_project: Project, everything: Everything) -> None:
+def test_definitions_of_another_project_are_not_found(other_project: Project, everything: Everything) -> None:
     target = f"/tag-definition/{build()['id']}"
     elsewhere = {"x-project-id": "other"}
     before = everything()
@@ -374,7 +376,7 @@ def test_definitions_of_another_project_are_not_there(other_project: Project, ev
     assert everything() == before
 
 
-# --- rights --------------------------------------------------------------------------------------------------------
+# --- permissions ------------------------------------------------------------------------------------------------------
 
 
 def test_each_is_asked_for(monkeypatch: pytest.MonkeyPatch, everything: Everything) -> None:
@@ -397,7 +399,7 @@ def test_each_is_asked_for(monkeypatch: pytest.MonkeyPatch, everything: Everythi
 
 
 def test_an_error_may_look_like_a_missing_definition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `missing=` is handed is word for word the answer for one that is not there."""
+    """The error passed as `missing=` equals the response for an unknown definition."""
     target = f"/tag-definition/{build()['id']}"
     reported: list[Any] = []
 
@@ -413,7 +415,7 @@ def test_an_error_may_look_like_a_missing_definition(monkeypatch: pytest.MonkeyP
 
 
 class OnlySome(port.AllowAll):
-    """Allows to read what it names, and to list nothing."""
+    """Allow to read the named definitions, and to list nothing."""
 
     def __init__(self, *readable: str) -> None:
         self.readable = readable
@@ -424,7 +426,7 @@ class OnlySome(port.AllowAll):
         return [action == Can.READ and str(ref[1]) in self.readable for action, ref in questions]
 
 
-def test_who_may_not_list_sees_what_they_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_permission_to_list_readable_definitions_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     created = [build(f"t{number}")["id"] for number in range(7)]
     some = OnlySome(created[1], created[3], created[6])
     monkeypatch.setattr("tenancy.authz.port.authorizer", lambda: some)

@@ -1,4 +1,4 @@
-"""Tags on things: put, changed and taken off, by who may, and on nothing else."""
+"""Tags on objects: set, change and remove them, with permissions and errors."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def other_project(bootstrapped: None) -> Project:
     return project
 
 
-# --- put, changed, taken off ---------------------------------------------------------------------------------------
+# --- set, change, remove ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_tag_is_put_changed_and_taken_off(api: ApiClient, things: dict[str, str], kind: str) -> None:
+def test_a_tag_is_set_changed_and_removed(api: ApiClient, things: dict[str, str], kind: str) -> None:
     definition = define("PII")
     target = things[kind]
     assert shown(api, target) == []
@@ -67,14 +67,14 @@ def test_a_tag_is_put_changed_and_taken_off(api: ApiClient, things: dict[str, st
         "source": "manual",
         "created-at": applied["applied-at"],
     }
-    assert put(api, target, "low") == applied  # nothing is new
+    assert put(api, target, "low") == applied  # unchanged
     changed = put(api, target, "High")
     assert changed["applied-at"] > applied["applied-at"]
     [now] = good(api.get(f"{target}/tags"))["tags"]
     assert now == tag | {"value": "High", "updated-at": changed["applied-at"]}
     assert shown(api, target, effective="true") == [("PII", "High", None)]
     assert TagAttachment.objects.count() == 1
-    for name in ("pii", "PII"):  # the second time it is not there
+    for name in ("pii", "PII"):  # the second time it does not exist
         assert good(api.delete(f"{target}/tags/{name}")) is None
     assert shown(api, target) == []
     assert not TagAttachment.objects.exists()
@@ -186,9 +186,7 @@ def test_names_with_anything_in_them(api: ApiClient, things: dict[str, str]) -> 
 
 @pytest.mark.parametrize("kind", MISSING)
 @pytest.mark.parametrize("wrong", [NO_ONE, "x", f"%7B{NO_ONE}%7D", "%00", "a%2Fb", "' OR 1=1", "i" * 3000])
-def test_what_is_not_there(
-    api: ApiClient, things: dict[str, str], kind: str, wrong: str, everything: Everything
-) -> None:
+def test_unknown_objects(api: ApiClient, things: dict[str, str], kind: str, wrong: str, everything: Everything) -> None:
     define()
     target = f"/{kind}/{quote(wrong, safe='%')}"
     before = everything()
@@ -235,7 +233,7 @@ def test_no_such_warehouse(api: ApiClient, things: dict[str, str], warehouse_id:
     assert everything() == before
 
 
-def test_what_is_in_another_warehouse(
+def test_objects_of_another_warehouse(
     api: ApiClient, things: dict[str, str], storage_root: Any, everything: Everything
 ) -> None:
     define()
@@ -269,11 +267,11 @@ def test_targets_and_tags_of_another_project(
     assert everything() == before
 
 
-# --- rights --------------------------------------------------------------------------------------------------------
+# --- permissions ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_what_is_asked_for(
+def test_checked_permissions(
     api: ApiClient, things: dict[str, str], kind: str, monkeypatch: pytest.MonkeyPatch, everything: Everything
 ) -> None:
     define()
@@ -298,7 +296,7 @@ def test_what_is_asked_for(
             assert [each for each in dict.fromkeys(refusing.asked) if each in asked] == asked[: number + 1]
     assert everything() == before
     refuse(monkeypatch, Can.GET_METADATA)
-    assert shown(api, things[kind]) == [("pii", "x", None)]  # that of the definition is not needed
+    assert shown(api, things[kind]) == [("pii", "x", None)]  # permission on the definition is not needed
     refuse(monkeypatch, Can.MANAGE_TAGS, Can.REMOVE)
     good(api.delete(f"{target}/pii"))
     refuse(monkeypatch, Can.MANAGE_TAGS, Can.APPLY)
@@ -324,7 +322,7 @@ def test_column_tags_are_asked_of_the_table(
 def test_an_error_may_look_like_a_missing_target(
     api: ApiClient, things: dict[str, str], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What `missing=` is handed is word for word the answer for what is not there."""
+    """The error passed as `missing=` equals the response for an unknown object."""
 
     def hiding(actor: Any, action: Can, securable_type: Any, object_id: object, *, missing: Any = None) -> None:
         raise missing

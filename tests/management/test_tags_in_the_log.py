@@ -1,4 +1,4 @@
-"""Each change of a tag definition, and of what carries it, has one line of the log; what changes nothing has none."""
+"""Each change of a tag definition or attachment writes one audit log line; requests without a change write none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def api(warehouse: Warehouse) -> ApiClient:
 
 @pytest.fixture
 def reported(django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks) -> Reported:
-    """The lines of an act, whose transactions count as committed when it is over."""
+    """Return the audit lines of `act`, with its transactions treated as committed."""
 
     def of(act: Callable[[], Any]) -> list[dict[str, Any]]:
         with log_lines("icekeeper.audit") as lines, django_capture_on_commit_callbacks(execute=True):
@@ -70,8 +70,8 @@ def test_tags_on_things(
 
     on = {"message": "tag.attached", "id": definition, **always, "named": "pii", "target": table}
     assert reported(put("table", {"value": "low"})) == [on | {"value": "low"}]
-    assert reported(put("table", {"value": "low"})) == []  # as it was
-    assert reported(put("table", {"value": "a\n{}"})) == []  # refused
+    assert reported(put("table", {"value": "low"})) == []  # unchanged
+    assert reported(put("table", {"value": "a\n{}"})) == []  # rejected
     assert reported(put("table", {"value": "high"})) == [on | {"value": "high"}]
     [line] = reported(put("column", {"value": "x"}))
     field_id = TagAttachment.objects.filter(field_id__isnull=False)[0].field_id

@@ -1,4 +1,4 @@
-"""create_token, list_tokens and revoke_token as operators call them."""
+"""The commands create_token, list_tokens and revoke_token."""
 
 from __future__ import annotations
 
@@ -136,6 +136,6 @@ def test_tokens_are_listed_and_revoked(access_tokens: None) -> None:
         ([], "one of the arguments"),
     ],
 )
-def test_what_cannot_be_revoked(access_tokens: None, arguments: list[str], message: str) -> None:
+def test_tokens_that_cannot_be_revoked(access_tokens: None, arguments: list[str], message: str) -> None:
     with pytest.raises(CommandError, match=message):
         run("revoke_token", *arguments)

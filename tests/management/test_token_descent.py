@@ -1,4 +1,4 @@
-"""Tokens that were made with others: how long they and what replaces them live, and how many a user has of them."""
+"""Tokens created with other tokens: their lifetime, that of their replacements, and the maximum per user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def created(client: TokenClient, target: str = "/token", **body: Any) -> dict[st
 
 
 def rotated(token: dict[str, Any], by: TokenClient | None = None, **body: Any) -> dict[str, Any]:
-    """What the token makes of itself, or another one of it."""
+    """The token's replacement, or another token that it creates."""
     return created(by or TokenClient(token["token"]), f"/token/{token['id']}/rotate", **body)
 
 
@@ -68,7 +68,7 @@ def test_of_two_ends_the_earlier_one_counts(access_tokens: None) -> None:
     assert rotated(child)["expires-at"] == sooner.isoformat()
 
 
-def test_a_service_account_outlives_who_set_it_up(access_tokens: None) -> None:
+def test_a_service_account_outlives_its_creator(access_tokens: None) -> None:
     robot = create_service_account(actor=INTERNAL, name="robot").user_id
     admin = TokenClient(new_token(expires_in=30))
     secret = created(admin, **{"user-id": robot, "expires-in-seconds": 86_400})
@@ -85,6 +85,6 @@ def test_a_replaced_token_takes_no_slot(
     assert AccessToken.objects.filter(user_id=robot, expires_at__gt=now()).count() == 2
     one = rotated(one, by=alice, **{"overlap-seconds": 3600})
     response = alice.post(f"/token/{one['id']}/rotate", {})
-    assert response.refused(409, "TooManyAccessTokens"), "the one before goes on working, and so takes a place"
+    assert response.refused(409, "TooManyAccessTokens"), "the replaced token stays valid, so it counts"
     assert AccessToken.objects.get(pk=one["id"]).replaced_by_id is None
     assert alice.post("/token", {"name": "t", "user-id": robot}).refused(409, "TooManyAccessTokens", robot)

@@ -1,4 +1,4 @@
-"""Writes of tokens that meet on PostgreSQL: whoever locks several rows locks them in one order."""
+"""Concurrent writes of tokens on PostgreSQL lock rows in one order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def several_connections(access_tokens: None) -> None:
 
 
 def all_at_once(*acts: Callable[[], Any]) -> list[Any]:
-    """What each gives, on a connection of its own."""
+    """Call functions concurrently, each on a connection of its own; return their results."""
 
     def acting(act: Callable[[], Any]) -> Any:
         try:
@@ -57,7 +57,7 @@ def row_of(token: str) -> UUID:
 
 
 def test_two_tokens_rotate_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has locked its owner's row before either locks a token: that is where they used to meet."""
+    """Each has locked its owner's row before either locks a token, which used to deadlock."""
     robots = [create_service_account(actor=INTERNAL, name=name).user_id for name in ("one", "two")]
     tokens = [new_token(robot) for robot in robots]
     actors = [Actor(user_id=robot, identity=identify(token)) for robot, token in zip(robots, tokens, strict=True)]
@@ -70,7 +70,7 @@ def test_two_tokens_rotate_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def bounds_at_leisure(*args: Any) -> Any:
         found = bounds(*args)
-        never.wait(0.5)  # so that the other one has its own token, if it can
+        never.wait(0.5)  # so that the other one can lock its own token
         return found
 
     monkeypatch.setattr(service, "_lock_user", lock_user_and_wait)

@@ -1,4 +1,4 @@
-"""Scopes: for every prefix and method, and what a token without the right one is told."""
+"""Scopes of tokens: for every prefix and method, and the error for a missing scope."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def was_refused(response: Response) -> bool:
 
 
 @pytest.mark.parametrize("scope", ALL)
-def test_a_scope_opens_what_it_names_and_nothing_else(
+def test_a_scope_allows_its_routes_and_no_others(
     warehouse: Warehouse, access_tokens: None, scope: str, everything: Callable[[], Fingerprint]
 ) -> None:
     client = TokenClient(new_token(scopes=[scope]), base="")
@@ -89,7 +89,7 @@ def identity(scopes: Any) -> Identity:
     return Identity("local~x", "local", "human", scopes=scopes)
 
 
-def test_what_is_no_api_is_open_to_no_scope() -> None:
+def test_no_scope_allows_paths_outside_the_apis() -> None:
     require_scope(identity(None), "/elsewhere", is_reading=False)
     for path in ("/elsewhere", "/", "/catalogs/v1", "/Catalog/v1", "//catalog/v1", "/ui/"):
         with pytest.raises(InsufficientScope):

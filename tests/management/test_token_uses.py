@@ -1,4 +1,4 @@
-"""When tokens were last used: remembered, and written down later."""
+"""The time of a token's last use: cached, and stored later."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 @pytest.fixture
 def uses() -> Iterator[TokenUses]:
-    """What this process remembers; forgotten before and after."""
+    """The cached uses of this process, cleared before and after."""
     stored_tokens.token_uses.take()
     yield stored_tokens.token_uses
     stored_tokens.token_uses.take()
@@ -88,7 +88,7 @@ def test_uses_are_kept_while_maintenance_is_switched_on(
     assert used_at() != [None]
 
 
-def test_what_came_meanwhile_is_newer_than_what_is_given_back() -> None:
+def test_later_uses_are_newer_than_returned_ones() -> None:
     uses, token_id = TokenUses(), UUID(int=1)
     uses.note(token_id)
     newest = uses.take()[token_id]

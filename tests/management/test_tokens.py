@@ -1,4 +1,4 @@
-"""Access tokens through the management API: made, told of, renewed, ended; and what is refused."""
+"""Access tokens in the management API: create, list, get, rotate and revoke them, and errors."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def robot(access_tokens: None) -> str:
 
 @pytest.fixture
 def refusing(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Can, str]]:
-    """Nobody has any right; what was asked for."""
+    """Deny every permission; return the checked ones."""
     return refuse(monkeypatch).asked
 
 
-# --- made and told of --------------------------------------------------------------------------------------------
+# --- create and list --------------------------------------------------------------------------------------------------
 
 
 def test_an_own_token_is_shown_once(alice: TokenClient) -> None:
@@ -279,7 +279,7 @@ def test_a_user_of_another_provider_is_registered_with_the_first_token(access_to
     assert (claimed.user_id, claimed.provider_id, claimed.roles) == ("oidc~carol", "oidc", ())
 
 
-def test_who_comes_first_for_a_token_is_registered_like_everybody() -> None:
+def test_a_first_request_for_a_token_registers_the_user() -> None:
     identity = Identity("oidc~carol", "oidc", "human", name="Ca\x00rol\u2028", email="c" * 10_000)
     actor = Actor(user_id="oidc~carol", identity=identity)
     create_token(actor=actor, name="t")
@@ -287,13 +287,13 @@ def test_who_comes_first_for_a_token_is_registered_like_everybody() -> None:
     assert (carol.name, carol.email) == ("Carol", "c" * 320)
     User.objects.update(deleted_at=now())
     create_token(actor=actor, name="t")
-    assert User.objects.get(pk="oidc~carol").deleted_at is None, "a new beginning, as by any other call"
+    assert User.objects.get(pk="oidc~carol").deleted_at is None, "registered again, as by any other call"
     nameless = Actor(user_id="oidc~dave", identity=Identity("oidc~dave", "oidc", "human"))
     create_token(actor=nameless, name="t")
     assert User.objects.get(pk="oidc~dave").name == "Nameless App with ID oidc~dave"
 
 
-# --- ended -------------------------------------------------------------------------------------------------------
+# --- revoke -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_revoked_token_is_dead_at_once(alice: TokenClient) -> None:
@@ -343,7 +343,7 @@ def test_tokens_of_a_user_end_together(
     assert revoke_tokens_of(user_id="local~bob") == 0
 
 
-def test_what_is_not_there(alice: TokenClient, everything: Callable[[], Fingerprint]) -> None:
+def test_unknown_tokens(alice: TokenClient, everything: Callable[[], Fingerprint]) -> None:
     before = everything()
     for token_id in (NOWHERE, "no", "..%2F", alice.token, NOWHERE.replace("-", ""), "%7B" + NOWHERE + "%7D", "*"):
         for response in (
@@ -369,7 +369,7 @@ def test_old_rows_are_deleted(alice: TokenClient, robot: str) -> None:
     assert "tenancy.services.access_tokens.delete_old_tokens" in settings.PERIODIC_JOBS
 
 
-# --- rotated -----------------------------------------------------------------------------------------------------
+# --- rotate -----------------------------------------------------------------------------------------------------------
 
 
 def test_rotation_lets_both_work_for_a_while(alice: TokenClient, robot: str) -> None:
@@ -446,7 +446,7 @@ def test_a_token_is_rotated_once_while_it_lives(alice: TokenClient, everything: 
 def test_a_short_lived_token_cannot_create_or_rotate_tokens(
     alice: TokenClient, robot: str, everything: Callable[[], Fingerprint]
 ) -> None:
-    """Who steals one for an hour has no more than the hour."""
+    """A stolen short-lived token stays short-lived."""
     own = read_token(alice.token)
     assert own is not None
     other = created(alice.post("/token", {"name": "other", "expires-in-seconds": 60}))["id"]
@@ -469,10 +469,10 @@ def test_a_short_lived_token_cannot_create_or_rotate_tokens(
     assert works(alice.token)
 
 
-# --- rights ------------------------------------------------------------------------------------------------------
+# --- permissions ------------------------------------------------------------------------------------------------------
 
 
-def test_what_concerns_oneself_needs_no_right(alice: TokenClient, refusing: list[tuple[Can, str]]) -> None:
+def test_own_tokens_need_no_permission(alice: TokenClient, refusing: list[tuple[Can, str]]) -> None:
     token = created(alice.post("/token", {"name": "t"}))
     new = created(alice.post(f"/token/{token['id']}/rotate", {}))
     assert alice.get("/token").status == alice.get(f"/token/{token['id']}").status == 200
@@ -505,7 +505,7 @@ def test_rights_on_the_server_are_asked_for_of_others(
     assert everything() == before
 
 
-def test_who_may_update_users_ends_tokens_of_others_but_does_not_renew_them(alice: TokenClient) -> None:
+def test_tokens_of_others_can_be_revoked_but_not_rotated(alice: TokenClient) -> None:
     of_bob = new_token("local~bob")
     bob = read_token(of_bob)
     assert bob is not None
@@ -536,7 +536,7 @@ def test_no_tokens_where_authentication_is_off(bootstrapped: None, everything: C
 
 
 def test_an_expired_token_creates_no_other(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The request came in before the revocation was done."""
+    """The request began before the revocation was committed."""
     own = read_token(alice.token)
     assert own is not None
     real = service._lock_user

@@ -1,4 +1,4 @@
-"""The line of a request names the token of this server that it came with, and never the token itself."""
+"""The log line of a request has the id of its access token, and never the token itself."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_token_is_named_by_the_id_of_its_row(alice: TokenClient, warehouse: Wa
         assert token[27:] not in orjson.dumps(reported).decode()
 
 
-def test_who_trades_a_secret_is_named_by_it(alice: TokenClient, lines: LogLines) -> None:
+def test_a_token_exchange_logs_the_id_of_the_secret(alice: TokenClient, lines: LogLines) -> None:
     form = f"grant_type=client_credentials&client_secret={alice.token}".encode()
     response = call("POST", "/catalog/v1/oauth/tokens", body=form, content_type="application/x-www-form-urlencoded")
     assert response.status == 200

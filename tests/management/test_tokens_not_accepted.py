@@ -1,4 +1,4 @@
-"""A server that takes no tokens of its own makes none: one would become good on the day when they are turned on."""
+"""A server that does not accept its own tokens creates none: they would become valid when tokens are enabled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def anna(callers: NamedCallers, monkeypatch: pytest.MonkeyPatch) -> CallerClient:
-    """Somebody whom an identity provider knows."""
+    """A user whom an identity provider authenticates."""
     use_settings(monkeypatch, access_tokens=False)
     callers.user("anna")
     return CallerClient("/management/v1", "anna")
@@ -53,7 +53,7 @@ def test_service_accounts_may_be_created_beforehand(anna: CallerClient) -> None:
     assert anna.delete(target).status == 204
 
 
-def test_commands_create_them_and_report_what_is_missing(anna: CallerClient) -> None:
+def test_commands_create_them_and_report_the_missing_setting(anna: CallerClient) -> None:
     assert settings.ICEKEEPER.access_tokens is False
     assert new_token().startswith("ikp_")
     err = StringIO()

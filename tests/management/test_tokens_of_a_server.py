@@ -1,4 +1,4 @@
-"""Access tokens and real server processes: revoked in all of them, used by PyIceberg, their last use written down."""
+"""Access tokens in several server processes: revocation in all of them, use by PyIceberg, and the stored last use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLIENTS = 24
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnvironment) -> Iterator[CatalogServer]:
-    """With several processes, which take access tokens and nothing else."""
+    """A server with several processes that accepts access tokens only."""
     database_url = run_environment.own_database("access_tokens")
     home = tmp_path_factory.mktemp("access_tokens")
     settings = {"ICEKEEPER__ACCESS_TOKENS": "true"}
@@ -32,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnviron
 
 @pytest.fixture(scope="module")
 def admin(server: CatalogServer) -> dict[str, str]:
-    """The headers of who may do everything."""
+    """The headers of an administrator."""
     token = server.manage("create_token", "--user", "local~admin", "--create-user").strip()
     return {"Authorization": f"Bearer {token}"}
 
@@ -48,7 +48,7 @@ def create_token_text(server: CatalogServer, admin: dict[str, str], **wish: Any)
 
 @pytest.fixture(scope="module")
 def robot(server: CatalogServer, admin: dict[str, str]) -> dict[str, str]:
-    """The id of a service account and a token of it, as `id` and `token`."""
+    """A service account's id and a token of it, as `id` and `token`."""
     address = f"{server.base_url}/management/v1/service-account"
     account = requests.post(address, json={"name": "robot"}, headers=admin, timeout=30).json()
     token = create_token_text(server, admin, **{"user-id": account["id"]})
@@ -57,7 +57,7 @@ def robot(server: CatalogServer, admin: dict[str, str]) -> dict[str, str]:
 
 @pytest.fixture
 def clients(server: CatalogServer) -> Iterator[list[requests.Session]]:
-    """So many open connections that every process has some: one that has more than another lets that one go first."""
+    """Open so many connections that every process has some: a process with more than another accepts no more."""
     with ExitStack() as stack:
         yield [stack.enter_context(requests.Session()) for _ in range(CLIENTS)]
 
@@ -89,7 +89,7 @@ def test_a_rotated_token_without_overlap_is_dead_in_every_process_at_once(
     assert statuses(server, clients, new["token"]) == {200}
 
 
-def test_a_deleted_service_account_is_gone_in_every_process_at_once(
+def test_a_deleted_service_account_is_rejected_by_every_process_at_once(
     server: CatalogServer, admin: dict[str, str], clients: list[requests.Session]
 ) -> None:
     address = f"{server.base_url}/management/v1/service-account"
@@ -112,7 +112,7 @@ def test_a_token_that_a_command_revoked_is_dead_soon(
         time.sleep(0.2)
 
 
-def test_who_comes_at_once_gets_no_more_than_who_comes_in_turn(server: CatalogServer, admin: dict[str, str]) -> None:
+def test_concurrent_requests_respect_the_limits(server: CatalogServer, admin: dict[str, str]) -> None:
     """A user has at most 100 tokens, and a token is rotated once."""
     accounts = f"{server.base_url}/management/v1/service-account"
     owner = requests.post(accounts, json={"name": "crowded"}, headers=admin, timeout=30).json()["id"]
@@ -137,7 +137,7 @@ def test_no_token_stands_in_the_log(server: CatalogServer, admin: dict[str, str]
     response = requests.post(f"{server.uri}/v1/oauth/tokens", data=form, timeout=30)
     assert response.status_code == 200
     give_up = time.monotonic() + 60
-    while "oauth/tokens" not in (log := server.log_path.read_text()):  # a line is written when the answer was sent
+    while "oauth/tokens" not in (log := server.log_path.read_text()):  # the line is written after the response is sent
         assert time.monotonic() < give_up
         time.sleep(0.05)
     session = response.json()["access_token"]
@@ -199,7 +199,7 @@ def test_pyiceberg_is_refused_in_words_that_it_understands(server: CatalogServer
             catalog.create_namespace("no")
 
 
-# --- after all others: it stops the server -----------------------------------------------------------------------
+# --- last, because it stops the server -------------------------------------------------------------------------------
 
 
 def test_a_stop_writes_when_tokens_were_used(server: CatalogServer, admin: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Undrop: what was dropped comes back as it was, all of it or nothing."""
+"""Undrop: dropped tabulars are restored unchanged, all or none."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_table_comes_back_as_it_was(
     assert not Task.objects.exists()
     assert do_tasks() == 0
     check_trees()
-    # And it goes on living.
+    # Commits continue.
     updates = [{"action": "set-properties", "updates": {"c": "d"}}]
     assert catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates}).status == 200
 
@@ -136,7 +136,7 @@ def test_it_may_be_repeated(
 ) -> None:
     uuid = uuid_of(create_table())
     before = everything()
-    assert undrop(api, uuid).status == 204, "it was never dropped"
+    assert undrop(api, uuid).status == 204, "it is not dropped"
     assert everything() == before
     drop("t")
     for _ in range(2):
@@ -159,7 +159,7 @@ def test_dropped_again_it_has_all_its_time_again(
     assert task.payload == {"deletion_kind": "default"}
 
 
-def test_a_name_that_is_taken_keeps_all_of_them_away(
+def test_a_name_in_use_prevents_the_undrop_of_all(
     api: ApiClient, catalog: ApiClient, create_table: CreateTable, drop: Any, everything: Callable[[], Any]
 ) -> None:
     first, other = uuid_of(create_table()), uuid_of(create_table("other"))
@@ -192,7 +192,7 @@ def test_a_name_that_another_kind_has(
     assert everything() == before
 
 
-def test_what_is_not_there_keeps_all_of_them_away(
+def test_an_unknown_object_prevents_the_undrop_of_all(
     api: ApiClient, create_table: CreateTable, drop: Any, storage_root: Any, everything: Callable[[], Any]
 ) -> None:
     uuid = uuid_of(create_table())
@@ -250,7 +250,7 @@ def test_bodies_that_are_refused(
     assert everything() == before
 
 
-def test_what_expired_does_not_come_back(
+def test_expired_tables_are_not_restored(
     api: ApiClient, create_table: CreateTable, drop: Any, do_tasks: Callable[[], int], everything: Callable[[], Any]
 ) -> None:
     uuid = uuid_of(create_table())
@@ -286,13 +286,13 @@ def test_an_expiration_whose_worker_is_dead_is_not(
     Task.objects.update(leased_until=now() - timedelta(seconds=1))
     assert undrop(api, uuid).status == 204
     before = everything()
-    with pytest.raises(LeaseLost):  # it was only slow
+    with pytest.raises(LeaseLost):  # the worker was only slow
         expire_tabular(actor=INTERNAL, lease=lease)
     assert everything() == before
     assert catalog.get("/namespaces/ns/tables/t").status == 200
 
 
-def test_the_namespace_of_what_can_be_restored_stays(
+def test_a_namespace_with_soft_deleted_tables_cannot_be_dropped(
     api: ApiClient, catalog: ApiClient, create_table: CreateTable, drop: Any
 ) -> None:
     uuid = uuid_of(create_table())
@@ -332,10 +332,10 @@ def test_rights_are_asked_for(
     assert asked == [(Can.USE, f"warehouse:{warehouse_id}"), *((Can.UNDROP, f"table:{key}") for key in keys)]
 
 
-def test_what_is_hidden_looks_missing(
+def test_hidden_objects_are_not_found(
     api: ApiClient, create_table: CreateTable, drop: Any, everything: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it is named together with, and wherever among it."""
+    """In any position among other objects."""
     ids = [uuid_of(create_table(name)) for name in ("t", "u")]
     drop("t", "u")
     before = everything()

@@ -1,4 +1,4 @@
-"""What a page of users, roles or members reads of ten thousand: little more than it shows."""
+"""A page of users, roles or members reads few rows out of ten thousand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MANY, FEW, SIZE = 10_000, 50, 10
 
 @pytest.fixture
 def crowd(bootstrapped: None) -> dict[str, Any]:
-    """Many users in a role, each in many roles of their own, and a project, a role and a user with few."""
+    """Create many users in a role, each in many roles, and a project, a role and a user with few."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: SQLite tells no rows of a plan")
     full = Project.objects.get()
@@ -55,7 +55,7 @@ def crowd(bootstrapped: None) -> dict[str, Any]:
 
 
 def rows_read(statement: str, params: list[Any]) -> int:
-    """The most rows that one step of the prepared plan touches, those that it passes over included."""
+    """Return the maximum of rows that one step of the prepared plan reads, skipped rows included."""
     with connection.cursor() as settings:
         settings.execute("SET LOCAL plan_cache_mode = force_generic_plan")
     with psycopg.Cursor(connection.connection) as cursor:
@@ -73,7 +73,7 @@ def _steps(step: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def listing(target: str, *, at_page: int = 1, **headers: str) -> str:
-    """The statement of a page of a listing, with its values."""
+    """Return the statement of a page of a listing, with its parameters."""
     token = ""
     for _ in range(at_page):
         with CaptureQueriesContext(connection) as captured:
@@ -88,7 +88,7 @@ def test_pages_read_their_own_rows(crowd: dict[str, Any]) -> None:
     for at_page in (1, 3):
         assert rows_read(listing("/user", at_page=at_page), []) == SIZE + 1
         assert rows_read(listing("/role", at_page=at_page, **{"x-project-id": "small"}), []) == SIZE + 1
-        # Where nearly all roles are of one project, those of the other may be passed over.
+        # Where nearly all roles belong to one project, those of the other may be skipped.
         assert rows_read(listing("/role", at_page=at_page), []) <= SIZE + 1 + 2 * FEW
     look_at_members(crowd)
     look_at_roles_that_a_user_is_in(crowd)
@@ -102,11 +102,11 @@ def look_at_members(crowd: dict[str, Any]) -> None:
                 assert rows_read(role_members._MEMBERS_OF[kind], _page_of_members(role, after)) <= most
     role = crowd["many"][0].pk
     roles_alone = rows_read(role_members._MEMBERS_OF["role"], _page_of_members(role, MIN_ID))
-    assert roles_alone == SIZE + 1, "the users who came before them are not looked at"
+    assert roles_alone == SIZE + 1, "the users before them are not read"
 
 
 def _page_of_members(role_id: UUID, after: UUID) -> list[Any]:
-    """The parameters of a page of members: those who joined, then owners."""
+    """Return the parameters of a page of members: direct members, then owners."""
     at, limit = now(), SIZE + 1
     return [role_id, after, role_id, at, limit, role_id, after, *[at] * 3, limit, limit]
 

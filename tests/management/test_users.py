@@ -1,4 +1,4 @@
-"""Users: how they come to be, what is known of them, how they are found, and what is left when they go."""
+"""Users: registration, update, search and deletion."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def untimed(user: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in user.items() if key not in {"created-at", "updated-at"}}
 
 
-# --- coming to be --------------------------------------------------------------------------------------------------
+# --- registration -----------------------------------------------------------------------------------------------------
 
 
 def test_users_register_themselves(alice: CallerClient) -> None:
@@ -75,7 +75,7 @@ CLAIMED = {"name": "Bob Builder", "email": "bob@example.com", "user-type": "huma
 
 
 def test_no_user_of_an_identity_provider_chooses_their_name(alice: CallerClient, asked: list[tuple[Can, str]]) -> None:
-    """Else somebody who is looked for by name or mail could be somebody else. Clients that send both keep working."""
+    """Otherwise a search by name or mail could find another user. Clients that send both keep working."""
     expected = {"name": "Alice", "email": "alice@example.com", "user-type": "human", "id": "oidc~alice"}
     calls: list[Callable[[], Response]] = [
         lambda: alice.post("/user", CLAIMED),
@@ -97,7 +97,7 @@ def test_no_user_of_an_identity_provider_chooses_their_name(alice: CallerClient,
         assert alice.put(address("oidc~alice"), CLAIMED | body).status == 400
 
 
-def test_what_the_token_does_not_say_stays_as_it_was(callers: NamedCallers, asked: list[tuple[Can, str]]) -> None:
+def test_values_missing_in_the_token_are_kept(callers: NamedCallers, asked: list[tuple[Can, str]]) -> None:
     callers.add("quiet", Identity("oidc~quiet", "oidc", "human"))
     quiet = CallerClient("/management/v1", "quiet")
     assert quiet.post("/user", CLAIMED).status == 201
@@ -224,7 +224,7 @@ def test_bodies_that_are_no_objects(body: Any) -> None:
     assert not User.objects.exists()
 
 
-def test_what_cannot_be_chosen_is_not(alice: CallerClient) -> None:
+def test_read_only_members_are_ignored(alice: CallerClient) -> None:
     body = {
         "last-updated-with": "role-provider",
         "created-at": "1999-01-01T00:00:00Z",
@@ -291,10 +291,10 @@ def test_ids_that_look_alike_are_different_users() -> None:
     assert api.get(address("oidc~bob")).status == 200
 
 
-# --- what is known -------------------------------------------------------------------------------------------------
+# --- read and update --------------------------------------------------------------------------------------------------
 
 
-def test_what_is_known_of_a_user_is_replaced() -> None:
+def test_an_update_replaces_all_values_of_a_user() -> None:
     before = provision("bob", email="bob@example.com").json()
     response = api.put(address("oidc~bob"), {"name": "Robert", "user-type": "application", "id": "oidc~eve"})
     assert (response.status, response.body) == (200, b"")
@@ -317,7 +317,7 @@ def test_name_and_type_are_needed_to_replace(body: dict[str, Any]) -> None:
     assert api.get(address("oidc~bob")).json() == before
 
 
-def test_users_who_are_not_there() -> None:
+def test_unknown_users() -> None:
     for user_id in ("oidc~nobody", "oidc~' OR 1=1 --", "oidc~*"):
         target = address(user_id)
         for response in (
@@ -335,12 +335,12 @@ def test_users_who_are_not_there() -> None:
     assert not User.objects.exists()
 
 
-# --- the end -------------------------------------------------------------------------------------------------------
+# --- deletion ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def rights_of_bob(bootstrapped: None) -> None:
-    """Bob is in a role, has a grant and two tokens, one of them revoked long ago; Carol has as much."""
+    """Bob is in a role and has a grant and two tokens, one of them revoked long ago; Carol has the same."""
     project, server = Project.objects.get(), Server.objects.get()
     role = create_role(actor=INTERNAL, project=project, name="staff")
     for name in ("bob", "carol"):
@@ -361,10 +361,10 @@ def rights_of_bob(bootstrapped: None) -> None:
 
 
 @pytest.mark.usefixtures("rights_of_bob")
-def test_a_deleted_user_has_no_rights_left() -> None:
+def test_a_deleted_user_has_no_grants() -> None:
     assert api.delete(address("oidc~bob")).status == 204
     assert User.objects.get(pk="oidc~bob").deleted_at is not None
-    assert User.objects.get(pk="oidc~bob").name == "Bob", "others name who it was"
+    assert User.objects.get(pk="oidc~bob").name == "Bob", "other objects refer to the user"
     assert list(RoleMember.objects.values_list("user_id", flat=True)) == ["oidc~carol"]
     assert list(Grant.objects.values_list("user_id", flat=True)) == ["oidc~carol"]
     revoked = AccessToken.objects.filter(revoked_at__isnull=False).order_by("digest")
@@ -408,12 +408,12 @@ def test_a_deleted_user_who_comes_again_starts_without_rights() -> None:
     assert (user.last_login, user.has_usable_password()) == (None, False)
 
 
-# --- rights --------------------------------------------------------------------------------------------------------
+# --- permissions ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Can, str]]:
-    """What the authorizer was asked; it refuses everything."""
+    """The checked permissions; the authorizer denies everything."""
     return refuse(monkeypatch).asked_of
 
 
@@ -441,15 +441,15 @@ def test_rights_are_asked_for_others(
     assert everything() == before
 
 
-def test_who_a_user_is_may_be_read_by_everybody(alice: CallerClient, asked: list[tuple[Can, str]]) -> None:
-    """Ids of users are met wherever somebody is named."""
+def test_every_caller_may_read_users(alice: CallerClient, asked: list[tuple[Can, str]]) -> None:
+    """Many responses contain ids of users."""
     User.objects.create(id="oidc~bob", name="Bob")
     assert alice.get(address("oidc~bob")).json()["name"] == "Bob"
     assert alice.get(address("oidc~nobody")).refused(404, "UserNotFound")
     assert asked == []
 
 
-def test_everybody_may_do_everything_with_themselves(alice: CallerClient, asked: list[tuple[Can, str]]) -> None:
+def test_users_have_every_permission_on_themselves(alice: CallerClient, asked: list[tuple[Can, str]]) -> None:
     assert alice.post("/user", {}).status == 201
     me = address("oidc~alice")
     assert alice.post("/user", {"id": "oidc~alice", "update-if-exists": True}).status == 200
@@ -458,7 +458,9 @@ def test_everybody_may_do_everything_with_themselves(alice: CallerClient, asked:
     assert alice.get(f"{me}/roles").json() == {"roles": []}
     assert alice.get(f"{me}/roles/transitive").json() == {"roles": []}
     assert alice.post("/search/user", {"search": "al"}).json()["users"][0]["id"] == "oidc~alice"
-    assert asked.pop() == (Can.LIST_USERS, f"server:{Server.objects.get().server_id}"), "a search has more for some"
+    assert asked.pop() == (Can.LIST_USERS, f"server:{Server.objects.get().server_id}"), (
+        "callers with the permission find more"
+    )
     assert alice.delete(me).status == 204
     assert asked == []
 
@@ -470,7 +472,7 @@ def test_methods_that_users_do_not_have(warehouse: Warehouse) -> None:
     assert Securable.objects.filter(type="user").count() == 0
 
 
-def test_maintenance_stops_what_changes_something(alice: CallerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_maintenance_rejects_changes(alice: CallerClient, monkeypatch: pytest.MonkeyPatch) -> None:
     alice.post("/user", {})
     quiet = settings.ICEKEEPER.model_copy(update={"maintenance_mode": "read-only"})
     monkeypatch.setattr(settings, "ICEKEEPER", quiet)

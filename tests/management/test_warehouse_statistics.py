@@ -1,4 +1,4 @@
-"""Warehouse statistics: what a worker writes down by hour, and what is told of it."""
+"""Warehouse statistics: counts that a worker stores per hour, and their API."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ START = datetime(2026, 3, 1, 10, 20, 30, tzinfo=UTC)
 
 
 class Clock:
-    """What time it is in statistics."""
+    """The clock of the statistics."""
 
     def __init__(self) -> None:
         self.at = START
@@ -101,12 +101,12 @@ def test_a_response(api: ApiClient, warehouse: Warehouse, clock: Clock) -> None:
 
 def test_an_hour_in_which_nothing_changed_is_not_written_down(api: ApiClient, namespace: str, clock: Clock) -> None:
     space = Namespace.objects.get()
-    assert record() == 1, "of an empty warehouse, too"
+    assert record() == 1, "also for an empty warehouse"
     assert record() == 0
     clock.later(minutes=10)
     tables = add(space, 3)
     add(space, 2, "view")
-    assert stats(api) == [("01T11:00:00", "01T10:30:30", 3, 2, 0)], "what is there now"
+    assert stats(api) == [("01T11:00:00", "01T10:30:30", 3, 2, 0)], "the current counts"
     assert record() == 1
     clock.later(minutes=5)
     assert record() == 0
@@ -121,11 +121,11 @@ def test_an_hour_in_which_nothing_changed_is_not_written_down(api: ApiClient, na
     expected = [("01T14:00:00", "01T13:36:30", 2, 2, 1), ("01T11:00:00", "01T10:30:30", 3, 2, 0)]
     assert stats(api) == [("01T15:00:00", "01T13:36:30", 2, 2, 1), *expected]
     add(space, 1)
-    assert stats(api) == [("01T15:00:00", "01T14:36:30", 3, 2, 1), *expected], "before a worker looked"
+    assert stats(api) == [("01T15:00:00", "01T14:36:30", 3, 2, 1), *expected], "before a worker has recorded"
     assert WarehouseStatistic.objects.count() == 2
 
 
-def test_what_was_dropped_is_not_counted(
+def test_dropped_tabulars_are_not_counted(
     api: ApiClient, catalog: ApiClient, create_table: Callable[..., Any], soft_delete: int, clock: Clock
 ) -> None:
     uuid = create_table()["metadata"]["table-uuid"]
@@ -166,7 +166,7 @@ def test_each_warehouse_has_its_own(
         [("01T12:00:00", "01T10:20:30", 0, 0, 0), ("01T11:00:00", "01T10:20:30", 0, 0, 0)]
     ] * 3
     assert stats(api) == [("01T12:00:00", "01T11:20:30", 3, 0, 0), ("01T11:00:00", "01T10:20:30", 2, 0, 0)]
-    # They go with their warehouse.
+    # They are deleted with their warehouse.
     assert elsewhere[1].delete().status == 204
     assert WarehouseStatistic.objects.count() == 4
     assert elsewhere[1].get("/statistics").refused(404, "NoSuchWarehouseException")
@@ -189,7 +189,7 @@ def test_pages(api: ApiClient, namespace: str, clock: Clock) -> None:
             query = f"?page_size={size}&page_token={token}" if token else ""
         assert found == everything
     assert len(stats(api, "?page_token=")) == 10
-    # In an hour that has been written down there is one entry, not two.
+    # An hour that is already stored has one entry, not two.
     clock.later(hours=-2)
     assert [each[2] for each in stats(api)] == list(range(9, 0, -1))
     assert [each[2] for each in stats(api, "?page_size=2")] == [9, 8]
@@ -214,12 +214,12 @@ def test_pages(api: ApiClient, namespace: str, clock: Clock) -> None:
         ("page_size=x", "BadRequestException"),
     ],
 )
-def test_what_is_refused(api: ApiClient, monkeypatch: pytest.MonkeyPatch, query: str, wire_type: str) -> None:
+def test_invalid_queries(api: ApiClient, monkeypatch: pytest.MonkeyPatch, query: str, wire_type: str) -> None:
     everything = api.get(f"/statistics?{query}")
     assert everything.refused(400, wire_type)
     refuse(monkeypatch, Can.USE, Can.GET_METADATA)
     assert reported(api.get(f"/statistics?{query}"), "") == reported(everything, ""), (
-        "also where the caller sees a part"
+        "also where the caller sees a part of it"
     )
 
 

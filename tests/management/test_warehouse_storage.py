@@ -1,4 +1,4 @@
-"""Storage profiles and credentials of warehouses that are there: replaced whole, and never a word of a secret."""
+"""Update storage profiles and credentials of existing warehouses, without leaking a secret."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NEW_KEY = KEY | {"secret-access-key": "another-secret"}
 
 @pytest.fixture
 def own(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> ApiClient:
-    """A client at the address of a warehouse on S3 that has a key."""
+    """A client of a warehouse on S3 with a key."""
     keep_secrets(monkeypatch)
     created = api.post("/warehouse", {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": KEY})
     assert created.status == 201, created.body
@@ -48,7 +48,7 @@ def own(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> ApiClient:
 
 
 def credential() -> dict[str, Any] | None:
-    """What the one warehouse has; no other secret is there."""
+    """Return the stored credential of the only warehouse."""
     secret_id = Warehouse.objects.get().secret_id
     assert [row.pk for row in Secret.objects.all()] == ([] if secret_id is None else [secret_id])
     return None if secret_id is None else secret_store().get(secret_id)
@@ -189,8 +189,8 @@ def test_a_credential_that_is_lost_is_no_change(own: ApiClient) -> None:
         stored_credential(Warehouse.objects.get().secret_id)
 
 
-def test_the_secret_goes_with_the_warehouse(own: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also when the server cannot read it any more."""
+def test_the_secret_is_deleted_with_the_warehouse(own: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the server can no longer decrypt it."""
     use_settings(monkeypatch, pg_encryption_key=None)
     assert own.delete().status == 204
     assert not Secret.objects.exists()
@@ -248,7 +248,7 @@ def test_credentials_at_once_leave_one_secret(bootstrapped: None, monkeypatch: p
 
 
 class Kept(logging.Handler):
-    """Every log line as the server writes it."""
+    """Record every log line as the server writes it."""
 
     def __init__(self) -> None:
         super().__init__(level=logging.DEBUG)
@@ -260,7 +260,7 @@ class Kept(logging.Handler):
 
 
 def with_canaries(document: dict[str, Any]) -> dict[str, Any]:
-    """The credential with a secret in each member but those that say of which kind it is; addresses stay addresses."""
+    """Return the credential with a secret in each member except those that name its type; addresses stay addresses."""
     secret: dict[str, Any] = {}
     for member, value in document.items():
         if isinstance(value, dict):
@@ -298,7 +298,7 @@ def test_a_secret_is_in_no_response_no_log_line_and_no_row(
     logging.Logger.manager._clear_cache()  # type: ignore[attr-defined]
     profile = PROFILES[given["type"]]
     if given["credential-type"] == "aws-system-identity":
-        profile = profile | {"endpoint": None}  # the server shows who it is to AWS alone
+        profile = profile | {"endpoint": None}  # the server's own identity works with AWS only
     body = {"warehouse-name": "wh", "storage-profile": profile, "storage-credential": secret}
     try:
         responses = [api.post("/warehouse", body), *hostile_requests(body, secret)]
@@ -317,7 +317,7 @@ def test_a_secret_is_in_no_response_no_log_line_and_no_row(
 
 
 def hostile_requests(body: dict[str, Any], secret: dict[str, Any]) -> list[Response]:
-    """Requests that bring the secret in good, wrong and broken forms."""
+    """Requests with the secret in valid, invalid and malformed forms."""
     own = ApiClient(f"/management/v1/warehouse/{Warehouse.objects.get().pk}")
     responses = [api.get("/warehouse"), own.get(), own.post("/storage-credential", {"new-storage-credential": secret})]
     responses.append(own.post("/storage", {"storage-profile": body["storage-profile"], "storage-credential": secret}))
@@ -336,7 +336,7 @@ def hostile_requests(body: dict[str, Any], secret: dict[str, Any]) -> list[Respo
 
 
 def rows() -> bytes:
-    """Everything that stands in the database."""
+    """Return the complete content of the database."""
     cells: list[Any] = []
     with connection.cursor() as cursor:
         for model in apps.get_models():

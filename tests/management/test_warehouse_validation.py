@@ -1,4 +1,4 @@
-"""Storage is tried out before it is taken over: check by check, on a real MinIO, and nothing is left behind."""
+"""Validation of storage before it is saved: each check, on a real MinIO, without leaving files behind."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _stores_are_asked(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def results(response: Response) -> dict[str, str]:
-    """What became of each check, in their order; all are told."""
+    """Return the result of each check in order; all of them are reported."""
     assert response.status == 200, response.body
     reported = response.json()
     assert [each["name"] for each in reported["checks"]] == NAMES
@@ -58,7 +58,7 @@ def validate(body: dict[str, Any]) -> Response:
     return api.post("/warehouse-creation-validation", body)
 
 
-def test_what_works_is_valid_and_leaves_nothing(
+def test_working_storage_is_valid_and_no_file_remains(
     minio: Minio, bucket: str, everything: Callable[[], Fingerprint]
 ) -> None:
     before = everything()
@@ -107,7 +107,7 @@ def test_all_problems_are_reported_at_once(minio: Minio, bucket: str, storage_ro
     assert api.post("/warehouse", body).refused(409, "WarehouseAlreadyExists")
 
 
-def test_a_profile_that_cannot_be_read_stops_what_needs_it(minio: Minio, bucket: str) -> None:
+def test_checks_that_need_a_valid_profile_are_not_attempted(minio: Minio, bucket: str) -> None:
     body = asked(minio, bucket)
     body["storage-profile"]["bucket"] = "NO"
     response = validate(body)
@@ -141,7 +141,7 @@ def test_a_wrong_key_is_refused(
     assert not Secret.objects.exists()
 
 
-def test_a_bucket_that_is_not_there_is_refused(minio: Minio) -> None:
+def test_a_missing_bucket_is_rejected(minio: Minio) -> None:
     body = asked(minio, "there-is-none")
     assert results(validate(body))["lakekeeper-read-write"] == "failed"
     response = api.post("/warehouse", body)

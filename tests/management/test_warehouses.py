@@ -1,4 +1,4 @@
-"""Warehouses as the operator changes them: names, status, what drops do, protection, who manages them."""
+"""Updates of warehouses: name, status, delete profile, protection and management."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ CHANGES: dict[str, Any] = {
 
 @pytest.fixture
 def own(warehouse: Warehouse) -> ApiClient:
-    """A client at the address of the warehouse `wh`, on local files."""
+    """A client of the warehouse `wh`, on local files."""
     return ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
 
 
@@ -71,7 +71,7 @@ def create(name: str = "s3", **more: Any) -> Response:
 
 
 def changed(own: ApiClient, change: str, body: Any) -> dict[str, Any]:
-    """The warehouse as a change answered it, which is how it is."""
+    """Change the warehouse and return it from the response, which must equal its state."""
     response = own.post(f"/{change}", body)
     assert response.status == 200, response.body
     assert own.get().json() == response.json()
@@ -189,7 +189,7 @@ def test_every_change_returns_the_new_state(own: ApiClient) -> None:
         assert shown[member] == before[member]
 
 
-def test_what_changes_nothing_is_no_change(own: ApiClient, everything: Callable[[], Fingerprint]) -> None:
+def test_requests_without_a_difference_change_nothing(own: ApiClient, everything: Callable[[], Fingerprint]) -> None:
     before = everything()
     changed(own, "rename", {"new-name": "wh"})
     changed(own, "delete-profile", {"delete-profile": {"type": "hard"}})
@@ -257,7 +257,7 @@ def test_changes_that_are_refused(
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_warehouses_that_are_not_there(
+def test_unknown_warehouses(
     warehouse: Warehouse, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     use_settings(monkeypatch, instance_admins=["oidc~alice"])
@@ -333,7 +333,7 @@ def test_a_managed_warehouse_is_changed_by_instance_admins_only(
     assert own.delete("?force=true").refused(403, "WarehouseManaged")
     assert everything() == before
     assert own.get().json()["managed-by"] == "instance-admin"
-    assert catalog.post("/namespaces", {"namespace": ["ns"]}).status == 200, "what is in it is not affected"
+    assert catalog.post("/namespaces", {"namespace": ["ns"]}).status == 200, "its contents are not affected"
     assert catalog.delete("/namespaces/ns").status == 204
 
     call_as(monkeypatch, "oidc~alice")
@@ -352,10 +352,10 @@ def test_only_instance_admins_create_managed_warehouses(bootstrapped: None, monk
     assert create(**marker).json()["managed-by"] == "instance-admin"
 
 
-def test_an_inactive_warehouse_is_not_there_for_the_catalog(
+def test_the_catalog_does_not_find_an_inactive_warehouse(
     own: ApiClient, catalog: ApiClient, create_table: Callable[..., dict[str, Any]], warehouse: Warehouse
 ) -> None:
-    """Whatever of it is remembered: metadata, ETags, outcomes of requests."""
+    """Also with cached metadata, ETags and idempotency records."""
     generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
     table = create_table()
     once = {"idempotency-key": str(new_id())}
@@ -404,7 +404,7 @@ def test_an_inactive_warehouse_is_not_there_for_the_catalog(
     assert catalog.post("/namespaces/ns/tables", body, **once).json()["metadata"]["location"]
 
 
-def test_rules_hold_for_what_comes_later(
+def test_new_settings_apply_to_later_requests(
     own: ApiClient, catalog: ApiClient, create_table: Callable[..., dict[str, Any]]
 ) -> None:
     create_table("old")
@@ -437,7 +437,7 @@ def test_locations_in_object_stores_are_kept_apart(bootstrapped: None) -> None:
     assert api.post(f"/warehouse/{first}/deactivate").status == 200
     stackit = {"type": "stackit", "bucket": "my-bucket", "region": "eu-1", "sts-enabled": False}
     amazon = S3 | {"key-prefix": "a", "endpoint": "https://s3.eu-1.amazonaws.com"}
-    elsewhere = S3 | {"key-prefix": "a", "region": "eu-2"}  # the name of a bucket is taken in every region
+    elsewhere = S3 | {"key-prefix": "a", "region": "eu-2"}  # bucket names are unique across regions
     for same in (amazon, elsewhere):
         assert create("two", **{"storage-profile": same}).refused(400, "CreateWarehouseStorageProfileOverlap")
     for number, other in enumerate(
@@ -517,7 +517,7 @@ needs_plans = pytest.mark.skipif(
 
 @pytest.fixture
 def many(bootstrapped: None) -> Project:
-    """10,000 warehouses of the default project, every hundredth inactive, and some of a later one."""
+    """10,000 warehouses of the default project, every hundredth inactive, and some of a later project."""
     project, other = Project.objects.get(), Project.objects.create(id="other", name="other", name_key="other")
     Warehouse.objects.bulk_create(
         Warehouse(
@@ -532,7 +532,7 @@ def many(bootstrapped: None) -> Project:
 
 
 def listed(query: str) -> list[str]:
-    """The names on all pages, in order."""
+    """Return the names on all pages, in order."""
     names: list[str] = []
     token: str | None = ""
     while token is not None:
@@ -554,7 +554,7 @@ def test_ten_thousand_warehouses_by_pages_and_at_once(many: Project) -> None:
     assert len(api.get("/warehouse?pageSize=5").json()["warehouses"]) == 5
 
 
-def test_pages_are_filled_up_for_what_the_caller_may_not_see(many: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_full_although_hidden_warehouses_are_skipped(many: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     unseen = Warehouse.objects.exclude(name__endswith="7").values_list("pk", flat=True)
     choose(monkeypatch, {str(each) for each in unseen})
     expected = [f"w{number}" for number in range(7, 10_000, 10)]
@@ -596,7 +596,7 @@ def test_a_page_reads_its_own_rows(many: Project) -> None:
             cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", params)
             plan = cursor.fetchone()[0][0]["Plan"]  # type: ignore[index]
         steps = list(steps_of(plan))
-        # The few of the other project are sorted faster than they are read in order; one in a hundred may be passed.
+        # The few warehouses of the other project are sorted, not read in order; one in a hundred may be skipped.
         most = 50 if project_id == "other" else 2 * LIMIT
         read = max(step["Actual Rows"] + step.get("Rows Removed by Filter", 0) for step in steps)
         assert read <= most, (project_id, statuses, plan)

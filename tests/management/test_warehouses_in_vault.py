@@ -1,4 +1,4 @@
-"""Warehouses whose credentials are in Vault: nothing is lost, nothing is left, and no lock waits for Vault."""
+"""Warehouse credentials in Vault: no secret is lost or orphaned, and no lock waits for Vault."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def create(name: str = "wh", profile: dict[str, Any] = S3, credential: dict[str,
 
 
 def kept() -> dict[str, Any]:
-    """By path, as the one warehouse should have it."""
+    """The expected secret of the only warehouse, by path."""
     secret_id = Warehouse.objects.get().secret_id
     return {} if secret_id is None else {f"secret/{secret_id}": read_secret(secret_id)}
 
@@ -101,7 +101,7 @@ def test_a_credential_comes_and_goes_with_its_warehouse(in_vault: FakeVault | Va
     assert in_vault.stored() == {}
 
 
-def test_what_is_refused_never_reaches_vault(
+def test_rejected_requests_never_reach_vault(
     in_fake: FakeVault, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = create("taken", credential=None)
@@ -122,8 +122,8 @@ def test_what_is_refused_never_reaches_vault(
     assert in_fake.logins == []
 
 
-def test_a_transaction_that_fails_leaves_nothing_there(in_vault: FakeVault | Vault) -> None:
-    """Two warehouses of one name at once: both have put their secrets, and one transaction wins."""
+def test_a_failed_transaction_leaves_no_secret(in_vault: FakeVault | Vault) -> None:
+    """Two concurrent warehouses of one name: both write their secrets, and one transaction commits."""
     bodies = [
         {"warehouse-name": "wh", "storage-profile": S3 | {"key-prefix": prefix}, "storage-credential": KEY}
         for prefix in "abcd"
@@ -145,8 +145,8 @@ def test_credentials_at_once_leave_one_secret(in_vault: FakeVault | Vault) -> No
     assert next(iter(in_vault.stored().values())) in keys
 
 
-def test_an_unknown_outcome_keeps_the_secret(in_fake: FakeVault) -> None:
-    """A warehouse may name it; whether none does, `check_secrets` can tell later."""
+def test_an_unknown_result_keeps_the_secret(in_fake: FakeVault) -> None:
+    """A warehouse may refer to it; `check_secrets` can find out later."""
     with pytest.raises(CommitStateUnknown), new_secret(KEY):
         raise CommitStateUnknown("lost")
     assert list(in_fake.stored().values()) == [KEY]
@@ -172,7 +172,7 @@ def test_without_vault_a_change_is_refused_and_changes_nothing(
             assert response.refused(503, "SecretStoreUnavailable")
             assert response.headers["Retry-After"] == "5"
             assert b"canary" not in response.body
-        assert own.post("/rename", {"new-name": "wh"}).status == 200, "what needs no secret goes on"
+        assert own.post("/rename", {"new-name": "wh"}).status == 200, "operations without a secret continue"
     assert everything() == before
     assert in_vault.stored() == stored
 
@@ -185,7 +185,7 @@ def test_a_secret_that_cannot_be_deleted_is_found_later(
         assert own.post("/storage", {"storage-profile": S3}).status == 200
     assert "could not be deleted" in caplog.text
     assert len(in_vault.stored()) == 1
-    assert json.loads(run("check_secrets", "--json")) == {"unreadable": [], "orphans-found": 0}, "it is too young"
+    assert json.loads(run("check_secrets", "--json")) == {"unreadable": [], "orphans-found": 0}, "it is too recent"
 
 
 def run(name: str, *options: str) -> str:
@@ -203,7 +203,7 @@ def test_orphans_are_found_and_deleted(in_vault: FakeVault | Vault, monkeypatch:
     from storage.secrets.vault import vault_secrets
 
     create()
-    old = UUID(int=new_id().int - (3_601_000 << 80))  # the time that is in it, an hour and a second ago
+    old = UUID(int=new_id().int - (3_601_000 << 80))  # the time in the id, an hour and a second ago
     for secret_id in (old, new_id()):
         vault_secrets().put(secret_id, NEW_KEY)
     DatabaseSecrets([ENCRYPTION_KEY]).put(old, NEW_KEY)
@@ -237,12 +237,12 @@ def test_no_lock_waits_for_vault(in_fake: FakeVault) -> None:
             api.post("/warehouse", {"warehouse-name": "x", "storage-profile": S3 | {"key-prefix": "x"}}).status == 201
         )
         assert time.monotonic() - began < 1.5
-        assert changing.is_alive(), "Vault still has not answered"
+        assert changing.is_alive(), "Vault still has not responded"
         changing.join()
     assert [response.status for response in responses] == [503]
 
 
-# --- from one place to the other ---------------------------------------------------------------------------------
+# --- moves between secret stores -----------------------------------------------------------------------------------
 
 
 def test_secrets_move_to_vault_and_back(
@@ -262,7 +262,7 @@ def test_secrets_move_to_vault_and_back(
         require_readable_secrets()
     assert "manage.py move_secrets" in caplog.text
     assert ids["c"].post("/storage-credential", {"new-storage-credential": KEY}).status == 200
-    assert Secret.objects.count() == 2, "the former one is forgotten where it was"
+    assert Secret.objects.count() == 2, "the former one is deleted from its store"
     assert json.loads(run("move_secrets", "--json")) == {"moved": 2, "failed": []}
     assert not Secret.objects.exists()
     assert len(vault.stored()) == 3
@@ -274,20 +274,20 @@ def test_secrets_move_to_vault_and_back(
     assert {name: read_secret(named[name]) for name in "ab"} == {name: before[name] for name in "ab"}  # type: ignore[arg-type]
 
 
-def test_a_move_that_was_killed_goes_on(
+def test_an_interrupted_move_continues(
     in_fake: FakeVault, monkeypatch: pytest.MonkeyPatch, everything: Callable[[], Fingerprint]
 ) -> None:
     choose(monkeypatch, in_fake, "postgres")
     create()
     [row] = Secret.objects.all()
-    in_fake.entries[f"secret/{row.pk}"] = [KEY]  # it had been written, and not been deleted
+    in_fake.entries[f"secret/{row.pk}"] = [KEY]  # written, but not yet deleted from the other store
     choose(monkeypatch, in_fake)
     assert json.loads(run("move_secrets", "--json"))["moved"] == 1
     assert not Secret.objects.exists()
     assert in_fake.stored() == {f"secret/{row.pk}": KEY}
 
 
-def test_what_cannot_be_moved_stays(in_fake: FakeVault, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_that_cannot_be_moved_are_kept(in_fake: FakeVault, monkeypatch: pytest.MonkeyPatch) -> None:
     choose(monkeypatch, in_fake, "postgres")
     create()
     [row] = Secret.objects.all()
@@ -305,7 +305,7 @@ def test_what_cannot_be_moved_stays(in_fake: FakeVault, monkeypatch: pytest.Monk
     assert Secret.objects.count() == 1
 
 
-# --- before a process begins -------------------------------------------------------------------------------------
+# --- before the server starts ----------------------------------------------------------------------------------------
 
 
 def test_a_server_looks_before_it_starts(in_fake: FakeVault, monkeypatch: pytest.MonkeyPatch) -> None:

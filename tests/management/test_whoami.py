@@ -1,4 +1,4 @@
-"""Who calls, and how a caller comes to be registered."""
+"""GET /whoami, and the registration of callers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_denied_callers_are_registered_too(callers: NamedCallers, bootstrapped: 
     assert User.objects.get().pk == "oidc~alice"
 
 
-def test_a_caller_who_is_known_costs_no_statement(callers: NamedCallers, warehouse: Warehouse) -> None:
+def test_a_known_caller_adds_no_statement(callers: NamedCallers, warehouse: Warehouse) -> None:
     callers.caller("alice")
     with CaptureQueriesContext(connection) as first:
         config("alice")
@@ -247,13 +247,13 @@ def test_a_deletion_on_another_node_shows_after_a_minute(callers: NamedCallers, 
     config("alice")
     User.objects.all().delete()
     config("alice")
-    assert not User.objects.exists(), "within the minute it is not looked at"
+    assert not User.objects.exists(), "within a minute it is not read again"
     registered_users._ids.expire(registered_users._ids.timer() + 61)
     config("alice")
     assert User.objects.exists()
 
 
-def test_a_role_that_is_assumed_does_not_change_who_one_is(bootstrapped: None) -> None:
+def test_an_assumed_role_does_not_change_the_user(bootstrapped: None) -> None:
     identity = Identity("oidc~alice", "oidc", "human", "Alice")
     actor = Actor("oidc~alice", assumed_role=new_id(), identity=identity)
     registration.register_caller(actor=actor)
@@ -272,7 +272,7 @@ def test_two_first_calls_in_one_moment_register_one_user(
 
     def meet(user_id: str) -> Any:
         found = lock_user(user_id)
-        if found is None and connection.vendor == "postgresql":  # SQLite's writers come one by one
+        if found is None and connection.vendor == "postgresql":  # SQLite has one writer at a time
             both_looked.wait(20)
         return found
 

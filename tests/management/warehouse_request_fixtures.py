@@ -1,4 +1,4 @@
-"""What tests of warehouses send: storage of each kind, and who sends it."""
+"""Storage profiles of each type, callers and authorizers for tests of warehouses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def keep_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def call_as(monkeypatch: pytest.MonkeyPatch, user_id: str, *, assumed_role: UUID | None = None) -> Actor:
-    """From now on every request of the test comes from this user."""
+    """Send every further request of the test as this user."""
     identity = Identity(user_id, user_id.partition("~")[0], "human", name="Alice", email="alice@example.com")
     actor = Actor(user_id=user_id, identity=identity, assumed_role=assumed_role)
     monkeypatch.setattr("management.api.base.authenticate_request", lambda request, *, is_reading: actor)
@@ -42,9 +42,9 @@ def call_as(monkeypatch: pytest.MonkeyPatch, user_id: str, *, assumed_role: UUID
 
 
 class Refusing(port.AllowAll):
-    """Refuses everything but `granted`, and keeps what it was asked: of which type, and of which object.
+    """Deny everything except `granted`, and record the checked actions: object type and object.
 
-    Not what is asked beside it to tell what is hidden from what is forbidden.
+    Checks that only distinguish hidden from forbidden are not recorded.
     """
 
     def __init__(self, *granted: Can) -> None:
@@ -64,9 +64,9 @@ class Refusing(port.AllowAll):
 
 
 class Choosing(port.AllowAll):
-    """Allows everything but `refused`, to list everything, and whatever is asked about an object in `hidden`.
+    """Allow everything except `refused`; lists are filtered, and objects in `hidden` are denied.
 
-    `batches` is how many objects it was asked at once whether they may be in a list.
+    `batches` has the number of objects of each check for a list.
     """
 
     def __init__(self, hidden: Container[str]) -> None:
@@ -83,21 +83,21 @@ class Choosing(port.AllowAll):
 
 
 def choose(monkeypatch: pytest.MonkeyPatch, hidden: Container[str]) -> Choosing:
-    """From now on nobody may do anything with the objects of these ids, and lists are looked through for everybody."""
+    """Deny everything on the objects with these ids from now on, and filter lists for every user."""
     choosing = Choosing(hidden)
     monkeypatch.setattr("tenancy.authz.port.authorizer", lambda: choosing)
     return choosing
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, *granted: Can) -> Refusing:
-    """From now on nobody may do anything but `granted`; what exists is hidden unless that is among them."""
+    """Deny everything except `granted` from now on; objects are hidden unless a granted permission shows them."""
     refusing = Refusing(*granted)
     monkeypatch.setattr("tenancy.authz.port.authorizer", lambda: refusing)
     return refusing
 
 
 def forbid(monkeypatch: pytest.MonkeyPatch, *granted: Can) -> Refusing:
-    """As `refuse`, and everybody sees everything."""
+    """As `refuse`, but every user sees every object."""
     return refuse(monkeypatch, *SEEING, *granted)
 
 
@@ -105,14 +105,14 @@ SEEING = (Can.USE, Can.GET_METADATA, Can.READ)
 
 
 def reported(failure: Response, named: object) -> tuple[int, str, str]:
-    """All that a refusal says about something, less its name: what is hidden must say the same as what is missing."""
+    """Return an error without the name of its object: the errors for hidden and for missing objects must be equal."""
     error = failure.error
     assert str(named) in error["message"], error
     return failure.status, error["type"], error["message"].replace(str(named), "...")
 
 
 def at_once(*acts: Callable[[], Response]) -> list[Response]:
-    """The answers to requests that are sent in one moment, each from a thread of its own."""
+    """Send requests concurrently, each from a thread of its own, and return their responses."""
     start = threading.Barrier(len(acts))
 
     def act(do: Callable[[], Response]) -> Response:
