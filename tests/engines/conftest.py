@@ -1,4 +1,4 @@
-"""A catalog with a warehouse on MinIO, which lends credentials, for engines that run as programs of their own."""
+"""A catalog with a warehouse on MinIO and vended credentials, for engines that run as separate programs."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def lake(
 
 @pytest.fixture(scope="session")
 def reader(lake: CatalogServer) -> Catalog:
-    """PyIceberg, which reads what an engine wrote."""
+    """A PyIceberg client, which reads what an engine wrote."""
     return connect_pyiceberg(uri=lake.uri, warehouse=lake.warehouse, token=None)
 
 
 @pytest.fixture
 def namespace(reader: Catalog) -> str:
-    """A new one."""
+    """A new namespace."""
     name = f"engine_{next(_numbers)}"
     reader.create_namespace(name)
     return name

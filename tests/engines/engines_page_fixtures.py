@@ -1,4 +1,4 @@
-"""Settings of engines as `docs/engines.md` shows them."""
+"""Settings of engines, read from `docs/engines.md`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def blocks_of_kind(section: str, kind: str) -> list[str]:
 
 
 def properties_of(section: str) -> list[dict[str, str]]:
-    """The settings of each `properties` block, without comments."""
+    """Return the settings of each `properties` block, without comments."""
     blocks = [block.splitlines() for block in blocks_of_kind(section, "properties")]
     return [dict(line.split("=", 1) for line in lines if line and not line.startswith("#")) for lines in blocks]
 

@@ -1,4 +1,4 @@
-"""A proxy before the catalog that loses answers to commits, in the ways in which networks and proxies lose them."""
+"""A proxy of the catalog that loses responses to commits, as networks and proxies do."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.parts.recorder import Recorded, Reply
 
 COMMIT = re.compile(r"/catalog/v1/[^/]+/(namespaces/[^/]+/tables/[^/]+|transactions/commit)(\?.*)?")
 WAYS: tuple[int | None, ...] = (None, 500, 502, 503)
-"""Statuses in the place of the catalog's answer; None is a connection that is cut."""
+"""Statuses that replace the catalog's response; None closes the connection."""
 
 
 class LosingResponses:
-    """Lets every third commit be done and loses its answer, in one way after the other; each sixth never arrives.
+    """Forward every third commit and lose its response, with each status in turn; each sixth commit is not forwarded.
 
-    An answerer of a `Recorder`. `lost` counts by status, 0 being cut connections; `keys` are the idempotency keys of
+    A handler of a `Recorder`. `lost` counts by status, 0 for closed connections; `keys` are the idempotency keys of
     commits, in order.
     """
 

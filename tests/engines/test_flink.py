@@ -1,6 +1,6 @@
-"""Flink's SQL client: batches, upserts, and a streaming job whose answers to commits are lost on the way."""
+"""Flink's SQL client: batches, upserts, and a streaming job that loses responses to its commits."""
 
-# ruff: noqa: S608  statements are put together from names of the tests themselves
+# ruff: noqa: S608 statements are built from names of the tests themselves
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def catalog_statement(server: CatalogServer, uri: str) -> str:
 
 
 def shown(said: str) -> list[tuple[str, str]]:
-    """The rows of a number and a word in the tables that the client printed."""
+    """Return the rows of a number and a word in the tables that the client printed."""
     return re.findall(r"^\| *(\d+) \| *(\w+) \|", said, re.MULTILINE)
 
 
@@ -94,7 +94,7 @@ def test_a_stream_writes_each_row_once_though_responses_are_lost(
     checkpoints = [int(summary["flink.max-committed-checkpoint-id"]) for summary in summaries]
     assert checkpoints == sorted(set(checkpoints)), "each checkpoint was committed once, in order"
     assert len(checkpoints) >= 5
-    assert losing.lost.total() >= 3, f"of {losing.commits} commits too few answers were lost: {losing.lost}"
+    assert losing.lost.total() >= 3, f"of {losing.commits} commits too few responses were lost: {losing.lost}"
     assert losing.unarrived >= 1
     assert None not in losing.keys, "each commit has an idempotency key"
 

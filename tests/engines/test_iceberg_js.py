@@ -1,4 +1,4 @@
-"""iceberg-js, the catalog's client in JavaScript."""
+"""iceberg-js, the catalog client for JavaScript."""
 
 from __future__ import annotations
 

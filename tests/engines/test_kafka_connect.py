@@ -1,4 +1,4 @@
-"""Kafka Connect with Iceberg's sink: it makes the table, adds columns, and commits by a transaction of its own."""
+"""Kafka Connect with Iceberg's sink: it creates the table, adds columns, and commits once per interval."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Sail, which encodes the hyphens of the prefix and has keys of its own for the store."""
+"""Sail, which encodes the hyphens of the prefix and has its own keys for the store."""
 
-# ruff: noqa: S608  statements are put together from names of the tests themselves
+# ruff: noqa: S608 statements are built from names of the tests themselves
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECONDS = 300
 
 
 def run(server: CatalogServer, minio: Minio, *statements: str) -> list[Any]:
-    """The rows of each statement; docs/engines.md has the same settings."""
+    """Return the rows of each statement; docs/engines.md has the same settings."""
     python = sail.find_python()
     assert python is not None
     inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}

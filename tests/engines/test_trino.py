@@ -1,4 +1,4 @@
-"""Trino with the Open Policy Agent, set up as docs/trino-opa.md and docs/engines.md say, on a warehouse on MinIO."""
+"""Trino with the Open Policy Agent, set up as in docs/trino-opa.md and docs/engines.md, on a warehouse on MinIO."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SECONDS = 60
 
 @dataclass(frozen=True)
 class Lake:
-    """The running parts, and the page's shell, whose `grant` gives rights as the administrator `ann`."""
+    """The running programs, and the page's shell, whose `grant` grants privileges as the administrator `ann`."""
 
     trino: Trino
     server: CatalogServer
@@ -50,7 +50,7 @@ class Lake:
         return response.json()
 
     def namespace(self, name: str) -> str:
-        """As `grant` takes it."""
+        """Return the namespace as an argument of `grant`."""
         namespace_id = self.catalog(f"namespaces/{name}")["properties"]["namespace_id"]
         return f"warehouse/{self.server.warehouse_id}/namespace/{namespace_id}"
 
@@ -64,7 +64,7 @@ class Lake:
 def server(
     run_environment: RunEnvironment, minio: Minio, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[CatalogServer]:
-    """One that takes its own access tokens alone and has rights."""
+    """A server with authorization that accepts only its own access tokens."""
     settings = {
         "ICEKEEPER__ACCESS_TOKENS": "true",
         "LAKEKEEPER__AUTHZ_BACKEND": "builtin",
@@ -110,7 +110,7 @@ def lake(server: CatalogServer, minio: Minio, tmp_path_factory: pytest.TempPathF
 
 
 def set_up(run: Transcripts, port: int) -> None:
-    """All commands of the page but the grant to Alice, each of which must answer what the page has."""
+    """Run all commands of the page but the grant to Alice; each must print the output of the page."""
     section, _, _ = section_of(POLICY_PAGE, "## Set it up").partition("**5. Grants")
     for kind, content in blocks_of(section):
         assert kind == "console"
@@ -138,7 +138,7 @@ def control(port: int) -> dict[str, str]:
 
 
 def catalog_properties(server: CatalogServer, minio: Minio, token: str) -> dict[str, str]:
-    """Those of the page with this run's values."""
+    """Return those of the page with the values of this run."""
     ours = {
         "iceberg.rest-catalog.uri": server.uri,
         "iceberg.rest-catalog.warehouse": server.warehouse,
@@ -167,7 +167,7 @@ def sales(lake: Lake) -> Lake:
 
 
 def denied(session: Session, statement: str) -> bool:
-    """Whether the statement is refused for want of rights; any other failure is one of the test."""
+    """Whether the statement fails for missing permissions; any other failure fails the test."""
     try:
         session.run(statement)
     except TrinoError as error:
@@ -228,7 +228,7 @@ def test_an_administrator_does_everything_that_trino_can_do(lake: Lake) -> None:
 
 
 def test_what_trino_itself_cannot_do(sales: Lake) -> None:
-    """As docs/engines.md says: with a newer Trino that can, the page changes."""
+    """The limits of Trino in docs/engines.md: when a newer Trino supports these, the page changes."""
     ann = sales.session("ann")
     assert fails(ann, "SHOW CREATE SCHEMA lake.sales") == "INVALID_SCHEMA_PROPERTY"
     assert fails(ann, "CREATE MATERIALIZED VIEW lake.sales.m AS SELECT 1 AS x") == "NOT_SUPPORTED"
@@ -241,7 +241,7 @@ def test_a_user_without_grants_sees_nothing(sales: Lake) -> None:
     assert bob.run("SHOW CATALOGS") == [["system"]]
 
 
-def test_a_reader_of_one_table_sees_it_and_nothing_beside_it(sales: Lake) -> None:
+def test_a_reader_of_one_table_sees_only_this_table(sales: Lake) -> None:
     bob = sales.session("bob")
     sales.grant(sales.table("sales", "orders"), "select", "bob")
     assert sorted(bob.run("SELECT * FROM lake.sales.orders")) == [[1, "Rome"], [2, "Oslo"]]

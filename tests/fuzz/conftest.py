@@ -1,4 +1,4 @@
-"""The world that generated requests meet: made once for a module, because every test leaves it as it was."""
+"""The catalog that generated requests are sent to: created once for a module, because every test restores it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def world(
     root = tmp_path_factory.mktemp("fuzz").resolve()
     with pytest.MonkeyPatch.context() as patch, django_db_blocker.unblock(), transaction.atomic():
         patch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"local_storage_root": root}))
-        # Thousands of its lines would bury the failure.
+        # Thousands of its lines would hide the failure.
         patch.setattr(logging.getLogger("icekeeper.access"), "disabled", True)
         bootstrap(actor=INTERNAL, accept_terms_of_use=True)
         profile = {"type": "local", "path": str(root / "wh")}

@@ -1,7 +1,6 @@
-"""The OpenAPI documents that requests are made from: that of the Iceberg REST specification, and our own.
-
+"""The OpenAPI documents that requests are generated from: that of the Iceberg REST specification, and our own.
 `iceberg-rest-catalog.yaml` is an unchanged copy of `open-api/rest-catalog-open-api.yaml` of Apache Iceberg (Apache
-License 2.0, its header stands in the file), of its development tree after release 1.11.0.
+License 2.0, with its header), from its development tree after release 1.11.0.
 """
 
 from __future__ import annotations
@@ -40,7 +39,8 @@ def operations(name: str) -> list[APIOperation]:
     return [result.ok() for result in load(name).get_all_operations()]
 
 
-# --- what our own documents say of refusals ---------------------------------------------------------------------
+# --- error responses in our own documents
+# -------------------------------------------------------------------------------
 
 
 def _members(error: type[CatalogError]) -> set[type[CatalogError]]:
@@ -49,14 +49,14 @@ def _members(error: type[CatalogError]) -> set[type[CatalogError]]:
 
 @cache
 def wire_types() -> set[tuple[int, str]]:
-    """Every status with every type that the error tree knows for it."""
+    """Return every status with every type that the error tree defines for it."""
     of_members = {(InvalidMember.status, wire_type) for wire_type in InvalidMember.wire_types.values()}
     return of_members | {(error.status, error.wire_type) for error in _members(CatalogError)}
 
 
 @cache
 def _errors() -> dict[tuple[str, str], dict[int, set[str]]]:
-    """By method and path: by status, the types that the descriptions of that answer and of parameters (400) name."""
+    """By method and path: by status, the types in the descriptions of that response and of parameters (400)."""
     found = {}
     for name in OWN_NAMES:
         for path, methods in json.loads((OWN / f"{name}.json").read_text())["paths"].items():
@@ -73,12 +73,12 @@ def _errors() -> dict[tuple[str, str], dict[int, set[str]]]:
 
 
 def documented_types(method: str, path: str, status: int) -> set[str] | None:
-    """The types that our document names for this refusal; None when it does not know the operation or the status."""
+    """Return the types that our document names for this error; None when it lacks the operation or the status."""
     return _errors().get((method.upper(), path), {}).get(status)
 
 
 def serves(operation: APIOperation) -> bool:
-    """Whether this server has what the document describes; the specification has more."""
+    """Whether this server implements the operation; the specification has more."""
     return is_served(operation.method, operation.schema.base_path.rstrip("/") + operation.path)
 
 

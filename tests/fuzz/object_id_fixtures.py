@@ -1,4 +1,6 @@
-"""What the management API is aimed at: ids by the names of the places, in paths, queries and bodies, that take them."""
+"""Ids of existing objects for the management API, by the names of the parameters in paths, queries and bodies that
+take them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from tests.wsgi_client import ApiClient, Response
 
 Locations = dict[str, list[str]]
 Connect = Callable[[str], ApiClient]
-"""Makes the client of the caller below an address."""
+"""Returns a client of the caller below a path."""
 
 CALLER = "ann"
 """Who sends everything: the token of `oidc~ann`, who is known."""
@@ -26,11 +28,13 @@ CREATED_BY = {
     "POST /management/v1/tag-definition": ("id", "tag_definition_id"),
     "POST /management/v1/service-account": ("id", "account_id"),
 }
-"""The member of its answer that is the id of what was made, and the place that takes it."""
+"""The member of its response with the id of the created object, and the parameter that takes it."""
 
 
 def find_locations(connect: Connect, warehouse: Warehouse, root: Path) -> Locations:
-    """Make two of each kind, one in use and one not, a generic table, and a table that waits for its end."""
+    """Create two objects of each kind, one in use and one not, a generic table, and a dropped table that awaits its
+    expiry.
+    """
     here = str(warehouse.pk)
     api, catalog, lakekeeper = (
         connect(base) for base in ("/management/v1", f"/catalog/v1/{here}", f"/lakekeeper/v1/{here}")
@@ -65,7 +69,7 @@ def find_locations(connect: Connect, warehouse: Warehouse, root: Path) -> Locati
     ]
     assert api.put(f"/warehouse/{here}/table/{tables[0]}/tags/steward", {"value": "ann"}).status == 200
     return {
-        "warehouse_id": [here, here, here, spare],  # the other ids are those of things in it
+        "warehouse_id": [here, here, here, spare],  # the other ids are those of objects in it
         "project_id": [str(warehouse.project_id), project],
         "user_id": [f"oidc~{CALLER}", user],
         "role_id": [role, inner],
@@ -100,7 +104,7 @@ def find_locations(connect: Connect, warehouse: Warehouse, root: Path) -> Locati
 
 
 def _dropped(api: ApiClient, catalog: ApiClient, warehouse_id: str) -> str:
-    """The id of a table that was dropped and can be had back."""
+    """Return the id of a dropped table that can be restored."""
     change = f"/warehouse/{warehouse_id}/delete-profile"
     assert catalog.post("/namespaces/ns/tables", {"name": "dropped", "schema": SCHEMA}).status == 200
     for profile, drops in (({"type": "soft", "expiration-seconds": 3600}, True), ({"type": "hard"}, False)):
@@ -113,7 +117,7 @@ def _dropped(api: ApiClient, catalog: ApiClient, warehouse_id: str) -> str:
 
 
 def locations_after(locations: Locations, operation: str, response: Response) -> Locations:
-    """With the id of what `operation` (method and path) has made, if it has made something."""
+    """Return the ids together with that of the object that `operation` (method and path) created, if any."""
     member, location = CREATED_BY.get(operation, (None, ""))
     if member is None or response.status >= 300:
         return locations

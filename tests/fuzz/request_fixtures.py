@@ -1,4 +1,4 @@
-"""A generated case as the request that is sent, in this process."""
+"""Generated cases, sent as requests in this process."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from tests.wsgi_client import Response, call
 
 HOST = "http://testserver"
 OWN_HEADERS = {"Content-Length", "Content-Type", "Accept-Encoding", "Authorization"}
-"""What the test client says itself, and what would make answers unreadable here."""
+"""Headers that the test client sets itself, and those that would change the encoding of the response."""
 JSON = "application/json"
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What was sent for `case`, and the answer. `path` is the operation's, with its parameters in braces."""
+    """The request that was sent for `case`, and the response.
+
+    `path` is the operation's, with its parameters in braces.
+    """
 
     case: Case
     method: str
@@ -38,7 +41,7 @@ class Exchange:
 
 
 def send(case: Case, aim: Aim) -> Exchange:
-    """Send `case`, aimed unless `aim` misses on purpose."""
+    """Send `case`, with values of existing objects unless `aim` keeps the generated ones."""
     base = case.operation.schema.base_path.rstrip("/")
     given: dict[str, Any] = case.as_transport_kwargs(base_url=HOST + base)
     if aim.hits:

@@ -1,4 +1,4 @@
-"""What every answer must be, whatever was asked."""
+"""Assertions that hold for every response to every request."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ TOKENS = "/catalog/v1/oauth/tokens"
 
 SAFE = {"GET", "HEAD", "OPTIONS", "TRACE", "QUERY"}
 EVERYWHERE = {(405, "MethodNotAllowedException"), (404, "NotFoundException"), (414, "UriTooLongException")}
-"""Decided before or beside an operation, so no operation names them."""
+"""Decided before or outside of an operation, so no operation documents them."""
 
 
 class Judge:
-    """Judges exchanges against `world`, which was as `before` says when each request was sent."""
+    """Check exchanges with `world`, which was in the state `before` when each request was sent."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.before: Fingerprint = take_fingerprint(world.storage_root)
 
     def judge(self, exchange: Exchange) -> None:
-        """Raises AssertionError with the whole exchange."""
+        """Raise AssertionError with the whole exchange."""
         status = exchange.reply.status
         assert status < 500, f"the server failed:\n{exchange}"
         if status >= 400:
@@ -38,7 +38,7 @@ class Judge:
             assert after == self.before, f"a request that was not done changed something:\n{exchange}"
 
     def judge_and_follow(self, exchange: Exchange) -> None:
-        """As `judge`; what was done is the state that the next request meets."""
+        """As `judge`, and keep the changed state for the next request."""
         self.judge(exchange)
         if exchange.reply.status < 400 and exchange.method not in SAFE:
             self.before = take_fingerprint(self._world.storage_root)
@@ -63,7 +63,7 @@ class Judge:
         wire_type = error["type"]
         kind = (reply.status, wire_type)
         assert kind in wire_types(), f"no error has this status and type:\n{exchange}"
-        # The server cuts the body of an answer to HEAD, so nobody documents what it says.
+        # The server omits the body of a response to HEAD, so it is not documented.
         if exchange.method != "HEAD" and kind not in EVERYWHERE and is_served(exchange.method, exchange.path):
             documented = documented_types(exchange.method, exchange.path, reply.status)
             assert documented is not None, f"docs/openapi/ does not name this status:\n{exchange}"
@@ -71,7 +71,7 @@ class Judge:
 
     @staticmethod
     def _judge_success(exchange: Exchange) -> None:
-        """As the document says that the case was made from, unless the method was made up."""
+        """According to the document that the case was generated from, unless the method was invented."""
         operation = exchange.case.operation
         if exchange.method.lower() != operation.method.lower():
             return

@@ -1,6 +1,6 @@
-"""A small catalog to aim at, and the aiming: names, ids and places in a generated request become ones that exist.
+"""A small catalog, and the replacement of names, ids and locations in generated requests by existing ones.
 
-A generated request names nothing that is there, so it would be refused at the door. Aimed requests get further.
+A generated request names no existing object, so it would be rejected early; with existing ones it reaches more code.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NAMESPACES = (("ns",), ("ns",), ("ns", "inner"), ("empty",))
 
 @dataclass(frozen=True)
 class World:
-    """What is there: tables `ns.t` (two snapshots) and `ns.u`, the view `ns.v`, two files that can be registered."""
+    """The contents: tables `ns.t` (two snapshots) and `ns.u`, the view `ns.v`, two files that can be registered."""
 
     warehouse: Warehouse
     storage_root: Path
@@ -61,13 +61,13 @@ class World:
 
     @contextmanager
     def undone(self) -> Iterator[None]:
-        """Whatever happens inside did not happen: rows by the savepoint, new files by their absence before."""
+        """Undo every change inside the context: rows by a savepoint, new files by deletion."""
         before = set(self.storage_root.rglob("*"))
         savepoint = transaction.savepoint()
         try:
             yield
         finally:
-            transaction.set_rollback(False)  # that a statement came too late on a busy machine is undone with the rest
+            transaction.set_rollback(False)  # a statement timeout on a busy machine is undone as well
             transaction.savepoint_rollback(savepoint)
             for path in sorted(set(self.storage_root.rglob("*")) - before, reverse=True):
                 path.rmdir() if path.is_dir() else path.unlink()
@@ -119,9 +119,9 @@ A_MISS = 7
 
 
 class Aim:
-    """Replaces values by ones that fit the world, most of the time; `seed` decides where.
+    """Replace most values by those of existing objects; `seed` decides which.
 
-    `places` are those that the management API is aimed at, by default as they were when the world was made.
+    `places` are the ids for the management API, by default those at the creation of the world.
     """
 
     def __init__(self, world: World, seed: int, locations: Locations | None = None) -> None:
@@ -131,7 +131,7 @@ class Aim:
         """Whether this aim replaces anything: one in eight requests is sent as it was generated."""
 
     def path(self, template: str, parameters: dict[str, Json]) -> dict[str, Json]:
-        """`template` is the operation's path: `/table/{object_id}` takes the id of a table."""
+        """Return the path; `template` is the operation's path: `/table/{object_id}` takes the id of a table."""
         is_of_tabular = "table" in parameters or "view" in parameters
         return {
             name: self._parameter(
@@ -177,7 +177,7 @@ class Aim:
         }
 
     def body(self, value: Json, key: str = "", kind: str = "table") -> Json:
-        """The body with its leaves replaced; what has the wrong type stays wrong."""
+        """Return the body with its leaves replaced; values of the wrong type are kept."""
         if value in ({}, []) and type(value) is type(FILLINGS.get(key)):
             return FILLINGS[key]
         if isinstance(value, dict):
@@ -196,7 +196,7 @@ class Aim:
             return {**value, **self._identifier(kind)}
         aimed = {name: self.body(each, name, kind) for name, each in value.items()}
         if not key and "requirements" in aimed:
-            aimed.pop("identifier", None)  # the path says it
+            aimed.pop("identifier", None)  # the path contains it
         if isinstance(value.get("requirements"), list) and self._random.random() < 0.5:
             aimed["requirements"] = []
         if not key and isinstance(value.get("namespace"), list):
@@ -248,5 +248,5 @@ class Aim:
 
 
 def _as_location(name: str) -> str:
-    """`role-id` and `roleIds[]` are the place `role_id`, too."""
+    """Return the parameter's name in one spelling: `role-id` and `roleIds[]` become `role_id`."""
     return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name.removesuffix("[]").removesuffix("s")).replace("-", "_").lower()

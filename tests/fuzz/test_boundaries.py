@@ -1,4 +1,4 @@
-"""For each operation, the boundaries of its schemas: values missing, too many, too large, of another type."""
+"""For each operation, the boundaries of its schemas: missing values, too many, too large, of another type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fuzz.target_fixtures import A_MISS, Aim, World
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1_800 if IS_LONG else 120)]
 
 MOST = 100_000 if IS_LONG else 80
-"""Cases of one operation; of more, every second, third, ... is sent, so that all places are still met."""
+"""Maximum of cases per operation; of more, every second, third, ... is sent, which still covers all parameters."""
 
 MAX_UNSERVED = 10
 """Of an operation that this server does not have: each gets the same 404."""
@@ -42,7 +42,7 @@ def test_every_boundary_behaves_as_promised(operation: APIOperation, world: Worl
     for number, case in enumerate(cases):
         with world.undone():
             judge.judge(send(case, Aim(world, number)))
-    # However few cases an operation has, what it says of things that are not there is seen.
+    # However few cases an operation has, its error for missing objects is covered.
     with world.undone():
         missed = send(cases[0], Aim(world, A_MISS))
         judge.judge(missed)

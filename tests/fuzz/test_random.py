@@ -1,4 +1,4 @@
-"""Random requests, legal and illegal by the documents: each operation by itself, and histories of all of them."""
+"""Random requests, valid and invalid by the documents: each operation alone, and sequences of all of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DOCUMENTS = [name for name in NAMES if IS_LONG or name != "catalog"]
 
 
 def examples(short: int, long: int) -> Callable[[Any], Any]:
-    """As many random examples; the same in every short run, others for each database, and new ones in a long run."""
+    """The number of random examples: fixed in short runs, different ones for each database, new ones in a long run."""
 
     def decorate(test: Any) -> Any:
         bounded = settings(
@@ -66,7 +66,7 @@ def test_every_request_is_handled_as_promised(operation: APIOperation, world: Wo
 
 @pytest.mark.parametrize("name", [SPECIFICATION, "management"])
 def test_histories_behave_as_promised(name: str, world: World) -> None:
-    """Each request meets what those before it left: names that were taken, tables that are gone, used keys."""
+    """Each request meets the state that the earlier ones left: taken names, dropped tables, used keys."""
     served = [each for each in operations(name) if serves(each)]
     step = st.sampled_from(served).flatmap(lambda operation: st.tuples(cases(operation), AIMS))
 

@@ -1,4 +1,4 @@
-"""One Spark for the run, the live catalog as clients of both kinds see it, and a namespace of its own for each test."""
+"""One Spark for the run, clients of the live catalog through PyIceberg and SQL, and a namespace for each test."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_sockets_left() -> Iterator[None]:
-    """Collect those sockets here, before a test of another folder, where that is an error, does."""
+    """Collect those sockets here, before a test of another folder that treats them as an error."""
     yield
     gc.collect()
 
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """A local Spark with Iceberg's classes, for Java through `spark._jvm` as well; it needs no catalog.
+    """A local Spark with Iceberg's classes, also for Java through `spark._jvm`; it needs no catalog.
 
-    It has those for S3 in runs in which a test asks for `s3_spark`: Java gets its classes when it starts.
+    Its class path includes the S3 classes if a test of the run requests `s3_spark`, because Java reads it at the
+    start.
     """
     on_s3 = any("s3_spark" in getattr(item, "fixturenames", ()) for item in request.session.items)
     session = iceberg_session(packages=S3_PACKAGES if on_s3 else LOCAL_PACKAGES, extra=SPARK_SETTINGS)
@@ -50,13 +51,13 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def s3_spark(spark: SparkSession) -> SparkSession:
-    """The same Spark, which can read and write warehouses on S3."""
+    """The same Spark, with read and write access to warehouses on S3."""
     return spark
 
 
 @pytest.fixture(scope="session")
 def live_spark(spark: SparkSession, live_catalog: CatalogServer) -> SparkSession:
-    """The same Spark, in which SQL knows the live catalog as `live` and takes it where none is named."""
+    """The same Spark, with the live catalog in SQL as `live`, the default catalog."""
     for key, value in rest_catalog(LIVE, uri=live_catalog.uri, warehouse=live_catalog.warehouse).items():
         spark.conf.set(key, value)
     spark.sql(f"USE {LIVE}")
@@ -90,10 +91,10 @@ def _drop(catalog: Catalog, namespace: tuple[str, ...]) -> None:
 
 @pytest.fixture
 def sql(live_spark: SparkSession, namespace: str) -> Callable[[str], list[Row]]:
-    """Run a statement and return its rows; the word `ns` in it stands for the test's namespace.
+    """Run a statement and return its rows; the word `ns` in it is replaced by the test's namespace.
 
-    Names are written with their namespace throughout: Spark does not look for a metadata table such as `books.files`
-    in the current one.
+    Names include their namespace throughout: Spark does not resolve a metadata table such as `books.files` in the
+    current one.
     """
 
     def run(statement: str) -> list[Row]:

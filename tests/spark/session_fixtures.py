@@ -1,4 +1,4 @@
-"""Spark's settings for sessions of tests."""
+"""Spark settings for sessions of tests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What tests of SQL say shortly: statements, their rows as tuples, the one row, what is in the table `ns.t`."""
+"""Short forms for tests of SQL: statements, their rows as tuples, a single row, the contents of the table `ns.t`."""
 
-# ruff: noqa: S608  statements are put together from names of the tests themselves
+# ruff: noqa: S608 statements are built from names of the tests themselves
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Sql = Callable[[str], list[Row]]
 
 
 def rows(sql: Sql, query: str) -> list[tuple[Any, ...]]:
-    """The rows of `query`, sorted by their text (nulls may stand anywhere)."""
+    """Return the rows of `query`, sorted by their text (nulls may be at any position)."""
     return sorted((tuple(row) for row in sql(query)), key=str)
 
 
@@ -25,18 +25,18 @@ def one(found: list[Row]) -> Row:
 
 
 def ids(sql: Sql, table: str = "ns.t") -> list[int]:
-    """The column `id`, in order."""
+    """Return the column `id`, in order."""
     return [row[0] for row in sql(f"SELECT id FROM {table} ORDER BY id")]
 
 
 def snapshots(sql: Sql) -> list[int]:
-    """Of `ns.t`, the oldest first."""
+    """Return the snapshots of `ns.t`, the oldest first."""
     return [row[0] for row in sql("SELECT snapshot_id FROM ns.t.snapshots ORDER BY committed_at, snapshot_id")]
 
 
 @contextmanager
 def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Within it Spark has this setting."""
+    """Set a Spark setting inside the context."""
     spark.conf.set(name, value)
     try:
         yield

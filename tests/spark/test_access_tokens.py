@@ -1,4 +1,4 @@
-"""Spark with a credential: Iceberg's Java gets a short-lived token, and renews it while it works."""
+"""Spark with a credential: Iceberg's Java client gets a short-lived token, and renews it during its work."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_spark_renews_its_token_until_the_credential_is_revoked(
             assert time.monotonic() < give_up
             spark.sql("INSERT INTO by_credential.ns.t VALUES (1)")
             written += 1
-            time.sleep(1)  # tokens hold for ten seconds: as fast as can be proves no more
+            time.sleep(1)  # tokens are valid for ten seconds: a query at full speed would prove nothing more
         assert spark.sql("SELECT count(*) FROM by_token.ns.t").collect()[0][0] == written
         assert not [line for line in server.log_lines("icekeeper.access") if line["status"] in {400, 401, 403}]
         server.manage("revoke_token", secret["id"])

@@ -1,4 +1,4 @@
-"""The demo as a program, twice into one catalog, with a restart of the server in between."""
+"""The demo as a program, twice with one catalog, and a restart of the server in between."""
 
 from __future__ import annotations
 

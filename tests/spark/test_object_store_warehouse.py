@@ -1,11 +1,11 @@
-"""Spark and PyIceberg with tables on a real S3 store, by what the catalog answers them and by no key of their own.
+"""Spark and PyIceberg with tables on a real S3 store, with credentials from the catalog and none of their own.
 
-A recorder stands between Spark and MinIO: each request says by its signature whose key it was made with, and by its
-user agent who sent it. PyIceberg is tested with lent credentials only: of its file systems only that of s3fs asks for
-signatures, and s3fs is not among the packages of this project.
+A recorder between Spark and MinIO shows for each request the key of its signature and the user agent. PyIceberg is
+tested with vended credentials only: of its file systems only s3fs uses remote signing, and s3fs is not among the
+packages of this project.
 """
 
-# ruff: noqa: S608  statements are put together from names of the tests themselves
+# ruff: noqa: S608 statements are built from names of the tests themselves
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def server(
     recorder: Recorder,
     bucket: str,
 ) -> Iterator[CatalogServer]:
-    """A catalog with two warehouses in the bucket, which may lend keys and sign: `recorded` in `wh`, `lake` in `py`.
-
-    What is asked of the first goes through the recorder, who does not read the pieces that Arrow sends its uploads in.
+    """A catalog with two warehouses in the bucket, with vended credentials and remote signing: `recorded` in `wh`,
+    `lake` in `py`. Requests to the first go through the recorder, which does not support the chunked uploads of
+    Arrow.
     """
     url = run_environment.own_database("without_keys")
     settings = {"LAKEKEEPER__PG_ENCRYPTION_KEY": "k" * 40}
@@ -64,7 +64,9 @@ def server(
 
 
 def add_catalog(spark: SparkSession, name: str, server: CatalogServer, delegation: str | None) -> None:
-    """SQL knows the warehouse as `name`; Spark is told an address and what to ask for, nothing of the store."""
+    """Add the warehouse to SQL as `name`; Spark is configured with its URL and access delegation, without any setting
+    of the store.
+    """
     for key, value in rest_catalog(name, uri=server.uri, warehouse="recorded").items():
         spark.conf.set(key, value)
     if delegation is not None:
@@ -72,7 +74,7 @@ def add_catalog(spark: SparkSession, name: str, server: CatalogServer, delegatio
 
 
 def assert_has_no_key(spark: SparkSession) -> None:
-    """Neither this session nor its Java has keys for any store from elsewhere."""
+    """Assert that neither this session nor its Java process has keys for a store from another source."""
     assert spark._jvm is not None
     system = spark._jvm.java.lang.System
     assert not [name for name in system.getenv() if SOURCES_OF_KEYS.match(name)]
@@ -85,14 +87,14 @@ def assert_has_no_key(spark: SparkSession) -> None:
 
 
 def responded(spark: SparkSession, table: str) -> list[dict[str, str]]:
-    """What the client of the store goes by: the settings of the table, and of each folder that it got a key for."""
+    """Return the client's settings for the store: the table's config, and the prefix of each vended credential."""
     assert spark._jvm is not None
     io = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, table).io()
     return [dict(io.properties()), *(dict(each.config()) for each in io.credentials())]
 
 
 def keys_of_java(recorder: Recorder) -> set[str | None]:
-    """The access keys that the requests of Java were signed with, None for a request without signature."""
+    """Return the access keys that signed the requests of Java, None for a request without signature."""
     sent = [
         request.headers for request in recorder.requests if "s3fileio" in request.headers.get("user-agent", "").lower()
     ]
@@ -101,7 +103,7 @@ def keys_of_java(recorder: Recorder) -> set[str | None]:
 
 
 def work(sql: Callable[[str], list[Row]], at: str) -> None:
-    """What one does with tables, from their creation on."""
+    """Run typical operations on tables, from their creation on."""
     sql(f"CREATE NAMESPACE {at}")
     merge_on_read = "TBLPROPERTIES ('write.delete.mode'='merge-on-read')"
     sql(f"CREATE TABLE {at}.t (id bigint, name string) USING iceberg {merge_on_read}")
@@ -114,7 +116,9 @@ def work(sql: Callable[[str], list[Row]], at: str) -> None:
 
 
 def folder_of(sql: Callable[[str], list[Row]], table: str, bucket: str) -> str:
-    """Where the metadata of the table lies, as the start of keys of the bucket; all of its files do."""
+    """Return the folder of the table's metadata, as a prefix of keys in the bucket; it contains all files of the
+    table.
+    """
     (row,) = sql(f"SELECT file FROM {table}.metadata_log_entries ORDER BY timestamp DESC LIMIT 1")
     folder = row[0].removeprefix(f"s3://{bucket}/").partition("metadata/")[0]
     files = [row[0] for row in sql(f"SELECT file_path FROM {table}.all_files")]
@@ -124,7 +128,7 @@ def folder_of(sql: Callable[[str], list[Row]], table: str, bucket: str) -> str:
 
 
 def signatures_given(server: CatalogServer, since: int) -> set[str]:
-    """By which addresses the catalog was asked for signatures after so many requests; none was refused."""
+    """Return the sign routes that the catalog received after so many requests; each of them succeeded."""
     asked = [line for line in server.log_lines("icekeeper.access")[since:] if line["path"].endswith("/sign")]
     assert {line["status"] for line in asked} <= {200}
     found = [SIGN.fullmatch(line["path"]) for line in asked]
@@ -170,7 +174,7 @@ def test_spark_without_keys(
         assert signatures == set()
     sql(f"DROP TABLE {at}.copied")
     assert minio.keys(bucket, copied), "files are kept unless the purge is asked for"
-    if delegation is None:  # Spark deletes the files itself, of a table for which nothing is signed any more
+    if delegation is None:  # Spark deletes the files itself, of a dropped table that has no remote signing any more
         sql(f"DROP TABLE {at}.t PURGE")
         assert minio.keys(bucket, t) == []
     else:

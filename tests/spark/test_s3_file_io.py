@@ -1,4 +1,4 @@
-"""Iceberg's own S3 client in Spark against a real store: what every Spark test on an S3 warehouse stands on."""
+"""Iceberg's own S3 client in Spark with a real store, the basis of every Spark test on an S3 warehouse."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Spark's statements about tables, each checked in the metadata that the catalog then holds."""
+"""Spark's DDL statements for tables, each verified in the metadata of the catalog."""
 
-# ruff: noqa: S608  statements are put together from names of the tests themselves
+# ruff: noqa: S608 statements are built from names of the tests themselves
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ ALL_TYPES = """
 
 @pytest.fixture
 def loaded(catalog: Catalog, namespace: str) -> Load:
-    """Load `ns.t` from the catalog, past everything that Spark may remember."""
+    """Load `ns.t` from the catalog, not from a cache of Spark."""
     return lambda: catalog.load_table((namespace, "t"))
 
 
 @pytest.fixture
 def locations(sql: Sql) -> Sql:
-    """A table with every kind of nesting and one row."""
+    """A table with every kind of nested type and one row."""
     sql("""
         CREATE TABLE ns.t (id INT NOT NULL, name STRING, point STRUCT<x: INT, y: FLOAT>,
           stops ARRAY<STRUCT<at: INT>>, prices MAP<STRING, STRUCT<low: DECIMAL(5, 2)>>)""")
@@ -149,7 +149,7 @@ def test_create_or_replace(sql: Sql, loaded: Load) -> None:
     assert len(loaded().snapshots()) == 2
 
 
-def test_replacing_what_is_not_there_creates_nothing(sql: Sql, catalog: Catalog, namespace: str) -> None:
+def test_replacing_a_missing_table_creates_nothing(sql: Sql, catalog: Catalog, namespace: str) -> None:
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         sql("REPLACE TABLE ns.t AS SELECT 1 AS a")
     assert catalog.list_tables(namespace) == []

@@ -1,4 +1,4 @@
-"""Spark's own metrics reports: taken, and counted for what Spark did."""
+"""Spark's own metrics reports: accepted, and counted as Spark's operations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(json.dumps([sums, list(reports.values_list("kind", "document"))]))
 
 
 def stored_when(catalog: CatalogServer, namespace: str, table: str, *, scans: int, commits: int) -> Any:
-    """Sums and reports, once there are as many as that: Spark sends them from a thread of its own."""
+    """Return sums and reports as soon as there are so many: Spark sends them from a background thread."""
     give_up = time.monotonic() + 120
     while True:
         code = STORED.format(namespace=namespace, table=table)
@@ -40,7 +40,7 @@ def stored_when(catalog: CatalogServer, namespace: str, table: str, *, scans: in
 
 
 def statuses(catalog: CatalogServer, namespace: str) -> set[int]:
-    """How the catalog answered the reports on tables of the namespace."""
+    """Return the statuses of the catalog's responses to reports on tables of the namespace."""
     lines = [json.loads(line) for line in catalog.log_path.read_text().splitlines() if line.startswith("{")]
     return {
         line["status"]

@@ -1,6 +1,6 @@
-"""Iceberg's procedures, each judged by what the table and its files hold afterwards; history has tests of its own."""
+"""Iceberg's procedures, verified by the contents of the table and its files; those on history are tested elsewhere."""
 
-# ruff: noqa: S608  statements are put together from names of the tests themselves
+# ruff: noqa: S608 statements are built from names of the tests themselves
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_expiry_of_named_snapshots_and_of_unused_schemas(events: Sql, catalog: C
     events("ALTER TABLE ns.t ADD COLUMN size INT")
     events("ALTER TABLE ns.t DROP PARTITION FIELD kind")
     events("INSERT OVERWRITE ns.t VALUES (9, 'kind 1', 7)")
-    events("INSERT INTO ns.t VALUES (10, 'kind 0', 8)")  # whose manifests name the dropped files no more
+    events("INSERT INTO ns.t VALUES (10, 'kind 0', 8)")  # its manifests no longer name the dropped files
     assert len(catalog.load_table((namespace, "t")).metadata.schemas) == 2
     events("""
         CALL system.expire_snapshots(table => 'ns.t', older_than => TIMESTAMP '2100-01-01', retain_last => 1,
@@ -173,7 +173,7 @@ def test_partition_statistics(events: Sql, catalog: Catalog, namespace: str) -> 
 def test_a_table_is_copied_by_its_rewritten_paths(
     sql: Sql, catalog: Catalog, namespace: str, live_catalog: CatalogServer, live_spark: SparkSession
 ) -> None:
-    # Hadoop writes file:/x where others write file:///x, and this procedure compares texts.
+    # Hadoop writes file:/x where others write file:///x, and this procedure compares text.
     root = live_catalog.storage_root / live_catalog.warehouse / namespace
     old, new = f"file:{root}/old", f"file:{root}/new"
     sql(f"CREATE TABLE ns.t LOCATION '{old}' AS SELECT id FROM range(5)")

@@ -1,6 +1,6 @@
-"""Branches and tags in Spark: made, changed, written to, read, and published from."""
+"""Branches and tags in Spark: create, change, write, read and publish."""
 
-# ruff: noqa: S608  statements are put together from names of the tests themselves
+# ruff: noqa: S608 statements are built from names of the tests themselves
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ spark.stop()
 
 @pytest.fixture
 def second_session(live_catalog: CatalogServer, namespace: str, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process with a Spark of its own that waits for a line to begin."""
+    """Start another process with its own Spark, which waits for a line on standard input."""
     command = [sys.executable, "-c", SECOND, live_catalog.uri, live_catalog.warehouse, f"{namespace}.t", str(ROUNDS)]
     with subprocess.Popen(
         command,
@@ -75,6 +75,6 @@ def test_two_sessions_lose_nothing_of_each_other(sql: Sql, second_session: subpr
     assert rows(sql, "SELECT id, amount FROM ns.t WHERE writer = 'second'") == sorted(
         [(100, 1 + ROUNDS), *((100 + number, 1) for number in range(1, ROUNDS))], key=str
     )
-    # each statement made exactly one snapshot, whatever it had to repeat
+    # each statement created exactly one snapshot, however often it was retried
     assert len(sql("SELECT * FROM ns.t.snapshots")) == 1 + ROUNDS + 2 * ROUNDS
     assert one(sql("SELECT count(*) FROM ns.t.refs"))[0] == 1

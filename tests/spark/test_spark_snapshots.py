@@ -1,6 +1,6 @@
-"""Spark on a table's history: metadata tables, branches and tags, travel in time, maintenance procedures."""
+"""Spark on a table's history: metadata tables, branches and tags, time travel, maintenance procedures."""
 
-# ruff: noqa: S608  statements are put together from names of the tests themselves
+# ruff: noqa: S608 statements are built from names of the tests themselves
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Spark as a client: tables are created, changed and dropped with SQL on the real server."""
+"""Spark as a client: create, change and drop tables with SQL on the real server."""
 
-# ruff: noqa: S608  statements are put together from names of the tests themselves
+# ruff: noqa: S608 statements are built from names of the tests themselves
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_create_or_replace_keeps_the_history(books: Sql) -> None:
     assert before in [row[0] for row in books("SELECT snapshot_id FROM ns.books.snapshots")]
 
 
-def test_replace_of_what_is_not_there_and_create_of_what_is(books: Sql) -> None:
+def test_replace_of_a_missing_table_and_create_of_an_existing_one(books: Sql) -> None:
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         books("REPLACE TABLE ns.nothing AS SELECT 1 AS a")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):

@@ -1,4 +1,4 @@
-"""Spark signs in: with tokens and credentials of Keycloak, and with what the catalog itself gave out."""
+"""Spark authenticates with tokens and credentials of Keycloak, and with those of the catalog itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Connect = Callable[..., str]
 
 @pytest.fixture
 def connect(spark: SparkSession, guarded_catalog: CatalogServer) -> Connect:
-    """Give Spark the catalog with further settings, as a user writes them; returns its name in SQL."""
+    """Add the catalog to Spark with further settings, as a user writes them; return its name in SQL."""
 
     def connect(**access: str) -> str:
         name = f"guarded_{next(_numbers)}"
@@ -35,7 +35,7 @@ def connect(spark: SparkSession, guarded_catalog: CatalogServer) -> Connect:
 
 
 def works(spark: SparkSession, catalog: str) -> bool:
-    """A table is made, written, read and dropped."""
+    """Create, write, read and drop a table."""
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog}.sp")
     spark.sql(f"CREATE TABLE {catalog}.sp.t (id INT)")
     spark.sql(f"INSERT INTO {catalog}.sp.t VALUES (1), (2)")  # noqa: S608
@@ -54,7 +54,10 @@ def test_with_a_credential_of_keycloak(spark: SparkSession, connect: Connect, ke
 
 
 def test_a_session_outlives_its_tokens(spark: SparkSession, connect: Connect, keycloak: Keycloak) -> None:
-    """They end after 5 s. Keycloak exchanges none unless it is told to, so new ones are got by the credential."""
+    """They expire after 5 s.
+
+    Keycloak exchanges no tokens by default, so the client fetches new ones with its credential.
+    """
     access = {"credential": "brief:brief-secret", "oauth2-server-uri": keycloak.token_endpoint(), "scope": "catalog"}
     catalog = connect(**access, **{"token-exchange-enabled": "false"})
     assert works(spark, catalog)

@@ -1,6 +1,6 @@
 """Format version 3 in Spark: deletion vectors, row lineage, variants, default values, unknown columns."""
 
-# ruff: noqa: S608  statements are put together from names of the tests themselves
+# ruff: noqa: S608 statements are built from names of the tests themselves
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINEAGE = "SELECT id, _row_id, _last_updated_sequence_number FROM ns.t"
 
 @pytest.fixture
 def java_table(live_spark: SparkSession, namespace: str) -> Any:
-    """`ns.t` as Java's API knows it, for what Spark's SQL cannot say; call it when the table is there."""
+    """Return `ns.t` in Java's API, for changes that Spark's SQL lacks; call it after the table is created."""
     loaded = live_spark._jvm.org.apache.iceberg.spark.Spark3Util
     return lambda: loaded.loadIcebergTable(live_spark._jsparkSession, f"live.{namespace}.t")
 

@@ -1,6 +1,6 @@
-"""Views in Spark, and what PyIceberg sees of them."""
+"""Views in Spark, and the same views in PyIceberg."""
 
-# ruff: noqa: S608  statements are put together from names of the tests themselves
+# ruff: noqa: S608 statements are built from names of the tests themselves
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Load = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def users(sql: Sql) -> Sql:
-    """A table of three people and the view `ns.adults` of two of them."""
+    """A table of three rows and the view `ns.adults` on two of them."""
     sql("CREATE TABLE ns.people (id INT, name STRING, age INT)")
     sql("INSERT INTO ns.people VALUES (1, 'Ada', 36), (2, 'Bob', 7), (3, 'Cyd', 70)")
     sql("CREATE VIEW ns.adults AS SELECT id, name, age FROM ns.people WHERE age >= 18")
@@ -35,7 +35,7 @@ def users(sql: Sql) -> Sql:
 
 @pytest.fixture
 def responded(live_catalog: CatalogServer, namespace: str) -> Load:
-    """Load a view of the namespace as the catalog answers it."""
+    """Return the catalog's response to loading a view of the namespace."""
 
     def load(name: str) -> dict[str, Any]:
         path = f"{live_catalog.uri}/v1/{live_catalog.warehouse_id}/namespaces/{namespace}/views/{name}"
@@ -49,12 +49,12 @@ def responded(live_catalog: CatalogServer, namespace: str) -> Load:
 
 @pytest.fixture
 def stored(responded: Load) -> Load:
-    """The metadata of a view."""
+    """Return the metadata of a view."""
     return lambda name="adults": responded(name)["metadata"]
 
 
 def listed(catalog: Catalog, namespace: str) -> tuple[list[str], list[str]]:
-    """The names of tables and of views, as PyIceberg lists them."""
+    """Return the names of tables and of views, as PyIceberg lists them."""
     tables, views = catalog.list_tables(namespace), catalog.list_views(namespace)
     return sorted(name[-1] for name in tables), sorted(name[-1] for name in views)
 

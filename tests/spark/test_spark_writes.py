@@ -1,4 +1,4 @@
-"""Every way in which Spark writes rows: INSERT, MERGE, UPDATE, DELETE, TRUNCATE and the DataFrame writer."""
+"""Every kind of write in Spark: INSERT, MERGE, UPDATE, DELETE, TRUNCATE and the DataFrame writer."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_columns_come_along_with_the_rows(
     assert rows(goods, "SELECT id, sold FROM ns.t WHERE id > 3") == [(4, None), (5, True)]
 
 
-def test_a_branch_that_is_not_there_is_not_written(goods: Sql) -> None:
+def test_a_missing_branch_is_not_written(goods: Sql) -> None:
     with pytest.raises((PySparkException, Py4JJavaError), match="nowhere"):
         goods("INSERT INTO ns.t.branch_nowhere VALUES (5, 'a', 5)")
     assert len(goods("SELECT * FROM ns.t.snapshots")) == 1

@@ -1,5 +1,6 @@
-"""The metadata engine against Java's own: what we write Java reads, what Java refuses we refuse, and the same updates
-lead to the same table."""
+"""The metadata engine compared with Iceberg's Java: Java reads what we write, both reject the same documents, and the
+same updates lead to the same table.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ STRICTER = [
     "must be written in its canonical form",
     r"snapshots\[\d+\]\.manifest-list: required field is missing",
 ]
-"""Refusals that Java does not share: each protects a later commit or another reader."""
+"""Documents that only we reject: each error protects a later commit or another reader."""
 
 JAVA_FAILS = ["arraySize cannot be negative", "Expected sorted snapshot log entries"]
 """Java stumbles where it need not: over unknown ids in remove-snapshots, and over its own time of a log entry."""
@@ -68,7 +69,7 @@ class JavaTables(Java):
         return dict(json.loads(self.iceberg.TableMetadataParser.toJson(metadata)))
 
     def create(self, request: dict[str, Any]) -> dict[str, Any]:
-        """`TableMetadata.newTableMetadata`, which takes the version from the properties."""
+        """Call `TableMetadata.newTableMetadata`, which reads the version from the properties."""
         schema = self.iceberg.SchemaParser.fromJson(json.dumps(request["schema"]))
         spec = {"spec-id": 0, **(request["partition_spec"] or {"fields": []})}
         order = request["write_order"] or {"order-id": 0, "fields": []}
@@ -83,7 +84,7 @@ class JavaTables(Java):
         )
 
     def commit(self, base: TableMetadata, updates: list[Any]) -> dict[str, Any] | None:
-        """What Java makes of a legal commit; None where Java stumbles in a way we know."""
+        """Return Java's result of a legal commit; None where Java fails for a known reason."""
         builder = self.iceberg.TableMetadata.buildFrom(self.read(base))
         try:
             return self.written(self.built(builder, updates))
@@ -94,7 +95,7 @@ class JavaTables(Java):
 
 
 def judgement(document: TableMetadata) -> tuple[TableMetadata, str | None]:
-    """The document in its modern form, or as it was and why it is refused."""
+    """Return the document in its modern form, or the original and the reason of its rejection."""
     try:
         return read_table_metadata(document), None
     except BadRequest as error:
@@ -102,7 +103,7 @@ def judgement(document: TableMetadata) -> tuple[TableMetadata, str | None]:
 
 
 def comparable(metadata: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """The named parts without empty ones, which Java leaves out here and writes there; files and schemas as sets."""
+    """Return the named parts without empty ones, which Java sometimes omits; files and schemas as sets."""
     parts = {name: metadata[name] for name in names if metadata.get(name) not in (None, [], {})}
     for name in ("statistics", "partition-statistics"):
         if name in parts:
@@ -168,7 +169,7 @@ def test_the_same_request_creates_the_same_table(spark: SparkSession, request: d
 
 
 def nested_ids(document: Any) -> list[Any]:
-    """All ids and names of a schema document, in order."""
+    """Return all ids and names of a schema document, in order."""
     if isinstance(document, list):
         return [part for item in document for part in nested_ids(item)]
     if not isinstance(document, dict):
@@ -195,13 +196,15 @@ def test_the_same_updates_lead_to_the_same_table(
 
 
 def snapshot_ids(metadata: dict[str, Any]) -> list[int]:
-    """The snapshot log; Java enters main once more when only its limits change."""
+    """Return the snapshot log; Java adds main once more when only its retention changes."""
     log = metadata.get("snapshot-log", [])
     return [snapshot_id for snapshot_id, _ in groupby(entry["snapshot-id"] for entry in log)]
 
 
 def removes_what_it_added(commit: Commit) -> bool:
-    """Java then cuts the log, although no reader ever saw the snapshot as current."""
+    """Whether the commit removes a snapshot that it adds: Java then truncates the log, although the snapshot was
+    never current.
+    """
     added = {update["snapshot"]["snapshot-id"] for update in commit.updates if update["action"] == "add-snapshot"}
     removed = {
         snapshot_id

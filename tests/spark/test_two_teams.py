@@ -1,7 +1,6 @@
-"""Two teams on one server: set up over HTTP as `docs/authorization.md` tells it, then seen through engines as each.
-
-The page's own commands are what makes the projects, roles and grants, so that the page stays true. After a change of
-what it shows, `UPDATE_WALKTHROUGH=1` writes the answers of the shell anew.
+"""Two teams on one server: set up over HTTP with the commands of `docs/authorization.md`, then verified through
+engines of each team. The commands of the page create the projects, roles and grants, so the page stays correct. After
+a change of its output, `UPDATE_WALKTHROUGH=1` rewrites the output on the page.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ FORBIDDEN = "ForbiddenException: Forbidden: "
 def server(
     tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnvironment, keycloak: Keycloak
 ) -> Iterator[CatalogServer]:
-    """Migrated and started, and nothing else; grants decide."""
+    """A migrated, started server with authorization, and nothing else."""
     settings = {"LAKEKEEPER__PG_ENCRYPTION_KEY": "k" * 40, "LAKEKEEPER__AUTHZ_BACKEND": "builtin"}
     running = CatalogServer(
         tmp_path_factory.mktemp("teams"),
@@ -60,7 +59,7 @@ def server(
 
 @dataclass(frozen=True)
 class Teams:
-    """What the page leads to. `run` still has its shell, whose variables hold the ids."""
+    """The result of the page. `run` uses its shell, whose variables contain the ids."""
 
     server: CatalogServer
     keycloak: Keycloak
@@ -68,7 +67,7 @@ class Teams:
     on_page: Sequence[Command]
 
     def location(self, path: str) -> str:
-        """With the ids of the shell's variables in it."""
+        """Return the path with the ids of the shell's variables."""
         return "".join(self.run.shell(f'echo "{path}"'))
 
     def ask(self, user: str, method: str, path: str, body: Any = None, *, project: str) -> requests.Response:
@@ -77,7 +76,7 @@ class Teams:
         return requests.request(method, address, json=body, headers=headers, timeout=30)
 
     def change(self, user: str, path: str, **grants: Sequence[tuple[str, str]]) -> int:
-        """Grants of `writes` and `deletes`, each a privilege and a variable with a user's id; the status."""
+        """Change grants, each a privilege and a variable with a user's id; return the status."""
         body = {
             name: [{"privilege": privilege, "principal": {"user": self.run.value(who)}} for privilege, who in entries]
             for name, entries in grants.items()
@@ -85,7 +84,7 @@ class Teams:
         return self.ask(user, "POST", f"{path}/grants", body, project="sales").status_code
 
     def granted(self, user: str, path: str, *, project: str) -> list[tuple[str, str]]:
-        """Privilege and user or role of each grant."""
+        """Return privilege and user or role of each grant."""
         response = self.ask(user, "GET", f"{path}/grants", project=project)
         assert response.status_code == 200, response.text
         return [(each["privilege"], *each["principal"].values()) for each in response.json()["grants"]]
@@ -103,7 +102,7 @@ def teams(
     s3_spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Teams]:
-    """Everything that the page does, done. In SQL, `ana_lab` is the warehouse `lab` as Ana sees it, and so on."""
+    """Run every command of the page. In SQL, `ana_lab` is the warehouse `lab` with Ana's token, and so on."""
     minio.create_bucket(BUCKET)
     instead = {
         "http://127.0.0.1:8181": server.base_url,
@@ -176,7 +175,7 @@ def test_spark_reads_with_both_and_writes_with_one(teams: Teams, s3_spark: Spark
     ):
         with pytest.raises(Py4JJavaError, match=FORBIDDEN):
             done(s3_spark, statement)
-    for statement in (  # those that begin with a file, which the store refuses
+    for statement in (  # statements that begin with a file, which the store denies
         "DELETE FROM ana_lab.papers.read",
         "INSERT INTO ana_lab.papers.read VALUES (3)",
         "INSERT INTO ana_orders.finance.ledger VALUES (3)",
@@ -231,7 +230,7 @@ def test_pyiceberg_as_each(teams: Teams, minio: Minio) -> None:
     read = ben.load_table("shop.both")
     assert read.scan().to_arrow().to_pydict() == {"id": [7]}
     before, files = created.refresh().metadata_location, minio.keys(BUCKET)
-    with pytest.raises(OSError, match=r"(?i)access.denied"):  # of the store, which refuses the file
+    with pytest.raises(OSError, match=r"(?i)access.denied"):  # from the store, which denies the file
         read.append(more)
     with pytest.raises(exceptions.ForbiddenError, match="may not commit on table"):
         read.transaction().set_properties(by="ben").commit_transaction()

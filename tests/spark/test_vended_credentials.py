@@ -1,4 +1,4 @@
-"""Iceberg's own S3 client with what a client is told of one table's folder, and nothing else."""
+"""Iceberg's own S3 client with nothing but the credentials that are vended for one table's folder."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_one_folder_is_open(s3_spark: SparkSession, minio: Minio, bucket: str) -
             lambda: io.newInputFile(f"{sibling}/a").getLength(),
             lambda: io.deleteFile(f"{sibling}/a"),
             lambda: listed(io, f"{sibling}/"),
-            lambda: listed(io, table),  # which would show the sibling, too
+            lambda: listed(io, table),  # which would list the sibling, too
             lambda: listed(io, f"s3://{bucket}/wh/"),
         ):
             with pytest.raises(Py4JJavaError, match=r"Status Code: 403|ForbiddenException"):

@@ -1,5 +1,6 @@
-"""The view engine against Java's own: what we write Java reads, what Java refuses we refuse, and the same updates lead
-to the same view."""
+"""The view engine compared with Iceberg's Java: Java reads what we write, both reject the same documents, and the
+same updates lead to the same view.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +40,9 @@ STRICTER = [
     "location must not be empty",
     "version-id: -1 means the last one added",
     "schema-id: there is no schema",
-    r"default-namespace\[.*\]: expected a string",  # Java makes "null" of null and "7" of 7
+    r"default-namespace\[.*\]: expected a string",  # Java converts null to "null" and 7 to "7"
 ]
-"""Refusals of a file that Java does not share: each protects a later commit or another reader."""
+"""Files that only we reject: each error protects a later commit or another reader."""
 
 STRICTER_UPDATES = [
     "uuid: expected a UUID",
@@ -57,7 +58,7 @@ JAVA_FAILS = ["no schema has been added", "no current version id has been set"]
 
 class JavaViews(Java):
     def read(self, document: ViewMetadata) -> Any:
-        """`ViewMetadataParser.fromJson`; what it looks up by id only when asked is asked for."""
+        """Call `ViewMetadataParser.fromJson`, and read what it resolves lazily by id."""
         metadata = self.iceberg.view.ViewMetadataParser.fromJson(json.dumps(document))
         metadata.versionsById()
         metadata.schema()
@@ -67,7 +68,7 @@ class JavaViews(Java):
         return dict(json.loads(self.iceberg.view.ViewMetadataParser.toJson(metadata)))
 
     def create(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What the builder makes of a create request, which Java's server gives the version id 1."""
+        """Return the builder's result of a create request, which Java's server gives the version id 1."""
         body = {
             "name": "v",
             "location": request["location"],
@@ -81,7 +82,7 @@ class JavaViews(Java):
         return self.written(builder.setCurrentVersion(parsed.viewVersion(), parsed.schema()).build())
 
     def commit(self, base: ViewMetadata, updates: list[Any]) -> Any:
-        """`ViewMetadata.Builder` as the server drives it."""
+        """Call `ViewMetadata.Builder` like Java's server."""
         return self.built(self.iceberg.view.ViewMetadata.buildFrom(self.read(base)), updates)
 
     def error_of_commit(self, base: ViewMetadata, updates: list[Any]) -> str | None:
@@ -93,8 +94,9 @@ class JavaViews(Java):
 
 
 def comparable(metadata: dict[str, Any], *, with_log: bool = True) -> dict[str, Any]:
-    """The document with versions by id, as Java puts the current one first when others expire; and schemas by what
-    Java and we write alike."""
+    """Return the document with versions by id, as Java moves the current one to the front when others expire; and
+    schemas by the members that Java and we write alike.
+    """
     parts = {name: metadata[name] for name in ("view-uuid", "format-version", "location", "current-version-id")}
     parts["properties"] = metadata.get("properties", {})
     parts["versions"] = {document["version-id"]: document for document in metadata["versions"]}
@@ -110,7 +112,7 @@ def comparable(metadata: dict[str, Any], *, with_log: bool = True) -> dict[str, 
 
 
 def logged_ids(metadata: dict[str, Any]) -> list[int]:
-    """The version log; Java enters a version once more when a request only leaves it and comes back."""
+    """Return the version log; Java adds a version once more when a request switches to another one and back."""
     return [version_id for version_id, _ in groupby(entry["version-id"] for entry in metadata["version-log"])]
 
 
@@ -153,7 +155,7 @@ def test_the_same_updates_lead_to_the_same_view(
     for commit in history[1]:
         ours = commit.change.metadata
         theirs = java.written(java.commit(commit.base, commit.updates))
-        # Java counts what changes nothing as a change, and then lets old versions expire
+        # Java counts updates without effect as changes, and then expires old versions
         if commit.change.changed:
             assert comparable(theirs, with_log=False) == comparable(ours, with_log=False)
             assert logged_ids(theirs) == logged_ids(ours)
@@ -211,7 +213,7 @@ def test_the_texts_of_errors_are_java_s(spark: SparkSession) -> None:
         with pytest.raises(BadRequest) as raised:
             apply_view_updates(base, updates, now_ms=START_MS)
         ours = raised.value.message.removeprefix("updates[0] (add-view-version): ")
-        # a set of Java has no order
+        # a set in Java has no order
         theirs = (java.error_of_commit(base, updates) or "").replace("[trino, spark]", "[spark, trino]")
         assert ours in theirs
 
