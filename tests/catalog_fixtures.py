@@ -17,7 +17,7 @@ from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector
 from tenancy.selectors.projects import get_project
-from tenancy.services.bootstrap import bootstrap
+from tenancy.services.server import bootstrap
 from tests.fingerprint import Fingerprint, take_fingerprint
 from tests.prepared import Key, Prepared, Recorded, clear_process_caches
 from tests.run_environment import RunEnvironment

@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 
 from tenancy.actor import INTERNAL
-from tenancy.authn.own_tokens import session_tokens
+from tenancy.authn.own_tokens.access_tokens import _issuer, _keys
 from tenancy.authn.own_tokens.stored_tokens import token_uses
 from tenancy.authn.providers import authenticators
 from tenancy.authn.requests import verified_tokens
@@ -49,12 +49,12 @@ def new_token(user_id: str = "local~alice", **options: Any) -> str:
 def access_tokens(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Authentication is on, by access tokens alone."""
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"access_tokens": True}))
-    for cached in (authenticators, session_tokens._issuer, session_tokens._keys):
+    for cached in (authenticators, _issuer, _keys):
         cached.cache_clear()
     verified_tokens.clear()
     token_uses.take()
     yield
-    for cached in (authenticators, session_tokens._issuer, session_tokens._keys):
+    for cached in (authenticators, _issuer, _keys):
         cached.cache_clear()
     verified_tokens.clear()
 

@@ -10,8 +10,7 @@ from uuid import UUID
 from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.errors import Missing
-from tenancy.authz.permissions import are_allowed, require_permission_and_check
+from tenancy.authz.permissions import Missing, are_allowed, require_permission_and_check
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef

@@ -29,7 +29,7 @@ QUIET_ROUTES = frozenset({"health", "health/live", "health/ready"})
 
 
 _TOKEN = re.compile(r"(ik[ps](?:_|%5F)[0-9A-Za-z]{22}|ika(?=(?:_|%5F)eyJ))(?:_|%5F)[0-9A-Za-z._%-]+", re.IGNORECASE)
-"""A token of `tenancy.authn.own_tokens.token_format`, whose prefix is no secret, or a short-lived one."""
+"""A token of `tenancy.authn.own_tokens.stored_tokens`, whose prefix is no secret, or a short-lived one."""
 
 
 def log_request(request: HttpRequest, response: HttpResponseBase) -> None:

@@ -30,7 +30,8 @@ from tenancy.actor import INTERNAL, Actor
 from tenancy.models import Project
 from tenancy.selectors.projects import get_project
 from tenancy.selectors.server import get_server
-from tenancy.services.bootstrap import (
+from tenancy.services.projects import create_project, rename_project
+from tenancy.services.server import (
     DEFAULT_PROJECT_NAME,
     AlreadyBootstrapped,
     ConcurrentBootstrap,
@@ -38,7 +39,6 @@ from tenancy.services.bootstrap import (
     bootstrap,
     is_administrator,
 )
-from tenancy.services.projects import create_project, rename_project
 
 BOOTSTRAP = "bootstrap"
 MAX_ATTEMPTS: Final = 3

@@ -40,7 +40,7 @@ from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import no_such_project
-from tenancy.services.creator_grants import grant_creator
+from tenancy.services.automatic_grants import grant_creator
 
 
 class WarehouseDraft:

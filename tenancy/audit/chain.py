@@ -5,24 +5,29 @@ time seals them afterwards, in the order in which they became visible: a record 
 inserted between sealed ones.
 
 Retention deletes old records from the beginning of the chain and seals a record of the deletion at its end, in the same
-transaction: verification (`tenancy.audit.chain_verification`) accepts a chain that begins later only with that record.
+transaction: verification (`verify_chain`) accepts a chain that begins later only with that record.
 """
 
 from __future__ import annotations
 
+import json
 import logging
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from threading import Lock
 from time import monotonic
-from typing import Final
+from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Max, Min
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import execute
 from icekeeper.kernel.db.transactions import write_transaction
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event, build_record, record_hash
+from tenancy.audit.recording import Event, build_record, canonical_text
 from tenancy.models import AuditChain, AuditRecord
 
 logger = logging.getLogger("icekeeper.audit")
@@ -33,6 +38,61 @@ BATCH: Final = 200
 HEADS_EVERY_SECONDS: Final = 60.0
 
 _SEAL: Final = "UPDATE tenancy_auditrecord SET position = %s, previous_hash = %s, hash = %s WHERE id = %s"
+
+
+def record_content(record: AuditRecord) -> dict[str, Any]:
+    """Return all fields of the record except the hashes."""
+    return {
+        "id": str(record.id),
+        "position": record.position,
+        "at": _time(record.at),
+        "last-at": _time(record.last_at),
+        "count": record.count,
+        "event": record.event,
+        "action": record.action or None,
+        "outcome": str(record.outcome),
+        "reason": record.reason or None,
+        "privilege-source": str(record.privilege_source) or None,
+        "actor": record.actor,
+        "assumed-role": _id(record.assumed_role),
+        "access-token": _id(record.access_token_id),
+        "object-type": record.object_type or None,
+        "object-id": record.object_id or None,
+        "project-id": record.project_id or None,
+        "request-id": _id(record.request_id),
+        "address": record.address or None,
+        "forwarded-for": record.forwarded_for or None,
+        "user-agent": record.user_agent or None,
+        "details": _details(record.details),
+    }
+
+
+def record_document(record: AuditRecord) -> dict[str, Any]:
+    return record_content(record) | {"previous-hash": record.previous_hash or None, "hash": record.hash or None}
+
+
+def record_hash(record: AuditRecord, previous_hash: str) -> str:
+    """Return the SHA-256 (hex) of the previous hash, a line feed, and the canonical JSON of all fields but the hashes.
+
+    Canonical JSON has sorted keys, no spaces, and ASCII only (`\\uXXXX` for other characters).
+    """
+    return sha256(f"{previous_hash}\n{canonical_text(record_content(record))}".encode()).hexdigest()
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _id(value: UUID | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _details(text: str) -> Any:
+    """Parse the details; return the text itself if it is no JSON, as after manipulation of the row."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 class _HeadLog:
@@ -157,3 +217,134 @@ def _last_old(rows: list[AuditRecord], before: datetime, at: datetime) -> AuditR
         elif row.at <= at:
             break
     return last
+
+
+CHUNK: Final = 1000
+
+
+class ChainHead(NamedTuple):
+    """The hash of the record at a position, as stored outside of the database."""
+
+    position: int
+    hash: str
+
+
+@dataclass(slots=True)
+class ChainReport:
+    """`count` records after `anchor` up to `head` are as they were sealed; `unsealed` records are not covered yet.
+
+    `unknown_heads` are heads of records that retention has deleted. `deleted_until` is the time of the newest deleted
+    record, from the record of that deletion.
+    """
+
+    count: int
+    anchor: int
+    head: ChainHead
+    unsealed: int
+    unknown_heads: list[ChainHead] = field(default_factory=list)
+    deleted_until: str | None = None
+
+
+class ChainBroken(Exception):
+    """The first record that is not as it was sealed; the message says which one and why."""
+
+
+class _Verification:
+    """Verification state while records are read in the order of the chain."""
+
+    def __init__(self, anchor: ChainHead) -> None:
+        self.anchor, self.at, self.count = anchor, anchor, 0
+        self.deleted_until: str | None = None
+
+    def step(self, row: AuditRecord) -> None:
+        expected = self.at.position + 1
+        if row.position != expected:
+            raise _missing(expected, (row.position or 0) - 1)
+        if row.previous_hash != self.at.hash:
+            raise ChainBroken(f"Row {expected} ({row.id}) does not continue the row before")
+        if row.hash != record_hash(row, row.previous_hash):
+            raise ChainBroken(f"Row {expected} ({row.id}) is not what was sealed")
+        self.at, self.count = ChainHead(expected, row.hash), self.count + 1
+        if row.event == Event.AUDIT_RECORDS_DELETED:
+            details = record_content(row)["details"]
+            if isinstance(details, dict) and (details.get("position"), details.get("hash")) == self.anchor:
+                self.deleted_until = str(details.get("newest"))
+
+    def require_beginning(self) -> None:
+        """Require a record of the deletion of everything before the beginning of the chain."""
+        if self.anchor.position and self.deleted_until is None:
+            raise ChainBroken(
+                f"Rows 1 to {self.anchor.position} are missing, and no record of their deletion by retention exists"
+            )
+
+
+def verify_chain(*, heads: list[ChainHead] | None = None) -> ChainReport:
+    """Verify every record; raises `ChainBroken` for the first one that is wrong. Safe while servers run.
+
+    `heads` were stored outside of the database earlier: an attacker with write access to the database can seal
+    all records again, but cannot change those heads.
+    """
+    expected_heads = {head.position: head for head in sorted(heads or [])}
+    chain = _chain()
+    anchor, state = chain.anchor_position, _Verification(ChainHead(chain.anchor_position, chain.anchor_hash))
+    _compare(expected_heads, state.at)
+    while state.at.position < chain.position:
+        rows = list(AuditRecord.objects.after_position(state.at.position)[:CHUNK])
+        moved = _chain()
+        if moved.anchor_position > state.at.position:  # retention deleted the next records meanwhile
+            chain, anchor, state = (
+                moved,
+                moved.anchor_position,
+                _Verification(ChainHead(moved.anchor_position, moved.anchor_hash)),
+            )
+            _compare(expected_heads, state.at)
+            continue
+        if not rows:
+            raise _missing(state.at.position + 1, chain.position)
+        for row in rows:
+            if (row.position or 0) > chain.position:
+                break
+            state.step(row)
+            _compare(expected_heads, state.at)
+    if state.at != (chain.position, chain.hash):
+        raise ChainBroken(f"The chain ends at row {chain.position} with another hash than when that row was sealed")
+    state.require_beginning()
+    _require_nothing_outside()
+    beyond = [head for head in expected_heads.values() if head.position > chain.position]
+    if beyond:
+        raise ChainBroken(f"Row {beyond[0].position} is a given head, but the chain ends at row {chain.position}")
+    unsealed = AuditRecord.objects.unsealed().count()
+    unknown = [head for head in expected_heads.values() if head.position < anchor]
+    return ChainReport(state.count, anchor, state.at, unsealed, unknown, state.deleted_until)
+
+
+def _missing(first: int, last: int) -> ChainBroken:
+    return ChainBroken(f"Row {first} is missing" if first == last else f"Rows {first} to {last} are missing")
+
+
+def _chain() -> AuditChain:
+    chain = AuditChain.objects.first()
+    if chain is None:
+        raise ChainBroken("The row with the end of the chain is missing")
+    return chain
+
+
+def _compare(expected_heads: dict[int, ChainHead], at: ChainHead) -> None:
+    head = expected_heads.get(at.position)
+    if head is not None and head.hash != at.hash:
+        raise ChainBroken(f"Row {at.position} has another hash than the given head")
+
+
+def _require_nothing_outside() -> None:
+    """Raise for records before the beginning or after the end of the chain.
+
+    Both ends only grow: the beginning is read before the records, the end after them.
+    """
+    anchor = _chain().anchor_position
+    ends = AuditRecord.objects.aggregate(lowest=Min("position"), highest=Max("position"))
+    end = _chain().position
+    lowest, highest = ends["lowest"], ends["highest"]
+    if highest is not None and highest > end:
+        raise ChainBroken(f"Row {highest} was inserted after the end of the chain, which is row {end}")
+    if lowest is not None and lowest <= anchor:
+        raise ChainBroken(f"Row {lowest} was inserted before the beginning of the chain, which is row {anchor + 1}")

@@ -1,4 +1,4 @@
-"""Permission checks: `require_permission` for one operation, `are_allowed` for lists.
+"""Permission checks and their errors: `require_permission` for one operation, `are_allowed` for lists.
 
 Some decisions are the same for every backend (`Standing`); the backend decides the others (`tenancy.authz.port`).
 Required permissions are checked again before a write when permissions changed meanwhile
@@ -16,18 +16,108 @@ from typing import Any, Final, NamedTuple
 from django.db.models import QuerySet
 
 from icekeeper.kernel import request_context
-from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.errors.types import CatalogError, Forbidden
 from tenancy.actor import Actor, is_instance_admin
-from tenancy.audit.occurrences import record_override
+from tenancy.audit.occurrences import record_denial, record_override
 from tenancy.authz import port
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.errors import AuthorizationBackendError, Missing, action_forbidden, build_missing, deny_as_missing
 from tenancy.authz.permission_epoch import permission_epoch
-from tenancy.authz.port import PermissionCheck, require_decision_for_each
+from tenancy.authz.port import AuthorizationBackendError, PermissionCheck, require_decision_for_each
 from tenancy.authz.privileges import reads_grants
 from tenancy.authz.securables import are_registered
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
+
+Missing = CatalogError | Callable[[], CatalogError] | None
+"""The error for an object that does not exist, or a function that builds it; hot paths build it only when needed."""
+
+
+class ServerActionForbidden(Forbidden):
+    wire_type = "ServerActionForbidden"
+
+
+class ProjectActionForbidden(Forbidden):
+    wire_type = "ProjectActionForbidden"
+
+
+class WarehouseActionForbidden(Forbidden):
+    wire_type = "WarehouseActionForbidden"
+
+
+class NamespaceActionForbidden(Forbidden):
+    wire_type = "NamespaceActionForbidden"
+
+
+class TableActionForbidden(Forbidden):
+    wire_type = "TableActionForbidden"
+
+
+class ViewActionForbidden(Forbidden):
+    wire_type = "ViewActionForbidden"
+
+
+class GenericTableActionForbidden(Forbidden):
+    wire_type = "GenericTableActionForbidden"
+
+
+class RoleActionForbidden(Forbidden):
+    wire_type = "RoleActionForbidden"
+
+
+class TagActionForbidden(Forbidden):
+    wire_type = "TagActionForbidden"
+
+
+class UserActionForbidden(Forbidden):
+    wire_type = "UserActionForbidden"
+
+
+class GrantActionForbidden(Forbidden):
+    wire_type = "GrantActionForbidden"
+
+
+_ERRORS: dict[Securable.Type, type[Forbidden]] = {
+    Securable.Type.SERVER: ServerActionForbidden,
+    Securable.Type.PROJECT: ProjectActionForbidden,
+    Securable.Type.WAREHOUSE: WarehouseActionForbidden,
+    Securable.Type.NAMESPACE: NamespaceActionForbidden,
+    Securable.Type.TABLE: TableActionForbidden,
+    Securable.Type.VIEW: ViewActionForbidden,
+    Securable.Type.GENERIC_TABLE: GenericTableActionForbidden,
+    Securable.Type.ROLE: RoleActionForbidden,
+    Securable.Type.TAG: TagActionForbidden,
+    Securable.Type.USER: UserActionForbidden,
+}
+
+
+_TABULARS: Final = frozenset({Securable.Type.TABLE, Securable.Type.VIEW, Securable.Type.GENERIC_TABLE})
+"""Types whose id in the API differs from the id of the securable."""
+
+
+def build_missing(missing: Missing) -> CatalogError | None:
+    return missing() if callable(missing) else missing
+
+
+def display_name(ref: ObjectRef, missing: CatalogError | None) -> str:
+    """Return how messages name an object: as the caller named it (`missing.about`), never by an internal id."""
+    if missing is not None and missing.about is not None:
+        return missing.about
+    securable_type, object_id = ref
+    return f"this {securable_type}" if securable_type in _TABULARS else f"{securable_type} {object_id}"
+
+
+def deny_as_missing(actor: Actor, action: Can, ref: ObjectRef, missing: CatalogError) -> CatalogError:
+    """Return `missing`, because the object is hidden from the actor, and audit the denial with its true reason."""
+    record_denial(actor=actor, action=action, object_type=ref.type.value, object_id=ref.id, reason="CannotSeeResource")
+    return missing
+
+
+def action_forbidden(actor: Actor, action: Can, ref: ObjectRef, missing: CatalogError | None = None) -> Forbidden:
+    """Return the error to raise, and audit the denial. `missing` is the error for an object that does not exist."""
+    securable_type, object_id = ref
+    record_denial(actor=actor, action=action, object_type=securable_type.value, object_id=object_id)
+    return _ERRORS[securable_type](f"{actor.name} may not {action} on {display_name(ref, missing)}")
+
 
 NOT_BY_OVERRIDE: Final = frozenset(
     {Can.READ_DATA, Can.WRITE_DATA, Can.SELECT, Can.ASSUME, Can.CHANGE_OWNERSHIP, Can.SET_MANAGED_ACCESS}

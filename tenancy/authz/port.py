@@ -14,11 +14,18 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils.module_loading import import_string
 
+from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import NO_LIMIT
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
+
+
+class AuthorizationBackendError(CatalogError):
+    """The authorization backend is unavailable, so every check is denied."""
+
+    status, wire_type, retry_after = 503, "AuthorizationBackendError", 5
 
 
 @dataclass(frozen=True, slots=True)

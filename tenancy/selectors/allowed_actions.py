@@ -10,9 +10,9 @@ from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.authz.action_names import ACTIONS_ON
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.errors import deny_as_missing
 from tenancy.authz.permissions import (
     check_permissions,
+    deny_as_missing,
     is_allowed,
     require_not_hidden,
     require_permission,

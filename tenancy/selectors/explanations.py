@@ -19,10 +19,12 @@ from tenancy.actor import Actor, Grantee
 from tenancy.audit.occurrences import record_access_review
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.builtin.role_paths import Entry, Membership
-from tenancy.authz.errors import AuthorizationBackendError
 from tenancy.authz.explanation import Explanation, GrantRow, Step, explain
-from tenancy.authz.permissions import check_permissions, is_allowed
-from tenancy.authz.port import PermissionCheck
+from tenancy.authz.permissions import (
+    check_permissions,
+    is_allowed,
+)
+from tenancy.authz.port import AuthorizationBackendError, PermissionCheck
 from tenancy.authz.privileges import reads_grants
 from tenancy.models import Role, Securable
 from tenancy.models.securable import ObjectRef, parse_securable_id

@@ -18,8 +18,13 @@ from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.errors import GrantActionForbidden, deny_as_missing
-from tenancy.authz.permissions import check_permissions, require_not_hidden, require_permission
+from tenancy.authz.permissions import (
+    GrantActionForbidden,
+    check_permissions,
+    deny_as_missing,
+    require_not_hidden,
+    require_permission,
+)
 from tenancy.authz.port import PermissionCheck
 from tenancy.authz.privileges import ASSIGNEE, Privilege, grant_action, privileges_on, reads_grants
 from tenancy.models import Grant, Project, RoleMember, Securable

@@ -15,8 +15,7 @@ from icekeeper.kernel.errors.types import CatalogError, Forbidden
 from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.errors import deny_as_missing
-from tenancy.authz.permissions import check_permissions
+from tenancy.authz.permissions import check_permissions, deny_as_missing
 from tenancy.authz.port import NO_OBJECT, PermissionCheck
 from tenancy.models import Project, Role, Securable
 from tenancy.models.securable import ObjectRef

@@ -13,9 +13,14 @@ from icekeeper.kernel.http.paging import Page, build_page
 from icekeeper.kernel.names import name_key
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.errors import action_forbidden
 from tenancy.authz.permission_epoch import permission_epoch
-from tenancy.authz.permissions import check_permissions, is_allowed, recheck_before_write, require_permission
+from tenancy.authz.permissions import (
+    action_forbidden,
+    check_permissions,
+    is_allowed,
+    recheck_before_write,
+    require_permission,
+)
 from tenancy.authz.port import PermissionCheck
 from tenancy.models import Securable, User
 from tenancy.models.securable import ObjectRef

@@ -32,8 +32,14 @@ from tenancy.authn.own_tokens.scopes import (
     narrow_scopes,
     validate_scopes,
 )
-from tenancy.authn.own_tokens.stored_tokens import revocation_transaction, revocations
-from tenancy.authn.own_tokens.token_format import TokenKind, create_token_text, token_digest, token_prefix
+from tenancy.authn.own_tokens.stored_tokens import (
+    TokenKind,
+    create_token_text,
+    revocation_transaction,
+    revocations,
+    token_digest,
+    token_prefix,
+)
 from tenancy.authz.actions import Can
 from tenancy.models import AccessToken, ServiceAccount, User
 from tenancy.models.user import SERVICE_ACCOUNT_PREFIX

@@ -1,4 +1,4 @@
-"""Services that grant and revoke privileges on an object."""
+"""Services that grant and revoke privileges on an object, and set managed access."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from uuid import UUID
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
-from icekeeper.kernel.db.transactions import write_transaction
+from icekeeper.kernel.db.transactions import limited_lock_wait, write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, NotFound
 from tenancy.actor import Actor, Grantee
 from tenancy.audit.occurrences import record_denial
 from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.role_paths import NEVER, expiry_timestamp
-from tenancy.authz.errors import GrantActionForbidden, display_name
 from tenancy.authz.model import OWNERSHIP
-from tenancy.authz.openfga.outbox import enqueue_grant
+from tenancy.authz.openfga.outbox import enqueue_grant, enqueue_managed_access
 from tenancy.authz.permission_epoch import bump_permission_epoch, permission_epoch
 from tenancy.authz.permissions import (
+    GrantActionForbidden,
     check_permissions,
     check_permissions_at,
+    display_name,
     recheck_before_write,
     require_not_hidden,
+    require_permission,
     visibility_checks,
 )
 from tenancy.authz.privileges import ASSIGNEE, PASS_GRANTS, grant_action, is_privilege
@@ -39,9 +41,8 @@ from tenancy.services.administrators import (
     lock_roles,
     require_permission_to_appoint,
 )
-from tenancy.services.lock_timeouts import grant_lock_timeout, limited_lock_wait
 from tenancy.services.registration import lock_or_add_users, lock_users
-from tenancy.services.role_nesting import lock_memberships, require_nestable
+from tenancy.services.role_members import lock_memberships, require_nestable
 
 MAX_CHANGES: Final = 100
 """Grants and revocations in one request."""
@@ -53,6 +54,12 @@ _LAST_MOMENT: Final = timedelta(microseconds=1)
 
 _STRONGEST: Final = {Securable.Type.SERVER: "operator", Securable.Type.PROJECT: "project_admin"}
 """The strongest privilege of a type of objects; of all other types it is ownership."""
+
+
+class GrantLockTimeout(Conflict):
+    """Other requests are changing the grants on the same object; a retry may succeed."""
+
+    wire_type, is_final = "GrantLockTimeout", False
 
 
 class GrantDiffTooLarge(BadRequest):
@@ -403,3 +410,34 @@ def _record(event: Event, actor: Actor, on: Securable, change: GrantSpec) -> Non
         role=None if grantee.role_id is None else str(grantee.role_id),
         until=None if until is None else until.isoformat(),
     )
+
+
+def grant_lock_timeout() -> GrantLockTimeout:
+    return GrantLockTimeout("Others are changing the same grants; try again")
+
+
+def set_managed_access(*, actor: Actor, ref: ObjectRef, is_managed: bool, missing: CatalogError) -> None:
+    """Enable or disable managed access on a warehouse or namespace. Idempotent.
+
+    Raises `missing` if the object is hidden from the caller, the type's own error (403) if the caller may not set it,
+    and `GrantLockTimeout` (409).
+    """
+    require_not_hidden(actor, ref, missing)
+    require_permission(actor, Can.SET_MANAGED_ACCESS, *ref)
+    with write_transaction():
+        with limited_lock_wait(grant_lock_timeout()):
+            on = lock_row(Securable, "id = %s", [securable_id(*ref)])
+        if on is None:
+            raise missing
+        if on.managed_access == is_managed:
+            return
+        Securable.objects.filter(pk=on.pk).update(managed_access=is_managed)
+        record(
+            Event.MANAGED_ACCESS_SET,
+            actor=actor,
+            subject=on.object_id,
+            object_type=on.type,
+            managed_access=is_managed,
+        )
+        enqueue_managed_access(on.pk)
+        bump_permission_epoch()

@@ -22,7 +22,7 @@ from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.privileges import privilege_names
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.models.securable import parse_securable_id, project_in
-from tenancy.services.role_nesting import lock_memberships, require_nestable
+from tenancy.services.role_members import lock_memberships, require_nestable
 
 _LINKS: Final = frozenset({UP, MANAGED_ACCESS})
 

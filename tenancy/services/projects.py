@@ -23,8 +23,7 @@ from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import no_such_project, require_project_id
 from tenancy.selectors.server import get_server
 from tenancy.services.administrators import administrated_by, keeping_administrators, require_permission_to_delete_roles
-from tenancy.services.cascaded_grants import delete_grants_of_roles, rights_of_project
-from tenancy.services.creator_grants import PROJECT_ADMIN, grant_creator
+from tenancy.services.automatic_grants import PROJECT_ADMIN, delete_grants_of_roles, grant_creator, rights_of_project
 
 MAX_NAME_BYTES = 128
 

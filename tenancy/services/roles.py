@@ -36,9 +36,8 @@ from tenancy.services.administrators import (
     require_permission_to_appoint,
     require_permission_to_bind_roles,
 )
-from tenancy.services.cascaded_grants import delete_grants_of_roles, rights_of_role
-from tenancy.services.creator_grants import grant_creator
-from tenancy.services.role_nesting import lock_memberships, require_nestable
+from tenancy.services.automatic_grants import delete_grants_of_roles, grant_creator, rights_of_role
+from tenancy.services.role_members import lock_memberships, require_nestable
 
 SYSTEM_PROVIDER: Final = "system"
 """Provider of roles that only the server itself creates and updates."""

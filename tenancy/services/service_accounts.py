@@ -23,7 +23,7 @@ from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
 from tenancy.selectors.access_tokens import require_permission_on_server
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
-from tenancy.services.cascaded_grants import delete_grants_of_user, rights_of_user
+from tenancy.services.automatic_grants import delete_grants_of_user, rights_of_user
 from tenancy.services.registration import lock_user
 
 MAX_DESCRIPTION_LENGTH: Final = 1000

@@ -26,7 +26,7 @@ from tenancy.models import Project, Securable, TagAttachment, TagDefinition
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.tags import MAX_NAME_LENGTH, get_tag_definition_for, tag_id_not_found
-from tenancy.services.creator_grants import grant_creator
+from tenancy.services.automatic_grants import grant_creator
 
 MAX_VALUE_LENGTH, MAX_DESCRIPTION_LENGTH = 256, 4096
 """Characters."""

@@ -30,7 +30,7 @@ from tenancy.selectors.server import get_server
 from tenancy.selectors.users import require_permission_on_user, user_not_found
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
-from tenancy.services.cascaded_grants import delete_grants_of_user, rights_of_user
+from tenancy.services.automatic_grants import delete_grants_of_user, rights_of_user
 from tenancy.services.registration import (
     CREATED,
     UserProfile,

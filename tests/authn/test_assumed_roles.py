@@ -20,7 +20,7 @@ from tenancy.authz.model import OWNERSHIP
 from tenancy.models import Role, Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
-from tenancy.services.creator_grants import grant_creator
+from tenancy.services.automatic_grants import grant_creator
 from tenancy.services.projects import create_project, delete_project
 from tenancy.services.roles import create_role
 from tests.authn.conftest import Ask

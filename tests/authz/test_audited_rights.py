@@ -14,7 +14,7 @@ from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.selectors.server import get_server
-from tenancy.services import cascaded_grants
+from tenancy.services import automatic_grants
 from tenancy.services.roles import delete_role
 from tenancy.services.service_accounts import create_service_account, delete_service_account
 from tenancy.services.users import delete_user
@@ -238,7 +238,7 @@ def test_a_deleted_user_s_rights_are_named(lake: Lake, maker: CallerClient) -> N
 
 
 def test_of_many_rights_the_first_are_named(lake: Lake, maker: CallerClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cascaded_grants, "MAX_NAMED", 2)
+    monkeypatch.setattr(automatic_grants, "MAX_NAMED", 2)
     build(maker, "aa", "bb")
     for name in "xyz":
         RoleMember.objects.create(role=role(name), user_id=MAKER)

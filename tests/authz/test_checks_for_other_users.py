@@ -15,7 +15,7 @@ from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, INTERNAL, Actor, Grantee, acting_as, is_instance_admin
 from tenancy.authz.action_names import ACTIONS_ON
 from tenancy.authz.actions import Can
-from tenancy.authz.errors import ProjectActionForbidden, WarehouseActionForbidden
+from tenancy.authz.permissions import ProjectActionForbidden, WarehouseActionForbidden
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable, Server, User
 from tenancy.models.securable import ObjectRef

@@ -235,7 +235,7 @@ def test_where_the_row_cannot_be_written_nothing_is_dropped(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no room")
 
-    monkeypatch.setattr("tenancy.services.cascaded_grants.record", fail)
+    monkeypatch.setattr("tenancy.services.automatic_grants.record", fail)
     before = Grant.objects.count()
     assert root.delete(f"{OPEN}/tables/a").status == 500
     assert root.delete("/namespaces/closed?recursive=true").status == 500

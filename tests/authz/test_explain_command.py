@@ -15,7 +15,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.names import name_key
 from tenancy.actor import INTERNAL
 from tenancy.authz import port
-from tenancy.authz.errors import AuthorizationBackendError
+from tenancy.authz.port import AuthorizationBackendError
 from tenancy.models import Securable, User
 from tenancy.models.securable import ObjectRef
 from tenancy.services.users import block_user

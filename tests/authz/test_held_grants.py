@@ -10,7 +10,7 @@ from icekeeper.kernel.errors.types import InvalidPageToken, NoSuchWarehouse
 from icekeeper.kernel.http.paging import Page
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor, Grantee
-from tenancy.authz.errors import WarehouseActionForbidden
+from tenancy.authz.permissions import WarehouseActionForbidden
 from tenancy.models import Grant, RoleMember, Securable, User
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.grants import GrantFilter, ListedGrant, list_grants_for, list_grants_on

@@ -8,9 +8,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from storage.models import Warehouse
-from tenancy.authz.errors import AuthorizationBackendError
 from tenancy.authz.permission_epoch import permission_epoch
-from tenancy.authz.port import authorizer
+from tenancy.authz.port import AuthorizationBackendError, authorizer
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import VIEW, user

@@ -10,7 +10,7 @@ import pytest
 from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.authz import port
-from tenancy.authz.errors import AuthorizationBackendError
+from tenancy.authz.port import AuthorizationBackendError
 from tenancy.models import Server
 from tenancy.models.securable import ObjectRef
 from tests.authz.batch_check_fixtures import CHECK, WITH_ERRORS, Ask, Check, by_id, of, on_table, reported

@@ -21,7 +21,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.models import Grant
 from tenancy.models.securable import ObjectRef
-from tenancy.services.managed_access import set_managed_access
+from tenancy.services.grants import set_managed_access
 from tests.authz.conftest import good, user
 from tests.authz.test_rights_revoked_concurrently import EARLIER, wait_until_one_waits
 from tests.authz.tree_fixtures import give

@@ -9,8 +9,7 @@ import pytest
 from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.authz.actions import Can
-from tenancy.authz.errors import TableActionForbidden
-from tenancy.authz.permissions import require_permission
+from tenancy.authz.permissions import TableActionForbidden, require_permission
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import good, user

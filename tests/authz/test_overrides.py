@@ -9,8 +9,7 @@ from django.conf import settings
 
 from storage.models import Warehouse
 from tenancy.audit.collector import collector
-from tenancy.authz.errors import AuthorizationBackendError
-from tenancy.authz.port import authorizer
+from tenancy.authz.port import AuthorizationBackendError, authorizer
 from tenancy.models import AuditRecord, Securable, User
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project

@@ -21,8 +21,7 @@ from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.selectors.roles import RoleNotFoundInProject
 from tenancy.services.grants import Difference, Grantee, GrantRoleNotInProject, GrantSpec, apply_grants
-from tenancy.services.role_members import Members, add_role_members
-from tenancy.services.role_nesting import RoleMembershipCycle, RoleMembershipDepthExceeded
+from tenancy.services.role_members import Members, RoleMembershipCycle, RoleMembershipDepthExceeded, add_role_members
 from tenancy.services.roles import create_role
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give, role

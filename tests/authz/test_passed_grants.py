@@ -17,10 +17,10 @@ from icekeeper.kernel.errors.types import NotFound
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.errors import GrantActionForbidden
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.permission_epoch import permission_epoch
+from tenancy.authz.permissions import GrantActionForbidden
 from tenancy.models import Grant, RoleMember, User
 from tenancy.models.securable import ObjectRef
 from tenancy.services import grants as service

@@ -22,8 +22,8 @@ from icekeeper.kernel.errors.types import NotFound
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.errors import ProjectActionForbidden
 from tenancy.authz.permission_epoch import permission_epoch
+from tenancy.authz.permissions import ProjectActionForbidden
 from tenancy.models import AuditRecord, Grant, Role, Securable, Server, User
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project

@@ -15,8 +15,8 @@ from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authn.assumed_roles import assume_role
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.errors import GrantActionForbidden, ProjectActionForbidden
 from tenancy.authz.permission_epoch import permission_epoch
+from tenancy.authz.permissions import GrantActionForbidden, ProjectActionForbidden
 from tenancy.models import Grant, Role, RoleMember, Securable, Server, User
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project

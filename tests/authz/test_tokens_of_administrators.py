@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from tenancy.actor import INTERNAL, Actor, InstanceAdminRequired
-from tenancy.authz.errors import GrantActionForbidden
+from tenancy.authz.permissions import GrantActionForbidden
 from tenancy.models import AccessToken, Grant, Server
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project

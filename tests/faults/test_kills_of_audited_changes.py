@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tenancy.actor import INTERNAL
-from tenancy.audit.chain import seal_records
-from tenancy.audit.chain_verification import verify_chain
+from tenancy.audit.chain import seal_records, verify_chain
 from tenancy.audit.recording import Event, record
 from tenancy.models import AuditRecord, Project
 from tests.faults import test_kills

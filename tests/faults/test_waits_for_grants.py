@@ -10,11 +10,12 @@ from contextlib import contextmanager
 import pytest
 from django.db import connection, connections, transaction
 
+from icekeeper.kernel.db import transactions
 from icekeeper.kernel.db.sql import lock_row
 from storage.models import Warehouse
 from tenancy.models import Grant, Securable, User
 from tenancy.models.securable import ObjectRef, securable_id
-from tenancy.services import lock_timeouts
+from tenancy.services.grants import grant_lock_timeout
 from tests.fingerprint import Fingerprint
 from tests.wsgi_client import ApiClient, Response
 
@@ -40,7 +41,7 @@ def location(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> str:
     """A warehouse path below `/management/v1`; bob is a known user without grants on it."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
-    monkeypatch.setattr(lock_timeouts, "MAX_WAIT_SECONDS", SHORT)
+    monkeypatch.setattr(transactions, "MAX_LOCK_WAIT_SECONDS", SHORT)
     User.objects.create(id="oidc~bob", name="bob")
     return f"/warehouse/{warehouse.pk}"
 
@@ -74,7 +75,7 @@ def test_three_seconds_are_waited() -> None:
         pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
     with (
         transaction.atomic(),
-        lock_timeouts.limited_lock_wait(lock_timeouts.grant_lock_timeout()),
+        transactions.limited_lock_wait(grant_lock_timeout()),
         connection.cursor() as cursor,
     ):
         cursor.execute("SHOW lock_timeout")

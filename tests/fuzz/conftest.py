@@ -16,7 +16,7 @@ from tenancy.authn import providers, requests
 from tenancy.authn.own_tokens import oauth
 from tenancy.authn.own_tokens.access_tokens import AccessTokenAuthenticator
 from tenancy.selectors.projects import get_project
-from tenancy.services.bootstrap import bootstrap
+from tenancy.services.server import bootstrap
 from tests.fuzz.object_id_fixtures import CALLER
 from tests.fuzz.response_fixtures import Judge
 from tests.fuzz.target_fixtures import World, create_world

@@ -22,7 +22,7 @@ from catalog.services.metrics import delete_old_reports
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, INTERNAL
 from tenancy.authz.actions import Can
-from tenancy.authz.errors import TableActionForbidden
+from tenancy.authz.permissions import TableActionForbidden
 from tests.catalog_fixtures import COMMIT_REPORT, SCAN_REPORT
 from tests.management.warehouse_request_fixtures import refuse, reported
 from tests.wsgi_client import ApiClient

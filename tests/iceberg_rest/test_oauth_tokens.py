@@ -17,8 +17,8 @@ from icekeeper.http.request_body import MeasuredBody
 from icekeeper.kernel.clock import now
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
-from tenancy.authn.own_tokens import oauth, session_tokens
-from tenancy.authn.own_tokens.token_format import read_token
+from tenancy.authn.own_tokens import access_tokens, oauth
+from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.authn.requests import identify
 from tenancy.models import AccessToken, ServiceAccount
 from tenancy.services.access_tokens import rotate_token
@@ -417,7 +417,7 @@ def test_no_secret_is_written_anywhere(secret: str, caplog: pytest.LogCaptureFix
         ]
     written = caplog.text + "".join(repr(record.__dict__) for record in caplog.records)
     written += "".join(str(response.body) + str(response.headers) for response in responses)
-    assert session_tokens._keys()[0].as_dict()["k"] not in written
+    assert access_tokens._keys()[0].as_dict()["k"] not in written
     for text in (secret[27:60], token.split(".")[2][:30], token.split(".")[1]):
         assert text not in written
     assert "a client was rejected" in written

@@ -22,11 +22,10 @@ from django.db.models import F
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.transactions import write_transaction
 from tenancy.actor import INTERNAL, Actor
-from tenancy.audit import chain_verification
-from tenancy.audit.chain import delete_old_records, seal_records
-from tenancy.audit.chain_verification import ChainBroken, ChainHead, verify_chain
+from tenancy.audit import chain
+from tenancy.audit.chain import ChainBroken, ChainHead, delete_old_records, record_hash, seal_records, verify_chain
 from tenancy.audit.recording import Event as AuditEvent
-from tenancy.audit.recording import record, record_hash
+from tenancy.audit.recording import record
 from tenancy.maintenance import switch
 from tenancy.models import AuditChain, AuditRecord
 from tests.log_lines import log_lines
@@ -82,7 +81,7 @@ def test_an_empty_chain_is_whole(db: None) -> None:
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 200])
 def test_a_chain_is_whole_however_it_was_sealed(db: None, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain_verification, "CHUNK", 3)
+    monkeypatch.setattr(chain, "CHUNK", 3)
     for number in range(7):
         report(number)
     assert seal_records(actor=INTERNAL, batch=batch) == 7

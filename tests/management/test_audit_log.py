@@ -17,13 +17,13 @@ from storage.models import Warehouse
 from tenancy import maintenance
 from tenancy.actor import INTERNAL, Actor
 from tenancy.audit.recording import Event, record
-from tenancy.authn.own_tokens.token_format import read_token
+from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.models import Server
 from tenancy.selectors.projects import get_project
 from tenancy.services import registration
 from tenancy.services.access_tokens import create_token
-from tenancy.services.bootstrap import appoint_administrator, bootstrap, reopen_bootstrap
 from tenancy.services.roles import create_role
+from tenancy.services.server import appoint_administrator, bootstrap, reopen_bootstrap
 from tenancy.services.users import delete_user, register_user
 from tests.log_lines import LogLines, log_lines
 from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, refuse

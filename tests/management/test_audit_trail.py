@@ -21,7 +21,7 @@ from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector, start_flushing
 from tenancy.audit.occurrences import record_read
 from tenancy.audit.recording import Event, record
-from tenancy.authn.own_tokens.token_format import read_token
+from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.models import AuditRecord, Project
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project

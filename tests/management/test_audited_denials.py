@@ -25,7 +25,7 @@ from tenancy.audit.collector import collector
 from tenancy.audit.occurrences import record_denial
 from tenancy.audit.recording import Event, Outcome, build_record, record
 from tenancy.authn.own_tokens.oauth import ACCESS_TOKEN_TYPE, CLIENT_CREDENTIALS, TOKEN_EXCHANGE, OAuthError, grant
-from tenancy.authn.own_tokens.token_format import read_token
+from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.authn.requests import verified_tokens
 from tenancy.maintenance import switch
 from tenancy.models import AccessToken, AuditRecord, ServiceAccount, User

@@ -21,8 +21,9 @@ from tenancy.actor import ANONYMOUS, INTERNAL, Actor, AuthenticationFailed, Iden
 from tenancy.authn import requests as authn_requests
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
 from tenancy.models import Grant, Project, RightsVersion, Role, Securable, Server, User
-from tenancy.services import bootstrap as module
-from tenancy.services.bootstrap import (
+from tenancy.services import server as module
+from tenancy.services.projects import create_project
+from tenancy.services.server import (
     AlreadyBootstrapped,
     AnonymousBootstrap,
     ConcurrentBootstrap,
@@ -30,7 +31,6 @@ from tenancy.services.bootstrap import (
     bootstrap,
     reopen_bootstrap,
 )
-from tenancy.services.projects import create_project
 from tenancy.services.service_accounts import create_service_account
 from tests.fingerprint import Fingerprint
 from tests.parts.server import CatalogServer

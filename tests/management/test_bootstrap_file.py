@@ -24,7 +24,7 @@ from storage.models import Warehouse
 from storage.services.warehouse_rules import WarehouseExists
 from storage.services.warehouses import create_warehouse
 from tenancy.models import Grant, Project, Server, User
-from tenancy.services.bootstrap import reopen_bootstrap
+from tenancy.services.server import reopen_bootstrap
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, use_settings
 

@@ -10,8 +10,8 @@ import pytest
 from icekeeper.kernel.clock import now
 from tenancy.actor import Actor, AuthenticationFailed, Identity
 from tenancy.models import AccessToken, Grant, Server, User
-from tenancy.services.bootstrap import bootstrap
 from tenancy.services.registration import register_principal, registered_users
+from tenancy.services.server import bootstrap
 from tests.fingerprint import Fingerprint
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import Response

@@ -19,10 +19,15 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from tenancy.actor import Identity
 from tenancy.authn.authenticator import VerifiedToken
-from tenancy.authn.own_tokens import session_tokens, stored_tokens
-from tenancy.authn.own_tokens.session_tokens import create_session_token
-from tenancy.authn.own_tokens.stored_tokens import find_live_token, revocations
-from tenancy.authn.own_tokens.token_format import TokenKind, create_token_text, read_token
+from tenancy.authn.own_tokens import access_tokens, stored_tokens
+from tenancy.authn.own_tokens.access_tokens import create_session_token
+from tenancy.authn.own_tokens.stored_tokens import (
+    TokenKind,
+    create_token_text,
+    find_live_token,
+    read_token,
+    revocations,
+)
 from tenancy.authn.providers import authenticators
 from tenancy.authn.requests import VerifiedTokens, identify
 from tenancy.models import AccessToken, User
@@ -190,7 +195,7 @@ def claims(alice: TokenClient) -> dict[str, Any]:
     """Claims of a valid token."""
     at = int(time.time())
     return {
-        "iss": session_tokens._issuer(),
+        "iss": access_tokens._issuer(),
         "sub": "local~alice",
         "iat": at,
         "exp": at + 60,
@@ -201,8 +206,8 @@ def claims(alice: TokenClient) -> dict[str, Any]:
 
 
 def signed(claims: dict[str, Any], *, key: OctKey | None = None, alg: str = "HS256", typ: str | None = None) -> str:
-    header = {"alg": alg, "typ": session_tokens.TYPE if typ is None else typ}
-    return "ika_" + jwt.encode(header, claims, key or session_tokens._keys()[0], algorithms=[alg])
+    header = {"alg": alg, "typ": access_tokens.TYPE if typ is None else typ}
+    return "ika_" + jwt.encode(header, claims, key or access_tokens._keys()[0], algorithms=[alg])
 
 
 def unsigned(claims: dict[str, Any], header: dict[str, Any]) -> str:
@@ -226,8 +231,8 @@ def test_the_signing_key_does_not_depend_on_the_encryption_key(
     alice: TokenClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def key() -> object:
-        session_tokens._keys.cache_clear()
-        return session_tokens._keys()[0].as_dict()["k"]
+        access_tokens._keys.cache_clear()
+        return access_tokens._keys()[0].as_dict()["k"]
 
     without = key()
     changed = {"pg_encryption_key": SecretStr("a long random text")}
@@ -239,7 +244,7 @@ def test_the_signing_key_does_not_depend_on_the_encryption_key(
 
 def test_forged_short_lived_tokens(claims: dict[str, Any]) -> None:
     good = signed(claims)
-    header = {"alg": "none", "typ": session_tokens.TYPE}
+    header = {"alg": "none", "typ": access_tokens.TYPE}
     body = good.split(".")[1]
     raised = base64.urlsafe_b64encode(json.dumps(claims | {"scope": "catalog management"}).encode()).rstrip(b"=")
     for forged in (

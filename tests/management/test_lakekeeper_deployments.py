@@ -18,7 +18,7 @@ from tenancy.authz import port
 from tenancy.models import Server
 from tenancy.selectors.server import require_terms_accepted
 from tenancy.services.authorization_startup import require_chosen_backend
-from tenancy.services.bootstrap import bootstrap
+from tenancy.services.server import bootstrap
 from tests.management.test_openapi_comparison import rows, section
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment

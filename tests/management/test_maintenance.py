@@ -30,9 +30,9 @@ from tasks.queue.models import Task
 from tasks.workers.worker import Worker, WorkerStopped
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
-from tenancy.authn.own_tokens.token_format import read_token
+from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.models import Server
-from tenancy.services.maintenance import switch_maintenance
+from tenancy.services.server import switch_maintenance
 from tests.fingerprint import Fingerprint
 from tests.parts import process
 from tests.parts.server import ROOT, CatalogServer

@@ -16,10 +16,11 @@ from django.test.utils import CaptureQueriesContext
 
 from icekeeper.conf.groups import RoleSettings
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.db import transactions
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Project, Role, RoleMember, User
 from tenancy.selectors.projects import get_project
-from tenancy.services import lock_timeouts, role_members, role_nesting
+from tenancy.services import role_members
 from tenancy.services.roles import create_role
 from tenancy.services.users import delete_user
 from tests.fingerprint import Fingerprint
@@ -571,10 +572,10 @@ def test_a_role_that_is_deleted_meanwhile_has_no_members(at_once: Callable[..., 
 def test_the_wait_for_others_is_bounded(monkeypatch: pytest.MonkeyPatch, at_once: Callable[..., list[Any]]) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
-    monkeypatch.setattr(lock_timeouts, "MAX_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(transactions, "MAX_LOCK_WAIT_SECONDS", 0.05)
     staff, bob = role("staff"), user("bob")
     with transaction.atomic():
-        role_nesting.lock_memberships(get_project(None))
+        role_members.lock_memberships(get_project(None))
         [added, deleted, read] = at_once(
             lambda: add(staff, bob), lambda: api.delete(f"/role/{staff['id']}"), lambda: members_of(staff)
         )

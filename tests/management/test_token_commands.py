@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from icekeeper.kernel.clock import now
-from tenancy.authn.own_tokens.token_format import read_token, token_digest
+from tenancy.authn.own_tokens.stored_tokens import read_token, token_digest
 from tenancy.authn.requests import identify
 from tenancy.models import AccessToken, ServiceAccount, User
 from tests.token_fixtures import TokenClient

@@ -10,7 +10,7 @@ import pytest
 
 from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
-from tenancy.authn.own_tokens.token_format import read_token
+from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.models import AccessToken
 from tenancy.services import access_tokens as service
 from tenancy.services.access_tokens import rotate_token

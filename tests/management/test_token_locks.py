@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from icekeeper.kernel.db.transactions import write_transaction
 from tenancy.actor import INTERNAL, Actor
-from tenancy.authn.own_tokens.token_format import read_token
+from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.authn.requests import identify
 from tenancy.models import AccessToken
 from tenancy.services import access_tokens as service

@@ -13,8 +13,7 @@ from django.conf import settings
 
 from icekeeper.kernel.ids import new_id
 from tenancy.authn.own_tokens import stored_tokens
-from tenancy.authn.own_tokens.stored_tokens import TokenUses, record_uses
-from tenancy.authn.own_tokens.token_format import read_token
+from tenancy.authn.own_tokens.stored_tokens import TokenUses, read_token, record_uses
 from tenancy.maintenance import switch
 from tenancy.models import AccessToken
 from tests.token_fixtures import TokenClient, new_token

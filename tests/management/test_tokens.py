@@ -16,9 +16,8 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import INTERNAL, Actor, Identity
-from tenancy.authn.own_tokens.session_tokens import create_session_token
-from tenancy.authn.own_tokens.stored_tokens import find_live_token
-from tenancy.authn.own_tokens.token_format import TokenKind, read_token, token_digest, token_prefix
+from tenancy.authn.own_tokens.access_tokens import create_session_token
+from tenancy.authn.own_tokens.stored_tokens import TokenKind, find_live_token, read_token, token_digest, token_prefix
 from tenancy.authn.requests import identify
 from tenancy.authz.actions import Can
 from tenancy.models import AccessToken, ServiceAccount, User

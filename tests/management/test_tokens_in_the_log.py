@@ -9,9 +9,8 @@ import orjson
 import pytest
 
 from storage.models import Warehouse
-from tenancy.authn.own_tokens.session_tokens import create_session_token
-from tenancy.authn.own_tokens.stored_tokens import find_live_token
-from tenancy.authn.own_tokens.token_format import read_token
+from tenancy.authn.own_tokens.access_tokens import create_session_token
+from tenancy.authn.own_tokens.stored_tokens import find_live_token, read_token
 from tests.log_lines import LogLines, log_lines
 from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient, new_token

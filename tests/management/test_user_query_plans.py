@@ -15,7 +15,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.http.paging import MIN_ID
 from icekeeper.kernel.ids import new_id
 from tenancy.models import Project, Role, RoleMember, User
-from tenancy.selectors import role_members
+from tenancy.selectors import roles
 from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -99,9 +99,9 @@ def look_at_members(crowd: dict[str, Any]) -> None:
         members = list(RoleMember.objects.filter(role=role).order_by("pk").values_list("pk", flat=True))
         for after in (MIN_ID, members[len(members) // 2]):
             for kind in (None, "user"):
-                assert rows_read(role_members._MEMBERS_OF[kind], _page_of_members(role, after)) <= most
+                assert rows_read(roles._MEMBERS_OF[kind], _page_of_members(role, after)) <= most
     role = crowd["many"][0].pk
-    roles_alone = rows_read(role_members._MEMBERS_OF["role"], _page_of_members(role, MIN_ID))
+    roles_alone = rows_read(roles._MEMBERS_OF["role"], _page_of_members(role, MIN_ID))
     assert roles_alone == SIZE + 1, "the users before them are not read"
 
 
@@ -119,11 +119,11 @@ def look_at_roles_that_a_user_is_in(crowd: dict[str, Any]) -> None:
     for after in (MIN_ID, inner[5_000]):
         joined = [many[1].pk, after, many[1].pk, at, limit]
         owned = [many[1].pk, after, project, *[at] * 3, limit]
-        assert rows_read(role_members._ROLES_OF_ROLE, [*joined, *owned, limit]) == limit
+        assert rows_read(roles._ROLES_OF_ROLE, [*joined, *owned, limit]) == limit
     for after in (MIN_ID, held[5_000]):
         joined = [user, after, user, project, at, limit]
         owned = [user, after, project, *[at] * 3, limit]
-        assert rows_read(role_members._ROLES_OF_USER, [*joined, *owned, limit]) == limit
+        assert rows_read(roles._ROLES_OF_USER, [*joined, *owned, limit]) == limit
 
 
 def test_ten_thousand_are_listed_to_the_end(crowd: dict[str, Any]) -> None:

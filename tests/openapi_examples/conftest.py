@@ -16,7 +16,7 @@ from management.api.server import views as server
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
-from tenancy.services.bootstrap import bootstrap
+from tenancy.services.server import bootstrap
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.openapi_examples import catalog_story, generic_table_story, management_story, signing_story, warehouse_story
 from tests.openapi_examples.story import Clock, Story

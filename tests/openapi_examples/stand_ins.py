@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from tenancy.authn.own_tokens.token_format import TokenKind, read_prefix, token_prefix
+from tenancy.authn.own_tokens.stored_tokens import TokenKind, read_prefix, token_prefix
 
 FOLDER = "/var/lib/icekeeper/warehouses"
 STORY_BEGINS_MS = 1_768_469_400_000

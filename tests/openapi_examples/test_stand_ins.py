@@ -11,7 +11,7 @@ from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.ids import new_id
 from management.openapi import documents as openapi
 from management.openapi.examples import FOLDER as EXAMPLES
-from tenancy.authn.own_tokens.token_format import TokenKind, create_token_text, read_prefix, read_token, token_prefix
+from tenancy.authn.own_tokens.stored_tokens import TokenKind, create_token_text, read_prefix, read_token, token_prefix
 from tests.openapi_examples.stand_ins import FOLDER, StandIns
 
 

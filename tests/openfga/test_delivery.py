@@ -34,8 +34,7 @@ from tenancy.authz.permissions import is_allowed
 from tenancy.models import Grant, Securable, UndeliveredTuple, User
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
-from tenancy.services.grants import Difference, GrantSpec, apply_grants
-from tenancy.services.managed_access import set_managed_access
+from tenancy.services.grants import Difference, GrantSpec, apply_grants, set_managed_access
 from tenancy.services.projects import create_project, delete_project
 from tenancy.services.role_members import Members, add_role_members, remove_role_members
 from tenancy.services.roles import create_role, delete_role

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import orjson
 
-from tenancy.authn.own_tokens.token_format import TokenKind, create_token_text
+from tenancy.authn.own_tokens.stored_tokens import TokenKind, create_token_text
 from tests.server.bare_server_fixtures import BareServer
 from tests.server.raw_client_fixtures import RawClient
 

@@ -24,8 +24,12 @@ from storage.vending.vended import FileAccess, Vended
 from tenancy.actor import Actor
 from tenancy.authn.own_tokens.scopes import may_change_catalog
 from tenancy.authz.actions import Can
-from tenancy.authz.errors import AuthorizationBackendError, Missing
-from tenancy.authz.permissions import check_permissions, require_permission_and_check
+from tenancy.authz.permissions import (
+    Missing,
+    check_permissions,
+    require_permission_and_check,
+)
+from tenancy.authz.port import AuthorizationBackendError
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 

@@ -21,7 +21,7 @@ from icekeeper.kernel.http.paging import MIN_ID, Page
 from tasks.queue.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.errors import action_forbidden
+from tenancy.authz.permissions import action_forbidden
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 

@@ -17,7 +17,7 @@ from icekeeper.kernel import node_leases, request_context
 from icekeeper.kernel.errors.types import CommitContended, CommitFailed
 from icekeeper.kernel.request_context import current_context
 from icekeeper.kernel.thread_slots import release_thread_slot
-from tenancy.authz.errors import AuthorizationBackendError
+from tenancy.authz.port import AuthorizationBackendError
 
 MAX_ATTEMPTS = 60
 """How often a commit is evaluated again when another machine moved the pointer in between."""

@@ -33,7 +33,7 @@ from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
-from tenancy.services.creator_grants import grant_creator
+from tenancy.services.automatic_grants import grant_creator
 
 RESERVED = frozenset({"system", "examples", "information_schema"})
 

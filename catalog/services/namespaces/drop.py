@@ -33,7 +33,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.securables import EndedGrants, lock_securable_tree, remove_securable, remove_securables
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
-from tenancy.services.cascaded_grants import audit_revoked_grants
+from tenancy.services.automatic_grants import audit_revoked_grants
 
 
 def drop_namespace(

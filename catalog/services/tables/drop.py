@@ -29,7 +29,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.securables import EndedGrants, remove_securables
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
-from tenancy.services.cascaded_grants import audit_revoked_grants
+from tenancy.services.automatic_grants import audit_revoked_grants
 
 
 def unregister_table(

@@ -21,9 +21,8 @@ from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.errors import action_forbidden, deny_as_missing
 from tenancy.authz.permission_epoch import permission_epoch
-from tenancy.authz.permissions import check_permissions, recheck_before_write
+from tenancy.authz.permissions import action_forbidden, check_permissions, deny_as_missing, recheck_before_write
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 

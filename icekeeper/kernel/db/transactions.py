@@ -6,11 +6,11 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, transaction
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, connection, transaction
 from psycopg_pool import PoolTimeout
 
 from icekeeper.kernel import request_context
-from icekeeper.kernel.errors.types import CommitStateUnknown
+from icekeeper.kernel.errors.types import CatalogError, CommitStateUnknown
 
 
 @contextmanager
@@ -35,7 +35,28 @@ def write_transaction() -> Iterator[None]:
     request_context.end_write()
 
 
+MAX_LOCK_WAIT_SECONDS = 3.0
+
+
+@contextmanager
+def limited_lock_wait(timeout: CatalogError) -> Iterator[None]:
+    """Raise `timeout` if the block waits for a row lock for longer than `MAX_LOCK_WAIT_SECONDS`.
+
+    On PostgreSQL the limit also applies to the rest of the caller's transaction. SQLite has no row locks.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL lock_timeout = {int(MAX_LOCK_WAIT_SECONDS * 1000)}")
+    try:
+        yield
+    except OperationalError as error:
+        if sqlstate(error) == _LOCK_NOT_AVAILABLE:
+            raise timeout from error
+        raise
+
+
 _FOREIGN_KEY_VIOLATION = "23503"
+_LOCK_NOT_AVAILABLE = "55P03"
 
 _OVERLOAD = frozenset({"40001", "40P01", "53300", "55P03", "57014"})
 """Serialization failure, deadlock, too many connections, lock timeout, statement timeout."""

@@ -13,7 +13,8 @@ from catalog.objects.object_keys import TABULARS
 from icekeeper.kernel.http.serializers import Text
 from icekeeper.kernel.ids import parse_id
 from management.api.serializers import LAST_PAGE, ResponseSerializer
-from tenancy.audit.recording import canonical_text, record_document
+from tenancy.audit.chain import record_document
+from tenancy.audit.recording import canonical_text
 from tenancy.models import AuditRecord
 
 _TABULARS: Final = frozenset(each.value for each in TABULARS)

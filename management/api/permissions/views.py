@@ -44,7 +44,7 @@ from tenancy.selectors.explanations import explain_for
 from tenancy.selectors.grants import get_managed_access_for
 from tenancy.selectors.permission_checks import ActionCheck, Verdict, check_actions_for
 from tenancy.selectors.projects import named_project_id, requested_project_id
-from tenancy.services.managed_access import set_managed_access
+from tenancy.services.grants import set_managed_access
 
 T = Securable.Type
 IN_PROJECTS: Final = frozenset({T.PROJECT, T.ROLE})

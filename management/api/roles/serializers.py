@@ -13,7 +13,7 @@ from management.api.serializers import LAST_PAGE, ONLY_WITH_PAGES, ResponseSeria
 from management.api.users.serializers import ORIGIN, UserType
 from tenancy.authz.builtin.role_paths import Entry
 from tenancy.models import User
-from tenancy.selectors.role_members import ListedRole, Member
+from tenancy.selectors.roles import ListedRole, Member
 
 MEMBER_TYPES = ["user", "role"]
 _ENTRIES = [Entry.MEMBER.value, Entry.OWNER.value]

@@ -31,18 +31,16 @@ from management.api.roles.serializers import (
 from management.api.serializers import read_uuid
 from tenancy.actor import require_user_id
 from tenancy.authz.actions import Can
-from tenancy.selectors.role_members import (
-    MemberKind,
-    list_all_roles_above_role_for,
-    list_members_for,
-    list_roles_above_role_for,
-    list_transitive_members_for,
-)
 from tenancy.selectors.roles import (
+    MemberKind,
     RoleFilter,
     get_role_for,
     get_role_of_any_project_for,
+    list_all_roles_above_role_for,
+    list_members_for,
+    list_roles_above_role_for,
     list_roles_for,
+    list_transitive_members_for,
     role_id_not_found,
     role_not_found,
     search_roles_for,

@@ -22,7 +22,7 @@ from management.api.users.serializers import (
 )
 from tenancy.actor import is_instance_admin, require_user_id
 from tenancy.authz.actions import Can
-from tenancy.selectors.role_members import list_all_roles_of_user_for, list_roles_of_user_for
+from tenancy.selectors.roles import list_all_roles_of_user_for, list_roles_of_user_for
 from tenancy.selectors.users import get_own_user, get_user_for, list_users_for, search_users
 from tenancy.services.users import delete_user, register_user, update_user
 

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from icekeeper.kernel.json.strict import write_json
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
-from tenancy.services.maintenance import switch_maintenance
+from tenancy.services.server import switch_maintenance
 
 SETTING = "LAKEKEEPER__MAINTENANCE_MODE=read-only"
 

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from icekeeper.kernel.json.strict import write_json
 from tenancy.actor import INTERNAL
-from tenancy.services.bootstrap import reopen_bootstrap
+from tenancy.services.server import reopen_bootstrap
 
 
 class Command(BaseCommand):

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.ids import parse_id
 from tenancy.actor import INTERNAL
-from tenancy.authn.own_tokens.token_format import read_prefix
+from tenancy.authn.own_tokens.stored_tokens import read_prefix
 from tenancy.models import AccessToken
 from tenancy.services.access_tokens import revoke_token
 

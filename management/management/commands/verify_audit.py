@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from tenancy.audit.chain_verification import ChainBroken, ChainHead, verify_chain
+from tenancy.audit.chain import ChainBroken, ChainHead, verify_chain
 
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 

@@ -18,15 +18,15 @@ from uuid import UUID
 from tenancy.actor import ANONYMOUS, Actor, AuthenticationFailed, GenuineTokenRejected
 from tenancy.audit.occurrences import record_sign_in
 from tenancy.authn.own_tokens.access_tokens import (
+    SESSION_PREFIX,
     AcceptedToken,
     AccessTokenAuthenticator,
     accept,
     accept_access_token,
     accept_session_token,
+    create_session_token,
 )
 from tenancy.authn.own_tokens.scopes import ALL, join_scopes, narrow_scopes
-from tenancy.authn.own_tokens.session_tokens import PREFIX as SESSION_PREFIX
-from tenancy.authn.own_tokens.session_tokens import create_session_token
 from tenancy.authn.own_tokens.stored_tokens import StoredToken
 from tenancy.authn.providers import authenticators
 from tenancy.models import AccessToken

@@ -39,7 +39,7 @@ from icekeeper.kernel.http.client import (
 from icekeeper.kernel.json.strict import JsonBound, read_json
 from icekeeper.kernel.thread_slots import release_thread_slot
 from icekeeper.version import VERSION
-from tenancy.authz.errors import AuthorizationBackendError
+from tenancy.authz.port import AuthorizationBackendError
 
 _MESSAGE: Final = "Permissions cannot be checked at the moment: nothing was changed, try again"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenancy.authn.own_tokens.token_format import (
+from tenancy.authn.own_tokens.stored_tokens import (
     ALPHABET,
     TokenKind,
     create_token_text,

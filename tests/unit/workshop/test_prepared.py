@@ -9,7 +9,7 @@ from django.db import transaction
 
 from tenancy.actor import INTERNAL
 from tenancy.models import User
-from tenancy.services.bootstrap import bootstrap
+from tenancy.services.server import bootstrap
 from tests.fingerprint import take_fingerprint
 from tests.prepared import Key, Prepared, Recorded
 

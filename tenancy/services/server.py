@@ -1,4 +1,4 @@
-"""Bootstrap of a deployment: accept the terms, appoint the administrator, create the default project."""
+"""Services of the server itself: bootstrap (terms, administrator, default project), and maintenance mode."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, Unauthorized
 from icekeeper.kernel.names import name_key
+from tenancy import maintenance
 from tenancy.actor import Actor, require_user_id
 from tenancy.audit.recording import Event, record
 from tenancy.authn.providers import authenticators
@@ -21,7 +22,7 @@ from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Securable, Server, User
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.server import get_server
-from tenancy.services.creator_grants import PROJECT_ADMIN
+from tenancy.services.automatic_grants import PROJECT_ADMIN
 from tenancy.services.registration import register_principal
 
 DEFAULT_PROJECT_NAME: Final = "Default Project"
@@ -175,3 +176,17 @@ def _grant(user_id: str, privilege: str, on: str) -> None:
     if not Grant.objects.on(on).granted_to(user_id=user_id, role_id=None).filter(privilege=privilege).exists():
         Grant.objects.create_on(securable_id=on, user_id=user_id, privilege=privilege)
     enqueue_grant(on, privilege, user_id=user_id)
+
+
+def switch_maintenance(*, actor: Actor, is_on: bool) -> bool:
+    """Switch maintenance mode on or off; return whether that changed it.
+
+    It takes effect in this process immediately, in others within `maintenance.KNOWN_SECONDS`.
+    """
+    server_id = get_server().server_id
+    with write_transaction():
+        changed = bool(Server.objects.exclude(is_read_only=is_on).update(is_read_only=is_on))
+        if changed:
+            record(Event.SERVER_MAINTENANCE_SWITCHED, actor=actor, subject=server_id, is_on=is_on)
+    maintenance.switch.is_on = is_on
+    return changed
