@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key
-from storage.services.warehouse_rules import (
+from storage.services.warehouses import (
     MAX_EXPIRATION_SECONDS,
     SUPPORTED_FORMAT_VERSIONS,
     validate_warehouse_name,

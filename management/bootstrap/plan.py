@@ -24,8 +24,13 @@ from storage.services.warehouse_changes import (
     set_managed_by,
     set_warehouse_protection,
 )
-from storage.services.warehouse_rules import WarehouseOverlap, is_shared_by_projects, require_free_location
-from storage.services.warehouses import create_warehouse, parse_new_credential
+from storage.services.warehouses import (
+    WarehouseOverlap,
+    create_warehouse,
+    is_shared_by_projects,
+    parse_new_credential,
+    require_free_location,
+)
 from tenancy.actor import INTERNAL, Actor
 from tenancy.models import Project
 from tenancy.selectors.projects import get_project

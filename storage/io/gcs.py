@@ -25,16 +25,15 @@ from obstore.store import GCSStore
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from icekeeper.kernel.http.client import BoundedSession, ResponseBodyTooLarge
 from icekeeper.kernel.json.strict import JsonBound, read_json
-from icekeeper.kernel.refreshing import RefreshingValue
-from icekeeper.kernel.retry import unlimited
 from storage.credentials import DEFAULT_UNIVERSE, Credential, GcpSystemIdentity, GcsServiceAccount
 from storage.errors import StoreRefused, StoreUnavailable
 from storage.identity.google import catalog_token
 from storage.identity.keys import CredentialNotIssued, Token
+from storage.identity.refreshing_value import RefreshingValue
 from storage.io.bucket import NO_RETRIES, PAGE, Bucket, ListedPage, client_options
 from storage.io.port import ObjectNotFound
 from storage.io.store_errors import store_error, too_large_error, unavailable_error
-from storage.network.store_http import MAX_RESPONSE_BYTES, ca_bundle, retry_store_call, store_session
+from storage.network.store_http import MAX_RESPONSE_BYTES, ca_bundle, retry_store_call, store_session, unlimited
 from storage.profiles.gcs import GcsProfile
 from storage.vending.vended import Vended
 

@@ -28,7 +28,7 @@ from storage.profiles.gcs import GcsProfile
 from storage.profiles.kinds import TYPES
 from storage.profiles.profile import Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
-from storage.secrets.credentials import stored_credential
+from storage.secrets.stores import stored_credential
 from storage.vending.vended import Vended
 
 VERIFY_METADATA: Final = "verify-metadata-on-load"

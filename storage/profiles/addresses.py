@@ -18,8 +18,7 @@ from storage.network.endpoints import (
 from storage.profiles.azure import DEFAULT_AUTHORITY_HOST, DEFAULT_HOST, AdlsProfile, OneLakeProfile
 from storage.profiles.gcs import GcsProfile
 from storage.profiles.profile import Profile
-from storage.profiles.s3 import S3Profile, StackitProfile
-from storage.profiles.s3_address import aws_address
+from storage.profiles.s3 import S3Profile, StackitProfile, aws_address
 
 DEFAULT_TOKEN_URI: Final = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 _KEY: Final = "storage-credential.key"

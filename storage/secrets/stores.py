@@ -1,4 +1,4 @@
-"""The secret stores of this deployment: create, read and delete the secrets of warehouses.
+"""The secret stores of this deployment: create, read and delete the credentials of warehouses.
 
 A secret is stored before a warehouse refers to it, and deleted after the last reference. A store that shares the
 caller's transaction does both in it. Any other store does neither while a transaction is open, so a crash can leave a
@@ -11,19 +11,21 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from threading import Lock
 from typing import Any, Final
 from uuid import UUID
 
+from cachetools import LRUCache, cached
 from django.conf import settings
 from django.db import connection, transaction
 
-from icekeeper.kernel.errors.types import CatalogError, CommitStateUnknown
+from icekeeper.kernel.errors.types import Busy, CatalogError, CommitStateUnknown
 from icekeeper.kernel.ids import new_id
+from storage.credentials import Credential, read_credential
 from storage.models import Warehouse
 from storage.secrets.database import DatabaseSecrets
 from storage.secrets.port import SecretMissing, SecretStore
-from storage.secrets.vault import vault_secrets
-from storage.secrets.vault_session import SecretStoreUnavailable
+from storage.secrets.vault import SecretStoreUnavailable, vault_secrets
 
 
 def secret_store() -> SecretStore:
@@ -149,3 +151,28 @@ def _has(store: SecretStore, secret_id: UUID) -> bool:
     except SecretMissing:
         return False
     return True
+
+
+MAX_CACHED_CREDENTIALS: Final = 1024
+"""Cached credentials; they cannot be stale, as secrets are never updated."""
+
+
+class CredentialChanged(Busy):
+    """The secret was deleted after the caller read the row of the warehouse."""
+
+
+@cached(LRUCache(MAX_CACHED_CREDENTIALS), lock=Lock())
+def _read_credential(secret_id: UUID) -> Credential:
+    return read_credential(read_secret(secret_id))
+
+
+def stored_credential(secret_id: UUID | None) -> Credential | None:
+    """Return the credential; None without a secret. Raises as `read_secret`, and `CredentialChanged` (503)."""
+    if secret_id is None:
+        return None
+    try:
+        return _read_credential(secret_id)
+    except SecretMissing:
+        if Warehouse.objects.using("default").with_secret(secret_id).exists():
+            raise  # the secret is lost
+        raise CredentialChanged("The credential of the warehouse was just changed: try again") from None

@@ -15,7 +15,7 @@ from icekeeper.kernel.errors.types import Forbidden, NotFound
 from icekeeper.kernel.names import name_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from storage.services.warehouse_rules import (
+from storage.services.warehouses import (
     name_taken,
     validate_delete_profile,
     validate_format_policy,

@@ -14,16 +14,20 @@ from storage.profiles.addresses import require_valid_addresses
 from storage.profiles.kinds import parse_profile, read_profile, read_stored_profile
 from storage.profiles.location import build_location_key
 from storage.profiles.profile import Profile
-from storage.secrets.credentials import stored_credential
-from storage.secrets.stores import NewSecret
+from storage.secrets.stores import NewSecret, stored_credential
 from storage.services.warehouse_changes import (
     get_warehouse_to_change,
     lock_changeable,
     require_not_managed,
     save_change,
 )
-from storage.services.warehouse_rules import lock_locations, require_free_location
-from storage.services.warehouses import parse_new_credential, store_credential, storing_credential
+from storage.services.warehouses import (
+    lock_locations,
+    parse_new_credential,
+    require_free_location,
+    store_credential,
+    storing_credential,
+)
 from storage.signing.enforcement import Enforcement
 from storage.validation.access import require_enforcement, require_recorded_enforcement, run_store_checks
 from storage.validation.checks import CheckName, CheckRun, FailFastRun, ReportRun, ValidationCheck

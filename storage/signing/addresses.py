@@ -12,8 +12,7 @@ from ipaddress import ip_address
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from storage.profiles.s3 import S3Profile
-from storage.profiles.s3_address import is_s3_host
+from storage.profiles.s3 import S3Profile, is_s3_host
 
 Style = Literal["path", "virtual_host"]
 """The bucket is the first segment of the path, or the first labels of the host."""

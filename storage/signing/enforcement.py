@@ -15,8 +15,7 @@ from storage.documents import read_document
 from storage.models import Warehouse
 from storage.profiles.kinds import TYPES
 from storage.profiles.profile import Profile, signs_requests, vends_credentials
-from storage.profiles.s3 import S3Profile, StackitProfile
-from storage.profiles.s3_address import is_aws_host
+from storage.profiles.s3 import S3Profile, StackitProfile, is_aws_host
 from tenancy.authz.port import AllowAll
 
 

@@ -10,16 +10,16 @@ from typing import Final
 from cachetools import LRUCache, cached
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.refreshing import RefreshingValue
 from storage.documents import read_document
 from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
+from storage.identity.refreshing_value import RefreshingValue
 from storage.identity.s3 import catalog_keys
 from storage.models import WarehouseStorage
 from storage.profiles.kinds import TYPES
 from storage.profiles.profile import vends_credentials
 from storage.profiles.s3 import S3Profile, StackitProfile
-from storage.secrets.credentials import stored_credential
+from storage.secrets.stores import stored_credential
 from storage.signing.addresses import bucket_addresses
 from storage.signing.enforcement import Enforcement, is_aws, may_sign_bulk_deletes, may_sign_writes
 from storage.signing.errors import RegionMismatch, RemoteSigningDisabled, RequestUriMismatch, UnsupportedStorageType
@@ -27,7 +27,7 @@ from storage.signing.headers import CHUNKED_PAYLOAD, PAYLOAD_HASH, SIGNATURE_HEA
 from storage.signing.request import Operation, RequestToSign, SignableRequest, read_request
 from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
 from storage.signing.uri import canonical_path, canonical_query
-from storage.vending.sts import keys_from_vended
+from storage.vending.s3_session_policy import keys_from_vended
 from storage.vending.vend import vend
 from storage.vending.vended import FileAccess, Vended
 

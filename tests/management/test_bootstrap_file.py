@@ -21,8 +21,7 @@ from management.bootstrap import plan as plan_module
 from management.bootstrap.document import MAX_BYTES, InvalidDocument, parse_document
 from management.bootstrap.secret_references import MissingSecret, resolve_secrets
 from storage.models import Warehouse
-from storage.services.warehouse_rules import WarehouseExists
-from storage.services.warehouses import create_warehouse
+from storage.services.warehouses import WarehouseExists, create_warehouse
 from tenancy.models import Grant, Project, Server, User
 from tenancy.services.server import reopen_bootstrap
 from tests.fingerprint import Fingerprint

@@ -16,9 +16,8 @@ from django.db import connection
 from icekeeper.logs import JsonFormatter
 from storage.io.stores import store_for
 from storage.models import Secret, Warehouse, WarehouseStorage
-from storage.secrets.credentials import CredentialChanged, stored_credential
 from storage.secrets.port import SecretMissing
-from storage.secrets.stores import secret_store
+from storage.secrets.stores import CredentialChanged, secret_store, stored_credential
 from storage.vending.vend import vend
 from storage.vending.vended import FileAccess
 from tests.fingerprint import Fingerprint

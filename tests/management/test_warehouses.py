@@ -18,7 +18,7 @@ from storage.credentials import SYSTEM_IDENTITY_TYPES
 from storage.models import Warehouse
 from storage.profiles.location import ancestor_keys, build_location_key, descendant_key_range
 from storage.selectors.warehouses import list_warehouses_for
-from storage.services import warehouse_rules, warehouses
+from storage.services import warehouses
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
@@ -480,7 +480,7 @@ def test_a_warehouse_that_loses_its_location_at_the_last_moment_leaves_no_folder
     def taken_at_the_second_look(*asked: Any, **whose: Any) -> None:
         looks.append(asked)
         if len(looks) == 2:
-            raise warehouse_rules.WarehouseOverlap("taken")
+            raise warehouses.WarehouseOverlap("taken")
 
     monkeypatch.setattr(warehouses, "require_free_location", taken_at_the_second_look)
     location = {"storage-profile": {"type": "local", "path": str(storage_root / "late")}}
@@ -613,7 +613,7 @@ def test_the_index_decides_whether_a_location_is_free(many: Project) -> None:
         cursor.execute("ANALYZE storage_warehouse")
     with psycopg.Cursor(connection.connection) as cursor:
         asked = [ancestor_keys(free), *descendant_key_range(free), many.pk, False, SYSTEM_IDENTITY_TYPES, new_id()]
-        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {warehouse_rules._OTHERS}", asked)
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {warehouses._OTHERS}", asked)
         plan = cursor.fetchone()[0][0]["Plan"]  # type: ignore[index]
     steps = list(steps_of(plan))
     assert max(step["Actual Rows"] + step.get("Rows Removed by Filter", 0) for step in steps) <= 5, plan

@@ -21,9 +21,15 @@ from icekeeper.conf.environment import read_settings
 from icekeeper.kernel.errors.types import CommitStateUnknown
 from icekeeper.kernel.ids import new_id
 from storage.models import Secret, Warehouse
-from storage.secrets.credentials import CredentialChanged, stored_credential
 from storage.secrets.port import SecretMissing, SecretStoreNotConfigured, SecretUnreadable
-from storage.secrets.stores import new_secret, read_secret, require_readable_secrets, secret_store
+from storage.secrets.stores import (
+    CredentialChanged,
+    new_secret,
+    read_secret,
+    require_readable_secrets,
+    secret_store,
+    stored_credential,
+)
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import KEY, S3, at_once, refuse, use_settings
 from tests.parts.fake_vault import MOUNT, PASSWORD, USER, FakeVault

@@ -29,9 +29,8 @@ from storage.identity.s3 import assume_role, base_keys
 from storage.io.stores import store_for
 from storage.models import Secret, Warehouse
 from storage.profiles.kinds import TYPES
-from storage.secrets.credentials import stored_credential
-from storage.secrets.stores import secret_store
-from storage.secrets.vault_session import access_of_settings
+from storage.secrets.stores import secret_store, stored_credential
+from storage.secrets.vault import access_of_settings
 from tests.management.test_every_route import ROUTES
 from tests.management.test_warehouse_storage import PROFILES, rows
 from tests.management.warehouse_request_fixtures import use_settings

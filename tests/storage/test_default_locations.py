@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 
 from icekeeper.kernel.errors.types import BadRequest, InvalidLocation
 from icekeeper.kernel.names import require_name
-from storage.profiles.default_locations import MAX_KEY_BYTES, MAX_SEGMENT_BYTES, namespace_location, tabular_location
-from storage.profiles.location import location_inside
+from storage.profiles.location import (
+    MAX_KEY_BYTES,
+    MAX_SEGMENT_BYTES,
+    location_inside,
+    namespace_location,
+    tabular_location,
+)
 
 ID = UUID("01a20222-43db-71ac-acbe-98b038595074")
 S3 = "s3://bucket/wh"

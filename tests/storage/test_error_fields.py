@@ -11,7 +11,7 @@ from icekeeper.kernel.errors.types import CatalogError
 from storage.credentials import read_credential
 from storage.network.endpoints import read_endpoint
 from storage.profiles.kinds import read_profile
-from storage.services.warehouse_rules import (
+from storage.services.warehouses import (
     validate_delete_profile,
     validate_format_policy,
     validate_warehouse_name,

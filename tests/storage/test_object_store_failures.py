@@ -298,7 +298,8 @@ def test_a_store_without_conditional_puts_is_asked_first(
     store.put_new(location, b"x")
     assert recorder.asked == ["PUT", "HEAD", "PUT"]
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        f"The store of {location.removesuffix('/t/a')} knows no If-None-Match: the catalog looks before it writes"
+        f"The store of {location.removesuffix('/t/a')} does not support If-None-Match: "
+        "the catalog checks for an object before it writes"
     ]
     recorder.requests.clear()
     store.put_new(f"{location}2", b"x")

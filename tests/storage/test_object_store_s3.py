@@ -16,10 +16,10 @@ from uuid import uuid4
 import pytest
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.refreshing import RefreshingValue
 from storage.credentials import read_credential
 from storage.errors import StoreAccessDenied, StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
+from storage.identity.refreshing_value import RefreshingValue
 from storage.io import s3
 from storage.io.port import ObjectExists
 from storage.io.stores import open_vended_store, store_for

@@ -12,9 +12,9 @@ import pytest
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import RequestTimeout
-from icekeeper.kernel.refreshing import RefreshingValue
 from icekeeper.kernel.request_context import deadline
 from storage.errors import StoreUnavailable
+from storage.identity.refreshing_value import RefreshingValue
 
 SECONDS = 10
 

@@ -20,8 +20,7 @@ import pytest
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.ids import new_id
 from storage.secrets.port import SecretMissing, SecretStoreNotConfigured
-from storage.secrets.vault import VaultSecrets
-from storage.secrets.vault_session import SecretStoreUnavailable, VaultAccess, VaultSession
+from storage.secrets.vault import SecretStoreUnavailable, VaultAccess, VaultSecrets, VaultSession
 from tests.parts.fake_vault import MOUNT, PASSWORD, POD_TOKEN, USER, FakeVault
 from tests.parts.vault import Vault
 

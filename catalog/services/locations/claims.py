@@ -19,8 +19,7 @@ from catalog.selectors.tables.targets import Target
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_uuid, fetch_all, fetch_one, lock_row
 from storage.models import Warehouse
-from storage.profiles.default_locations import tabular_location
-from storage.profiles.location import location_inside, new_location_inside, parents
+from storage.profiles.location import location_inside, new_location_inside, parents, tabular_location
 from tenancy.actor import Actor
 
 # Claims come first, so that PostgreSQL knows the types of the columns that tabulars do not have. The bounds of

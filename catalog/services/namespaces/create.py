@@ -24,8 +24,7 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR, name_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from storage.profiles.default_locations import namespace_location
-from storage.profiles.location import location_inside, new_location_inside
+from storage.profiles.location import location_inside, namespace_location, new_location_inside
 from tenancy.actor import Actor
 from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can

@@ -13,8 +13,7 @@ from management.bootstrap.secret_references import MissingSecret, resolve_secret
 from storage.models import Warehouse
 from storage.selectors.warehouses import get_warehouse_named_for
 from storage.services.warehouse_changes import set_warehouse_protection
-from storage.services.warehouse_rules import WarehouseExists
-from storage.services.warehouses import create_warehouse
+from storage.services.warehouses import WarehouseExists, create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icekeeper.kernel.errors.types import CatalogError
-from storage.signing.bulk_delete import parse_delete_body
+from storage.signing.request import parse_delete_body
 from tests.storage.signing.test_request import error, read
 
 OF_S3 = "http://s3.amazonaws.com/doc/2006-03-01/"

@@ -14,8 +14,8 @@ from icekeeper.kernel.errors.types import Busy, RequestTimeout
 from icekeeper.kernel.request_context import deadline
 from icekeeper.kernel.thread_slots import MAX_LONG_WAITERS, MAX_SHORT_WAITERS
 from storage.identity.keys import CredentialNotIssued
-from storage.vending import cache as module
-from storage.vending.cache import CredentialCache
+from storage.vending import vend as module
+from storage.vending.vend import CredentialCache
 from storage.vending.vended import Vended
 from tests.storage.vending.cache_metrics_fixtures import CacheNumbers, cache_numbers, reset_metrics
 

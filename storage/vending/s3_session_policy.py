@@ -19,8 +19,7 @@ from storage.identity.keys import CredentialNotIssued, Keys
 from storage.identity.s3 import assume_role
 from storage.identity.token_service import retry_within_deadline
 from storage.profiles.addresses import sts_address
-from storage.profiles.s3 import S3Profile
-from storage.profiles.s3_address import all_aws_hosts, has_wildcard
+from storage.profiles.s3 import S3Profile, all_aws_hosts, has_wildcard
 from storage.vending.vended import FileAccess, Vended, folder_of
 
 CLIENTS_SESSION: Final = "lakekeeper-sts"
