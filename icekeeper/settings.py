@@ -145,7 +145,7 @@ STARTUP_CHECKS = [
     "tenancy.signing_keys.require_signing_keys",
 ]
 # Called in each server process when it starts to serve; each returns a function that is called when the process stops.
-PROCESS_JOBS = [
+BACKGROUND_JOBS = [
     "tenancy.maintenance.start_watching",
     "tenancy.authz.permission_epoch.start_polling",
     "tenancy.authz.openfga.delivery.start_delivering",

@@ -59,7 +59,7 @@ def mode() -> Literal["off", "read-only"]:
 
 
 def start_watching() -> Callable[[], None]:
-    """Start polling in a server or worker (`PROCESS_JOBS`), with a first poll; return a function that stops it."""
+    """Start polling in a server or worker (`BACKGROUND_JOBS`), with a first poll; return a function that stops it."""
     watcher = _Watcher()
     watcher.start()
     return watcher.stop

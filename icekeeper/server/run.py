@@ -325,7 +325,7 @@ def run_server(conf: Settings, when_bound: WhenBound, child_processes: Sequence[
     `when_bound` is called once when the server accepts connections; `child_processes` run as long as the server. Raises
     `CannotListen` when a port cannot be bound.
     """
-    server = HttpServer(conf, when_bound, child_processes, settings.PROCESS_JOBS)
+    server = HttpServer(conf, when_bound, child_processes, settings.BACKGROUND_JOBS)
     _allow_open_files(conf.server.connections)
     _close_databases()
     server.run()

@@ -383,7 +383,7 @@ FLUSH_SECONDS: Final = 5.0
 
 
 def start_flushing() -> Callable[[], None]:
-    """Start the thread in a process that serves requests (`PROCESS_JOBS`); return a function that stops it.
+    """Start the thread in a process that serves requests (`BACKGROUND_JOBS`); return a function that stops it.
 
     Stopping writes everything that is pending. Where the settings turn on maintenance mode, no thread is started.
     """

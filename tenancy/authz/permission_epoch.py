@@ -105,7 +105,7 @@ def bump_permission_epoch() -> None:
 
 
 def start_polling() -> Callable[[], None]:
-    """Start to poll in a server process (`PROCESS_JOBS`); the returned function stops it."""
+    """Start to poll in a server process (`BACKGROUND_JOBS`); the returned function stops it."""
     thread = PeriodicThread("permissions", _poll, interval=POLL_SECONDS)
     thread.start()
 

@@ -364,7 +364,7 @@ def test_the_worker_seals_and_deletes() -> None:
     lake = settings.PERIODIC_JOBS
     names = ["tenancy.audit.chain.seal_records", "tenancy.audit.chain.delete_old_records"]
     assert [name for name in lake if name.startswith("tenancy.audit")] == names
-    assert "tenancy.audit.collector.start_flushing" in settings.PROCESS_JOBS
+    assert "tenancy.audit.collector.start_flushing" in settings.BACKGROUND_JOBS
 
 
 # --- export by command -----------------------------------------------------------------------------------------------

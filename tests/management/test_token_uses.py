@@ -113,4 +113,4 @@ def test_nothing_is_written_in_maintenance_mode(monkeypatch: pytest.MonkeyPatch)
     end = stored_tokens.start_recording()
     assert active_count() == threads
     end()
-    assert "tenancy.authn.own_tokens.stored_tokens.start_recording" in settings.PROCESS_JOBS
+    assert "tenancy.authn.own_tokens.stored_tokens.start_recording" in settings.BACKGROUND_JOBS

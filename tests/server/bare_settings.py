@@ -17,5 +17,5 @@ SILENCED_SYSTEM_CHECKS = ["fields.E300", "fields.E307"]
 REQUEST_OBSERVERS: list[str] = []
 RESPONSE_HOOKS: list[str] = []
 STARTUP_CHECKS: list[str] = []
-PROCESS_JOBS: list[str] = []
+BACKGROUND_JOBS: list[str] = []
 ROOT_URLCONF = "tests.server.urls"

@@ -286,7 +286,7 @@ def record_uses(used: Mapping[UUID, float]) -> None:
 
 
 def start_recording() -> Callable[[], None]:
-    """Start the thread in a process that serves requests (`PROCESS_JOBS`); return a function that stops it.
+    """Start the thread in a process that serves requests (`BACKGROUND_JOBS`); return a function that stops it.
 
     Stopping writes what is pending. Where the settings turn on maintenance mode, no thread is started.
     """

@@ -202,7 +202,7 @@ def deliver_now(delivery: UUID) -> None:
 
 
 def start_delivering() -> Callable[[], None]:
-    """Start to deliver in a server process (`PROCESS_JOBS`); the returned function stops it."""
+    """Start to deliver in a server process (`BACKGROUND_JOBS`); the returned function stops it."""
     if not is_openfga():
         return lambda: None
     thread = PeriodicThread("openfga", _poll, interval=PENDING_POLL_SECONDS)
