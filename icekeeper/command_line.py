@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import django
 from django.core.management import ManagementUtility, get_commands
+
+BROKEN_PIPE_STATUS: Final = 128 + signal.SIGPIPE
+"""What a shell reports of a program that SIGPIPE has ended."""
 
 
 class CommandLine(ManagementUtility):
@@ -27,6 +31,17 @@ class CommandLine(ManagementUtility):
 
 
 def run(arguments: Sequence[str] = sys.argv) -> None:
-    """Run the command in `arguments`, in the form of `sys.argv`; raises SystemExit if it fails."""
+    """Run the command in `arguments`, in the form of `sys.argv`; raises SystemExit if it fails.
+
+    A command whose output is no longer read, as by `| head`, exits with `BROKEN_PIPE_STATUS`.
+    """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "icekeeper.settings")
-    CommandLine(list(arguments)).execute()
+    try:
+        try:
+            CommandLine(list(arguments)).execute()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes stdout at its exit and would report the error once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(BROKEN_PIPE_STATUS)

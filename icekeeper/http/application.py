@@ -1,4 +1,4 @@
-"""The WSGI application: path, request id, deadline and body limit of every request.
+"""The WSGI application: path, request id, deadline and body limit of every request; the handlers of APIs and pages.
 
 API paths stay encoded: their URL patterns match raw segments, and path converters decode each segment. All other paths
 are decoded for Django. Targets that two parsers could read differently (dot segments, an encoded API prefix, NUL) are
@@ -9,44 +9,33 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
 from time import monotonic
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from django.conf import settings
+from django.core import signals
 from django.core.cache import close_caches
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, MiddlewareNotUsed
 from django.core.handlers.base import reset_urlconf
-from django.core.signals import request_finished, request_started
-from django.db import close_old_connections, reset_queries
-from django.urls import get_resolver
-
-from icekeeper.http.request_body import limit_body
-from icekeeper.kernel.db.connections import install_statement_limits
-from icekeeper.kernel.errors.types import BadRequest, CatalogError, NotFound
-from icekeeper.kernel.http.raw_path import raw_path
-from icekeeper.kernel.request_context import begin_request, choose_request_id
-
-
-import sys
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
-from django.conf import settings
-from django.core.exceptions import MiddlewareNotUsed
 from django.core.handlers.wsgi import WSGIHandler
+from django.db import close_old_connections, reset_queries
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.urls import ResolverMatch
+from django.urls import ResolverMatch, get_resolver
 from django.utils.module_loading import import_string
 
 from icekeeper.http.access_log import log_request
-from icekeeper.kernel.db.connections import release_connections
+from icekeeper.http.request_body import limit_body
+from icekeeper.kernel.db.connections import install_statement_limits, release_connections
 from icekeeper.kernel.errors.responses import error_response
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden, MethodNotAllowed, NotFound
+from icekeeper.kernel.http.raw_path import raw_path
 from icekeeper.kernel.metrics import request_started
+from icekeeper.kernel.request_context import begin_request, choose_request_id
 
 _DOT_SEGMENT = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
 _ABSOLUTE_FORM = re.compile(r"https?://", re.IGNORECASE)
@@ -93,13 +82,13 @@ class Application:
     def __init__(self) -> None:
         install_statement_limits()
         # The handlers release connections before the response is sent, so that slow clients do not occupy them.
-        request_started.disconnect(close_old_connections)
-        request_finished.disconnect(close_old_connections)
+        signals.request_started.disconnect(close_old_connections)
+        signals.request_finished.disconnect(close_old_connections)
         if not settings.DEBUG:
-            request_started.disconnect(reset_queries)  # queries are only recorded in debug mode
+            signals.request_started.disconnect(reset_queries)  # queries are only recorded in debug mode
         # No cache needs to be closed, and each handler that reads the thread's URL configuration sets it first.
-        request_finished.disconnect(close_caches)
-        request_finished.disconnect(reset_urlconf)
+        signals.request_finished.disconnect(close_caches)
+        signals.request_finished.disconnect(reset_urlconf)
         self._api, self._pages = ApiHandler(), PageHandler()
         self._prefixes: tuple[str, ...] = settings.API_PREFIXES
         self._body_limit: int = settings.ICEKEEPER.max_request_body_size

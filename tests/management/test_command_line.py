@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -46,3 +47,17 @@ def test_the_script_takes_them(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 1
     assert "Run: manage.py migrate" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["help"], ["show_config"], ["help", "serve"]])
+def test_output_that_nobody_reads_ends_a_command_without_a_traceback(tmp_path: Path, command: list[str]) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        done = subprocess.run(
+            [sys.executable, "manage.py", *command], cwd=ROOT, stdout=write_end, stderr=subprocess.PIPE, text=True,
+            env={"PATH": "/usr/bin:/bin", "ICEKEEPER__DATA_DIR": str(tmp_path)}, check=False, timeout=100,
+        )  # fmt: skip
+    finally:
+        os.close(write_end)
+    assert (done.returncode, done.stderr) == (141, "")

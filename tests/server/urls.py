@@ -190,7 +190,7 @@ urlpatterns = [
     path("page", echo),
     path("page/fail", fail),
 ]
-handler400 = "icekeeper.http.handlers.bad_request"
-handler403 = "icekeeper.http.handlers.forbidden"
-handler404 = "icekeeper.http.handlers.not_found"
-handler500 = "icekeeper.http.handlers.server_error"
+handler400 = "icekeeper.http.application.bad_request"
+handler403 = "icekeeper.http.application.forbidden"
+handler404 = "icekeeper.http.application.not_found"
+handler500 = "icekeeper.http.application.server_error"
