@@ -99,7 +99,7 @@ def test_a_role_that_the_caller_may_not_assume(
     assert names == {"oidc~anna"}, "as themselves, not as the role"
 
 
-def test_without_a_good_token_no_role_is_looked_for(on: Any, role: Role, provider: IdentityProvider) -> None:
+def test_without_a_valid_token_no_role_is_looked_up(on: Any, role: Role, provider: IdentityProvider) -> None:
     info = ApiClient("/management/v1/info")
     with CaptureQueriesContext(connection) as queries:
         assert info.get(x_assume_role=str(role.pk)).refused(401, "MissingAuthorizationHeader")

@@ -60,7 +60,7 @@ def test_reads_get_cors_headers_for_the_browser_to_check(catalog: ApiClient) -> 
     assert catalog.get("/namespaces", origin="http://evil.example").status == 200
 
 
-def test_where_tokens_are_asked_for_the_token_decides(alice: TokenClient) -> None:
+def test_where_tokens_are_required_the_token_decides(alice: TokenClient) -> None:
     headers: dict[str, Any] = {"authorization": f"Bearer {alice.token}"}
     assert post("http://evil.example").refused(401, "MissingAuthorizationHeader")
     assert post("http://evil.example", **headers).status == 201

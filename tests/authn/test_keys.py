@@ -81,7 +81,9 @@ def test_a_new_key_is_found_as_soon_as_a_token_names_it(
     assert refused(ask(before))  # its key is withdrawn
 
 
-def test_both_keys_hold_while_both_are_published(eager: None, provider: IdentityProvider, on: On, ask: Ask) -> None:
+def test_both_keys_are_valid_while_both_are_published(
+    eager: None, provider: IdentityProvider, on: On, ask: Ask
+) -> None:
     before = provider.token()
     assert ask(before).status == 200
     provider.rotate(keeps_old=True)
@@ -392,7 +394,7 @@ def test_issuers_that_are_none(issuer: Any, provider: IdentityProvider, on: On, 
     assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
 
 
-def test_a_provider_that_hangs_again_and_again_is_left_alone(
+def test_a_provider_that_hangs_repeatedly_is_not_called(
     eager: None, provider: IdentityProvider, on: On, ask: Ask
 ) -> None:
     provider.misbehave[DISCOVERY] = trickles_head(provider)
@@ -406,7 +408,9 @@ def test_a_provider_that_hangs_again_and_again_is_left_alone(
 # --- rejected keys ---------------------------------------------------------------------------------------------------
 
 
-def test_odd_keys_are_left_out_and_the_others_taken(eager: None, provider: IdentityProvider, on: On, ask: Ask) -> None:
+def test_unsupported_keys_are_skipped_and_others_accepted(
+    eager: None, provider: IdentityProvider, on: On, ask: Ask
+) -> None:
     good = provider.documents()[KEYS]["keys"][0]
     odd_rsa = {"kty": "RSA", "kid": "odd", "e": "AQAB"}
     odd: list[Any] = [
@@ -432,7 +436,7 @@ def test_odd_keys_are_left_out_and_the_others_taken(eager: None, provider: Ident
     assert refused(ask(provider.sign({"kid": "odd"}, provider.claims())))
 
 
-def test_a_small_key_is_not_taken(provider: IdentityProvider, on: On, ask: Ask) -> None:
+def test_a_small_key_is_rejected(provider: IdentityProvider, on: On, ask: Ask) -> None:
     raw = rsa.generate_private_key(65537, 1024)  # noqa: S505
     numbers = raw.public_key().public_numbers()
     small = {"kty": "RSA", "kid": "small", "n": encoded(numbers.n.to_bytes(128, "big")), "e": "AQAB"}
@@ -441,9 +445,7 @@ def test_a_small_key_is_not_taken(provider: IdentityProvider, on: On, ask: Ask) 
     assert refused(ask(token))
 
 
-def test_a_private_key_that_was_published_is_not_taken(
-    provider: IdentityProvider, on: On, ask: Ask, rsa_key: RSAKey
-) -> None:
+def test_a_published_private_key_is_rejected(provider: IdentityProvider, on: On, ask: Ask, rsa_key: RSAKey) -> None:
     keys: list[RSAKey | ECKey | OKPKey] = [rsa_key, ECKey.generate_key("P-256"), OKPKey.generate_key("Ed25519")]
     for key in keys:
         drop()
@@ -602,7 +604,7 @@ def test_a_provider_that_was_reached_and_hangs_is_not_waited_for(
         assert time.monotonic() - began < (2 * SHORT_WAIT_SECONDS if number == 0 else SHORT_WAIT_SECONDS)
 
 
-def test_keys_that_one_entry_of_a_provider_has_first_do_not_decide_who_the_user_is(
+def test_the_user_id_does_not_depend_on_which_provider_entry_has_keys_first(
     eager: None, provider: IdentityProvider, switch_on: SwitchOn
 ) -> None:
     switch_on(

@@ -234,7 +234,7 @@ def test_tokens_that_the_api_does_not_accept(status: Any, reviewing: Any, api: F
     assert len(api.reviewed) == 1
 
 
-def test_the_api_is_not_asked_in_vain(reviewing: Any, api: FakeKubernetesApi, ask: Ask) -> None:
+def test_unneeded_reviews_are_not_requested(reviewing: Any, api: FakeKubernetesApi, ask: Ask) -> None:
     expired, others = api.token(exp=int(time.time()) - 120), api.token(aud=["others"])
     for token in (expired, others, "opaque", "a.b.c", "x" * 20_000):
         assert refused(ask(token))
@@ -317,7 +317,7 @@ def test_the_certificate_is_checked(switch_on: SwitchOn, api: FakeKubernetesApi,
     impostor.stop()
 
 
-def test_without_an_audience_every_token_is_asked_about(switch_on: SwitchOn, api: FakeKubernetesApi) -> None:
+def test_without_an_audience_every_token_is_reviewed(switch_on: SwitchOn, api: FakeKubernetesApi) -> None:
     switch_on(**api.variables(LAKEKEEPER__KUBERNETES_AUTHENTICATION_AUDIENCE=""))
     token = api.token(aud=["others"])
     assert identify(token).user_id == f"kubernetes~{UID}"

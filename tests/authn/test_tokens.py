@@ -226,7 +226,7 @@ def test_public_key_used_as_a_shared_secret(
         assert refused(ask(sign(json.dumps({"alg": algorithm, "kid": "key-0"}), provider.claims(), key, algorithm)))
 
 
-def test_a_shared_secret_among_the_published_keys_is_not_taken(provider: IdentityProvider, ask: Ask) -> None:
+def test_a_shared_secret_among_the_published_keys_is_rejected(provider: IdentityProvider, ask: Ask) -> None:
     secret = OctKey.import_key(b"s" * 64)
     shared = {"kty": "oct", "kid": "shared", "alg": "HS256", "k": encoded(b"s" * 64)}
     provider.published[KEYS] = {"keys": [*provider.documents()[KEYS]["keys"], shared]}
@@ -262,9 +262,7 @@ def test_key_ids(kid: Any, provider: IdentityProvider, ask: Ask) -> None:
     assert set(provider.asked) <= {DISCOVERY, KEYS}
 
 
-def test_keys_that_the_token_brings_along(
-    provider: IdentityProvider, other_provider: IdentityProvider, ask: Ask
-) -> None:
+def test_keys_inside_the_token(provider: IdentityProvider, other_provider: IdentityProvider, ask: Ask) -> None:
     own = ECKey.generate_key("P-256")
     brought: list[dict[str, Any]] = [
         {"jwk": own.as_dict(private=False)},

@@ -242,7 +242,7 @@ def test_an_expiration_of_another_warehouse_touches_nothing(
     assert Tabular.objects.get().deleted_at is not None
 
 
-def test_an_expiration_that_was_taken_over_changes_nothing(
+def test_an_expiration_with_a_lost_lease_changes_nothing(
     catalog: ApiClient, create_table: CreateTable, soft_delete: int
 ) -> None:
     create_table()
@@ -383,7 +383,7 @@ def test_a_link_instead_of_the_folder_is_not_followed(
     assert not Task.objects.exists()
 
 
-def test_a_purge_that_was_taken_over_lets_nothing_go(catalog: ApiClient, create_table: CreateTable) -> None:
+def test_a_purge_with_a_lost_lease_releases_nothing(catalog: ApiClient, create_table: CreateTable) -> None:
     create_table()
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     late = leased()

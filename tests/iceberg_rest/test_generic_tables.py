@@ -268,7 +268,7 @@ def test_malformed_json(generic: ApiClient, body: bytes, text: str) -> None:
     assert nothing_was_created()
 
 
-def test_the_largest_parts_and_the_deepest_json_come_back(generic: ApiClient) -> None:
+def test_the_largest_parts_and_the_deepest_json_are_returned(generic: ApiClient) -> None:
     deep = b"[" * 250 + b"]" * 250
     large = json.dumps("s" * (1_048_576 - 2)).encode()
     response = generic.post(
@@ -303,7 +303,7 @@ def test_locations_are_exclusive(
         assert table.refused(409, "LocationAlreadyTaken")
 
 
-def test_missing_things(generic: ApiClient, catalog: ApiClient, create_table: CreateTable) -> None:
+def test_missing_objects(generic: ApiClient, catalog: ApiClient, create_table: CreateTable) -> None:
     create_table("t")
     for target, text in (
         ("/namespaces/ns/generic-tables/no", "Generic table does not exist: ns.no"),
@@ -412,7 +412,7 @@ def test_a_drop_purges_by_default(generic: ApiClient, create: CreateTable) -> No
     assert generic.delete(f"{TABLES}/purge").refused(404, "NoSuchGenericTableException")
 
 
-def test_a_protected_one_shows_it_and_is_dropped_by_force_only(generic: ApiClient, create: CreateTable) -> None:
+def test_a_protected_table_is_dropped_by_force_only(generic: ApiClient, create: CreateTable) -> None:
     create("g")
     Tabular.objects.update(protected=True)
     assert generic.get(f"{TABLES}/g").json()["table"]["protected"] is True

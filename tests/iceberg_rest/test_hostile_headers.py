@@ -127,7 +127,7 @@ def test_a_token_is_valid_for_its_own_listing_only(
     ["", "x", '"', '"x', "W/", 'W/"x"', '"*"', "**", ",", "," * 50_000, '"a", ' * 10_000, "\xff\xfe", "\x00", "\t"],
     ids=lambda given: ascii(given)[:20],
 )  # fmt: skip
-def test_an_etag_that_is_none_of_ours_gets_the_table(given: str, catalog: ApiClient, create_table: CreateTable) -> None:
+def test_an_unknown_etag_gets_the_table(given: str, catalog: ApiClient, create_table: CreateTable) -> None:
     created = create_table("t")
     response = catalog.get(T, if_none_match=given)
     assert (response.status, response.json()) == (200, created)

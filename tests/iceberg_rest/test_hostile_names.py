@@ -161,7 +161,7 @@ def test_names_that_look_alike_in_one_script_are_the_same(
 
 
 def test_similar_names_of_two_scripts_are_different(catalog: ApiClient, create_table: CreateTable) -> None:
-    """Latin and Cyrillic: the catalog keeps them apart; users who grant privileges must tell them apart, too."""
+    """Latin and Cyrillic: the catalog keeps them apart; users who grant privileges must do so, too."""
     for name in ("copa", "\u0441\u043e\u0440\u0430"):
         assert create_table(name) == catalog.get(f"/namespaces/ns/tables/{quote(name)}").json()
     assert len(catalog.get("/namespaces/ns/tables").json()["identifiers"]) == 2

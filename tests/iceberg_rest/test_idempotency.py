@@ -149,7 +149,7 @@ def test_an_error_is_returned_again(catalog: ApiClient, create_table: CreateTabl
         lambda c, k: c.delete("/namespaces/ns/tables/other?purgeRequested=true", idempotency_key=k),
     ],
 )
-def test_a_key_stands_for_one_request(other: Any, catalog: ApiClient, create_table: CreateTable, key: str) -> None:
+def test_a_key_identifies_one_request(other: Any, catalog: ApiClient, create_table: CreateTable, key: str) -> None:
     create_table()
     create_table("other")
     assert catalog.post(T, SET_A, idempotency_key=key).status == 200

@@ -110,9 +110,7 @@ def test_ids_instead_of_names(catalog: ApiClient, warehouse: Warehouse, set_layo
     assert created == f"{warehouse.location}/ns-{outer}/ns-{inner}/{uuid_of('t')}"
 
 
-def test_tables_alone_have_folders(
-    catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any
-) -> None:
+def test_only_tables_have_folders(catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any) -> None:
     set_layout({"type": "tabular-only", "tabular": "{name}.{uuid}"})
     base = warehouse.location
     assert new_namespace(catalog, "ns") == new_namespace(catalog, "ns", "in") == f"{base}/"
@@ -121,7 +119,7 @@ def test_tables_alone_have_folders(
     assert staged["location"] == f"{base}/s.{staged['table-uuid']}"
 
 
-def test_a_location_chosen_by_the_user_comes_first(
+def test_a_location_chosen_by_the_user_overrides_the_layout(
     catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any
 ) -> None:
     set_layout(READABLE)
@@ -251,7 +249,7 @@ def test_restorable_tables_keep_their_folder(
     assert create("table", "t").refused(409, "LocationAlreadyTaken")
 
 
-def test_a_namespace_gets_no_folder_in_that_of_a_table(
+def test_a_namespace_gets_no_folder_inside_a_table(
     catalog: ApiClient, warehouse: Warehouse, set_layout: SetLayout, create: Any
 ) -> None:
     set_layout(BY_NAME)

@@ -90,7 +90,7 @@ def test_an_unknown_codec_is_refused(codec: str, catalog: ApiClient, create_tabl
     assert files() == before
 
 
-def test_metadata_files_go_where_the_property_says(
+def test_metadata_files_are_written_where_the_property_says(
     catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse
 ) -> None:
     folder = f"{warehouse.location}/elsewhere/md"
@@ -157,7 +157,7 @@ def test_a_metadata_folder_outside_of_the_warehouse_is_refused(
     assert files() == before
 
 
-def test_old_metadata_files_go_when_the_table_says_so(
+def test_old_metadata_files_are_deleted_if_the_table_enables_it(
     catalog: ApiClient, create_table: CreateTable, files: Files
 ) -> None:
     create_table(properties={KEPT: "2", DELETE: "true"})
@@ -334,7 +334,7 @@ def test_failed_deletions_are_logged(
     assert [record.message.partition(":")[0] for record in caplog.records] == ["orphaned metadata files remain"]
 
 
-def test_files_in_the_folder_of_the_metadata_go_too(
+def test_files_in_the_metadata_folder_are_purged_too(
     catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse, files: Files
 ) -> None:
     folder = f"{warehouse.location}/elsewhere/md"

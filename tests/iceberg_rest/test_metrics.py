@@ -130,7 +130,7 @@ def test_an_unknown_table_is_a_404(catalog: ApiClient, create_table: CreateTable
     assert nothing_is_stored()
 
 
-def test_an_inactive_or_unknown_warehouse_takes_none(
+def test_an_inactive_or_unknown_warehouse_accepts_no_report(
     catalog: ApiClient, create_table: CreateTable, warehouse: Warehouse
 ) -> None:
     create_table()
@@ -154,7 +154,7 @@ def test_a_report_is_stored_for_the_current_table_of_the_name(catalog: ApiClient
     assert list(MetricsReport.objects.values_list("tabular__name", flat=True)) == ["t"]
 
 
-def test_a_view_takes_none(catalog: ApiClient, create_table: CreateTable) -> None:
+def test_a_view_accepts_no_report(catalog: ApiClient, create_table: CreateTable) -> None:
     create_table()
     Tabular.objects.update(kind=Tabular.Kind.VIEW)
     assert catalog.post(TARGET, SCAN_REPORT).refused(404, "NoSuchTableException")
@@ -200,7 +200,7 @@ def test_a_sum_stops_before_it_overflows(catalog: ApiClient, create_table: Creat
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(0, 0), (1, 1), (2, 2), (5, 3)])
-def test_only_so_many_reports_of_a_day_are_kept_whole(
+def test_the_number_of_complete_reports_per_day_is_limited(
     catalog: ApiClient,
     create_table: CreateTable,
     clock: Callable[[datetime], None],
@@ -216,7 +216,7 @@ def test_only_so_many_reports_of_a_day_are_kept_whole(
     assert MetricsDay.objects.values_list("scans", "commits").get() == (2, 1)
 
 
-def test_reports_go_with_their_table(catalog: ApiClient, create_table: CreateTable) -> None:
+def test_reports_are_deleted_with_their_table(catalog: ApiClient, create_table: CreateTable) -> None:
     for name in ("t", "u"):
         create_table(name)
         assert catalog.post(f"/namespaces/ns/tables/{name}/metrics", SCAN_REPORT).status == 204

@@ -133,7 +133,7 @@ def test_every_name_that_a_client_has(robot: ServiceAccount, secret: str) -> Non
         (["catalog:read", "management"], "catalog management:read", "catalog:read management:read"),
     ],
 )
-def test_scopes_are_those_asked_for_as_far_as_they_are_held(
+def test_scopes_are_the_requested_ones_that_the_secret_has(
     access_tokens: None, held: list[str], asked: str | None, expected: str
 ) -> None:
     fields = {"grant_type": "client_credentials", "client_secret": new_token(scopes=held)}
@@ -142,7 +142,7 @@ def test_scopes_are_those_asked_for_as_far_as_they_are_held(
 
 
 @pytest.mark.parametrize("asked", ["PRINCIPAL_ROLE:ALL", "catalog PRINCIPAL_ROLE:ALL", "Catalog", "management", "sign"])
-def test_scopes_that_are_unknown_or_not_held(access_tokens: None, asked: str) -> None:
+def test_scopes_that_are_unknown_or_not_granted(access_tokens: None, asked: str) -> None:
     response = ask(credentials(new_token(scopes=["catalog"]), scope=asked))
     assert refused(response, "invalid_scope", "this client has catalog")
 
@@ -264,7 +264,7 @@ def test_an_exchange_with_the_secret_that_replaced_the_first_one(robot: ServiceA
     )
 
 
-def test_renewal_without_the_secret_comes_to_an_end(robot: ServiceAccount, secret: str, clock: list[float]) -> None:
+def test_renewal_without_the_secret_is_limited(robot: ServiceAccount, secret: str, clock: list[float]) -> None:
     start = clock[0] = float(int(clock[0]))
     token = granted(ask(credentials(secret)))
     for _ in range(14):
@@ -374,7 +374,7 @@ def test_other_methods(access_tokens: None, method: str) -> None:
     assert response.headers["Allow"] == "POST"
 
 
-def test_nothing_is_given_out_where_tokens_are_not_taken(db: None) -> None:
+def test_no_token_is_issued_where_tokens_are_not_accepted(db: None) -> None:
     assert refused(ask(credentials("x")), "unsupported_grant_type", "ICEKEEPER__ACCESS_TOKENS")
 
 

@@ -69,7 +69,7 @@ def others_are_untouched(catalog: ApiClient) -> bool:
     return True
 
 
-def test_everything_goes_and_the_files_stay(tree: ApiClient, files: Files) -> None:
+def test_everything_is_dropped_and_the_files_stay(tree: ApiClient, files: Files) -> None:
     written = files()
     assert tree.delete("/namespaces/A?recursive=true").status == 204
     assert others_are_untouched(tree)
@@ -77,7 +77,7 @@ def test_everything_goes_and_the_files_stay(tree: ApiClient, files: Files) -> No
     assert files() == written
 
 
-def test_everything_goes_with_its_files(tree: ApiClient, files: Files, do_tasks: Callable[[], int]) -> None:
+def test_everything_is_purged_with_its_files(tree: ApiClient, files: Files, do_tasks: Callable[[], int]) -> None:
     kept = {row.location for row in Tabular.objects.filter(namespace__path__in=OTHERS)}
     gone = {str(row.pk): row.location for row in Tabular.objects.exclude(namespace__path__in=OTHERS)}
     assert tree.delete("/namespaces/a?recursive=true&purge=true").status == 204
@@ -92,7 +92,7 @@ def test_everything_goes_with_its_files(tree: ApiClient, files: Files, do_tasks:
     }
 
 
-def test_a_leaf_goes_alone(tree: ApiClient) -> None:
+def test_a_leaf_is_dropped_alone(tree: ApiClient) -> None:
     assert tree.delete("/namespaces/a%1Fb%1Fc?recursive=true&force=true").status == 204
     assert Namespace.objects.count() == 5
     assert Tabular.objects.count() == 7
@@ -118,7 +118,7 @@ def test_an_inactive_warehouse_is_not_found(tree: ApiClient) -> None:
     assert state() == before
 
 
-def test_a_soft_delete_warehouse_wants_force(
+def test_a_soft_delete_warehouse_requires_force(
     tree: ApiClient, soft_delete: int, files: Files, do_tasks: Callable[[], int]
 ) -> None:
     assert tree.delete("/namespaces/a/tables/t?purgeRequested=true").status == 204

@@ -118,7 +118,7 @@ def test_only_files_below_the_table(signing: Warehouse, table: Tabular) -> None:
     assert ask(by_name(signing), "GET", f"{BASE}/wh/t2/a").refused(400, "RequestUriMismatch")
 
 
-def test_a_client_may_come_with_the_id_of_another_table(signing: Warehouse, table: Tabular) -> None:
+def test_a_client_may_send_the_id_of_another_table(signing: Warehouse, table: Tabular) -> None:
     """PyIceberg up to 0.9.1 sends every request to the signer of the first table."""
     other = add_tabular(signing, "other")
     for tabular_id in (other.pk, uuid4()):
@@ -157,7 +157,7 @@ def test_soft_deleted_tables_can_be_read_until_they_expire(signing: Warehouse) -
     assert ask(by_name(signing), "GET", OF_T).refused(404, "NoSuchTableException")
 
 
-def test_views_have_no_files_to_ask_for(signing: Warehouse) -> None:
+def test_views_have_no_files_to_sign(signing: Warehouse) -> None:
     view = add_tabular(signing, "t", kind=Tabular.Kind.VIEW)
     for target in (by_id(signing, view.pk), by_location(signing)):
         for method in READS_AND_WRITES:
@@ -298,7 +298,7 @@ def test_the_order_of_the_checks(signing: Warehouse, table: Tabular, monkeypatch
         )
 
 
-def test_regions_come_before_locations(signing: Warehouse, table: Tabular) -> None:
+def test_regions_are_checked_before_locations(signing: Warehouse, table: Tabular) -> None:
     add_tabular(signing, "u")
     uri, body = (
         f"{BASE}?delete",

@@ -196,7 +196,7 @@ def test_nothing_is_signed_for_files_of_others(
     assert client.sign("GET", f"{base}/t/../t2/a").refused(400, "InvalidObjectKey")
 
 
-def test_a_signature_is_good_for_its_own_request_alone(
+def test_a_signature_is_valid_for_its_own_request_only(
     client: SigningClient, store: S3Server, bucket: str, base: str
 ) -> None:
     s3, at = store.client(), base.removesuffix("/wh")
@@ -231,7 +231,7 @@ def test_a_signature_is_good_for_its_own_request_alone(
     assert requests.get(f"{base}/t/a", headers=read, timeout=30).content == b"content"
 
 
-def test_reads_alone_are_signed_with_the_warehouses_own_keys(
+def test_only_reads_are_signed_with_the_warehouses_own_keys(
     create: Callable[..., Warehouse], store: S3Server, bucket: str, base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For a store whose signature checks were not probed, permissions still apply."""

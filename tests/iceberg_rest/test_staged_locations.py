@@ -111,7 +111,7 @@ WAYS: dict[str, Callable[[CallerClient, str], Response]] = {
 
 @pytest.mark.parametrize("where", ["at", "below", "above"])
 @pytest.mark.parametrize("way", WAYS)
-def test_others_do_not_come_to_be_there(
+def test_other_tables_are_not_created_there(
     alice: CallerClient, bob: CallerClient, path: str, everything: Everything, way: str, where: str
 ) -> None:
     assert bob.post("/namespaces/ns/tables", {"name": "own", "schema": SCHEMA}).status == 200

@@ -436,7 +436,7 @@ def test_register_reads_nothing_outside_the_warehouse(
     assert response.refused(400, "InvalidLocation")
 
 
-def test_drop_keeps_files_and_queues_a_purge_only_when_asked(
+def test_drop_keeps_files_and_queues_a_purge_only_if_requested(
     catalog: ApiClient, create_table: CreateTable, files: Files
 ) -> None:
     create_table("keep")
@@ -659,7 +659,7 @@ def test_a_commit_that_runs_out_of_time_is_408_and_changes_nothing(
     assert Tabular.objects.get().metadata_location == created["metadata-location"]
 
 
-def test_version_4_is_for_warehouses_that_ask_for_it(
+def test_version_4_is_for_warehouses_that_allow_it(
     catalog: ApiClient, warehouse: Warehouse, namespace: str, files: Files
 ) -> None:
     body = {"name": "t", "schema": SCHEMA, "properties": {"format-version": "4"}}

@@ -261,7 +261,7 @@ REQUESTS = {
 """That the store gets; what is not named here sends none."""
 
 
-def test_the_store_is_asked_no_more_than_it_must(
+def test_object_store_calls_are_minimal(
     through_recorder: ApiClient, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = create(through_recorder)

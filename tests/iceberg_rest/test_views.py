@@ -249,7 +249,7 @@ def test_rename_and_drop(catalog: ApiClient, create_view: CreateView, files: Fil
     assert registered.json() == created
 
 
-def test_what_is_no_view_cannot_be_registered(
+def test_only_view_metadata_can_be_registered(
     catalog: ApiClient, create_view: CreateView, create_table: CreateTable, warehouse: Warehouse
 ) -> None:
     table = create_table("t")["metadata-location"]

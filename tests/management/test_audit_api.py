@@ -66,7 +66,7 @@ def exported(query: str = "", **headers: str) -> list[dict[str, Any]]:
 # --- the list --------------------------------------------------------------------------------------------------------
 
 
-def test_the_newest_come_first(seven: list[str]) -> None:
+def test_the_newest_rows_are_first(seven: list[str]) -> None:
     assert numbers() == ["6", "5", "4", "3", "2", "1", "0"]
     first = api.get().json()["records"][0]
     assert (first["event"], first["action"], first["actor"]) == ("audit.listed", "read_audit", "anonymous")
@@ -91,7 +91,7 @@ def test_pages_follow_each_other(seven: list[str]) -> None:
     assert (found, pages) == (["6", "5", "4", "3", "2", "1", "0"], 3)
 
 
-def test_rows_of_one_moment_come_once_each(seven: list[str]) -> None:
+def test_rows_of_the_same_time_are_listed_once(seven: list[str]) -> None:
     AuditRecord.objects.filter(event="role.created").update(at=T0)
     found, token = [], ""
     while token is not None:
@@ -151,7 +151,9 @@ def test_filters_by_token(alice: TokenClient) -> None:
 # --- permissions -----------------------------------------------------------------------------------------------------
 
 
-def test_the_right_is_asked_for_on_the_server_or_the_project(seven: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_permission_is_checked_on_the_server_or_the_project(
+    seven: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for asked, headers in (("", {}), ("?projectId=lab", {}), ("", {"x-project-id": "lab"}), ("?projectId=gone", {})):
         for route in ("", "/export"):
             refusing = refuse(monkeypatch)
@@ -242,7 +244,7 @@ def test_bad_page_tokens(seven: list[str]) -> None:
     assert api.get("?pageSize=0").refused(400, "BadRequestException")
 
 
-def test_texts_of_callers_come_back_as_they_are(bootstrapped: None) -> None:
+def test_texts_of_callers_are_returned_unchanged(bootstrapped: None) -> None:
     hostile = "\u202e'\"; DROP\n\u2028☃\ud83d\ude00</script>".encode("utf-16", "surrogatepass").decode("utf-16")
     record_denial(actor=Actor(user_id=hostile), action=hostile, object_type="table", object_id=hostile)
     collector.write_pending()

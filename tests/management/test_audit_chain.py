@@ -72,7 +72,7 @@ def verify(*arguments: str) -> str:
 # --- valid chains ----------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_chain_is_whole(db: None) -> None:
+def test_an_empty_chain_is_valid(db: None) -> None:
     assert seal_records(actor=INTERNAL) == 0
     found = verify_chain()
     assert (found.count, found.head, found.unsealed) == (0, ChainHead(0, "0" * 64), 0)
@@ -80,7 +80,7 @@ def test_an_empty_chain_is_whole(db: None) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 200])
-def test_a_chain_is_whole_however_it_was_sealed(db: None, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chain_is_valid_however_it_was_sealed(db: None, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chain, "CHUNK", 3)
     for number in range(7):
         report(number)
@@ -223,7 +223,7 @@ def test_heads_that_are_none(db: None, head: str) -> None:
 # --- retention -------------------------------------------------------------------------------------------------------
 
 
-def test_old_rows_go_and_the_chain_stays_whole(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_rows_are_deleted_and_the_chain_stays_valid(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(monkeypatch, 30)
     for number in range(10):
         report(number)
@@ -279,7 +279,7 @@ def test_recent_and_unsealed_rows_are_kept(db: None, monkeypatch: pytest.MonkeyP
     assert AuditRecord.objects.count() == 3
 
 
-def test_a_row_from_the_future_holds_nothing_up(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_from_the_future_blocks_no_other(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(monkeypatch, 30)
     for number, days in enumerate((31, -9999, 31, -9999, 0)):
         report(number)
@@ -336,7 +336,7 @@ def test_heads_of_deleted_rows_fail_unless_that_is_expected(db: None, monkeypatc
         verify("--head", f"3:{'f' * 64}", "--allow-deleted")
 
 
-def test_old_rows_wait_for_an_hour_and_go_together(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_rows_are_deleted_together_once_per_hour(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(monkeypatch, 30)
     report("old")
     age(30 + 0.5 / 24)
@@ -475,7 +475,7 @@ def test_writers_sealers_and_deleters_at_once(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_a_transaction_that_was_long_comes_later_in_the_chain() -> None:
+def test_a_long_transaction_is_later_in_the_chain() -> None:
     """It does not block sealing: its row is older than rows that were sealed before it."""
     if connection.vendor == "sqlite":
         pytest.skip("SQLite has one writer at a time")

@@ -355,7 +355,7 @@ def test_a_repeated_attempt_writes_one_line(
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_the_line_comes_after_the_commit_and_not_without_it(lines: LogLines) -> None:
+def test_the_line_is_written_after_the_commit_only(lines: LogLines) -> None:
     with write_transaction():
         register_user(actor=INTERNAL, user_id="oidc~bob", name="Bob", user_type="human")
         assert lines.read() == []

@@ -71,7 +71,7 @@ def test_a_row_has_a_uuid_where_the_client_sent_another_request_id(alice: TokenC
     assert request_id.version == 7
 
 
-def test_commands_come_from_nowhere(bootstrapped: None) -> None:
+def test_commands_have_no_address(bootstrapped: None) -> None:
     row = the_row(event="server.bootstrapped")
     assert (row.actor, row.privilege_source, row.request_id) == ("internal", "internal", None)
     assert (row.address, row.forwarded_for, row.user_agent) == ("", "", "")
@@ -273,7 +273,7 @@ def read_data(**more: Any) -> None:
     )
 
 
-def test_reads_are_recorded_when_asked(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_are_recorded_if_enabled(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     read_data()
     collector.flush(is_last=True)
     assert rows() == []

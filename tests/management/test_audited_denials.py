@@ -79,7 +79,7 @@ def test_a_reported_denial_is_not_reported_twice(bootstrapped: None, monkeypatch
 
 @pytest.fixture
 def refused_as_missing(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Send this many requests, each denied on another object and answered with 404."""
+    """Send this many requests, each denied on another object with a 404 response."""
     ids = count()
 
     def missing(*_: Any, **__: Any) -> None:
@@ -164,7 +164,7 @@ def test_equal_denials_are_summed_up(db: None) -> None:
     assert the_row(object_id=REQUEST_ID).last_at is None
 
 
-def test_requests_for_ever_new_objects_do_not_fill_the_disk(db: None) -> None:
+def test_many_denied_objects_do_not_fill_the_disk(db: None) -> None:
     for number in range(5000):
         deny(object_id=UUID(int=number))
     deny(Actor(user_id="oidc~carl"))
@@ -268,7 +268,7 @@ def test_records_beyond_the_limit_are_counted(db: None, monkeypatch: pytest.Monk
     assert (lost.count, lost.outcome, lost.actor) == (2, "failed", "internal")
 
 
-def test_a_row_that_no_database_takes_holds_up_no_other(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_row_does_not_block_others(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     create = AuditRecord.objects.bulk_create
 
     def fail(created: list[AuditRecord], **options: Any) -> Any:
@@ -288,7 +288,7 @@ def test_a_row_that_no_database_takes_holds_up_no_other(db: None, monkeypatch: p
     assert [(row.event, row.count) for row in rows()] == [("access.denied", 1), ("audit.records-lost", 1)]
 
 
-def test_hostile_texts_are_taken(db: None) -> None:
+def test_hostile_texts_are_stored(db: None) -> None:
     deny(Actor(user_id=HOSTILE + "x" * 999), object_id=HOSTILE * 100, reason=HOSTILE * 100, project=HOSTILE * 100)
     record(Event.ROLE_CREATED, actor=BOB, subject=HOSTILE, named=HOSTILE, huge="x" * 300_000)
     record(Event.ROLE_UPDATED, actor=BOB, subject=HOSTILE, named=HOSTILE)

@@ -256,7 +256,7 @@ def test_reopening_keeps_everything(with_tokens: None) -> None:
     assert call_as("carol").refused(400, "CatalogAlreadyBootstrapped")
 
 
-def test_the_default_project_comes_to_be_whatever_names_are_taken(with_tokens: None) -> None:
+def test_the_default_project_is_created_whatever_names_are_in_use(with_tokens: None) -> None:
     for number, name in enumerate(("default project", DEFAULT, "Default Project 2")):
         create_project(actor=INTERNAL, name=name, project_id=f"p{number}")
     assert call_as("alice").status == 204
@@ -359,7 +359,7 @@ def bootstrap_in_thread(user_id: str) -> CatalogError | None:
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_the_request_that_was_slower_by_a_moment_gets_the_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_slower_concurrent_request_gets_the_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
     enters = threading.Event()
     begin = module.write_transaction
 

@@ -127,7 +127,7 @@ def test_a_new_catalog_gets_the_declared_objects(full: Any, declared: Any, every
     )  # fmt: skip
 
 
-def test_a_second_time_changes_nothing_and_says_so(full: Any, declared: Any, everything: Any) -> None:
+def test_a_second_run_changes_nothing_and_reports_it(full: Any, declared: Any, everything: Any) -> None:
     location = declared(full)
     run(location)
     before = everything()
@@ -191,7 +191,7 @@ def test_undeclared_settings_are_kept(full: Any, declared: Any, everything: Any)
     assert everything() == before
 
 
-def test_a_default_version_is_taken_back_by_null(full: Any, declared: Any) -> None:
+def test_a_default_version_is_removed_by_null(full: Any, declared: Any) -> None:
     run(declared(full))
     full["warehouses"][0]["default-format-version"] = None
     assert "default none" in run(declared(full))
@@ -529,7 +529,7 @@ def test_a_secret_in_an_error_is_not_printed(
     assert not Warehouse.objects.exists()
 
 
-def test_secrets_of_warehouses_that_are_there_are_not_looked_for(full: Any, declared: Any, everything: Any) -> None:
+def test_secrets_of_existing_warehouses_are_not_read(full: Any, declared: Any, everything: Any) -> None:
     run(declared(full))
     before = everything()
     full["warehouses"][0]["storage-credential"] = {"secret": {"env": "NO_SUCH_VARIABLE"}}

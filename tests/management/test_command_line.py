@@ -25,7 +25,7 @@ def test_every_command_has_a_name_with_hyphens() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["wait-for-db", "--help"], ["help", "wait-for-db"], ["help", "wait_for_db"]])
-def test_help_says_the_name_that_was_typed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_the_name_that_was_typed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with suppress(SystemExit):
         CommandLine(["manage.py", *arguments]).execute()
     typed = next(each for each in arguments if each.startswith("wait"))
@@ -39,7 +39,7 @@ def test_a_name_that_no_command_has(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Unknown command: 'wait-for-dbs'. Did you mean wait_for_db?" in capsys.readouterr().err
 
 
-def test_the_script_takes_them(tmp_path: Path) -> None:
+def test_the_script_accepts_them(tmp_path: Path) -> None:
     environment = {"PATH": "/usr/bin:/bin", "ICEKEEPER__DATA_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "manage.py", "wait-for-db", "-dm", "-r", "0", "-b", "2"],

@@ -44,7 +44,7 @@ def run(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_bootstrap_says_so_the_second_time() -> None:
+def test_a_second_bootstrap_is_reported() -> None:
     assert run("bootstrap") == "The catalog is bootstrapped.\n"
     assert run("bootstrap") == "The catalog is already bootstrapped.\n"
     assert Project.objects.count() == 1
@@ -199,7 +199,7 @@ def test_warehouses_that_are_refused(
     assert not Warehouse.objects.exists()
 
 
-def test_a_credential_comes_through_standard_input(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_credential_is_read_from_standard_input(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run("bootstrap")
 
     class Input:
@@ -393,7 +393,7 @@ def test_waiting_ends_when_the_databases_are_ready(tries: Callable[..., Tries]) 
     assert json.loads(run("wait_for_db", "--json")) == {"ready": True, "problem": None}
 
 
-def test_waiting_ends_when_it_was_long_enough(tries: Callable[..., Tries]) -> None:
+def test_waiting_ends_after_the_timeout(tries: Callable[..., Tries]) -> None:
     created = tries(*[DatabaseUnreachable("away")] * 20)
     assert str(refused("wait_for_db")) == "away"
     assert (len(created.asked), created.slept) == (16, [2.0] * 15)

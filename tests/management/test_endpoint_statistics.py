@@ -159,7 +159,7 @@ def test_without_a_default_project_calls_without_a_project_are_not_counted(
     record_calls({})
 
 
-def test_a_project_takes_its_statistics_along(warehouse: Warehouse, other: Warehouse) -> None:
+def test_statistics_are_deleted_with_their_project(warehouse: Warehouse, other: Warehouse) -> None:
     record_calls(counted(1, warehouse=warehouse.pk) | counted(1, warehouse=other.pk))
     delete_warehouse(actor=INTERNAL, warehouse_id=other.pk)
     assert len(rows()) == 2
@@ -348,7 +348,7 @@ def test_windows_side_by_side_share_no_hour(warehouse: Warehouse) -> None:
     assert found(slot(after, "previous-page-token")) == [2, 4]
 
 
-def test_the_usual_window_is_the_last_day_and_holds_the_hour_that_runs(
+def test_the_default_window_is_the_last_day_with_the_current_hour(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(api_module, "now", lambda: EIGHT + timedelta(minutes=10))
@@ -424,7 +424,7 @@ def test_the_first_and_the_last_window_have_neighbours(bootstrapped: None) -> No
         assert response.status == 200, response.body
 
 
-def test_a_response_holds_the_newest_whole_hours_that_fit(
+def test_a_response_has_the_newest_complete_hours_that_fit(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(4):

@@ -106,7 +106,7 @@ def test_no_access_without_a_valid_token(
 
 
 @pytest.mark.parametrize("route", GUARDED, ids=str)
-def test_the_right_token_gets_everywhere(route: Route, names: dict[str, str], authentication: None) -> None:
+def test_a_valid_token_opens_every_route(route: Route, names: dict[str, str], authentication: None) -> None:
     """Without this, the errors of the previous test would prove nothing."""
     headers = {"authorization": f"Bearer {TOKEN}"}
     for method in ("GET", "OPTIONS"):

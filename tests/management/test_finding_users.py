@@ -54,7 +54,7 @@ def test_users_are_listed_by_name() -> None:
     assert len(pages_of("/user?name=")[0]) == 5
 
 
-def test_page_tokens_hold_for_their_listing_alone() -> None:
+def test_page_tokens_are_valid_for_their_listing_only() -> None:
     for number in range(3):
         provision(f"u{number}")
     token = api.get("/user?pageSize=1").json()["next-page-token"]
@@ -131,7 +131,7 @@ def test_a_hit_has_name_id_and_type() -> None:
     assert found("", **{"user-type": "application"}) == ["6"]
 
 
-def test_ten_are_found_unless_more_are_asked_for() -> None:
+def test_ten_are_returned_by_default() -> None:
     for number in range(25):
         provision(f"user{number:02}", name="Same Name" if number % 2 else f"Same Name {number}")
     assert len(found("same name")) == 10

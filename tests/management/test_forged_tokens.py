@@ -119,7 +119,7 @@ def test_everything_needs_a_token_where_they_are_on(access_tokens: None) -> None
     assert call("GET", "/health").status in {200, 503}
 
 
-def test_the_setting_says_whether_tokens_are_taken(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_setting_decides_whether_tokens_are_accepted(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(authenticators()) == 1
     for value in (None, False):
         monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"access_tokens": value}))
@@ -130,7 +130,7 @@ def test_the_setting_says_whether_tokens_are_taken(alice: TokenClient, monkeypat
 # --- cache of verified tokens --------------------------------------------------------------------------------------
 
 
-def test_a_good_token_is_looked_up_once_in_five_seconds(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_valid_token_is_looked_up_once_in_five_seconds(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[Any] = []
     real = stored_tokens.fetch_one
     monkeypatch.setattr(stored_tokens, "fetch_one", lambda *given: looked.append(given) or real(*given))
@@ -177,7 +177,7 @@ def test_a_value_that_expires_during_the_lookup_is_not_cached(
     assert is_refused(alice.token)
 
 
-def test_revocations_leave_tokens_of_other_providers_alone() -> None:
+def test_revocations_do_not_affect_tokens_of_other_providers() -> None:
     cached = VerifiedTokens()
     identity = Identity("oidc~x", "oidc", "human")
     cached.put(b"theirs", VerifiedToken(identity, time.time() + 60))

@@ -204,7 +204,7 @@ def test_as_json(warehouse: Warehouse) -> None:
     }  # fmt: skip
 
 
-def test_that_location_alone_and_all_grantees_on_it(alice: CallerClient, warehouse: Warehouse) -> None:
+def test_all_reservations_of_the_exact_location_are_released(alice: CallerClient, warehouse: Warehouse) -> None:
     """At most one exists; if there were more, the location would otherwise stay reserved."""
     path = hold(warehouse, "a/t")
     hold(warehouse, "a/t", by="oidc~bob\u202e")

@@ -137,7 +137,7 @@ def test_client_errors_do_not_fill_the_log_with_errors(
     assert line.__dict__["error_type"] == "MaintenanceModeError"
 
 
-def test_health_says_so(close: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_reports_it(close: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_database_checks", lambda: (health.DatabaseCheck("default", 10.0),))
     assert call("GET", "/health").json()["maintenance_mode"] == "off"
     close()
@@ -157,7 +157,7 @@ def test_another_process_sees_it_when_it_looks() -> None:
     assert maintenance.mode() == "off"
 
 
-def test_while_unreadable_the_epoch_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_unreadable_the_epoch_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: Any) -> None:
         raise OperationalError("away")
 

@@ -83,7 +83,7 @@ def test_a_warehouse_with_soft_delete(root: Path, bootstrapped: None, seconds: i
     assert api.get(f"/warehouse/{created['id']}").json() == created
 
 
-def test_names_and_locations_are_taken_once(root: Path, bootstrapped: None) -> None:
+def test_names_and_locations_are_unique(root: Path, bootstrapped: None) -> None:
     assert create(root).status == 201
     for folder in ("other", "wh"):
         assert create(root, "WH", folder).refused(409, "WarehouseAlreadyExists")
@@ -186,7 +186,7 @@ def _refuse_to_write(*_: object, **__: object) -> None:
     raise PermissionError(errno.EACCES, "Permission denied")
 
 
-def test_a_warehouse_that_holds_something_is_not_deleted(root: Path, bootstrapped: None) -> None:
+def test_a_warehouse_with_contents_is_not_deleted(root: Path, bootstrapped: None) -> None:
     warehouse_id = create(root).json()["id"]
     assert call("POST", f"/catalog/v1/{warehouse_id}/namespaces", body=b'{"namespace": ["a"]}').status == 200
     assert api.delete(f"/warehouse/{warehouse_id}").refused(409, "WarehouseNotEmpty")

@@ -64,7 +64,7 @@ def moved(api: ApiClient, path: str, *destination: str, **more: Any) -> dict[str
     return body
 
 
-def test_a_leaf_gets_another_name(api: ApiClient, tree: ApiClient) -> None:
+def test_a_leaf_is_renamed(api: ApiClient, tree: ApiClient) -> None:
     before, loaded = of("a/d"), tree.get("/namespaces/a%1Fd/tables/t").json()
     assert moved(api, "a/d", "a", "e") == {
         "namespace": ["a", "e"],
@@ -81,7 +81,7 @@ def test_a_leaf_gets_another_name(api: ApiClient, tree: ApiClient) -> None:
     assert chosen(tree.get("/namespaces/a%1Fe").json()["properties"]) == {"own": "a%1Fd"}
 
 
-def test_a_leaf_gets_another_parent_and_goes_to_the_first_level(api: ApiClient, tree: ApiClient) -> None:
+def test_a_leaf_moves_to_another_parent_and_to_the_first_level(api: ApiClient, tree: ApiClient) -> None:
     assert moved(api, "a/d", "Z", "d")["parent-namespace-id"] == str(of("z").pk)
     assert of("z/d").parent == of("z"), "with the spelling of the parent"
     response = moved(api, "z/d", "d")
@@ -245,7 +245,7 @@ def test_force_may_be_null(api: ApiClient, tree: ApiClient) -> None:
     assert moved(api, "y", "x", force=False)["namespace"] == ["x"]
 
 
-def test_nothing_comes_to_be_too_deep_or_too_long(
+def test_paths_cannot_become_too_deep_or_too_long(
     api: ApiClient, tree: ApiClient, everything: Callable[[], Any]
 ) -> None:
     for path in (["z", "1"], ["z", "1", "2"], ["z", "1", "2", "3"]):
@@ -337,7 +337,7 @@ def test_unknown_namespaces_and_parents(
     moved(api, "a", "far")
 
 
-def test_rights_are_asked_for(
+def test_permissions_are_checked(
     api: ApiClient, tree: ApiClient, everything: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, parent = f"namespace:{of('a').pk}", f"namespace:{of('z').pk}"
@@ -363,7 +363,7 @@ def test_rights_are_asked_for(
     ]
 
 
-def test_hidden_namespaces_look_missing(
+def test_hidden_namespaces_are_not_found(
     api: ApiClient, tree: ApiClient, everything: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = everything()

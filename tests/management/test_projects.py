@@ -116,7 +116,7 @@ def test_bodies_that_are_refused(unchanged: Callable[[], bool], raw: bytes) -> N
     assert unchanged()
 
 
-def test_names_and_ids_are_taken_once(unchanged: Callable[[], bool], bootstrapped: None) -> None:
+def test_names_and_ids_are_unique(unchanged: Callable[[], bool], bootstrapped: None) -> None:
     assert build("default project").refused(409, "ProjectNameAlreadyExists")
     assert build(**{"project-id": DEFAULT}).refused(409, "ProjectIdAlreadyExists")
     assert unchanged()
@@ -172,7 +172,7 @@ def test_a_project_with_warehouses_stays(bootstrapped: None, storage_root: Path)
     assert api.delete("/project").status == 204
 
 
-def test_roles_grants_and_statistics_of_a_project_go_with_it(
+def test_roles_grants_and_statistics_are_deleted_with_the_project(
     bootstrapped: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call_as(monkeypatch, "oidc~alice")
@@ -216,7 +216,7 @@ def test_a_role_created_in_a_role_gets_that_role_as_admin(bootstrapped: None, mo
     assert (grant.user_id, grant.role_id, grant.privilege) == (None, role.pk, "project_admin")
 
 
-def test_rights_are_asked_for(unchanged: Callable[[], bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_permissions_are_checked(unchanged: Callable[[], bool], monkeypatch: pytest.MonkeyPatch) -> None:
     asked = refuse(monkeypatch).asked
     assert build().refused(403, "ServerActionForbidden", "create_project")
     for response in (

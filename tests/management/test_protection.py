@@ -84,7 +84,7 @@ def test_a_protected_table_is_dropped_by_force_only(api: ApiClient, catalog: Api
     assert api.get(f"/table/{things['table']}/protection").refused(404, "NoSuchTableException", things["table"])
 
 
-def test_protection_that_was_taken_back_lets_the_drop_pass(
+def test_a_drop_succeeds_after_protection_is_removed(
     api: ApiClient, catalog: ApiClient, things: dict[str, str]
 ) -> None:
     generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
@@ -158,7 +158,7 @@ def test_methods_that_protection_does_not_have(api: ApiClient, things: dict[str,
     assert api.get(f"/table/{things['table']}").refused(404, "NotFoundException")
 
 
-def test_rights_are_asked_for(api: ApiClient, things: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_permissions_are_checked(api: ApiClient, things: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     asked = forbid(monkeypatch).asked
     for kind, thing in things.items():
         asked.clear()

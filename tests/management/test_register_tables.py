@@ -148,7 +148,7 @@ def test_views_are_registered_too(catalog: ApiClient, namespace: str, listed: An
     assert catalog.head("/namespaces/ns/tables/t").status == 404
 
 
-def test_bad_entries_fail_alone(
+def test_invalid_entries_do_not_affect_others(
     catalog: ApiClient, orphans: Any, listed: Any, register: Any, storage_root: Path, tmp_path: Path
 ) -> None:
     good, other, twin = orphans(3)
@@ -429,7 +429,7 @@ def test_of_two_entries_with_one_name_the_first_counts_and_with_overwrite_the_la
     assert loaded["metadata-location"] == last["metadata-location"]
 
 
-def test_only_the_namespaces_that_are_asked_for(catalog: ApiClient, orphans: Any, listed: Any, register: Any) -> None:
+def test_only_the_requested_namespaces(catalog: ApiClient, orphans: Any, listed: Any, register: Any) -> None:
     one, two, three = orphans(3)
     path = listed({**one, "namespace": ["a.b"]}, {**two, "namespace": ["a", "b"]}, {**three, "namespace": ["a", "bc"]})
     done = register(path, "--namespace", "A.B", "--namespace", '["x"]')
@@ -490,7 +490,9 @@ def test_standard_input(catalog: ApiClient, orphans: Any, register: Any, monkeyp
     assert sorted(tables(catalog)) == ["t0", "t1"]
 
 
-def test_many_at_a_time_come_to_the_same(catalog: ApiClient, orphans: Any, listed: Any, register: Any) -> None:
+def test_concurrent_registrations_have_the_same_result(
+    catalog: ApiClient, orphans: Any, listed: Any, register: Any
+) -> None:
     entries = orphans(24)
     done = register(listed(*entries, *entries), "--parallel", "8")
     assert (done.failure, done.counts("tables")) == (None, "24 new, 0 replaced, 24 unchanged, 0 failed")
@@ -507,7 +509,7 @@ def test_progress_and_single_lines(orphans: Any, listed: Any, register: Any) -> 
     assert done.out.count("unchanged: table sales.eu.t0\n") == 98
 
 
-def test_the_policy_of_the_warehouse_holds(warehouse: Warehouse, orphans: Any, listed: Any, register: Any) -> None:
+def test_the_policy_of_the_warehouse_applies(warehouse: Warehouse, orphans: Any, listed: Any, register: Any) -> None:
     entries = orphans(1)
     Warehouse.objects.filter(pk=warehouse.pk).update(allowed_format_versions=[1])
     for options in ((), ("--dry-run",)):

@@ -241,7 +241,7 @@ def test_an_interrupted_run_continues_where_it_stopped(
     assert tables_below(pair.new, "moved") == 6
 
 
-def test_two_runs_at_once_come_to_one(pair: Pair, entries: list[dict[str, Any]]) -> None:
+def test_concurrent_runs_equal_one_run(pair: Pair, entries: list[dict[str, Any]]) -> None:
     runs = [Fed(pair.new), Fed(pair.new)]
     for run in runs:
         run.feed(entries)

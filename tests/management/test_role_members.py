@@ -152,7 +152,7 @@ def test_putting_in_again_changes_nothing(everything: Callable[[], Fingerprint])
     assert RoleMember.objects.count() == 3
 
 
-def test_members_are_taken_out_once_and_again() -> None:
+def test_members_are_removed_idempotently() -> None:
     staff, devs, bob = role("staff"), role("devs"), user("a/b~c d")
     carol = user("carol")
     add(staff, devs, bob, carol)
@@ -167,7 +167,7 @@ def test_members_are_taken_out_once_and_again() -> None:
     assert members_of(staff) == [carol["id"]]
 
 
-def test_only_the_member_of_that_type_is_taken_out(everything: Callable[[], Fingerprint]) -> None:
+def test_only_the_member_of_that_type_is_removed(everything: Callable[[], Fingerprint]) -> None:
     staff, devs, bob = role("staff"), role("devs"), user("bob")
     add(staff, devs, bob)
     before = everything()
@@ -456,7 +456,7 @@ def test_insertion_moves_no_page() -> None:
     assert len(rest) == 4
 
 
-def test_page_tokens_hold_for_their_listing_alone() -> None:
+def test_page_tokens_are_valid_for_their_listing_only() -> None:
     top, side = role("top"), role("side")
     crowd = [user(f"u{number}") for number in range(3)]
     inner = [role(f"i{number}") for number in range(3)]

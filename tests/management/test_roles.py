@@ -80,7 +80,7 @@ def test_descriptions_that_are_refused(description: str) -> None:
     assert api.post(f"/role/{created['id']}", body).refused(400, "BadRequestException", "descr")
 
 
-def test_no_description_and_an_empty_one_are_two_things() -> None:
+def test_no_description_differs_from_an_empty_one() -> None:
     role = build("r", description="")
     assert role["description"] == ""
     target = f"/role/{role['id']}"
@@ -111,7 +111,7 @@ def test_a_role_is_renamed_and_bound_elsewhere() -> None:
     assert api.get(target).json()["ident"] == "entra~7"
 
 
-def test_names_and_sources_are_taken_once_a_project(
+def test_names_and_sources_are_unique_per_project(
     other_project: Project, everything: Callable[[], Fingerprint]
 ) -> None:
     build("Straße", **{"provider-id": "oidc", "source-id": "s"})
@@ -361,7 +361,7 @@ def test_roles_are_filtered_by_repeated_parameters() -> None:
     assert pages_of("/role?providerIds=" + "%27%20OR%201=1") == [[]]
 
 
-def test_page_tokens_hold_for_their_listing_alone(other_project: Project) -> None:
+def test_page_tokens_are_valid_for_their_listing_only(other_project: Project) -> None:
     for number in range(3):
         build(f"r{number}")
         create_role(actor=INTERNAL, project=other_project, name=f"r{number}")
@@ -411,7 +411,7 @@ def test_roles_are_found_best_first() -> None:
 # --- permissions -----------------------------------------------------------------------------------------------------
 
 
-def test_rights_are_asked_for(
+def test_permissions_are_checked(
     other_project: Project, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     role = build()["id"]

@@ -211,7 +211,7 @@ def test_bodies_that_are_refused(api: ApiClient, filled: list[Tabular], body: An
     assert api.post("/search-tabular", body).refused(400, wire_type)
 
 
-def test_no_more_than_a_page_may_hold(api: ApiClient, filled: list[Tabular], settings: Any) -> None:
+def test_a_page_is_limited(api: ApiClient, filled: list[Tabular], settings: Any) -> None:
     settings.ICEKEEPER = settings.ICEKEEPER.model_copy(update={"pagination_size_max": 3})
     assert len(search(api, "orders", **{"page-size": 500})["tabulars"]) == 3
     assert len(search(api, "orders")["tabulars"]) == 3

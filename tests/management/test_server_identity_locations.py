@@ -93,7 +93,7 @@ def test_no_user_puts_files_where_another_project_reads_with_it(kind: tuple[Docu
     assert create("mine", profile, key, **{"x-project-id": "other"}).status == 201
 
 
-def test_no_warehouse_takes_it_on_where_another_project_is(
+def test_no_warehouse_changes_to_it_at_a_location_of_another_project(
     kind: tuple[Document, Document, Document], everything: Callable[[], Fingerprint]
 ) -> None:
     profile, system, key = kind

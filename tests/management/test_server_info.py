@@ -19,7 +19,7 @@ api = ApiClient("/management/v1")
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
 
-def test_everything_that_the_server_says_of_itself() -> None:
+def test_all_members_of_the_response() -> None:
     info = api.get("/info").json()
     assert info == {
         "version": LAKEKEEPER_VERSION,

@@ -43,7 +43,7 @@ def test_a_service_account_is_created_and_listed(alice: TokenClient) -> None:
     assert not AccessToken.objects.filter(user_id=account["id"]).exists()
 
 
-def test_a_name_is_taken_once(alice: TokenClient, everything: Callable[[], Fingerprint]) -> None:
+def test_names_are_unique(alice: TokenClient, everything: Callable[[], Fingerprint]) -> None:
     build(alice)
     before = everything()
     for name in ("robot", "ROBOT", "\uff52obot"):

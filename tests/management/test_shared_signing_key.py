@@ -65,7 +65,7 @@ def servers(
 
 
 @pytest.mark.timeout(300)
-def test_tokens_of_one_server_are_good_at_the_other(servers: list[CatalogServer]) -> None:
+def test_tokens_of_one_server_are_valid_at_the_other(servers: list[CatalogServer]) -> None:
     first, second = servers
     secret = first.manage("create_token", "--user", "local~ann", "--create-user").strip()
     form = {"grant_type": "client_credentials", "client_id": "local~ann", "client_secret": secret}

@@ -147,7 +147,7 @@ def test_missing_members_bodies_and_statuses_are_found() -> None:
     assert differences("management", info, 404, {"error": {**envelope["error"], "hint": "h"}})
 
 
-def test_the_schemas_hold_no_texts(tmp_path: Path) -> None:
+def test_the_schemas_contain_no_texts(tmp_path: Path) -> None:
     text = lakekeeper_responses.SCHEMAS.read_text()
     keywords = {"description", "title", "example", "examples", "summary"}
 

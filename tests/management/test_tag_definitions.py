@@ -174,12 +174,12 @@ def test_names_that_are_refused(name: str, everything: Everything) -> None:
 @pytest.mark.parametrize(
     "name", ["n" * 256, "a.b.c", "a/b", "système", "system", "systems.a", "100 %", "'; --", "\u4f60"]
 )
-def test_names_that_are_taken_as_they_are(name: str) -> None:
+def test_valid_names(name: str) -> None:
     assert build(name)["name"] == name
     assert listed(f"/tag-definition?name={quote(name, safe='')}") == [name]
 
 
-def test_a_name_is_taken_once_a_project(other_project: Project, everything: Everything) -> None:
+def test_names_are_unique_per_project(other_project: Project, everything: Everything) -> None:
     build("Straße")
     other = build("other")["id"]
     before = everything()
@@ -193,7 +193,7 @@ def test_a_name_is_taken_once_a_project(other_project: Project, everything: Ever
 
 
 @in_threads
-def test_a_name_is_taken_once_at_once() -> None:
+def test_concurrent_creations_of_a_name() -> None:
     responses = at_once(*[partial(api.post, "/tag-definition", {"name": name, **MARKER}) for name in ("a", "A")] * 3)
     assert sorted(response.status for response in responses) == [201] + [409] * 5
     assert all(response.refused(409, "TagNameAlreadyExists") for response in responses if response.status == 409)
@@ -379,7 +379,7 @@ def test_definitions_of_another_project_are_not_found(other_project: Project, ev
 # --- permissions ------------------------------------------------------------------------------------------------------
 
 
-def test_each_is_asked_for(monkeypatch: pytest.MonkeyPatch, everything: Everything) -> None:
+def test_each_permission_is_checked(monkeypatch: pytest.MonkeyPatch, everything: Everything) -> None:
     target = f"/tag-definition/{build()['id']}"
     before = everything()
     refusing = refuse(monkeypatch, Can.READ)

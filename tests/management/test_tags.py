@@ -135,7 +135,7 @@ def test_a_value_that_is_added_later_may_be_used(api: ApiClient, things: dict[st
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_definition_is_for_its_scope_alone(
+def test_a_definition_applies_to_its_scope_only(
     api: ApiClient, things: dict[str, str], kind: str, everything: Everything
 ) -> None:
     others = [each for each in ALL if each != kind]
@@ -303,7 +303,7 @@ def test_checked_permissions(
     put(api, things[kind])
 
 
-def test_column_tags_are_asked_of_the_table(
+def test_column_tags_need_permissions_on_the_table(
     api: ApiClient, things: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusing = refuse(monkeypatch)

@@ -54,7 +54,7 @@ def test_definitions(bootstrapped: None, reported: Reported) -> None:
     assert reported(lambda: management.delete(target)) == []
 
 
-def test_tags_on_things(
+def test_tags_on_objects(
     api: ApiClient, things: dict[str, str], reported: Reported, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     definition, marker = define(), define("certified", "marker")

@@ -90,7 +90,7 @@ def test_arguments_that_are_refused(db: None, arguments: list[str], message: str
     assert not User.objects.exists()
 
 
-def test_a_deleted_user_comes_back_without_their_tokens(access_tokens: None) -> None:
+def test_a_deleted_user_is_restored_without_tokens(access_tokens: None) -> None:
     old = run("create_token", "--user", "local~alice", "--create-user")[0].strip()
     AccessToken.objects.update(revoked_at=now())
     User.objects.update(deleted_at=now())

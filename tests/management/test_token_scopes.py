@@ -75,7 +75,7 @@ def test_the_usual_scopes_open_both(warehouse: Warehouse, alice: TokenClient) ->
         assert not was_refused(send(client, operation, warehouse)), operation
 
 
-def test_scopes_hold_for_odd_addresses(warehouse: Warehouse, access_tokens: None) -> None:
+def test_scopes_apply_to_unusual_paths(warehouse: Warehouse, access_tokens: None) -> None:
     client = TokenClient(new_token(scopes=["catalog:read"]), base="")
     for target in ("/management/v1/%69nfo", "/management//v1/info", "/management/v1/info?x=/catalog/"):
         assert client.get(target).status in {403, 404}

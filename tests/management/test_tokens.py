@@ -167,7 +167,7 @@ def test_the_life_of_a_token(alice: TokenClient, robot: str, monkeypatch: pytest
     assert life(**{"expires-in-seconds": 3601}).refused(400, "BadRequestException", "1 to 3600 seconds")
 
 
-def test_a_token_hands_on_no_more_than_it_has(access_tokens: None, robot: str) -> None:
+def test_a_token_cannot_grant_more_than_it_has(access_tokens: None, robot: str) -> None:
     end = now() + timedelta(hours=1)
     narrow = TokenClient(new_token(scopes=["management", "catalog:read"], expires_at=end))
     own = created(narrow.post("/token", {"name": "t"}))
@@ -408,7 +408,7 @@ def test_the_usual_overlap_is_an_hour_and_never_longer_than_the_old_life(alice: 
         assert (end - datetime.fromisoformat(new["created-at"])).total_seconds() == pytest.approx(overlap, abs=5)
 
 
-def test_a_token_renews_itself_for_its_whole_lifetime(access_tokens: None) -> None:
+def test_a_token_rotates_itself_for_its_whole_lifetime(access_tokens: None) -> None:
     text = new_token(expires_in=1000)
     own = read_token(text)
     assert own is not None
@@ -419,7 +419,7 @@ def test_a_token_renews_itself_for_its_whole_lifetime(access_tokens: None) -> No
     assert (lifetime(new), new["not-after"]) == (pytest.approx(1000, abs=1), None)
 
 
-def test_rotation_with_another_token_hands_on_no_more_than_that_one_has(access_tokens: None) -> None:
+def test_rotation_with_another_token_cannot_grant_more_than_that_token_has(access_tokens: None) -> None:
     wide = read_token(new_token(expires_in=86_400))
     assert wide is not None
     end = now() + timedelta(hours=1)
@@ -480,7 +480,7 @@ def test_own_tokens_need_no_permission(alice: TokenClient, refusing: list[tuple[
     assert refusing == []
 
 
-def test_rights_on_the_server_are_asked_for_of_others(
+def test_tokens_of_others_need_permission_on_the_server(
     alice: TokenClient, robot: str, refusing: list[tuple[Can, str]], everything: Callable[[], Fingerprint]
 ) -> None:
     row = AccessToken.objects.create(

@@ -132,7 +132,7 @@ def test_concurrent_requests_respect_the_limits(server: CatalogServer, admin: di
     assert sorted(created) == [201] * 98 + [409] * 12
 
 
-def test_no_token_stands_in_the_log(server: CatalogServer, admin: dict[str, str], robot: dict[str, str]) -> None:
+def test_no_token_is_logged(server: CatalogServer, admin: dict[str, str], robot: dict[str, str]) -> None:
     form = {"grant_type": "client_credentials", "client_secret": robot["token"]}
     response = requests.post(f"{server.uri}/v1/oauth/tokens", data=form, timeout=30)
     assert response.status_code == 200
@@ -180,7 +180,7 @@ def test_pyiceberg_reads_and_writes(server: CatalogServer, robot: dict[str, str]
         catalog.drop_namespace(name)
 
 
-def test_pyiceberg_is_refused_in_words_that_it_understands(server: CatalogServer, robot: dict[str, str]) -> None:
+def test_pyiceberg_understands_the_error(server: CatalogServer, robot: dict[str, str]) -> None:
     pytest.importorskip("pyiceberg", reason="PyIceberg is not installed: make setup")
     from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.exceptions import ForbiddenError, OAuthError, UnauthorizedError

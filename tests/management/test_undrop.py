@@ -66,7 +66,7 @@ def uuid_of(created: dict[str, Any]) -> str:
     return str(created["metadata"]["table-uuid"])
 
 
-def test_a_table_comes_back_as_it_was(
+def test_a_table_is_restored_unchanged(
     api: ApiClient, catalog: ApiClient, create_table: CreateTable, drop: Any, files: Callable[[], list[str]],
     do_tasks: Callable[[], int],
 ) -> None:  # fmt: skip
@@ -316,7 +316,7 @@ def test_whatever_the_warehouse_has_become(
     assert catalog.get("/namespaces/ns/tables/t").status == 200
 
 
-def test_rights_are_asked_for(
+def test_permissions_are_checked(
     api: ApiClient, create_table: CreateTable, drop: Any, everything: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [uuid_of(create_table(name)) for name in ("t", "u")]

@@ -393,7 +393,7 @@ def test_a_deleted_user_is_nowhere() -> None:
 
 
 @pytest.mark.usefixtures("rights_of_bob")
-def test_a_deleted_user_who_comes_again_starts_without_rights() -> None:
+def test_a_deleted_user_is_created_again_without_grants() -> None:
     before = api.get(address("oidc~bob")).json()
     User.objects.filter(pk="oidc~bob").update(last_login=now())
     api.delete(address("oidc~bob"))
@@ -417,7 +417,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Can, str]]:
     return refuse(monkeypatch).asked_of
 
 
-def test_rights_are_asked_for_others(
+def test_permissions_are_checked_for_other_users(
     alice: CallerClient, asked: list[tuple[Can, str]], everything: Callable[[], Fingerprint]
 ) -> None:
     User.objects.create(id="oidc~bob", name="Bob")

@@ -230,7 +230,7 @@ def test_of_no_warehouse(api: ApiClient) -> None:
     assert api.post("/statistics", {}).refused(405, "MethodNotAllowedException")
 
 
-def test_rights_are_asked_for(api: ApiClient, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_permissions_are_checked(api: ApiClient, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     asked_of = refuse(monkeypatch).asked_of
     assert api.get("/statistics").refused(404, "NoSuchWarehouseException")
     actions = (Can.GET_METADATA, Can.USE, Can.LIST_EVERYTHING, Can.READ_GRANTS)

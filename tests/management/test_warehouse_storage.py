@@ -114,7 +114,7 @@ def test_storage_that_is_refused(
     assert everything() == before
 
 
-def test_an_update_may_not_come_upon_another_warehouse(own: ApiClient, everything: Callable[[], Fingerprint]) -> None:
+def test_an_update_may_not_overlap_another_warehouse(own: ApiClient, everything: Callable[[], Fingerprint]) -> None:
     at_minio = S3 | {"endpoint": "http://minio:9000"}
     assert api.post("/warehouse", {"warehouse-name": "other", "storage-profile": at_minio}).status == 201
     before = everything()
@@ -230,7 +230,7 @@ def test_without_a_key_nothing_is_kept_on_postgresql(
 
 
 @in_threads
-def test_credentials_at_once_leave_one_secret(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_credential_updates_keep_one_secret(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_secrets(monkeypatch)
     created = api.post("/warehouse", {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": KEY}).json()
     own = ApiClient(f"/management/v1/warehouse/{created['id']}")

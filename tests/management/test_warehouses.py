@@ -83,7 +83,9 @@ def version() -> int:
     return Warehouse.objects.get().version
 
 
-def test_a_warehouse_on_an_object_store_is_shown_whole(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warehouse_on_an_object_store_is_returned_completely(
+    bootstrapped: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keep_secrets(monkeypatch)
     soft = {"type": "soft", "expiration-seconds": 604800}
     more = {"storage-credential": KEY, "delete-profile": soft, "allowed-format-versions": [3, 2, 2]}
@@ -211,7 +213,7 @@ def test_protection(own: ApiClient) -> None:
     assert own.get().refused(404, "NoSuchWarehouseException")
 
 
-def test_a_name_is_taken_once_in_a_project(own: ApiClient, bootstrapped: None) -> None:
+def test_names_are_unique_in_a_project(own: ApiClient, bootstrapped: None) -> None:
     other = ApiClient(f"/management/v1/warehouse/{create().json()['id']}")
     assert other.post("/rename", {"new-name": "WH"}).refused(409, "WarehouseAlreadyExists")
     assert other.get().json()["name"] == "s3"
@@ -269,7 +271,7 @@ def test_unknown_warehouses(
     assert everything() == before
 
 
-def test_rights_are_asked_for(
+def test_permissions_are_checked(
     own: ApiClient, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, asked = everything(), forbid(monkeypatch).asked

@@ -90,7 +90,7 @@ def kept() -> dict[str, Any]:
     return {} if secret_id is None else {f"secret/{secret_id}": read_secret(secret_id)}
 
 
-def test_a_credential_comes_and_goes_with_its_warehouse(in_vault: FakeVault | Vault) -> None:
+def test_a_credential_is_created_and_deleted_with_its_warehouse(in_vault: FakeVault | Vault) -> None:
     own = create()
     assert in_vault.stored() == kept() == {f"secret/{Warehouse.objects.get().secret_id}": KEY}
     assert not Secret.objects.exists()
@@ -139,7 +139,7 @@ def test_a_failed_transaction_leaves_no_secret(in_vault: FakeVault | Vault) -> N
     assert in_vault.stored() == kept()
 
 
-def test_credentials_at_once_leave_one_secret(in_vault: FakeVault | Vault) -> None:
+def test_concurrent_credential_updates_keep_one_secret(in_vault: FakeVault | Vault) -> None:
     own = create()
     keys = [KEY | {"secret-access-key": f"canary-{number}"} for number in range(4)]
     changes = [

@@ -170,7 +170,7 @@ def test_ids_that_no_user_can_have(callers: NamedCallers, bootstrapped: None, us
     assert not User.objects.exists()
 
 
-def test_a_deleted_user_who_calls_again_starts_without_rights(callers: NamedCallers, bootstrapped: None) -> None:
+def test_a_deleted_user_is_registered_again_without_grants(callers: NamedCallers, bootstrapped: None) -> None:
     alice = callers.caller("alice")
     config("alice")
     before = management("alice").get("/whoami").json()

@@ -151,7 +151,7 @@ def renamed(operation_id: str, other: str) -> Callable[[Exchanges], None]:
         (changed("create_role", summary=None), {"create_role: 2 examples of the response 201 are called ''"}),
     ],
 )
-def test_what_is_missing_or_unexpected_is_reported(
+def test_missing_or_unexpected_members_are_reported(
     bare: Callable[[str], Schema], change: Callable[[Exchanges], Any], expected: set[str]
 ) -> None:
     exchanges = read_exchanges("management")

@@ -28,7 +28,7 @@ def test_ids_of_two_runs_get_the_same_stand_ins() -> None:
     assert reported(new_id(), new_id(), location="loadTable/1") != once
 
 
-def test_what_is_equal_stays_equal_and_nothing_else() -> None:
+def test_equal_values_stay_equal_and_others_different() -> None:
     row = reported(new_id(), new_id())
     assert isinstance(row, dict)
     first, second = row["warehouse"], row["members"][0].removeprefix("icekeeper~")
@@ -41,12 +41,12 @@ def test_what_is_equal_stays_equal_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     "value", [None, True, 7, 1.5, "", "orders", [], {}, "00000000-0000-0000-0000-000000000000", "2026-01-15T09:30:00Z"]
 )
-def test_everything_else_is_left_as_it_is(value: object) -> None:
+def test_other_values_are_unchanged(value: object) -> None:
     assert repr(StandIns(Path("/tmp/x")).instead_of({"a": value}, "")) == repr({"a": value})
 
 
 @pytest.mark.parametrize("kind", TokenKind)
-def test_a_secret_is_replaced_by_what_is_none(kind: TokenKind) -> None:
+def test_a_secret_is_replaced_by_a_placeholder(kind: TokenKind) -> None:
     token_id = new_id()
     token = create_token_text(kind, token_id)
     row = {"id": str(token_id), "prefix": token_prefix(kind, token_id), "token": token}
@@ -63,7 +63,7 @@ def test_tokens_of_pages_and_sessions() -> None:
 
 
 @pytest.mark.parametrize("name", openapi.APIS)
-def test_no_committed_example_holds_what_belongs_to_one_machine(name: str) -> None:
+def test_no_committed_example_contains_machine_specific_values(name: str) -> None:
     text = (EXAMPLES / f"{name}.json").read_text()
     words = text.replace('"', " ").split()
     assert not any(read_token(word) for word in words)

@@ -152,7 +152,7 @@ def broken(body: dict[str, Any], secret: dict[str, Any]) -> Iterator[dict[str, A
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("given", ALL, ids=kind_of)
-def test_nothing_of_a_credential_comes_out(
+def test_no_part_of_a_credential_is_returned_or_logged(
     bootstrapped: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, Any]
 ) -> None:
     choose(monkeypatch, SECRET_SETTINGS | SYSTEM_IDENTITIES)
