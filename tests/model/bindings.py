@@ -1,6 +1,5 @@
-"""Which names are taken, told by journals alone: what was put there last is there, what was taken away last is not.
-
-Requests that overlap in time may have come in any order; those that do not, came in theirs.
+"""Verifies from the journals alone which names are taken: the last one put exists, the last one removed does not.
+Concurrent requests may have been executed in any order, the others in the order in which they were sent.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ PUTS = {"create table", "finish table", "create view", "register table", "regist
 TAKES = {"drop table", "drop view", "unregister table"}
 RENAMES = {"rename table", "rename view"}
 Binding = tuple[str, str]
-"""`namespace` or `tabular`, and the name as nobody spells it."""
+"""`namespace` or `tabular`, and the folded name."""
 
 
 def check_bindings(contents: Contents, journal: Journal) -> None:
-    """Raises `Fault` for a name that is taken or free against what was acknowledged."""
+    """Raise `Fault` for a name that is taken or free in contradiction to acknowledged requests."""
     taken: set[Binding] = {("tabular", fold(row.levels, row.name)) for row in contents.tabulars}
     taken |= {("namespace", fold(levels)) for levels, _, __ in contents.namespaces.values()}
     puts, takes = defaultdict(list), defaultdict(list)
@@ -64,7 +63,7 @@ def _taken(record: Record) -> Iterator[Binding]:
 
 
 def _stable_namespaces_keep_properties(contents: Contents, journal: Journal) -> None:
-    """Of the keys that all set, each has the value that was set last; a value is the token of its request."""
+    """Each property that all processes set has the value that was set last; a value is the token of its request."""
     said: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in journal.records:
         if record.what == "describe namespace" and record.outcome is not Outcome.REFUSED:

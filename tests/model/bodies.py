@@ -1,6 +1,6 @@
-"""Bodies of requests, drawn at random for the metadata that a client sees: what engines send, with a token inside.
+"""Random request bodies for the metadata that a client sees, like those of engines, each with the token of its request.
 
-Each metadata file tells by its property `op` which request wrote it.
+The property `op` of each metadata file is the token of the request that wrote it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ MAX_SNAPSHOTS = 8
 MAX_SCHEMAS = 4
 BRANCHES = ("b1", "b2")
 POOL = 10
-"""Locations that everybody wants; some lie inside of others."""
+"""Locations that all processes request; some contain others."""
 
 
 def new_table(op: str, name: str, base: str, rng: random.Random, *, is_shared: bool) -> dict[str, Any]:
-    """CreateTableRequest."""
+    """Return a CreateTableRequest."""
     properties = {"op": op, "format-version": rng.choice("1223")}
     if rng.random() < 0.3:
         properties["write.metadata.compression-codec"] = "gzip"
@@ -55,7 +55,7 @@ def is_pooled(location: object) -> bool:
 
 
 def finishing(op: str, metadata: dict[str, Any], rng: random.Random) -> tuple[Requirements, Updates]:
-    """The commit that makes a staged table."""
+    """Return the commit that creates a staged table."""
     updates: Updates = [
         *finishing_updates(metadata),
         {"action": "set-properties", "updates": metadata["properties"] | {"op": op}},
@@ -71,7 +71,7 @@ def snapshot_id_of(op: str) -> int:
 
 
 def append(metadata: dict[str, Any], branch: str, snapshot_id: int) -> tuple[Requirements, Updates]:
-    """A snapshot on top of a branch, which must be where it is; a new branch begins at the head of main."""
+    """Return a snapshot on top of a branch, with the assertion of its head; a new branch begins at the head of main."""
     refs = metadata.get("refs") or {}
     head = refs.get(branch, {}).get("snapshot-id")
     parent = head if head is not None else refs.get("main", {}).get("snapshot-id")
@@ -96,10 +96,10 @@ def append(metadata: dict[str, Any], branch: str, snapshot_id: int) -> tuple[Req
 
 
 class Commit:
-    """A commit to the table that `metadata` shows; `base` is the warehouse's location.
+    """A commit to the table of `metadata`; `base` is the warehouse's location.
 
-    `is_shared`: others commit to it too. `index` tells the tables of one transaction apart, each of which asserts its
-    UUID. To add a kind of update, add a method to `KINDS`.
+    `is_shared`: other processes commit to it too. `index` numbers the tables of one transaction, each of which
+    asserts its UUID. To add a kind of update, add a method to `KINDS`.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Commit:
         return {"requirements": self.requirements, "updates": self.updates}
 
     def break_a_requirement(self) -> None:
-        """Make it one that must be refused."""
+        """Change the commit to one that must be rejected."""
         wrong = [
             {"type": "assert-table-uuid", "uuid": "00000000-0000-4000-8000-000000000000"},
             {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 1},
@@ -165,7 +165,7 @@ class Commit:
         self.updates += updates
 
     def tag(self) -> None:
-        """Of the head of main, which must stay where it is until then."""
+        """Tag the head of main, with the assertion that it does not change until then."""
         if "main" in self._refs and not any(update["action"] == "add-snapshot" for update in self.updates):
             head = self._refs["main"]["snapshot-id"]
             self._hold("main")
@@ -179,7 +179,9 @@ class Commit:
             self.updates.append({"action": "remove-snapshot-ref", "ref-name": self.rng.choice(gone)})
 
     def expire(self) -> None:
-        """Snapshots that no reference names, as the metadata shows; the heads that stay must not move."""
+        """Expire snapshots without a reference in the metadata, with the assertion that the other heads do not
+        change.
+        """
         if self.updates:
             return
         named = {ref["snapshot-id"] for ref in self._refs.values()}
@@ -191,7 +193,7 @@ class Commit:
             self.updates += [{"action": "remove-snapshots", "snapshot-ids": [snapshot_id]} for snapshot_id in gone]
 
     def schema(self) -> None:
-        """One column more; without those schemas that nobody looks at any longer."""
+        """Add a column, and remove schemas that no snapshot uses."""
         schemas, current = self.metadata["schemas"], self.metadata["current-schema-id"]
         last = self.metadata["last-column-id"]
         [now] = [each for each in schemas if each["schema-id"] == current]
@@ -216,7 +218,7 @@ class Commit:
         self.updates.append({"action": "set-location", "location": location})
 
     def metadata_files(self) -> None:
-        """Where they go, how they are written, how many are remembered."""
+        """Set properties of metadata files: location, compression, number of previous files."""
         folder = f"{self.base}/logs/{self.location}"
         if self.is_shared and self.rng.random() < 0.5:
             folder, self.uses_pool = pooled(self.base, self.rng), True
@@ -249,7 +251,7 @@ KINDS: dict[Callable[[Commit], None], int] = {
 
 
 def new_view(op: str, name: str, base: str, rng: random.Random) -> dict[str, Any]:
-    """CreateViewRequest."""
+    """Return a CreateViewRequest."""
     body = {
         "name": name,
         "schema": {"type": "struct", "fields": [{"id": 1, "name": "x", "type": "int", "required": False}]},
@@ -271,7 +273,7 @@ def view_version(op: str) -> dict[str, Any]:
 
 
 def view_updates(op: str, base: str, rng: random.Random) -> Updates:
-    """What changes a view; its tokens only ever become more, as no log of a view names earlier files."""
+    """Return updates of a view; tokens are only added, because no log of a view names earlier files."""
     updates: Updates = [{"action": "set-properties", "updates": {"op": op, f"done {op}": "yes"}}]
     chosen = rng.random()
     if chosen < 0.6:

@@ -1,4 +1,4 @@
-"""How one process talks to the catalog: a request is sent, and what became of it is judged and written down."""
+"""A process's requests to the catalog: send a request, classify its result and record it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ ONCE = 0.5
 """Share of the writes that carry an Idempotency-Key."""
 
 AGAIN = 0.1
-"""Share of the answered ones with a key that are sent once more."""
+"""Share of the completed requests with a key that are sent once more."""
 
 BUSY = {408, 429, 503}
 IN_DOUBT = {"CommitStateUnknownException"}
 BROKEN = ("CommitStateUnknownException", "The database cannot be reached")
-"""What an answer says when the server has lost a connection to its database."""
+"""The text of a response when the server has lost a connection to its database."""
 
 TRY_AGAIN = {("CommitFailedException", "Commit conflict"), ("CommitFailedException", "The database is busy"),
              ("CommitFailedException", "The database cannot be reached"), ("RequestInProgress", "")}  # fmt: skip
-"""Refusals that say nothing about the request itself: type and how the message begins."""
+"""Errors that do not depend on the request itself: type and beginning of the message."""
 
 IN_USE = {("LocationAlreadyTaken", ""), ("InvalidLocation", "Unexpected files")}
-"""Refusals that a purge may end: they are not kept under a key. Type and how the message begins."""
+"""Errors that a purge may resolve; they are not stored under a key. Type and beginning of the message."""
 
 FLEETING = "write.metadata.delete-after-commit.enabled"
-"""A table whose old metadata files go: what was in them is known from answers only."""
+"""A table whose old metadata files are deleted: their contents are known only from responses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,12 @@ class Reply:
 
     @property
     def is_passing(self) -> bool:
-        """Whether it was refused for load, not for what it asks."""
+        """Whether it was rejected because of load, not because of its contents."""
         return self.status in BUSY or self._is_one_of(TRY_AGAIN)
 
     @property
     def is_of_the_moment(self) -> bool:
-        """Whether the same request may be done a moment later, also under its key."""
+        """Whether the same request may succeed a moment later, also under its key."""
         return self._is_one_of(IN_USE)
 
     def _is_one_of(self, errors: set[tuple[str, str]]) -> bool:
@@ -72,8 +72,8 @@ class Reply:
 class Caller:
     """Sends requests below `api` for the process `number`, and keeps `records` of them.
 
-    A request with a key is sent again until an answer comes. Without a key, a lost answer is `Outcome.UNKNOWN`, and
-    `settle` waits until what the dead server had begun is over.
+    A request with a key is retried until a response arrives. Without a key, a lost response is `Outcome.UNKNOWN`, and
+    `settle` waits until the dead server's operations have ended.
     """
 
     api: str
@@ -83,7 +83,7 @@ class Caller:
     records: list[Record] = field(default_factory=list)
     count: int = 0
     broken: int = 0
-    """Answers that say that the connection to the database was lost."""
+    """Responses that report a lost connection to the database."""
     last_kill: int = 0
 
     def open(self) -> None:
@@ -94,7 +94,7 @@ class Caller:
         del self.session
 
     def token(self) -> str:
-        """A new one, for a request and what it writes."""
+        """Return a new token for a request and its writes."""
         self.count += 1
         return f"p{self.number}-{self.count}"
 
@@ -113,7 +113,7 @@ class Caller:
         return reply
 
     def read(self, path: str, *, method: str = "GET", what: str = "load", about: tuple[Any, ...] = ()) -> Reply:
-        """An answer that says something: a read is repeated until it comes. Loads that found something are recorded."""
+        """Repeat a read until it has a meaningful response. Loads that found an object are recorded."""
         record = Record(self.token(), what, tuple(str(each) for each in about), method, path, "")
         until = time.monotonic() + TIMEOUT_SECONDS
         while True:
@@ -128,7 +128,7 @@ class Caller:
         return reply
 
     def settle(self) -> None:
-        """Wait until nothing that was begun before a kill we may have noticed can still happen."""
+        """Wait until no operation from before a noticed kill can still take effect."""
         self.watch.wait_until_settled(self.last_kill)
 
     def _response_to(self, record: Record) -> Reply:
@@ -149,7 +149,7 @@ class Caller:
             self._require_timeout(record, until)
 
     def _attempt(self, record: Record) -> requests.Response | None:
-        """One try; None when the server was not reached, or its answer was lost."""
+        """Send the request once; return None when the server was not reached, or its response was lost."""
         headers = {"Content-Type": "application/json"} if record.body else {}
         if record.key is not None:
             headers["Idempotency-Key"] = record.key
@@ -192,7 +192,7 @@ class Caller:
                 record.document = metadata
 
     def _send_again(self, record: Record, first: Reply) -> None:
-        """The same answer comes again, and nothing more happens."""
+        """Assert that a retry gets the same response, without a further effect."""
         again = Record(self.token(), f"{record.what} again", (record.op, *record.about), record.method, record.path,
                        record.body, record.key)  # fmt: skip
         response = self._attempt(again)

@@ -1,4 +1,4 @@
-"""All that the catalog holds at a quiet moment: the rows of its database, by plain SQL, and its metadata files."""
+"""The contents of the catalog while no requests run: its database rows, by plain SQL, and its metadata files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class Row:
 
 @dataclass(slots=True)
 class Contents:
-    """Of one warehouse. `securables` are (type, id) with parent and path, `outcomes` statuses by Idempotency-Key."""
+    """The contents of one warehouse.
+
+    `securables` are (type, id) with parent and path, `outcomes` statuses by Idempotency-Key.
+    """
 
     tabulars: list[Row] = field(default_factory=list)
     namespaces: dict[UUID, tuple[Levels, UUID | None, dict[str, str]]] = field(default_factory=dict)
@@ -94,19 +97,19 @@ def read_contents(server: CatalogServer, url: str | None) -> Contents:
 
 
 def read_file(location: str) -> bytes:
-    """The JSON in a metadata file. Raises `FileNotFoundError`."""
+    """Return the JSON of a metadata file. Raises `FileNotFoundError`."""
     content = Path(location.removeprefix("file://")).read_bytes()
     return gzip.decompress(content) if location.endswith(".gz.metadata.json") else content
 
 
 def files_below(folder: Path) -> set[str]:
-    """The metadata files in a warehouse."""
+    """Return the metadata files of a warehouse."""
     return {f"file://{path}" for path in folder.rglob("*.metadata.json")}
 
 
 @contextmanager
 def _connection(server: CatalogServer, url: str | None) -> Iterator[Any]:
-    """A function that gives the rows of a statement, all of them of one moment."""
+    """Provide a function that returns the rows of a statement, all in one snapshot of the database."""
     if url is not None:
         with psycopg.connect(url) as postgres:
             postgres.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -121,10 +124,10 @@ def _connection(server: CatalogServer, url: str | None) -> Iterator[Any]:
 
 
 def _uuid(value: Any) -> UUID:
-    """SQLite keeps it as text without hyphens."""
+    """Parse the UUID, which SQLite stores as text without hyphens."""
     return value if isinstance(value, UUID) else UUID(value)
 
 
 def _json(value: Any) -> Any:
-    """SQLite keeps it as text."""
+    """Parse the JSON, which SQLite stores as text."""
     return json.loads(value) if isinstance(value, str) else value

@@ -1,7 +1,6 @@
-"""The whole history of every table and view: nothing is lost, doubled or invented, and nobody is shown what was before.
-
-The files of a table are a chain, or a tree where older versions were registered again. What nobody can tell any more,
-because a table was dropped before anybody looked, is not judged.
+"""Verifies the history of every table and view: no lost, duplicated or invented write, and no stale read. The files
+of a table form a chain, or a tree where older versions were registered again. Tables that were dropped before any
+check are skipped.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ Registered = dict[str, list[Record]]
 
 
 class History:
-    """Judges all of it at each quiet moment, the step from one version to the next once."""
+    """Verifies every version at each check while no requests run, and each step between versions once."""
 
     def __init__(self, folder: Path, journal: Journal) -> None:
         self.journal, self.lineage = journal, Lineage(folder, journal)
         self.checked: set[str] = set()
 
     def check(self, contents: Contents) -> None:
-        """Raises `Fault`."""
+        """Raise `Fault` for a violation."""
         self.lineage.take_in(contents)
         for version in self.lineage.reached_versions():
             if version.location not in self.checked:
@@ -44,7 +43,7 @@ class History:
         self._reads_are_fresh(registered)
 
     def _once(self) -> None:
-        """No request made two versions of one table."""
+        """No request created two versions of one table."""
         created: dict[tuple[str, str], str] = {}
         for version in self.lineage.reached_versions():
             other = created.setdefault((version.op, version.uuid), version.location)
@@ -52,7 +51,7 @@ class History:
                 raise Fault(f"{version.op} was done twice: {other} and {version.location}", version.op, version.uuid)
 
     def _one_after_the_other(self, registered: Registered) -> None:
-        """Two versions follow on one only where it was registered again in between."""
+        """Two versions follow one version only where it was registered again in between."""
         children: dict[str, list[str]] = defaultdict(list)
         for version in self.lineage.reached_versions():
             if version.parent is not None:
@@ -65,7 +64,7 @@ class History:
                 raise Fault(f"{ops} were all made on {parent}: one was lost", uuid, *ops)
 
     def _nothing_is_lost(self, living: dict[str, Row], registered: Registered) -> None:
-        """What was acknowledged is in the table as it is now, unless an older version was registered after it."""
+        """Acknowledged writes are in the current table, unless an older version was registered afterwards."""
         acknowledged: dict[str, list[Record]] = defaultdict(list)
         for record in self.journal.records:
             if record.outcome is Outcome.DONE and record.location is not None and record.what in COMMITS | MAKERS:
@@ -93,7 +92,7 @@ class History:
                 raise Fault(f"{record.op} was acknowledged, and is not in {row}", record.op, row.uuid)
 
     def _transactions_are_whole(self, living: dict[str, Row], registered: Registered) -> None:
-        """In all tables or in none; acknowledged ones in all. A table that is gone cannot tell."""
+        """Transactions are in all of their tables or in none; acknowledged ones in all. Dropped tables are skipped."""
         created: dict[str, set[str]] = defaultdict(set)
         for version in self.lineage.reached_versions():
             created[version.op].add(version.uuid)
@@ -107,7 +106,7 @@ class History:
                 raise Fault(f"{record.op} is in {sorted(there)}, not in {sorted(missing)}", record.op, *missing)
 
     def _reads_are_fresh(self, registered: Registered) -> None:
-        """Who asks after an answer has come sees what was acknowledged by it, or what came later."""
+        """A read after a response shows the version acknowledged by that response, or a later one."""
         shown: dict[str, list[Record]] = defaultdict(list)
         for record in self.journal.records:
             version = self.lineage.versions.get(record.location or "")
@@ -131,7 +130,7 @@ class History:
                 if path[str(by_response[done].location)] > newest:
                     newest, reported = path[str(by_response[done].location)], by_response[done]
                 done += 1
-            # A write that was sent several times may have been done the first time.
+            # A write that was sent several times may have been executed the first time.
             is_judged = record.what == "load" or len(record.attempts) == 1
             if is_judged and reported is not None and path[str(record.location)] < newest:
                 raise Fault(
@@ -140,8 +139,8 @@ class History:
 
 
 def _may_be_given_up(record: Record, registered: Registered) -> bool:
-    """Whether the table was dropped and registered again since: then another one may have been purged in its old place,
-    all between two quiet moments.
+    """Whether the table was dropped and registered again since: then another table may have been purged at its old
+    location between two checks.
     """
     again = registered.get(str(record.uuid), [])
     return is_pooled(record.location) and any(each.responded > record.sent for each in again)

@@ -1,6 +1,5 @@
-"""What holds at every quiet moment, whatever happened before: rows, files and answers say the same.
-
-To add a rule, add a function to `RULES`.
+"""Invariants that hold whenever no requests run: rows, files and responses agree. To add a rule, add a function to
+`RULES`.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from tests.model.table_model import previous_files
 from tests.parts.server import CatalogServer
 
 TIMES = 4
-"""How often each address is asked, so that each worker answers: every one has a cache of its own."""
+"""How often each path is requested, to reach every worker, because each has its own cache."""
 
 
 def check_contents(contents: Contents, journal: Journal) -> None:
-    """Raises `Fault`."""
+    """Raise `Fault` for a violation."""
     if contents.deadlocks:
         raise Fault(f"the database met {contents.deadlocks} deadlocks")
     for rule in RULES:
@@ -55,7 +54,7 @@ def names_differ(contents: Contents) -> None:
 
 
 def locations_are_apart(contents: Contents) -> None:
-    """What one holds is not at, in or around what another one holds."""
+    """The location of one object is not equal to, inside of or around that of another one."""
     held = [(f"{row.location}/", row.id) for row in contents.tabulars]
     held += [(f"{location}/", owner) for owner, location in contents.claims]
     around: list[tuple[str, Any]] = []
@@ -69,7 +68,7 @@ def locations_are_apart(contents: Contents) -> None:
 
 
 def securables_are_the_objects(contents: Contents) -> None:
-    """Each object has its row for rights, below the one of its parent, and no row is left over."""
+    """Each object has its securable, below that of its parent, and there are no other securables."""
     expected = {f"namespace:{key}": parent for key, (_, parent, __) in contents.namespaces.items()}
     for row in contents.tabulars:
         expected[f"{row.kind}:{row.id}"] = row.namespace_id
@@ -108,7 +107,7 @@ def file_is_document(row: Row, _: Contents) -> str | None:
 
 
 def folder_is_held(row: Row, contents: Contents) -> str | None:
-    """Its metadata files lie where nobody else may."""
+    """Its metadata files are at a location that is reserved for it."""
     own = [row.location, *(location for owner, location in contents.claims if owner == row.id)]
     is_held = any(row.metadata_location.startswith(f"{location}/") for location in own)
     return None if is_held else f"its metadata file {row.metadata_location} is in none of its folders {own}"
@@ -159,7 +158,7 @@ RULES_OF_ONE: tuple[Callable[[Row, Contents], str | None], ...] = (
 
 
 def _results_are_kept(contents: Contents, journal: Journal) -> None:
-    """What was answered under a key is kept under it, once."""
+    """Each response to a request with a key is stored under it, once."""
     for record in journal.records:
         if record.key is None or record.outcome is Outcome.UNKNOWN:
             continue
@@ -170,7 +169,7 @@ def _results_are_kept(contents: Contents, journal: Journal) -> None:
 
 
 def check_responses(server: CatalogServer, contents: Contents) -> None:
-    """Every worker of the server answers what the rows say."""
+    """Every worker of the server returns the contents of the rows."""
     api = f"{server.uri}/v1/{server.warehouse_id}/namespaces"
     with requests.Session() as session:
         found = _listed_namespaces(session, api, None)
@@ -202,7 +201,7 @@ def _listed_namespaces(session: requests.Session, api: str, parent: Levels | Non
 
 
 def _is_served(api: str, row: Row) -> None:
-    """Each time on a new connection, which another worker may take."""
+    """Assert the response on a new connection each time, which may reach another worker."""
     address = f"{api}/{_encoded(row.levels)}/{row.kind}s/{requests.utils.quote(row.name, safe='')}"
     for _ in range(TIMES):
         reported = ask(address)

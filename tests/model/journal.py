@@ -1,4 +1,4 @@
-"""What every process asked for and was told: the evidence, and the story of an object at fault."""
+"""The requests and responses of every process, and the history of an object in a fault."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ MAX_STORY = 60
 
 
 class Outcome(Enum):
-    """`UNKNOWN`: the answer was lost, or says that nobody knows; then it was done wholly or not at all."""
+    """`UNKNOWN`: the response was lost or reports an unknown result; the request was executed completely or not at
+    all.
+    """
 
     DONE = "done"
     REFUSED = "refused"
@@ -21,7 +23,10 @@ class Outcome(Enum):
 
 @dataclass(slots=True)
 class Attempt:
-    """One time that a request was sent. Seconds are of the clock that all processes share; `is_lost`: no certainty."""
+    """One transmission of a request.
+
+    Seconds are of the clock that all processes share; `is_lost`: the result is unknown.
+    """
 
     sent: float
     responded: float
@@ -31,11 +36,11 @@ class Attempt:
 
 @dataclass(slots=True)
 class Record:
-    """One request that changes something, or one load. `about` are the names and UUIDs that it speaks of.
+    """One request that changes something, or one load.
 
-    `op` is its own token, which every metadata file that it writes carries. `location` and `uuid` are what it was
-    answered, `is_kept` whether it is under its key; `document` the metadata itself, where the file may be deleted
-    before anybody reads it.
+    `about` are the names and UUIDs that it refers to. `op` is its own token, which every metadata file that it writes
+    contains. `location` and `uuid` come from the response, `is_kept` is whether it is stored under its key;
+    `document` is the metadata itself, where the file may be deleted before a check reads it.
     """
 
     op: str
@@ -60,12 +65,12 @@ class Record:
 
     @property
     def responded(self) -> float:
-        """When the last answer came, for ever if none did."""
+        """Return the time of the last response, infinity if there is none."""
         return self.attempts[-1].responded if self.outcome is not Outcome.UNKNOWN else float("inf")
 
     @property
     def content(self) -> dict[str, Any]:
-        """What it asked for."""
+        """Return the contents of the request."""
         content: dict[str, Any] = json.loads(self.body)
         return content
 
@@ -78,7 +83,7 @@ class Record:
         return any(attempt.is_lost for attempt in self.attempts)
 
     def found(self, outcome: Outcome, at: float, location: str | None) -> None:
-        """Its answer was lost, and a look has told what it came to."""
+        """Record the result of a request whose response was lost, as a read has found it."""
         self.attempts.append(Attempt(at, at, f"found {outcome.value}", is_lost=False))
         self.outcome, self.location = outcome, location
 
@@ -93,7 +98,7 @@ class Record:
 
 
 class Fault(Exception):
-    """The catalog did what it must not do; `about` are the names, UUIDs and tokens whose story belongs to it."""
+    """A violation by the catalog; `about` are the names, UUIDs and tokens whose history belongs to it."""
 
     def __init__(self, message: str, *about: object) -> None:
         super().__init__(message)
@@ -115,7 +120,7 @@ class Journal:
             self.by_op[record.op] = record
 
     def story(self, about: Iterable[str]) -> str:
-        """What happened to the objects, the last of it."""
+        """Return the last events of the objects."""
         wanted = {each.casefold() for each in about}
         reported = [
             record

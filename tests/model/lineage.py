@@ -1,4 +1,4 @@
-"""Every version of every table and view that files and answers tell of, and which came after which.
+"""Every version of every table and view in files and responses, and the order of these versions.
 
 Each metadata file names in its property `op` the request that wrote it, and in its log the files before it.
 """
@@ -22,7 +22,7 @@ REGISTERS = {"register table", "register view"}
 
 @dataclass(slots=True)
 class Version:
-    """One metadata file. `previous` are the files in its log, the last of them the one it was made on."""
+    """One metadata file. `previous` are the files in its log, the last of them the one that it is based on."""
 
     location: str
     kind: str
@@ -37,7 +37,7 @@ class Version:
 
 
 class Lineage:
-    """Grows from one quiet moment to the next; `folder` is the warehouse."""
+    """Grows with each check; `folder` is the warehouse."""
 
     def __init__(self, folder: Path, journal: Journal) -> None:
         self.folder, self.journal = folder, journal
@@ -45,13 +45,13 @@ class Lineage:
         self.documents: dict[str, dict[str, Any]] = {}
         """Of versions whose files may go."""
         self.reached: set[str] = set()
-        """Versions that a table or view was, as pointers, answers and logs tell."""
+        """Versions that were current once, according to pointers, responses and logs."""
         self.torn: set[str] = set()
         """Files whose writer died while it wrote them."""
         self.counted = 0
 
     def take_in(self, contents: Contents) -> None:
-        """What is new. Raises `Fault` for a file that nobody can account for."""
+        """Add new versions. Raises `Fault` for a file that belongs to no request."""
         files = files_below(self.folder)
         for location in files - self.versions.keys():
             try:
@@ -69,7 +69,7 @@ class Lineage:
         return [self.versions[location] for location in self.reached & self.versions.keys()]
 
     def registered(self) -> dict[str, list[Record]]:
-        """The registrations that were done, or may have been, by the UUID of what they brought back."""
+        """Return the registrations that were executed, or may have been, by the UUID of the registered table."""
         found: dict[str, list[Record]] = {}
         for record in self.journal.records:
             if record.what in REGISTERS and record.outcome is not Outcome.REFUSED:
@@ -79,7 +79,7 @@ class Lineage:
         return found
 
     def ancestors(self, location: str) -> set[str]:
-        """The version and all before it, as far back as can be told."""
+        """Return the version and all known versions before it."""
         found: set[str] = set()
         at: str | None = location
         while at is not None:
@@ -92,7 +92,9 @@ class Lineage:
         return found
 
     def _known(self, contents: Contents) -> Iterator[str]:
-        """Where pointers are, what was answered, and what a transaction made, whose answer names nothing."""
+        """Return pointers, versions in responses, and those that a transaction created, whose response names no
+        versions.
+        """
         yield from (row.metadata_location for row in contents.tabulars)
         yield from (record.location for record in self.journal.records if record.location is not None)
         for version in self.versions.values():
@@ -120,7 +122,7 @@ class Lineage:
                     open_ones += self.versions[location].previous
 
     def _files_are_explained(self, files: set[str], living: dict[str, Row]) -> None:
-        """A file that no table ever was is of a request whose process died; one that is gone was to go."""
+        """A file that was never current is of a request whose process died; a missing file was to be deleted."""
         lost = sum(attempt.is_lost for record in self.journal.records for attempt in record.attempts)
         if self.torn & self.reached or len(self.torn) > lost:
             raise Fault(f"files that are no metadata: {sorted(self.torn)}; {lost} requests may have died")
@@ -136,11 +138,12 @@ class Lineage:
                 raise Fault(f"the file {location} is gone, and its table lives", version.uuid, version.op)
 
     def _was_given_up(self, version: Version, row: Row, files: set[str]) -> bool:
-        """Whether the table was registered again from an older version and does not go back to the file.
+        """Whether the table was registered again from an older version, without this file in its log.
 
-        Who is dropped without purge or unregistered gives up every place it had. Registered again, it holds only what
-        it has come to since: the rest may go when somebody is purged there. In a place that others may have too, that
-        can be anybody, elsewhere the table itself, which had been registered from there before: then all is gone.
+        A table that is dropped without purge or unregistered releases all of its locations. After a registration,
+        only locations of later versions are reserved again; the others may be purged with another table there. At
+        shared locations that can be any table, elsewhere the table itself, registered from there before: then all of
+        its files are deleted.
         """
         again = self.registered().get(version.uuid, [])
         if not again or not (is_pooled(version.location) or self._may_have_been_purged_before(again, version, files)):
@@ -151,8 +154,8 @@ class Lineage:
         return version.location not in held
 
     def _may_have_been_purged_before(self, again: list[Record], version: Version, files: set[str]) -> bool:
-        """Whether nothing is left in the folder, and a table was purged after the version was made and between two
-        times that this one was registered.
+        """Whether the folder is empty, and a table was purged after the creation of the version and between two
+        registrations of it.
         """
         folder = version.location.rpartition("/")[0] + "/"
         if any(file.startswith(folder) for file in files):
@@ -184,7 +187,7 @@ class Lineage:
 
 
 def locations(versions: list[Version]) -> dict[str, int]:
-    """The versions of one table, which was never registered again, counted from the first."""
+    """Return the versions of one table that was never registered again, by number from the first."""
     path: dict[str, int] = {}
     following = {version.parent: version.location for version in versions}
     at = following.get(None)

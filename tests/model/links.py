@@ -1,4 +1,4 @@
-"""One version on top of another: the later one is what its request makes of the earlier one."""
+"""One version on top of another: the later one is the result of its request on the earlier one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMITS = {"commit", "transaction"}
 
 
 def check_link(lineage: Lineage, version: Version) -> None:
-    """Raises `Fault`. Of views only whether it was refused: their owners judge the rest."""
+    """Raise `Fault` for a wrong step. For views only rejected requests are verified; their owners verify the rest."""
     record, metadata = lineage.record_of(version), lineage.metadata_at(version.location)
     if record.outcome is Outcome.REFUSED:
         raise Fault(f"{record.op} was refused, and yet {version.location} was made", record.op, version.uuid)
@@ -43,7 +43,7 @@ def _wrong_beginning(record: Record, metadata: dict[str, Any]) -> str | None:
 
 
 def _wrong_step(record: Record, version: Version, before: dict[str, Any], metadata: dict[str, Any]) -> str | None:
-    """What is wrong with a commit that led from `before` to `metadata`."""
+    """Return what is wrong with a commit that led from `before` to `metadata`."""
     changes = [record.content] if record.what == "commit" else record.content.get("table-changes", [])
     mine = [change for change in changes if asserted_uuid(change) in {version.uuid, None}]
     if record.what not in COMMITS or not mine:

@@ -1,4 +1,4 @@
-"""The few names that all processes work on, so that they collide, and every way of writing one."""
+"""The few names that all processes use, which causes conflicts, and the spellings of a name."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ STABLE: tuple[Levels, ...] = (("calm",), ("calm", "straße"))
 """Namespaces that are there all the time."""
 
 VOLATILE: tuple[Levels, ...] = (("here",), ("here", "deep"), ("gone",))
-"""Namespaces that anybody makes and drops."""
+"""Namespaces that every process creates and drops."""
 
 SHARED = ("s1", "s2", "ñ 3")
-"""Names of tables and views that belong to nobody."""
+"""Names of tables and views that no process owns."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class Name:
-    """Of a table or view, as the model spells it; the catalog takes any case of it."""
+    """The name of a table or view, as the model spells it; the catalog ignores its case."""
 
     levels: Levels
     name: str
@@ -33,7 +33,7 @@ class Name:
 
 
 def fold(levels: list[str] | Levels, name: str | None = None) -> str:
-    """What two spellings of one name have in common."""
+    """Return the form that all spellings of a name share."""
     return ".".join((*levels, *([] if name is None else [name]))).casefold()
 
 

@@ -1,4 +1,4 @@
-"""Requests of the run itself at a quiet moment: an answer comes, even where a connection was cut a moment ago."""
+"""Requests of the run itself while the processes pause: they get a response, even shortly after a cut connection."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ TIMEOUT_SECONDS = 60
 
 
 def ask(address: str, *, method: str = "GET", session: requests.Session | None = None) -> requests.Response:
-    """On a new connection, which any worker may take, unless there is a `session`. Of a write the outcome is certain.
+    """Send the request on a new connection, which may reach any worker, unless there is a `session`.
 
-    Raises `Fault` when no answer comes.
+    The result of a write is certain. Raises `Fault` without a response.
     """
     until, reported = time.monotonic() + TIMEOUT_SECONDS, ""
     while time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""What befalls the server while it works: killed whole, one worker of it killed, its database connections cut."""
+"""Faults of the server under load: a kill of the whole server, a kill of one worker, cut database connections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = {"kill the server": 2, "kill a worker": 4, "cut connections": 4}
 
 
 class Watch:
-    """How many kills began and how many are over for good; shared by all processes."""
+    """The number of kills that have begun and of those that are over; shared by all processes."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("fork")
@@ -40,7 +40,7 @@ class Watch:
         self._settled.value = self._begun.value
 
     def wait_until_settled(self, kill: int) -> None:
-        """Until what the processes that died in the first `kill` kills had sent to the database is done or gone."""
+        """Wait until the statements of the processes that died in the first `kill` kills have ended."""
         until = time.monotonic() + 2 * MAX_SETTLING_SECONDS
         while self._settled.value < kill:
             if time.monotonic() > until:
@@ -49,7 +49,7 @@ class Watch:
 
 
 class Disturber:
-    """Disturbs `server`, whose database is at `url` if it is PostgreSQL; one thing at a time."""
+    """Disturbs `server`, whose database is at `url` if it is PostgreSQL; one fault at a time."""
 
     def __init__(self, server: CatalogServer, url: str | None, watch: Watch, rng: random.Random) -> None:
         self.server, self.url, self.watch, self.rng = server, url, watch, rng
@@ -57,7 +57,7 @@ class Disturber:
         self.sessions_cut = 0
 
     def disturb_until(self, end: float) -> None:
-        """Until `end` on the monotonic clock; on return the server is up, and settled."""
+        """Inject faults until `end` on the monotonic clock; on return the server runs, and is settled."""
         while True:
             pause = min(self.rng.expovariate(1 / PAUSE_SECONDS), 4 * PAUSE_SECONDS)
             if time.monotonic() + pause > end:
@@ -70,7 +70,7 @@ class Disturber:
             {"kill the server": self.kill_all, "kill a worker": self.kill_one, "cut connections": self.cut}[kind]()
 
     def kill_all(self) -> None:
-        """As a power cut would, and start again on what is there."""
+        """Kill the server as a power cut would, and start it again on the same state."""
         self.watch.begin()
         self.server.kill()
         orphans = self._sessions()
@@ -79,7 +79,10 @@ class Disturber:
         self.watch.settle()
 
     def kill_one(self) -> None:
-        """One worker, as the kernel does when memory is short. It is frozen first, so that its sessions are known."""
+        """Kill one worker, as the kernel does when memory is short.
+
+        It is frozen first, so that its sessions are known.
+        """
         with contextlib.suppress(psutil.NoSuchProcess):
             workers = psutil.Process(self.server.pid).children()
             if not workers:
@@ -94,7 +97,7 @@ class Disturber:
             self.watch.settle()
 
     def cut(self) -> None:
-        """Some sessions of the database, those at work first: the server must notice by itself."""
+        """Cut some database sessions, active ones first: the server must notice by itself."""
         if self.url is None:
             return
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -110,7 +113,7 @@ class Disturber:
             return {pid for (pid,) in connection.execute(f"{_SESSIONS} AND {condition}", params or [])}  # type: ignore[arg-type]
 
     def _wait_until_gone(self, orphans: set[int]) -> None:
-        """PostgreSQL finishes the statement of a dead client before it notices."""
+        """Wait for PostgreSQL, which finishes the statement of a dead client before it notices."""
         until = time.monotonic() + MAX_SETTLING_SECONDS
         while orphans & self._sessions():
             if time.monotonic() > until:

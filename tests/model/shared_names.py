@@ -1,7 +1,7 @@
-"""Random work of one process on names that everybody uses: what it comes to is judged later, from files and journals.
+"""Random work of one process on shared names, verified later from files and journals.
 
-What it writes carries its own token, adds to what others did or asserts what it was made on, so that the checker can
-tell from the files alone in which order everything happened. To add an operation, add a method to `OPERATIONS`.
+Its writes contain their own token, and either add to the work of others or assert the version that they are based on,
+so that the files alone show the order of all writes. To add an operation, add a method to `OPERATIONS`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ LEGITIMATE = {
     "CommitFailedException", "LocationAlreadyTaken", "InvalidLocation", "NamespaceNotEmptyException",
     "NotFoundException",
 }  # fmt: skip
-"""Refusals that others may be the reason of."""
+"""Errors that other processes may cause."""
 
 OUTDATED = ("first-row-id is null", "snapshot.sequence-number")
-"""A snapshot made for an older format version, in the text of its refusal (400)."""
+"""A snapshot for an older format version, in the text of its error (400)."""
 
 SEEN = 30
 MAX_TOKENS = 25
@@ -42,7 +42,7 @@ MAX_TOKENS = 25
 
 
 class Crowd:
-    """One of many; `base` is the location of the warehouse."""
+    """One of many processes; `base` is the location of the warehouse."""
 
     def __init__(self, caller: Caller, base: str) -> None:
         self.caller, self.base, self.rng = caller, base, caller.rng
@@ -64,7 +64,7 @@ class Crowd:
         return response
 
     def load(self, name: Name, kind: str = TABLE) -> dict[str, Any] | None:
-        """Its metadata, None when it is not there."""
+        """Return its metadata, None when it does not exist."""
         response = self.caller.read(tabular_path(kind, name, self.rng), about=(name,))
         if response.outcome is Outcome.DONE:
             metadata: dict[str, Any] = response.body["metadata"]
@@ -107,7 +107,10 @@ class Crowd:
             self.ask("commit", "POST", path, commit.body, name, metadata["table-uuid"])
 
     def transaction(self) -> None:
-        """Over tables in any order. Not over fleeting ones: their files could not tell any more that it was done."""
+        """Commit to tables in any order.
+
+        Fleeting tables are excluded: their files could not show later that it was executed.
+        """
         changes, about = [], []
         for index, name in enumerate({self.a_name() for _ in range(self.rng.randint(2, 6))}):
             metadata = self.load(name)
@@ -133,7 +136,7 @@ class Crowd:
         self.ask("unregister table", "POST", tabular_path(TABLE, name, self.rng) + "/unregister", None, name)
 
     def register(self) -> None:
-        """A version of a table that this process saw: it may live, or have been dropped."""
+        """Register a version of a table that this process saw: the table may exist, or have been dropped."""
         name = self.a_name()
         if self.seen:
             body = {"name": respell(name.name, self.rng), "metadata-location": self.rng.choice(self.seen)}
@@ -164,7 +167,7 @@ class Crowd:
         self.ask_for_view("replace view", tabular_path(VIEW, name, self.rng), body, name, uuid)
 
     def ask_for_view(self, what: str, path: str, body: Any, *about: Any) -> None:
-        """Views are not registered here: which version of one is the newest could not be told any more."""
+        """Read a view. Shared views are not registered: their newest version would no longer be known."""
         seen = self.seen
         self.ask(what, "POST", path, body, *about)
         self.seen = seen

@@ -1,4 +1,4 @@
-"""What one process says of the objects that are its own: exactly this is there, and nothing else."""
+"""The expected state of one process's own objects: exactly these exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TABLE, VIEW = "table", "view"
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A namespace, or of one that others use too the properties that begin with `prefix`."""
+    """A namespace, or of a shared one the properties that begin with `prefix`."""
 
     levels: Levels
     prefix: str = ""
@@ -25,7 +25,7 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A table or view as the catalog showed it."""
+    """A table or view as the catalog returned it."""
 
     kind: str
     location: str
@@ -42,7 +42,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a table or view should become; `location` of its metadata where no new file is written."""
+    """The expected state of a table or view; `location` of its metadata where no new file is written."""
 
     kind: str
     model: Model
@@ -60,10 +60,10 @@ Wanted = Expected | dict[str, str] | None
 
 @dataclass(slots=True)
 class Step:
-    """A request to own objects and what must come of it.
+    """A request to own objects and its expected result.
 
-    `after`: what they are if it is done. `refusal`: how it must be refused, None when it must be done; `others`: how it
-    may be refused as well, because of what others have.
+    `after`: their state if it succeeds. `refusal`: the expected error, None for success; `others`: errors that are
+    also valid because of objects of others.
     """
 
     what: str
@@ -81,7 +81,7 @@ def modelled(kind: str, metadata: dict[str, Any]) -> Model:
 
 
 def mismatch(wanted: Wanted | Seen, seen: State) -> str | None:
-    """What is wrong with `seen`."""
+    """Return what is wrong with `seen`."""
     if wanted is None or seen is None:
         return None if wanted == seen else "it is not there" if seen is None else "it is there"
     if isinstance(wanted, dict) or isinstance(seen, dict):

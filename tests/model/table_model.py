@@ -1,4 +1,4 @@
-"""A table as the model sees it, and what an update makes of it, by the specification alone."""
+"""The model of a table, and the result of an update on it, by the specification alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROW_LINEAGE = 3
 
 
 def of_table(metadata: dict[str, Any]) -> Model:
-    """What the model knows of a table, out of its metadata. Without times: those are judged on their own."""
+    """Return the model's part of a table's metadata, without times, which are verified separately."""
     current = metadata.get("current-snapshot-id")
     return {
         "uuid": metadata["table-uuid"],
@@ -39,7 +39,7 @@ def of_table(metadata: dict[str, Any]) -> Model:
 
 
 def created(body: dict[str, Any]) -> Model:
-    """A table just made by a CreateTableRequest; UUID, and location if none was asked for, are the catalog's choice."""
+    """Return the table that a CreateTableRequest creates; the catalog chooses the UUID, and the location by default."""
     properties = dict(body["properties"])
     version = int(properties.pop("format-version"))
     fields = {number: field["name"] for number, field in enumerate(body["schema"]["fields"], 1)}
@@ -49,7 +49,7 @@ def created(body: dict[str, Any]) -> Model:
 
 
 def finished(updates: list[dict[str, Any]]) -> Model:
-    """A table made by the commit that finishes a staged create."""
+    """Return the table that the commit of a staged create creates."""
     said = {update["action"]: update for update in updates}
     model = _empty(said["upgrade-format-version"]["format-version"]) | {"uuid": said["assign-uuid"]["uuid"]}
     return changed(model, [update for update in updates if update["action"] != "upgrade-format-version"])
@@ -64,7 +64,9 @@ def _empty(version: int) -> Model:
 
 
 def difference(expected: Model, found: Model) -> str | None:
-    """What is not as expected; where None is expected for UUID or location, any is right."""
+    """Return the differences from the expected state; where None is expected for UUID or location, any value is
+    right.
+    """
     for name, value in expected.items():
         if found[name] != value and not (name in {"uuid", "location"} and value is None):
             return f"{name} is {found[name]!r}, not {value!r}"
@@ -72,12 +74,12 @@ def difference(expected: Model, found: Model) -> str | None:
 
 
 def previous_files(properties: dict[str, str]) -> int:
-    """How many earlier metadata files a table remembers."""
+    """Return the maximum of previous metadata files in a table's log."""
     return max(1, int(properties.get(MAX_PREVIOUS_FILES, USUAL_PREVIOUS_FILES)))
 
 
 def changed(model: Model, updates: list[dict[str, Any]]) -> Model:
-    """The table after a commit."""
+    """Return the table after a commit."""
     after = copy.deepcopy(model)
     main_before = model["refs"].get("main")
     removed: set[int] = set()
@@ -96,7 +98,7 @@ def changed(model: Model, updates: list[dict[str, Any]]) -> Model:
 
 
 def broken_requirement(model: Model, requirements: list[dict[str, Any]]) -> str | None:
-    """The first requirement that does not hold."""
+    """Return the first requirement that does not hold."""
     for requirement in requirements:
         name = requirement.get("ref")
         held = {
@@ -112,7 +114,7 @@ def broken_requirement(model: Model, requirements: list[dict[str, Any]]) -> str 
 
 
 def asserted_uuid(change: dict[str, Any]) -> str | None:
-    """The table that a commit is for, if it says so."""
+    """Return the UUID that a commit asserts, if any."""
     return next((each["uuid"] for each in change["requirements"] if each["type"] == "assert-table-uuid"), None)
 
 
@@ -141,7 +143,9 @@ def _remove_schemas(model: Model, update: dict[str, Any]) -> None:
 
 
 def _add_snapshot(model: Model, update: dict[str, Any]) -> None:
-    """One that was made on an older version of its table, but on the newest of its branch, gets the next number."""
+    """A snapshot that is based on an older version of its table, but on the head of its branch, gets the next
+    sequence number.
+    """
     snapshot = update["snapshot"]
     number, parent = snapshot.get("sequence-number"), snapshot.get("parent-snapshot-id")
     if model["version"] > 1:
@@ -179,7 +183,7 @@ def _upgrade(model: Model, update: dict[str, Any]) -> None:
 
 
 def _nothing(_: Model, __: dict[str, Any]) -> None:
-    """An update of what the model does not look at."""
+    """Ignore an update of members outside of the model."""
 
 
 _UPDATES: dict[str, Callable[[Model, dict[str, Any]], None]] = {

@@ -1,9 +1,9 @@
-"""Random work of several processes on a server that is killed again and again, judged by a model of a catalog.
+"""Random work of several processes on a server that is killed repeatedly, verified by a model of a catalog.
 
-Half of what a process does is on names of its own, where each answer must be what a sequential model says
-(`owner.py`); the other half is on names that all share, which is judged by what the files and journals tell
-(`shared_names.py`, `history.py`). Every round ends with a quiet moment at which rows, files and answers must agree
-(`invariants.py`). `ICEKEEPER_TEST_SEED` draws the same requests again, `ICEKEEPER_TEST_SECONDS` sets how long.
+Half of a process's work is on its own names, where each response must be that of a sequential model (`owner.py`); the
+other half is on shared names, and is verified from files and journals (`shared_names.py`, `history.py`). After every
+round the processes pause, and rows, files and responses must agree (`invariants.py`). `ICEKEEPER_TEST_SEED` repeats
+the same requests, `ICEKEEPER_TEST_SECONDS` sets the duration.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def test_random_work(run_environment: RunEnvironment, tmp_path: Path) -> None:
     seconds = float(os.environ.get("ICEKEEPER_TEST_SECONDS") or SECONDS[run_environment.database])
     url = run_environment.own_database(f"model_{seed}")
     print(f"\nICEKEEPER_TEST_SEED={seed}")
-    # On both databases purges are done by creates that are in their way, and by a worker at the end: files that one
-    # deletes at any moment could not be accounted for. `tests/faults/test_storm.py` has a worker all the time.
+    # On both databases files are purged by creates at their location, and by a worker at the end: deletions at any
+    # moment could not be verified. `tests/faults/test_storm.py` has a worker all the time.
     with CatalogServer(tmp_path, database_url=url, workers=2, arguments=["--without-worker"]) as server:
         server.create_warehouse("model")
         log = run_environment.postgres.log_path if run_environment.postgres else None
@@ -81,7 +81,7 @@ class Run:
             requests.post(f"{self.api}/namespaces", json={"namespace": levels}, timeout=30).raise_for_status()
 
     def work(self, seconds: float) -> None:
-        """In rounds; some more where the machine is too slow for each kind of write to be done."""
+        """Work in rounds, with more rounds where the machine is too slow to execute each kind of write."""
         worked = 0.0
         while worked < seconds or (self._never_done() and worked < 10 * seconds):
             length = min(ROUND_SECONDS, seconds - worked) if worked < seconds else ROUND_SECONDS
@@ -99,7 +99,7 @@ class Run:
             raise Fault(f"the run tells nothing: {self._never_done()} were never done")
 
     def check(self) -> Contents:
-        """Raises `Fault` for anything that is not as it must be at a quiet moment."""
+        """Raise `Fault` for a violated invariant while no requests run."""
         broken = sum(worker.caller.broken for worker in self.workers)
         if broken > self.disturber.sessions_cut:
             raise Fault(f"{broken} times the database was lost, and {self.disturber.sessions_cut} sessions were cut")
@@ -111,7 +111,7 @@ class Run:
         return contents
 
     def empty(self) -> None:
-        """All that is there can be dropped, and then not one row is left that holds its namespace or the warehouse."""
+        """Drop all objects; then no row remains that reserves its namespace or the warehouse."""
         contents = self.check()
         for row in contents.tabulars:
             _drop(f"{self.api}/namespaces/{_encoded(*row.levels)}/{row.kind}s/{_encoded(row.name)}", row, row.uuid)
@@ -123,7 +123,9 @@ class Run:
             raise Fault(f"rows are left of an empty warehouse: {left}")
 
     def _drop_warehouse(self) -> None:
-        """It goes when the files of its dropped tables are gone, whose purge a killed process may still have leased."""
+        """Delete the warehouse as soon as the files of its dropped tables are deleted; a killed process may still
+        have a lease on their purge.
+        """
         address = f"{self.server.base_url}/management/v1/warehouse/{self.server.warehouse_id}"
         give_up = time.monotonic() + LEASES_RUN_OUT_SECONDS
         self.server.manage("worker", "--once")
@@ -133,7 +135,7 @@ class Run:
         _drop(address, self.server.warehouse)
 
     def _never_done(self) -> list[str]:
-        """What a run must have seen to tell anything."""
+        """Return the operations and faults that a meaningful run includes and that this one lacks."""
         done = Counter(record.what for record in self.journal.records if record.outcome is Outcome.DONE)
         befallen = ["disturbances"] if not self.disturber.counts else []
         return befallen + [what for what in DONE_AT_LEAST_ONCE if not done[what]]
@@ -159,7 +161,7 @@ class Run:
         return "\n".join([line[:3000] for line in lines if '"level":"ERROR"' in line][-8:])
 
     def _deadlocks(self) -> str:
-        """With the statements that waited for each other."""
+        """Return the deadlocks in the log, with the statements that waited for each other."""
         lines = self.database_log.read_text(errors="replace").splitlines() if self.database_log else []
         found = [index for index, line in enumerate(lines) if "deadlock detected" in line]
         return "\n".join(line[:1500] for index in found[:3] for line in lines[index : index + 9])
@@ -170,7 +172,7 @@ def _encoded(*names: str) -> str:
 
 
 def _drop(address: str, *about: object) -> None:
-    """Gone is gone, if the answer to the first try was lost."""
+    """Drop the object; "not found" is right if the response to the first attempt was lost."""
     response = ask(address, method="DELETE")
     if response.status_code not in {204, 404}:
         raise Fault(f"{about[0]} could not be dropped: {response.status_code} {response.text[:500]}", *about)

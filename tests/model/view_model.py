@@ -1,4 +1,4 @@
-"""A view as the model sees it, and what an update makes of it."""
+"""The model of a view, and the result of an update on it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def of_view(metadata: dict[str, Any]) -> Model:
 
 
 def view_changed(model: Model, updates: list[dict[str, Any]]) -> Model:
-    """The view after a commit; a version that is added becomes the current one, and ten of them are kept."""
+    """Return the view after a commit; an added version becomes the current one, and ten of them are kept."""
     after = copy.deepcopy(model)
     for update in updates:
         match update["action"]:

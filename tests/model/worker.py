@@ -1,4 +1,4 @@
-"""One client process: it works for a round and hands back what it knows, so that the next round goes on."""
+"""One client process, which works for a round and returns its state for the next one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.model.server_faults import Watch
 from tests.model.shared_names import Crowd
 
 TIMEOUT_SECONDS = 300
-"""How long a round may go on beyond its end, while requests wait for a server that is being started."""
+"""Maximum duration of a round beyond its end, while requests wait for a server that is being started."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What a process did in a round, and what it saw go wrong."""
+    """The work of a process in a round, and the faults that it found."""
 
     worker: Worker
     records: list[Record]
@@ -33,14 +33,14 @@ class Report:
 
 
 class Worker:
-    """Mixes work on its own names with work on everybody's; the same `seed` draws the same work."""
+    """Mixes work on its own names with work on shared names; the same `seed` generates the same work."""
 
     def __init__(self, api: str, base: str, number: int, seed: int, watch: Watch) -> None:
         self.caller = Caller(api, number, random.Random(f"{seed} {number}"), watch)
         self.owner, self.crowd = Owner(self.caller, base), Crowd(self.caller, base)
 
     def work(self, until: float, reports: Any) -> None:
-        """Runs in the process. What is reported holds everything but the watch, which is not sent about."""
+        """Work for one round, in the process. The report contains everything but the watch, which cannot be sent."""
         fault = None
         self.caller.open()
         try:
@@ -51,7 +51,7 @@ class Worker:
                     self.crowd.act()
         except Fault as found:
             fault = found.message, found.about
-        except Exception:  # noqa: BLE001 - whatever it is, the run must hear of it
+        except Exception:  # noqa: BLE001 - the run must receive every exception
             fault = f"a client failed:\n{traceback.format_exc()}", (self.owner.op,)
         self.caller.close()
         records, self.caller.records = self.caller.records, []
@@ -62,7 +62,7 @@ class Worker:
 
 
 def work_a_round(workers: list[Worker], watch: Watch, until: float, meanwhile: Callable[[], None]) -> list[Report]:
-    """All workers at once, each in a process of its own, while `meanwhile` runs in this one."""
+    """Run all workers concurrently, each in its own process, while `meanwhile` runs in this one."""
     context = multiprocessing.get_context("fork")
     reports = context.Queue()
     processes: list[BaseProcess] = [context.Process(target=worker.work, args=(until, reports)) for worker in workers]

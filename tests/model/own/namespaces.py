@@ -1,4 +1,4 @@
-"""Namespaces of its own, five levels deep, and its own properties of those that all share."""
+"""A process's own namespaces, up to five levels deep, and its own properties of shared namespaces."""
 
 from __future__ import annotations
 

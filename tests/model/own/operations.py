@@ -1,6 +1,7 @@
-"""One random operation on own names. To add some, add a module with its own `OPERATIONS`: functions and weights.
+"""One random operation on own names.
 
-A function gives the `Step` to perform, or does all by itself and gives None.
+To add operations, add a module with its own `OPERATIONS`: functions and weights. A function returns the `Step` to
+perform, or performs everything itself and returns None.
 """
 
 from __future__ import annotations

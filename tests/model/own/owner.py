@@ -1,6 +1,6 @@
-"""The names of one process that nobody else touches, and how it judges its own work on them: by a sequential model.
+"""The names that only one process uses, and its verification of its own work on them by a sequential model.
 
-What others do in the same namespaces, warehouse and database at the same time must not show.
+Concurrent work of others in the same namespaces, warehouse and database must have no visible effect.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.model.names import STABLE, Levels, Name, namespace_path, tabular_path
 from tests.model.state import TABLE, VIEW, Expected, Seen, Space, State, Step, Subject, mismatch
 
 TAKEN = frozenset({(409, "LocationAlreadyTaken"), (400, "InvalidLocation")})
-"""A place that others chose too: somebody is there, or files that somebody left behind are."""
+"""A location that others chose too: another table is there, or files that another table left."""
 GONE = TAKEN | {(404, "NotFoundException")}
 NO_NAMESPACE, EXISTS = (404, "NoSuchNamespaceException"), (409, "AlreadyExistsException")
 NOT_FOUND = {TABLE: (404, "NoSuchTableException"), VIEW: (404, "NoSuchViewException")}
@@ -26,7 +26,7 @@ ARCHIVED = 8
 """Versions of what was dropped or changed that can be registered again."""
 
 LOOKS = 0.3
-"""Share of the answers after which the process looks whether it is so."""
+"""Share of the responses that the process verifies with a read."""
 
 
 class Owner:
@@ -47,7 +47,7 @@ class Owner:
         """The token of the request at hand."""
 
     def perform(self, step: Step) -> None:
-        """Do it; what it came to must be what the model says."""
+        """Perform the step and compare its result with the model."""
         about = (*step.after, *step.about)
         response = self.caller.write(self.op, step.what, step.method, step.path, step.body, about=about)
         if response.outcome is Outcome.UNKNOWN:
@@ -68,7 +68,7 @@ class Owner:
         return Fault(f"{step.what} of {self.op} {message}", self.op, *step.after, *step.about, *about)
 
     def confirm(self, subject: Subject) -> None:
-        """It is what the model says."""
+        """Assert that the object is in the state of the model."""
         was = self.state.get(subject)
         wrong = mismatch(was, self.look(subject))
         if wrong:
@@ -113,7 +113,7 @@ class Owner:
                 self.confirm(subject)
 
     def _find_out(self, step: Step, response: Reply) -> None:
-        """Nobody knows whether it was done: it was, wholly, or not at all."""
+        """Find out whether a request with an unknown result was executed: completely, or not at all."""
         self.caller.settle()
         seen = {subject: self.look(subject) for subject in step.after}
         undone = {subject: mismatch(self.state.get(subject), found) for subject, found in seen.items()}
@@ -135,12 +135,12 @@ class Owner:
         self.state[subject] = now
 
     def a_name(self, kind: str) -> Name:
-        """Mostly of something of the kind that is there."""
+        """Return a name, mostly of an existing object of the kind."""
         held = [n for n in self.names if isinstance(s := self.state.get(n), Seen) and s.kind == kind]
         return self.likely(held, self.names)
 
     def a_free_name(self) -> Name:
-        """Mostly one that has nothing, in a namespace that is there."""
+        """Return a name, mostly an unused one in an existing namespace."""
         return self.likely([n for n in self.names if self.state.get(n) is None and self.is_there(n.levels)], self.names)
 
     def likely(self, promising: list[T], others: list[T]) -> T:

@@ -1,4 +1,4 @@
-"""Reads of what is its own, each of which must find exactly that."""
+"""Reads of own objects, each of which must return exactly these."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ask_whether_it_exists(owner: Owner) -> None:
 
 
 def list_tabulars(owner: Owner) -> None:
-    """All pages: each own name once, whatever others do in between."""
+    """Read all pages: each own name occurs once, whatever others do in between."""
     levels, kind = owner.rng.choice([*STABLE, *owner.spaces[:2]]), owner.rng.choice((TABLE, VIEW))
     found = _pages(owner, f"{namespace_path(levels, owner.rng)}/{kind}s", "identifiers", Space(levels))
     if not owner.is_there(levels):

@@ -1,4 +1,6 @@
-"""Tables of its own: made at once or staged, and committed to, alone and several in one transaction."""
+"""A process's own tables: created immediately or staged, with commits to one of them and to several in one
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def create_table(owner: Owner) -> Step:
 
 
 def stage_table(owner: Owner) -> Step | None:
-    """Stage a create, which changes nothing, and finish it."""
+    """Stage a create, which changes nothing, and complete it."""
     name, op = owner.a_free_name(), owner.op
     body = bodies.new_table(op, respell(name.name, owner.rng), owner.base, owner.rng, is_shared=False)
     path = f"{namespace_path(name.levels, owner.rng)}/tables"
@@ -62,7 +64,7 @@ def commit(owner: Owner) -> Step:
 
 
 def transaction(owner: Owner) -> Step:
-    """Several tables, one of which may not be there or not be as it must."""
+    """Commit to several tables, one of which may be missing or in another state than asserted."""
     names, op = owner.rng.sample(owner.names, owner.rng.randint(1, 3)), owner.op
     changes, after, failure, others = [], {}, None, frozenset()
     for index, name in enumerate(names):

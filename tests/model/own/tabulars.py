@@ -1,4 +1,4 @@
-"""What tables and views of its own have in common: renamed, dropped, unregistered, and registered again."""
+"""Operations that own tables and views share: rename, drop, unregister and register."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def unregister(owner: Owner) -> Step:
 
 
 def register(owner: Owner) -> Step | None:
-    """A version that a table or view of ours had, as a new one or in the place of what has the name."""
+    """Register an earlier version of an own table or view, as a new one or as a replacement of the one with that
+    name.
+    """
     if not owner.archive:
         return None
     old, name = owner.rng.choice(owner.archive), owner.rng.choice((owner.a_free_name(), owner.a_name(TABLE)))
@@ -67,9 +69,9 @@ def register(owner: Owner) -> Step | None:
     elif (held is not None and not is_replaced) or is_elsewhere:
         error = EXISTS
     others: frozenset[tuple[int, str]] = TAKEN if bodies.is_pooled(old.metadata["location"]) else frozenset()
-    if is_elsewhere:  # and nearly always holds the place of the file
+    if is_elsewhere:  # and nearly always reserves the location of the file
         others |= TAKEN
-    if old.uuid in owner.purged or is_fleeting(old.metadata):  # its file may be gone
+    if old.uuid in owner.purged or is_fleeting(old.metadata):  # its file may be deleted
         others |= GONE
     body = {"name": respell(name.name, owner.rng), "metadata-location": old.location}
     body |= {"overwrite": overwrite} if old.kind == TABLE else {}

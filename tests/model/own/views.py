@@ -1,4 +1,4 @@
-"""Views of its own: made and replaced."""
+"""A process's own views: create and replace."""
 
 from __future__ import annotations
 
