@@ -61,7 +61,7 @@ def readers(refs: Refs) -> dict[str, Role]:
 # --- an object -------------------------------------------------------------------------------------------------------
 
 
-def test_who_can_do_what_on_a_table(refs: Refs, readers: dict[str, Role], manage: Manage) -> None:
+def test_review_of_a_table(refs: Refs, readers: dict[str, Role], manage: Manage) -> None:
     end = datetime.now(UTC) + timedelta(days=1)
     RoleMember.objects.filter(user_id="oidc~bob").update(expires_at=end)
     response = manage("root").get(on(refs[T.TABLE]))
@@ -109,7 +109,7 @@ def test_what_lies_above_is_seen_for_what_lies_below(refs: Refs, manage: Manage)
     assert "oidc~ann" not in reported(manage("root").get(on(refs[T.VIEW])))
 
 
-def test_who_has_ended_is_blocked_or_administrates_the_instance(
+def test_expired_blocked_and_administrating_principals(
     refs: Refs, manage: Manage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give("select", refs[T.TABLE], user("ann"))
@@ -127,7 +127,7 @@ def test_who_has_ended_is_blocked_or_administrates_the_instance(
     assert not {"read_data", "write_data"} & set(admins["actions"])
 
 
-def test_who_may_ask(refs: Refs, manage: Manage) -> None:
+def test_required_permission(refs: Refs, manage: Manage) -> None:
     give("select", refs[T.TABLE], user("ann"))
     assert manage("ann").get(on(refs[T.TABLE])).refused(403, "TableActionForbidden")
     assert manage("ann").get(on(refs[T.VIEW])).refused(404, "NoSuchViewException")
@@ -138,7 +138,7 @@ def test_who_may_ask(refs: Refs, manage: Manage) -> None:
     assert "oidc~root" in reported(manage("ann").get(on(refs[T.TABLE])))
 
 
-def test_what_is_above_and_hidden_has_no_name(refs: Refs, manage: Manage) -> None:
+def test_hidden_parents_have_no_name(refs: Refs, manage: Manage) -> None:
     """A user with `manage_grants` on a table alone does not see its parents."""
     give("manage_grants", refs[T.TABLE], user("ann"))
     give("select", refs[T.NAMESPACE], user("bob"))
@@ -214,7 +214,7 @@ def test_where_a_principal_holds_rights(refs: Refs, readers: dict[str, Role], ma
     assert sorted(locations(of_role)) == [("assignee", "role"), ("select", "namespace")]
 
 
-def test_who_may_ask_about_a_principal(refs: Refs, readers: dict[str, Role], manage: Manage) -> None:
+def test_required_permission_for_a_principal(refs: Refs, readers: dict[str, Role], manage: Manage) -> None:
     assert locations(manage("ann").get(f"/access-review?{ANN}")) == [("modify", "table")]
     assert manage("ann").get(f"/access-review?{BOB}").refused(403, "GrantActionForbidden")
     assert manage("stranger").get(f"/access-review?{ANN}").refused(403, "GrantActionForbidden")
@@ -286,7 +286,7 @@ def test_more_namespaces_than_are_walked_at_once(refs: Refs, manage: Manage) -> 
 # --- who asks, and how -----------------------------------------------------------------------------------------------
 
 
-def test_who_asks_is_recorded(refs: Refs, manage: Manage) -> None:
+def test_reviews_are_audited(refs: Refs, manage: Manage) -> None:
     root, table = manage("root"), refs[T.TABLE]
     assert root.get(on(table)).status == 200
     assert root.get(f"/access-review?{ANN}&format=csv").status == 200
@@ -341,7 +341,7 @@ def test_hostile_questions(refs: Refs, manage: Manage) -> None:
     assert (Grant.objects.count(), Securable.objects.count()) == before
 
 
-def test_it_says_who_decides(refs: Refs, manage: Manage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_authorizer_is_reported(refs: Refs, manage: Manage, monkeypatch: pytest.MonkeyPatch) -> None:
     give("select", refs[T.TABLE], user("ann"))
     with monkeypatch.context() as patched:
         patched.setattr("tenancy.authz.port.authorizer", port.AllowAll)
@@ -351,7 +351,7 @@ def test_it_says_who_decides(refs: Refs, manage: Manage, monkeypatch: pytest.Mon
         assert list(reported(response)) == ["oidc~ann", "oidc~root"]
 
 
-def test_what_was_dropped_says_so(refs: Refs, manage: Manage) -> None:
+def test_dropped_objects_are_marked(refs: Refs, manage: Manage) -> None:
 
     give("select", refs[T.TABLE], user("ann"))
     Tabular.objects.filter(pk=refs[T.TABLE][1]).update(deleted_at=datetime.now(UTC))

@@ -103,7 +103,7 @@ def test_full_rights_are_shown_in_the_order_of_the_actions(
 
 
 @pytest.mark.parametrize("kind", MISSING)
-def test_what_is_hidden_is_missing(
+def test_hidden_objects_are_reported_as_missing(
     ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef], kind: Securable.Type
 ) -> None:
     path = path_of(refs[kind])
@@ -172,7 +172,7 @@ def test_a_principal_is_one_user_or_one_role(
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_is_no_id_is_missing(
+def test_invalid_ids_are_reported_as_missing(
     ask: Callable[..., Response], refs: dict[Securable.Type, ObjectRef], text: str
 ) -> None:
     warehouse = path_of(refs[T.WAREHOUSE])

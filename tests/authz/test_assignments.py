@@ -160,7 +160,7 @@ def test_users_without_sight_of_it_get_the_error_of_a_missing_object(
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SHOWS if kind in FORBIDDEN])
-def test_who_sees_it_and_may_not_read_grants_is_refused(
+def test_seeing_an_object_does_not_allow_reading_its_grants(
     things: Things, kind: Securable.Type, everything: Everything
 ) -> None:
     viewer = things.with_right("viewer", SHOWS[kind])
@@ -182,7 +182,7 @@ def test_viewers_of_a_role_may_read_its_members_and_not_change_them(things: Thin
     assert everything() == before
 
 
-def test_who_manages_grants_without_seeing_the_object_reads_and_changes_them(things: Things) -> None:
+def test_grant_managers_without_access_to_the_object_read_and_change_grants(things: Things) -> None:
     manager, path = things.with_right("blind", ("manage_grants", T.TABLE)), things.path(T.TABLE)
     things.client("dana")
     assert to_user("manage_grants", "blind") in assigned(manager, path)

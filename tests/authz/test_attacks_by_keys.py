@@ -50,14 +50,14 @@ def test_a_denial_is_not_kept(
         good(alice.post("/namespaces/closed/properties", UPDATE, **{"idempotency-key": str(uuid4())}))
 
 
-def test_who_was_given_the_right_is_not_refused_again(client: Client, lake: dict[str, ObjectRef], key: str) -> None:
+def test_a_retry_after_a_grant_is_not_denied(client: Client, lake: dict[str, ObjectRef], key: str) -> None:
     alice, sent = client("alice"), {"idempotency-key": key}
     assert alice.post("/namespaces/closed/properties", UPDATE, **sent).refused(404, "NoSuchWarehouseException")
     give("ownership", lake["closed"], ALICE)
     good(alice.post("/namespaces/closed/properties", UPDATE, **sent))
 
 
-def test_who_may_not_use_the_warehouse_writes_nothing_into_it(
+def test_users_without_access_to_the_warehouse_store_no_keys(
     client: Client, lake: dict[str, ObjectRef], key: str
 ) -> None:
     alice, bad = client("alice"), {"updates": {"k": "v"}, "removals": ["k"]}

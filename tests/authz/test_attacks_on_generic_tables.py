@@ -52,7 +52,7 @@ def alice(client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse) -> C
 
 @pytest.mark.parametrize("given", [None, "describe"], ids=["a stranger", "who may see it"])
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_who_was_not_given_it(
+def test_users_without_grants(
     alice: CallerClient,
     manage: Client,
     lake: dict[str, ObjectRef],

@@ -241,7 +241,7 @@ def test_viewers_of_a_table_see_that_it_exists(client: Client, lake: dict[str, O
 
 
 @pytest.mark.parametrize("way", ["location", "metadata folder", "transaction", "view"])
-def test_who_may_only_change_a_table_moves_it_nowhere(
+def test_a_user_who_may_only_change_a_table_cannot_move_it(
     client: Client,
     root: CallerClient,
     lake: dict[str, ObjectRef],

@@ -92,7 +92,7 @@ def test_ones_own_explanation_is_hidden_from_others(things: Things, asker: Calle
     assert not rows(event="access.reviewed")
 
 
-def test_who_may_not_ask_has_asked_nothing(things: Things, asker: CallerClient) -> None:
+def test_denied_checks_are_not_recorded(things: Things, asker: CallerClient) -> None:
     location = by_id(things, T.TABLE)
     viewer = things.with_right("viewer", ("select", T.TABLE))
     AuditRecord.objects.all().delete()

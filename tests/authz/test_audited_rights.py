@@ -125,7 +125,7 @@ def test_a_staged_table_gets_its_owner_on_creation(lake: Lake, maker: CallerClie
     assert the_row().event == "grant.created"
 
 
-def test_a_registered_table_is_owned_by_who_registers_it(
+def test_a_registered_table_is_owned_by_the_user_who_registers_it(
     maker: CallerClient, create_tabular: Callable[[str], Response]
 ) -> None:
     location = create_tabular("table").json()["metadata-location"]

@@ -122,7 +122,7 @@ def test_every_action_of_every_type_may_be_asked(ask: Ask, table: Tabular, ns: O
 # --- others ------------------------------------------------------------------------------------------------------
 
 
-def test_who_reads_grants_asks_about_others(ask: Ask, table: Tabular) -> None:
+def test_readers_of_grants_may_check_others(ask: Ask, table: Tabular) -> None:
     give("select", ObjectRef(T.TABLE, table.pk), user("ann"))
     give("manage_grants", ObjectRef(T.TABLE, table.pk), user("chief"))
     checks = [on_table(table, "read_data"), on_table(table, "write_data")]
@@ -140,7 +140,7 @@ def test_who_reads_grants_asks_about_others(ask: Ask, table: Tabular) -> None:
     assert reported(ask("chief", *(of({"user": "oidc~unheard-of"}, each) for each in checks))) == [False, False]
 
 
-def test_one_who_may_not_be_asked_about_does_not_spoil_the_rest(ask: Ask, table: Tabular) -> None:
+def test_a_denied_check_of_another_user_does_not_affect_the_rest(ask: Ask, table: Tabular) -> None:
     give("select", ObjectRef(T.TABLE, table.pk), user("ann"))
     ann = {"user": "oidc~ann"}
     garbage = [None, 7, [], {}, {"operation": {}}, {"operation": {"table": {"action": {"action": "fly"}}}}]
@@ -257,7 +257,7 @@ def test_checks_for_others_cannot_distinguish_hidden_from_missing(
     assert one == another
 
 
-def test_of_what_is_missing_who_manages_the_warehouse_hears_no(ask: Ask, table: Tabular, elsewhere: Warehouse) -> None:
+def test_warehouse_managers_are_denied_missing_objects(ask: Ask, table: Tabular, elsewhere: Warehouse) -> None:
     give("manage_grants", ObjectRef(T.WAREHOUSE, table.warehouse_id), user("chief"))
     give("ownership", ObjectRef(T.TABLE, table.pk), user("ann"))
     asked = [{"identity": {"user": "oidc~ann"}, "operation": each} for each in probes(table, elsewhere)]
@@ -279,7 +279,7 @@ def test_of_what_is_missing_who_manages_the_warehouse_hears_no(ask: Ask, table: 
     assert reported(ask("chief", of({"user": "oidc~ann"}, {"operation": {"view": view}}))) == [False]
 
 
-def test_missing_objects_are_404_for_who_wants_it_so(ask: Ask, table: Tabular, elsewhere: Warehouse) -> None:
+def test_missing_objects_are_404_on_request(ask: Ask, table: Tabular, elsewhere: Warehouse) -> None:
     give("select", ObjectRef(T.TABLE, table.pk), user("ann"))
     give("describe", ObjectRef(T.WAREHOUSE, elsewhere.pk), user("bob"))
     warehouse = {"warehouse-id": str(table.warehouse_id)}

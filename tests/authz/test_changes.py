@@ -203,7 +203,7 @@ def test_a_memory_is_believed_while_it_is_watched_and_nothing_changed(watched: P
     assert known() is None
 
 
-def test_what_was_read_before_a_change_is_not_kept_after_it(watched: PermissionEpoch) -> None:
+def test_reads_before_a_change_are_not_cached_after_it(watched: PermissionEpoch) -> None:
     memory: DecisionCache[str] = DecisionCache(10)
     epoch_ = watched.current()
     bump_permission_epoch()

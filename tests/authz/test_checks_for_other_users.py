@@ -120,7 +120,7 @@ def test_the_roles_of_a_token_count_for_its_bearer_alone(wh: ObjectRef, team: Gr
     assert asked(user("bert"), carl, wh, Can.DELETE) == [Can.DELETE]
 
 
-def test_a_role_has_its_own_rights_and_who_assumed_it_is_the_role(wh: ObjectRef, team: Grantee) -> None:
+def test_a_role_has_its_own_rights_and_assuming_it_acts_as_the_role(wh: ObjectRef, team: Grantee) -> None:
     give(wh, "modify", team)
     give(wh, "manage_grants", ANNA)
     in_role = Actor(user_id="oidc~anna", assumed_role=team.role_id)
@@ -179,7 +179,7 @@ def test_instance_admins_need_not_be_registered(
     assert check_subject(inst).is_blocked  # a user who was blocked and then deleted is not registered again
 
 
-def test_projects_are_no_secret_but_only_who_sees_one_may_check_there(wh: ObjectRef) -> None:
+def test_projects_are_no_secret_but_checks_require_access_to_the_project(wh: ObjectRef) -> None:
     project, server = (
         ObjectRef(Securable.Type.PROJECT, get_project(None).pk),
         ObjectRef(Securable.Type.SERVER, Server.objects.get().server_id),

@@ -115,7 +115,7 @@ def test_in_the_catalog(what: str, client: Client, lake: dict[str, ObjectRef], e
     assert everything() == before
 
 
-def test_on_what_is_protected(
+def test_on_protected_objects(
     manage: Client, lake: dict[str, ObjectRef], warehouse: Warehouse, everything: Everything
 ) -> None:
     alice = manage("alice")

@@ -63,7 +63,7 @@ def outcome(act: Callable[..., Any], *args: Any) -> Any:
 
 @pytest.mark.parametrize("what", CHANGES)
 @pytest.mark.parametrize("target", ["/namespaces/closed/tables/a", "/namespaces/closed?recursive=true"])
-def test_a_drop_waits_for_who_changes_the_grants(
+def test_a_drop_waits_for_a_grant_change(
     what: str, target: str, client: Any, lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, has_lock, require_grantees = client("root"), threading.Event(), grants._require_grantees_in_project
@@ -83,7 +83,7 @@ def test_a_drop_waits_for_who_changes_the_grants(
     assert_gone(lake["closed.a"])
 
 
-def test_who_grants_on_what_is_being_dropped_finds_nothing(
+def test_a_grant_during_a_drop_is_not_found(
     client: Any, lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, is_going, delete = client("root"), threading.Event(), securables.delete_rows_returning

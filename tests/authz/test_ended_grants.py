@@ -219,7 +219,7 @@ def test_a_large_namespace_creates_one_small_row(lake: dict[str, ObjectRef], war
     assert len(row.details) < 20_000
 
 
-def test_what_is_refused_ends_nothing(lake: dict[str, ObjectRef], root: CallerClient) -> None:
+def test_denied_requests_end_no_grants(lake: dict[str, ObjectRef], root: CallerClient) -> None:
     Tabular.objects.filter(pk=lake["closed.deep.a"][1]).update(protected=True)
     before = Grant.objects.count()
     assert root.delete("/namespaces/closed?recursive=true").status == 409

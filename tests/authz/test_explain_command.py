@@ -135,7 +135,7 @@ def test_each_type_by_name_and_by_id(things: Things) -> None:
     assert run("oidc~ada", "undrop", "table", lake.name, things.public_id(T.TABLE))[0][0].startswith("oidc~ada may u")
 
 
-def test_who_is_in_a_role(things: Things) -> None:
+def test_members_of_a_role(things: Things) -> None:
     another_user("oidc~ada")
     inner = new_role("Inner")
     member(inner.pk, user_id="oidc~ada")

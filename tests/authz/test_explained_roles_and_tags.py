@@ -37,7 +37,7 @@ def object_json(things: Things, kind: Securable.Type) -> dict[str, str]:
     return {"type": "tag-definition", "id": things.public_id(T.TAG), "name": "pii"}
 
 
-def test_who_is_in_a_role_through_another_may_assume_it(things: Things) -> None:
+def test_a_member_through_another_role_may_assume_it(things: Things) -> None:
     viewer, inner = things.with_right("viewer", ("describe", T.PROJECT)), new_role("inner")
     member(inner.pk, user_id="oidc~viewer")
     member(things.role.pk, role=inner.pk)
@@ -58,7 +58,7 @@ def test_who_is_in_a_role_through_another_may_assume_it(things: Things) -> None:
     assert first["grant"] == {"privilege": "assignee", "principal": {"user": "oidc~viewer"}, "through": []}
 
 
-def test_who_owns_a_role_may_assume_and_change_it(things: Things) -> None:
+def test_the_owner_of_a_role_may_assume_and_change_it(things: Things) -> None:
     owner = things.with_right("owner", ("describe", T.PROJECT))
     grant(things.refs[T.ROLE], "ownership", user_id="oidc~owner")
     for word, relations in (
@@ -71,7 +71,7 @@ def test_who_owns_a_role_may_assume_and_change_it(things: Things) -> None:
         assert chain[0]["grant"] == {"privilege": "ownership", "principal": {"user": "oidc~owner"}, "through": []}
 
 
-def test_a_tag_is_applied_by_who_may_on_it_or_above_it(things: Things) -> None:
+def test_a_tag_is_applied_with_a_privilege_on_it_or_on_a_parent(things: Things) -> None:
     viewer, group = things.client("viewer"), new_role("group")
     member(group.pk, user_id="oidc~viewer")
     grant(things.refs[T.TAG], "apply", role_id=group.pk)
@@ -99,7 +99,7 @@ def test_a_tag_is_applied_by_who_may_on_it_or_above_it(things: Things) -> None:
         ]),
     ],
 )  # fmt: skip
-def test_what_would_let_who_may_not(
+def test_cures_of_denied_permissions(
     things: Things, kind: Securable.Type, word: str, expected: list[tuple[str, str]]
 ) -> None:
     viewer = things.with_right("viewer", ("describe", T.PROJECT))
@@ -145,7 +145,7 @@ def test_grants_above_a_role_are_shown_to_users_who_may_read_them(things: Things
 
 
 @pytest.mark.parametrize("kind", IN_PROJECTS)
-def test_what_is_hidden_costs_and_says_what_missing_does(things: Things, kind: Securable.Type) -> None:
+def test_hidden_objects_cost_and_report_the_same_as_missing_ones(things: Things, kind: Securable.Type) -> None:
     stranger = things.client("stranger")
     root = CallerClient("/management/v1/permissions", "root")
     for identity in (None, {"user": "oidc~root"}):

@@ -65,7 +65,7 @@ def test_the_shortest_chain_is_shown_with_its_roles(tree: dict[str, ObjectRef]) 
     assert grant.through == (Membership(inner.pk, Entry.MEMBER), Membership(outer.pk, Entry.MEMBER))
 
 
-def test_what_is_seen_because_of_something_below(tree: dict[str, ObjectRef]) -> None:
+def test_objects_visible_because_of_a_child(tree: dict[str, ObjectRef]) -> None:
     give("select", tree["table"], ALICE)
     found = explain(ALICE, Can.GET_CONFIG, tree["wh"])
     assert [(step.relation, step.securable_id) for step in found.chain] == [
@@ -201,7 +201,7 @@ def test_members_and_owners_of_a_role_may_assume_it(tree: dict[str, ObjectRef]) 
         assert [step.relation for step in explain(ALICE, action, ref).chain] == expected
 
 
-def test_who_is_in_a_role_is_in_it_by_a_row_by_the_token_or_as_the_role(tree: dict[str, ObjectRef]) -> None:
+def test_membership_by_a_row_by_the_token_or_by_assuming_the_role(tree: dict[str, ObjectRef]) -> None:
     group = role("group", source="staff")
     ends = now() + timedelta(days=1)
     member(group.pk, user_id=another_user("oidc~alice"), expires_at=ends)
@@ -215,7 +215,7 @@ def test_who_is_in_a_role_is_in_it_by_a_row_by_the_token_or_as_the_role(tree: di
         assert first.grant == GrantRow("assignee", securable_id(T.ROLE, group.pk), through, expires_at)
 
 
-def test_each_cure_of_who_may_not_assume_a_role(tree: dict[str, ObjectRef]) -> None:
+def test_each_cure_of_a_denied_role_assumption(tree: dict[str, ObjectRef]) -> None:
     group = ObjectRef(T.ROLE, role("group").pk)
     another_user("oidc~alice")
     found = explain(ALICE, Can.ASSUME, group)

@@ -180,7 +180,7 @@ def test_being_in_a_role_is_not_being_it(refs: Refs, manage: Callable[[str], Cal
 
 
 @pytest.mark.parametrize("kind", MISSING.keys() & set(KINDS))
-def test_what_is_hidden_is_missing_to_all_three(
+def test_hidden_objects_are_missing_on_all_three_routes(
     refs: Refs, manage: Callable[[str], CallerClient], everything: Callable[[], Fingerprint], kind: Securable.Type
 ) -> None:
     path = path_of(refs[kind])
@@ -209,7 +209,7 @@ def test_what_is_hidden_is_missing_to_all_three(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_sees_an_object_may_not_grant_on_it(
+def test_seeing_an_object_does_not_allow_granting_on_it(
     refs: Refs, manage: Callable[[str], CallerClient], everything: Callable[[], Fingerprint], kind: Securable.Type
 ) -> None:
     if kind not in {T.SERVER, T.PROJECT}:
@@ -241,7 +241,7 @@ def test_an_error_names_five_privileges_and_refuses_all(
     assert bob.post(target, {"writes": [entry("select"), entry("describe")]}).status == 204
 
 
-def test_who_manages_grants_alone_may_use_all_of_it(refs: Refs, manage: Callable[[str], CallerClient]) -> None:
+def test_manage_grants_alone_allows_every_route(refs: Refs, manage: Callable[[str], CallerClient]) -> None:
     give("manage_grants", refs[T.TABLE], user("bob"))
     bob, target = manage("bob"), f"{path_of(refs[T.TABLE])}/grants"
     assert bob.post(target, {"writes": [entry("ownership")]}).status == 204

@@ -114,9 +114,7 @@ def test_a_project_is_its_own(
     assert manage("ann").get(OF_ANN).refused(400, "ProjectIdMissing")
 
 
-def test_a_warehouse_that_is_not_active_hides_what_is_in_it(
-    granted: Refs, manage: Callable[[str], CallerClient]
-) -> None:
+def test_an_inactive_warehouse_hides_its_contents(granted: Refs, manage: Callable[[str], CallerClient]) -> None:
     Warehouse.objects.update(status="inactive")
     assert kinds(reported(manage("root").get(OF_ANN))) == ["project", "warehouse", "tag-definition"]
     assert kinds(reported(manage("ann").get(OF_ANN))) == ["project", "warehouse", "tag-definition"]

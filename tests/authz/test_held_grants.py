@@ -55,7 +55,7 @@ def role(warehouse: Warehouse) -> ObjectRef:
     return ObjectRef(Securable.Type.ROLE, created.pk)
 
 
-def test_what_was_granted_is_listed_in_its_order_and_nothing_else(ref: ObjectRef, role: ObjectRef) -> None:
+def test_grants_are_listed_in_order_and_nothing_else(ref: ObjectRef, role: ObjectRef) -> None:
     anna, bert = users("anna", "bert")
     team = Grantee(role_id=role[1])  # type: ignore[arg-type]
     give(ref, GrantSpec("select", bert), GrantSpec("ownership", anna, LATER), GrantSpec("describe", team))
@@ -136,7 +136,7 @@ def test_pages_hold_each_grant_once_whatever_is_granted_meanwhile(role: ObjectRe
         list_grants_on(ref=role, wanted=ALL, page=Page("grants", "WzEsIm90aGVyIiwieCJd", size))
 
 
-def test_who_may_read_them_is_asked(ref: ObjectRef) -> None:
+def test_listing_requires_permission_to_read_grants(ref: ObjectRef) -> None:
     manager, reader = users("manager", "reader")
     give(ref, GrantSpec("manage_grants", manager), GrantSpec("describe", reader))
 

@@ -85,7 +85,7 @@ def alice(client: Client, lake: dict[str, ObjectRef]) -> CallerClient:
 @pytest.mark.parametrize(
     ("base", "act", "hidden", "wire_type"), [(base, *rest) for base, _, *rest in CALLS], ids=[each[1] for each in CALLS]
 )
-def test_what_is_hidden_looks_missing(
+def test_hidden_objects_are_reported_as_missing(
     alice: CallerClient,
     warehouse: Warehouse,
     everything: Callable[[], Fingerprint],
@@ -129,7 +129,7 @@ BY_ID: Mapping[str, Callable[[CallerClient, str, str, str], Response]] = {
     ],
 )
 @pytest.mark.parametrize("call", BY_ID)
-def test_what_is_hidden_by_its_id_looks_missing(
+def test_objects_hidden_by_id_are_reported_as_missing(
     alice: CallerClient,
     manage: Client,
     lake: dict[str, ObjectRef],
@@ -149,7 +149,7 @@ def test_what_is_hidden_by_its_id_looks_missing(
     assert everything() == before
 
 
-def test_what_is_seen_is_forbidden_and_not_missing(
+def test_visible_objects_are_forbidden_and_not_missing(
     alice: CallerClient, lake: dict[str, ObjectRef], warehouse: Warehouse, everything: Callable[[], Fingerprint]
 ) -> None:
     give("describe", lake["closed"], user("alice"))

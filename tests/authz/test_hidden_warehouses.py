@@ -147,7 +147,7 @@ def test_an_id_in_another_spelling_reveals_no_more(
     assert MANAGEMENT["table protection"](at).refused(404, "NoSuchWarehouseException")
 
 
-def test_viewers_of_a_warehouse_see_what_is_missing(
+def test_viewers_of_a_warehouse_see_which_objects_are_missing(
     client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This needs no further statement while their permission is cached."""
@@ -166,7 +166,7 @@ def test_viewers_of_a_warehouse_see_what_is_missing(
         assert counted["statements"] == 1
 
 
-def test_an_empty_transaction_is_for_who_sees_the_warehouse(client: Client, lake: dict[str, ObjectRef]) -> None:
+def test_an_empty_transaction_requires_access_to_the_warehouse(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
     give("describe", lake["open.a"], user("alice"))
     assert alice.post("/transactions/commit", {"table-changes": []}).status == 204

@@ -89,7 +89,7 @@ NAMESPACE_CALLS: dict[str, Callable[[CallerClient, str], Response]] = {
     ],
     ids=[*(f"table {name}" for name in TABLE_CALLS), *(f"namespace {name}" for name in NAMESPACE_CALLS)],
 )
-def test_what_is_hidden_looks_missing(
+def test_hidden_objects_are_reported_as_missing(
     client: Client,
     lake: dict[str, ObjectRef],
     everything: Callable[[], Fingerprint],
@@ -109,7 +109,7 @@ def test_what_is_hidden_looks_missing(
     assert everything() == before
 
 
-def test_what_is_seen_is_forbidden_and_not_missing(client: Client, lake: dict[str, ObjectRef]) -> None:
+def test_visible_objects_are_forbidden_and_not_missing(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
     give("describe", lake["closed"], user("alice"))
     for name, call in TABLE_CALLS.items():
@@ -174,7 +174,7 @@ LOCKING: dict[str, Callable[[CallerClient, CallerClient, str, dict[str, ObjectRe
 
 @pytest.mark.parametrize("rights", [None, "describe"])
 @pytest.mark.parametrize("call", LOCKING)
-def test_who_may_not_locks_nothing(
+def test_denied_requests_lock_nothing(
     client: Client,
     manage: Client,
     lake: dict[str, ObjectRef],

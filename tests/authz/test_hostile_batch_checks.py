@@ -157,7 +157,7 @@ def test_a_document_that_is_malformed_is_refused_as_a_whole(
 @pytest.mark.parametrize(
     "raw", [b"", b"{", b'{"checks":[],"checks":[]}', b'{"checks":[NaN]}', b"\xff", b'{"checks":[' * 400]
 )
-def test_what_is_no_json_is_refused(callers: NamedCallers, bootstrapped: None, raw: bytes) -> None:
+def test_invalid_json_is_rejected(callers: NamedCallers, bootstrapped: None, raw: bytes) -> None:
     callers.user("ann")
     assert CallerClient(CHECK, "ann").post("", raw=raw).refused(400, "BadRequestException")
 

@@ -75,7 +75,7 @@ BAD_BODIES: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("body", "wire_type"), BAD_BODIES, ids=lambda each: str(each)[:70])
-def test_what_is_malformed_changes_nothing(
+def test_malformed_requests_change_nothing(
     refs: Refs, chief: CallerClient, everything: Callable[[], Fingerprint], body: Any, wire_type: str
 ) -> None:
     target = f"{path_of(refs[T.TABLE])}/grants"
@@ -147,7 +147,7 @@ def test_a_principal_is_one_user_or_one_role(refs: Refs, chief: CallerClient, qu
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_is_no_id_is_missing(refs: Refs, chief: CallerClient, text: str) -> None:
+def test_invalid_ids_are_reported_as_missing(refs: Refs, chief: CallerClient, text: str) -> None:
     warehouse = path_of(refs[T.WAREHOUSE])
     for kind, above in (
         (T.WAREHOUSE, "/warehouse"), (T.NAMESPACE, f"{warehouse}/namespace"), (T.TABLE, f"{warehouse}/table"),

@@ -49,7 +49,7 @@ def pages(client: CallerClient, target: str, size: int, member: str = "identifie
     return lengths
 
 
-def test_who_was_given_nothing_finds_no_warehouse(client: Client, lake: dict[str, ObjectRef]) -> None:
+def test_users_without_grants_see_no_warehouse(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
     assert alice.get("/namespaces").refused(404, "NoSuchWarehouseException")
     assert alice.get("/namespaces/open/tables").refused(404, "NoSuchWarehouseException")
@@ -78,7 +78,7 @@ def test_a_namespace_shows_all_that_is_in_it(client: Client, lake: dict[str, Obj
     assert names(alice, "/namespaces/closed%1Fdeep/views") == ["v"]
 
 
-def test_what_is_granted_several_times_is_listed_once(
+def test_objects_with_several_grants_are_listed_once(
     client: Client, root: CallerClient, lake: dict[str, ObjectRef]
 ) -> None:
     alice, roles = client("alice"), [role("readers"), role("writers")]

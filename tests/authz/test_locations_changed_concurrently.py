@@ -161,7 +161,7 @@ WAITING: dict[str, tuple[str, Callable[[CallerClient], Response]]] = {
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 @pytest.mark.parametrize("what", WAITING)
-def test_who_loses_a_right_while_waiting_for_a_row_changes_nothing(
+def test_a_right_revoked_while_waiting_for_a_row_changes_nothing(
     what: str, client: Client, lake: dict[str, ObjectRef], everything: Everything
 ) -> None:
     if connection.vendor != "postgresql":

@@ -75,7 +75,7 @@ def test_by_the_uuid_of_clients_where_that_was_given(
     says(bob.get(f"{path}/grants"), f"may not read the grants on this {kind.value}", ref)
 
 
-def test_of_what_was_dropped_by_its_uuid(
+def test_dropped_objects_are_named_by_uuid(
     refs: dict[Securable.Type, ObjectRef], root: CallerClient, manage: Client, warehouse: Warehouse
 ) -> None:
     ref = refs[T.TABLE]

@@ -56,7 +56,7 @@ def test_data_by_drop_and_register(ada: CallerClient, root: CallerClient, lake: 
     assert overridden() == set(), "by ownership"
 
 
-def test_nothing_is_recorded_of_what_is_granted_too(
+def test_operations_allowed_by_grants_are_not_recorded(
     ada: CallerClient, root: CallerClient, lake: dict[str, ObjectRef]
 ) -> None:
     give("modify", lake["closed"], user("ada"))

@@ -142,7 +142,7 @@ def owned_unasked(outer: Role, inner: Role, expires_at: datetime | None = None) 
 
 
 @pytest.mark.parametrize("put", WAYS)
-def test_a_circle_that_is_there_is_in_nobodys_way(put: Put) -> None:
+def test_an_existing_cycle_blocks_no_changes(put: Put) -> None:
     a, b, c, d, e = (role(name) for name in "abcde")
     own(a, b)
     owned_unasked(b, a)
@@ -170,7 +170,7 @@ def test_each_role_of_a_circle_is_one_step(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("put", WAYS)
-def test_what_has_ended_is_in_nobodys_way(put: Put) -> None:
+def test_expired_grants_block_no_changes(put: Put) -> None:
     a, b = (role(name) for name in "ab")
     owned_unasked(b, a, expires_at=datetime(2020, 1, 1, tzinfo=UTC))
     RoleMember.objects.create(role=b, member_role=a, expires_at=datetime(2020, 1, 1, tzinfo=UTC))

@@ -99,7 +99,7 @@ def test_the_way_that_lasts_longest_counts(here: dict[str, ObjectRef]) -> None:
 
 @pytest.mark.parametrize("entry", ["assignee", "ownership", "of a role in it"])
 @pytest.mark.parametrize("assumed", [False, True])
-def test_who_is_in_a_role_for_a_time(here: dict[str, ObjectRef], entry: str, assumed: bool) -> None:
+def test_temporary_members_of_a_role(here: dict[str, ObjectRef], entry: str, assumed: bool) -> None:
     table, team, until = here["table"], role("team"), in_hours(1)
     for privilege in ("select", "pass_grants"):
         put(privilege, table, team.pk)
@@ -192,7 +192,7 @@ def test_by_the_api(
     assert ends(table) == [until]
 
 
-def test_who_manages_grants_no_more_when_it_is_written(
+def test_manage_grants_revoked_before_the_write(
     lake: dict[str, ObjectRef], manage: Callable[[str], CallerClient], warehouse: Warehouse, builtin: BuiltinAuthorizer
 ) -> None:
     table, bob = lake["closed.a"], manage("bob")

@@ -73,7 +73,7 @@ def test_the_names_of_members_that_other_clients_use(things: Things, kind: Secur
     assert check(client, kind, "get_metadata", with_name)  # the id counts
 
 
-def test_who_manages_grants_without_seeing_the_object_may_ask(things: Things) -> None:
+def test_grant_managers_without_access_to_the_object_may_check(things: Things) -> None:
     blind = things.with_right("blind", ("manage_grants", T.TABLE))
     location = by_id(things, T.TABLE)
     assert check(blind, T.TABLE, "grant_select", location)
@@ -95,7 +95,7 @@ def test_a_project_is_named_in_the_question_or_by_header_and_must_be_seen(things
     assert response.refused(404, "ProjectNotFound")
 
 
-def test_what_was_dropped_and_what_is_inactive_is_found_by_id(things: Things) -> None:
+def test_dropped_and_inactive_objects_are_found_by_id(things: Things) -> None:
     client = things.with_right("viewer", SHOWS[T.TABLE])
     Tabular.objects.filter(pk=things.refs[T.TABLE][1]).update(deleted_at=now())
     Warehouse.objects.filter(pk=things.warehouse.pk).update(status="inactive")

@@ -18,7 +18,7 @@ ROUTES = ["/check", "/explain"]
 
 
 @pytest.mark.parametrize(("route", "kind"), [each for each in ASKED if each[1] in MISSING])
-def test_what_is_hidden_is_as_what_is_missing(
+def test_hidden_objects_equal_missing_ones(
     things: Things, route: str, kind: Securable.Type, everything: Everything
 ) -> None:
     stranger = things.client("stranger")
@@ -40,7 +40,7 @@ def test_what_is_hidden_is_as_what_is_missing(
 
 
 @pytest.mark.parametrize(("route", "kind"), [each for each in ASKED if each[1] in FORBIDDEN])
-def test_others_are_a_matter_of_who_reads_the_grants(things: Things, route: str, kind: Securable.Type) -> None:
+def test_checks_of_others_require_permission_to_read_grants(things: Things, route: str, kind: Securable.Type) -> None:
     viewer = things.with_right("viewer", SHOWS[kind]) if kind in SHOWS else things.client("viewer")
     location = by_id(things, kind)
     for identity in ({"user": "oidc~root"}, {"user": "oidc~nobody"}, {"role": NO_ONE}, {"role": str(things.role.pk)}):

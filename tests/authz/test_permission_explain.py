@@ -167,7 +167,7 @@ def test_managed_access_is_why_an_owner_may_not_grant(things: Things) -> None:
     assert cures(reported)[:2] == [("table", "pass_grants"), ("table", "manage_grants")]
 
 
-def test_roles_of_a_token_count_for_who_shows_it_alone(things: Things) -> None:
+def test_roles_of_a_token_count_only_for_its_bearer(things: Things) -> None:
     staff = Role.objects.create(
         project_id=things.refs[T.PROJECT][1], name="staff", name_key="staff", provider_id="oidc", source_id="staff"
     )
@@ -192,7 +192,7 @@ def test_of_a_role_and_in_an_assumed_one(things: Things) -> None:
     assert about["chain"][0]["grant"] == {"privilege": "select", "principal": whole, "through": through}
 
 
-def test_what_is_seen_because_of_something_below_names_it(things: Things) -> None:
+def test_visibility_because_of_a_child_names_the_child(things: Things) -> None:
     viewer = things.with_right("viewer", ("select", T.TABLE))
     reported = explained(viewer, T.WAREHOUSE, "get_metadata", by_id(things, T.WAREHOUSE))
     assert steps(reported) == [("table", "select"), ("warehouse", "can_get_metadata")]
@@ -227,7 +227,7 @@ def test_grants_below_are_shown_to_users_who_may_read_them_there(things: Things)
     assert steps(whole)[0] == ("table", "select")
 
 
-def test_who_manages_grants_without_seeing_learns_no_names_above(things: Things) -> None:
+def test_grant_managers_without_access_learn_no_names_of_parents(things: Things) -> None:
     blind, location = things.with_right("blind", ("manage_grants", T.TABLE)), by_id(things, T.TABLE)
     things.client("viewer")
     group = new_role("group")
@@ -296,7 +296,7 @@ def test_a_project_must_be_seen_and_is_named_by_header_or_id(things: Things) -> 
         assert response.refused(403, "ProjectActionForbidden", "get_metadata")
 
 
-def test_what_was_dropped_is_found_by_its_id(things: Things) -> None:
+def test_dropped_objects_are_found_by_id(things: Things) -> None:
     client = things.with_right("viewer", SHOWS[T.TABLE])
     Tabular.objects.filter(pk=things.refs[T.TABLE][1]).update(deleted_at=now())
     reported = explained(client, T.TABLE, "undrop", by_id(things, T.TABLE))

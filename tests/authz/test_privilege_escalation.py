@@ -52,7 +52,7 @@ def grant_as(actor_name: str, privilege: str, ref: ObjectRef, to: Grantee, *, re
 # --- granting ------------------------------------------------------------------------------------------------------
 
 
-def test_who_may_pass_grants_passes_what_they_have_and_no_more(lake: dict[str, ObjectRef]) -> None:
+def test_pass_grants_allows_granting_only_own_privileges(lake: dict[str, ObjectRef]) -> None:
     table = lake["closed.a"]
     give("select", table, ALICE)
     give("pass_grants", table, ALICE)
@@ -214,7 +214,7 @@ def test_a_table_is_not_undropped_with_the_rights_of_yesterday(
 # ---------------------------------------------------------------------------------------------
 
 
-def test_a_staged_table_is_not_finished_by_who_may_not_create(client: Client, lake: dict[str, ObjectRef]) -> None:
+def test_a_staged_table_is_not_completed_without_create_permission(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice, bob = client("alice"), client("bob")
     give("create", lake["open"], ALICE)
     give("describe", lake["open"], BOB)
@@ -298,7 +298,7 @@ def test_a_view_opens_nothing(client: Client, lake: dict[str, ObjectRef]) -> Non
 # --- who comes again -----------------------------------------------------------------------------------------------
 
 
-def test_who_is_deleted_and_comes_again_has_nothing(callers: NamedCallers, lake: dict[str, ObjectRef]) -> None:
+def test_a_deleted_user_who_returns_has_no_grants(callers: NamedCallers, lake: dict[str, ObjectRef]) -> None:
     staff = role("staff")
     give("ownership", lake["closed.a"], ALICE)
     give("select", lake["closed.b"], ALICE, through=staff, to=staff)

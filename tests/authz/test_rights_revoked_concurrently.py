@@ -184,7 +184,7 @@ def test_nothing_of_a_request_is_left_for_what_comes_after_it(client: Any, lake:
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_who_waits_for_a_revocation_does_nothing_any_more(
+def test_a_request_that_waits_for_a_revocation_is_denied(
     bootstrapped: None, builtin: BuiltinAuthorizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ada's request waits for a lock of her administrator's transaction, which revokes her permission."""
@@ -286,7 +286,7 @@ def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
     [("/role", "ProjectActionForbidden"), ("/role/{}", "RoleActionForbidden")],
     ids=["new", "renamed"],
 )
-def test_who_waits_for_the_name_of_a_role_in_a_role_of_another_project(
+def test_a_request_that_waits_for_a_role_name_in_a_role_of_another_project(
     target: str, error: str, manage: Any, lake: dict[str, ObjectRef]
 ) -> None:
     """Ada acts as a role that loses its permission during the wait; only her own project is locked."""

@@ -141,7 +141,7 @@ def test_no_user_gains_rights_through_a_role(
 
 
 @pytest.mark.parametrize("way", ["a member by assignment", "a role", "an owner", "a member", "another name for tokens"])
-def test_who_may_grant_it_may_bring_others_in(project: ObjectRef, server: ObjectRef, way: str) -> None:
+def test_users_who_may_grant_membership_may_add_members(project: ObjectRef, server: ObjectRef, way: str) -> None:
     high = role("high")
     give("project_admin", project, BOB, through=high, to=high)
     give("project_admin", project, ALICE)
@@ -151,7 +151,7 @@ def test_who_may_grant_it_may_bring_others_in(project: ObjectRef, server: Object
 
 
 @pytest.mark.parametrize("way", WAYS_OUT)
-def test_who_may_grant_it_may_take_others_out(project: ObjectRef, server: ObjectRef, way: str) -> None:
+def test_users_who_may_grant_membership_may_remove_members(project: ObjectRef, server: ObjectRef, way: str) -> None:
     high = role("high")
     give("project_admin", project, BOB, through=high, to=high)
     give("ownership", ObjectRef(T.ROLE, high.pk), BOB)
@@ -182,7 +182,7 @@ def test_an_instance_admin_may_take_others_out(
         assert state() != before
 
 
-def test_other_roles_are_for_who_manages_roles(project: ObjectRef) -> None:
+def test_other_roles_require_permission_to_manage_roles(project: ObjectRef) -> None:
     plain = role("plain")
     give("data_admin", project, BOB, through=plain, to=plain)
     give("security_admin", project, ALICE)
@@ -318,7 +318,7 @@ def test_owners_of_a_role_that_administrates_are_administrators(project: ObjectR
     assert state() == before
 
 
-def test_who_is_locked_out_administrates_nothing(only_bob: Role, project: ObjectRef) -> None:
+def test_locked_out_users_administrate_nothing(only_bob: Role, project: ObjectRef) -> None:
     on = f"project:{project[1]}"
     assert administrated_among([on]) == {on}
     User.objects.filter(pk="oidc~bob").update(is_active=False)

@@ -66,7 +66,7 @@ UNSEEN = ["oidc~newcomer", "corp-idp~a~b/c@example.com", "kubernetes~0198e0f4-3f
 
 
 @pytest.mark.parametrize("user_id", UNSEEN)
-def test_a_user_who_never_called_is_granted_something(things: Things, manager: CallerClient, user_id: str) -> None:
+def test_a_user_who_never_called_can_be_granted_privileges(things: Things, manager: CallerClient, user_id: str) -> None:
     path = grants_path(things)
     assert manager.post(path, {"writes": [select_for(user_id)]}).status == 204
     assert manager.post(path, {"writes": [select_for(user_id)]}).status == 204, "again"
@@ -79,9 +79,7 @@ def test_a_user_who_never_called_is_granted_something(things: Things, manager: C
     assert not Grant.objects.filter(user=user).exists()
 
 
-def test_what_is_granted_holds_from_the_first_call(
-    things: Things, manager: CallerClient, callers: NamedCallers
-) -> None:
+def test_grants_are_effective_from_the_first_call(things: Things, manager: CallerClient, callers: NamedCallers) -> None:
     registered_users.clear()
     assert manager.post(grants_path(things), {"writes": [select_for("oidc~newcomer")]}).status == 204
     assert is_allowed(user("newcomer"), Can.READ_DATA, *things.refs[T.TABLE])
@@ -98,7 +96,7 @@ def test_what_is_granted_holds_from_the_first_call(
     assert is_allowed(user("newcomer"), Can.READ_DATA, *things.refs[T.TABLE])
 
 
-def test_who_registers_by_the_api_is_new(things: Things, manager: CallerClient, callers: NamedCallers) -> None:
+def test_a_user_registered_by_the_api_is_new(things: Things, manager: CallerClient, callers: NamedCallers) -> None:
     assert manager.post(grants_path(things), {"writes": [select_for("oidc~newcomer")]}).status == 204
     callers.user("newcomer")
     newcomer = CallerClient("/management/v1", "newcomer")

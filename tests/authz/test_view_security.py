@@ -43,7 +43,7 @@ def reported(response: Response) -> dict[str, Any]:
     return {name: value for name, value in response.error.items() if name != "stack"}
 
 
-def test_behind_a_view_with_an_owner_it_is_the_owner_who_reads(lake: Lake) -> None:
+def test_behind_a_view_with_an_owner_the_owner_reads(lake: Lake) -> None:
     trino = lake.engine()
     view = lake.view("d", "alice")
     lake.give("select", view, "trino")
@@ -73,7 +73,7 @@ def test_the_engine_must_be_allowed_to_select_from_the_view(lake: Lake, privileg
     assert good(trino.get(A + through("open.d"))).status == 200
 
 
-def test_behind_a_view_without_owner_it_is_still_the_same_one_who_reads(lake: Lake) -> None:
+def test_behind_a_view_without_owner_the_reader_stays_the_same(lake: Lake) -> None:
     trino = lake.engine()
     lake.give("select", "open.v", "trino")
     lake.give("select", "closed.a", "alice")
@@ -167,7 +167,7 @@ def test_an_owner_has_the_roles_that_are_kept_here(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("change", [{"is_active": False}, {"deleted_at": now()}])
-def test_an_owner_who_may_not_come_in_has_no_rights(lake: Lake, change: dict[str, Any]) -> None:
+def test_a_locked_out_owner_has_no_rights(lake: Lake, change: dict[str, Any]) -> None:
     trino, view = lake.engine(), lake.view("d", "alice")
     lake.give("select", view, "trino")
     lake.give("select", "closed.a", "alice", "trino")
@@ -188,7 +188,7 @@ def test_an_unknown_owner_has_no_rights(lake: Lake, owner: str, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("owner", ["", "  ", "a\x00b", "a\u202eb", "x" * 128, "é" * 64, "x" * 100_000])
-def test_what_cannot_be_an_owner_is_refused_to_who_may_use_the_view(lake: Lake, owner: str) -> None:
+def test_invalid_owners_are_reported_to_users_of_the_view(lake: Lake, owner: str) -> None:
     trino, view = lake.engine(), lake.view("d", owner)
     lake.give("select", "closed.a", "trino")
     assert looks_missing(trino.get(A + through("open.d"))), "the view is hidden"
@@ -225,7 +225,7 @@ def test_views_and_generic_tables_are_read_through_views(lake: Lake) -> None:
     assert generic.get(at_generic + through(*["open.d"] * 11)).refused(400, "ReferencedByDepthExceeded")
 
 
-def test_credentials_are_refused_to_an_owner_who_sees_the_table_only(lake: Lake) -> None:
+def test_credentials_are_denied_to_an_owner_who_only_sees_the_table(lake: Lake) -> None:
     trino, view = lake.engine(), lake.view("d", "alice")
     lake.give("select", view, "trino")
     lake.give("describe", "closed.a", "alice")

@@ -144,7 +144,7 @@ def test_where_only_signatures_are_to_be_had_there_is_nothing(lake: Lake, header
     assert good(trino.get(T, **headers)).json()["config"]["s3.remote-signing-enabled"] == "true"
 
 
-def test_who_has_credentials_of_their_own_gets_none(lake: Lake) -> None:
+def test_clients_with_their_own_credentials_get_none(lake: Lake) -> None:
     trino = lake.engine()
     lake.give("select", "t", "alice")
     reported: dict[str, Any] = good(trino.get(T + CHAIN, **OWN)).json()

@@ -138,7 +138,7 @@ def test_no_other_user_changes_what_a_view_with_an_owner_does(
     good(commit(trino, *updates))
 
 
-def test_who_may_not_commit_learns_nothing_of_owners(lake: Lake, client: Callable[[str], CallerClient]) -> None:
+def test_users_who_cannot_commit_learn_nothing_of_owners(lake: Lake, client: Callable[[str], CallerClient]) -> None:
     view = lake.view("d", "alice")
     no_one = client("nobody")
     refused = commit(no_one, *query("SELECT 2"))
@@ -147,7 +147,7 @@ def test_who_may_not_commit_learns_nothing_of_owners(lake: Lake, client: Callabl
     assert commit(no_one, *query("SELECT 2")).refused(403, "ViewActionForbidden")
 
 
-def test_the_rest_of_a_view_with_an_owner_is_changed_by_who_may(lake: Lake, root_client: CallerClient) -> None:
+def test_the_rest_of_a_view_with_an_owner_is_changed_with_permission(lake: Lake, root_client: CallerClient) -> None:
     lake.view("d", "alice")
     said = good(commit(root_client, settings(comment="read me"), removal("nothing"))).json()["metadata"]
     assert said["properties"] == {"comment": "read me", OWNER: "alice"}
@@ -157,7 +157,7 @@ def test_the_rest_of_a_view_with_an_owner_is_changed_by_who_may(lake: Lake, root
     good(root_client.delete("/namespaces/closed/views/e"))
 
 
-def test_a_view_without_owner_is_changed_by_who_may(lake: Lake, root_client: CallerClient) -> None:
+def test_a_view_without_owner_is_changed_with_permission(lake: Lake, root_client: CallerClient) -> None:
     lake.view("d")
     good(commit(root_client, *query("SELECT 2"), settings(**{"run-as-owner": "x"})))
 

@@ -189,13 +189,13 @@ def test_missing_objects_are_denied_for_every_user(bridge: Opa) -> None:
         assert bridge.decide("trino/allow", question(operation, resource, user="ann")) is False
 
 
-def test_who_has_no_rights_may_do_nothing(bridge: Opa) -> None:
+def test_users_without_grants_are_denied(bridge: Opa) -> None:
     for operation, resource, target in [row[:3] for row in ROWS]:
         assert bridge.decide("trino/allow", question(operation, resource, target, user="carol")) is False
     assert bridge.decide("trino/batch", batch("FilterCatalogs", catalog(), catalog("other"), user="carol")) == []
 
 
-def test_who_may_read_one_table_sees_it_and_the_way_to_it_alone(bridge: Opa, ann: Caller, lake: str) -> None:
+def test_readers_of_one_table_see_only_it_and_its_parents(bridge: Opa, ann: Caller, lake: str) -> None:
     orders = ann.table_id(lake, "sales", "orders")
     ann.grant(f"warehouse/{lake}/table/{orders}", "select", "local~bob")
 
@@ -221,9 +221,7 @@ def test_who_may_read_one_table_sees_it_and_the_way_to_it_alone(bridge: Opa, ann
     assert seen("FilterColumns", table("secrets", columns=["x", "y"])) == []
 
 
-def test_who_may_create_in_a_namespace_replaces_nothing_that_they_may_not_drop(
-    bridge: Opa, ann: Caller, lake: str
-) -> None:
+def test_creators_in_a_namespace_replace_nothing_that_they_may_not_drop(bridge: Opa, ann: Caller, lake: str) -> None:
     """Neither what is hidden from them nor what they may only read."""
     levels = ann.send("GET", f"/catalog/v1/{lake}/namespaces/sales")
     ann.grant(f"warehouse/{lake}/namespace/{levels['properties']['namespace_id']}", "create", "local~dora")

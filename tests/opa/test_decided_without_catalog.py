@@ -56,7 +56,7 @@ OF_ADMINISTRATORS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("operation", "resource"), EVERYBODYS)
-def test_these_are_everybodys(bridge: Opa, fake: FakeBatchCheck, operation: str, resource: Any) -> None:
+def test_operations_of_every_user(bridge: Opa, fake: FakeBatchCheck, operation: str, resource: Any) -> None:
     assert bridge.decide("trino/allow", question(operation, resource)) is True
     if resource is not None:
         assert bridge.decide("trino/batch", batch(operation, resource, 7, resource)) == [0, 2]
@@ -145,9 +145,7 @@ allow_unmanaged if input.action.operation in {"SetSystemSessionProperty", "Filte
 """
 
 
-def test_rules_of_ones_own_add_to_what_is_allowed_where_they_belong(
-    opa: StartOpa, fake: FakeBatchCheck, tmp_path: Path
-) -> None:
+def test_custom_rules_allow_more_where_they_apply(opa: StartOpa, fake: FakeBatchCheck, tmp_path: Path) -> None:
     (tmp_path / "rules.rego").write_text(RULES)
     bridge = opa(POLICIES, settings_for(fake), str(tmp_path))
     for allowed, operation, resource in (

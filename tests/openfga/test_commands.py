@@ -131,7 +131,7 @@ def test_what_changed_while_another_decided_counts_only_as_both_say(tree: dict[s
 
 
 @pytest.mark.parametrize(("before", "is_checked"), [(None, False), ("", False), ("openfga", False), ("allowall", True)])
-def test_before_it_is_bootstrapped_only_who_decided_counts(
+def test_before_the_bootstrap_only_the_last_authorizer_counts(
     before: str | None, is_checked: bool, tree: dict[str, ObjectRef]
 ) -> None:
     Server.objects.update(authz_backend=before, bootstrapped_at=None)

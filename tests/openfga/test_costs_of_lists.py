@@ -118,7 +118,7 @@ def require_costs(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_in_a_namespace(
+def test_contents_of_a_namespace(
     maker: CallerClient, warehouse: Warehouse, requests_sent: list[str], kind: Securable.Type
 ) -> None:
     base, route = KINDS[kind]

@@ -161,7 +161,7 @@ def test_users_who_never_called_are_in_openfga(
     assert not User.objects.get(pk=newcomer.user_id).has_called
 
 
-def test_what_was_rolled_back_changes_nothing(tree: dict[str, ObjectRef], requests_sent: list[str]) -> None:
+def test_a_rolled_back_change_is_not_delivered(tree: dict[str, ObjectRef], requests_sent: list[str]) -> None:
     before = all_tuples(openfga_store())
     requests_sent.clear()
     undone(lambda: change(tree["table"], writes=[to(ALICE)]))
@@ -181,9 +181,7 @@ def test_one_transaction_is_one_write(maker: CallerClient, requests_sent: list[s
     assert requests_sent.count("write") == 1
 
 
-def test_while_openfga_is_away_what_is_granted_is_closed_and_what_is_revoked_too(
-    tree: dict[str, ObjectRef], openfga: OpenFga
-) -> None:
+def test_while_openfga_is_down_new_and_revoked_grants_are_denied(tree: dict[str, ObjectRef], openfga: OpenFga) -> None:
     change(tree["table"], writes=[to(ALICE)])
     assert (may_read(tree), may_read(tree, BOB)) == (True, False)
     with openfga.relay.refusing():
@@ -200,7 +198,7 @@ def test_while_openfga_is_away_what_is_granted_is_closed_and_what_is_revoked_too
     assert (may_read(tree), may_read(tree, BOB)) == (False, True)
 
 
-def test_who_died_between_commit_and_delivery_left_everything_closed_and_others_repair_it(
+def test_a_crash_between_commit_and_delivery_denies_until_others_deliver(
     tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change(tree["table"], writes=[to(ALICE)])
@@ -215,7 +213,7 @@ def test_who_died_between_commit_and_delivery_left_everything_closed_and_others_
     assert (may_read(tree), may_read(tree, BOB)) == (False, True)
 
 
-def test_what_is_in_doubt_is_not_sent_again_before_it_can_no_longer_come_about(
+def test_a_write_of_unknown_result_is_not_repeated_before_its_lease_expires(
     tree: dict[str, ObjectRef], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "MAX_WAIT_SECONDS", 0.1)
@@ -268,7 +266,7 @@ def test_a_change_during_a_delivery_is_delivered_after_it(
 
 
 @pytest.mark.parametrize("writes_before", [1, 2])
-def test_what_was_read_is_not_written_after_its_time(
+def test_rows_are_not_written_after_their_lease(
     tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch, writes_before: int
 ) -> None:
     """A page takes several writes; between them so much time passes that another process delivers a revocation."""
@@ -387,7 +385,7 @@ def test_several_tuples_that_openfga_refuses_are_found_among_many(tree: dict[str
     require_delivered()
 
 
-def test_two_who_clear_up_share_the_work(tree: dict[str, ObjectRef], openfga: OpenFga) -> None:
+def test_two_concurrent_deliveries_share_the_outbox(tree: dict[str, ObjectRef], openfga: OpenFga) -> None:
     refs = [tree[name] for name in ("table", "view", "generic", "inner")]
     with openfga.relay.refusing():
         for ref in refs:
@@ -416,7 +414,7 @@ def test_a_tuple_that_openfga_refuses_holds_up_no_other(
     require_delivered()
 
 
-def test_who_owns_a_role_and_is_in_it_is_a_member_until_the_later_end(tree: dict[str, ObjectRef]) -> None:
+def test_an_owner_and_member_of_a_role_is_a_member_until_the_later_expiry(tree: dict[str, ObjectRef]) -> None:
     role_id = create_role(actor=INTERNAL, project=get_project(None), name="r").pk
     ref, soon, late = ObjectRef(Securable.Type.ROLE, role_id), now() + timedelta(hours=1), now() + timedelta(hours=2)
     key = member_key(role_id, user_id=ALICE.user_id, member_role_id=None)

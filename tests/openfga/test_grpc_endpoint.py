@@ -277,9 +277,7 @@ def responding(host: str, *responses: bytes) -> Iterator[tuple[str, list[bytes]]
         b"\xff" * 9,
     ],
 )
-def test_what_is_neither_http_nor_grpc_is_left_alone(
-    chart: None, choose: Callable[[str], None], response: bytes
-) -> None:
+def test_other_protocols_are_not_replaced(chart: None, choose: Callable[[str], None], response: bytes) -> None:
     """Also where an OpenFGA responds at port 8080 of the same host: it may be another one than the configured one."""
     with responding(HOST, response, response) as (address, taken):
         choose(address)

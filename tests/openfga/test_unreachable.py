@@ -175,7 +175,7 @@ def test_all_else_is_for_later_and_changes_nothing(
     assert again.status in {200, 201, 204}, again.body
 
 
-def test_who_is_slow_is_waited_for_no_longer_than_promised(
+def test_a_slow_openfga_is_waited_for_no_longer_than_documented(
     location: Location, openfga: OpenFga, everything: Everything, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some requests wait, later ones do not, and each gets the response of an OpenFGA that is down."""

@@ -134,7 +134,7 @@ def test_rename_list_exists_drop(catalog: Catalog, cities: Table, namespace: str
         catalog.drop_table((namespace, "attic", "towns"))
 
 
-def test_register_what_was_dropped(catalog: Catalog, cities: Table, namespace: str) -> None:
+def test_register_a_dropped_table(catalog: Catalog, cities: Table, namespace: str) -> None:
     with pytest.raises(exceptions.TableAlreadyExistsError):
         catalog.register_table((namespace, "cities"), cities.metadata_location)
     catalog.drop_table((namespace, "cities"))

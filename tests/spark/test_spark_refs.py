@@ -106,7 +106,7 @@ def test_every_kind_of_write_goes_to_a_branch(table: Sql, live_spark: SparkSessi
     assert ids(table) == [1, 2, 3]
 
 
-def test_every_way_to_read_what_was(table: Sql, live_spark: SparkSession, namespace: str) -> None:
+def test_every_way_to_read_history(table: Sql, live_spark: SparkSession, namespace: str) -> None:
     first, second, _ = snapshots(table)
     table(f"ALTER TABLE ns.t CREATE TAG start AS OF VERSION {first}")
     table(f"ALTER TABLE ns.t CREATE BRANCH two AS OF VERSION {second}")

@@ -160,7 +160,7 @@ def test_objects_that_were_moved(pair: Pair, tree: dict[str, ObjectRef]) -> None
     assert shown == [[True, False, False, False], [False, True, True, True]]
 
 
-def test_who_has_nothing(pair: Pair, tree: dict[str, ObjectRef]) -> None:
+def test_principals_without_grants(pair: Pair, tree: dict[str, ObjectRef]) -> None:
     gone = role("gone")
     through_a_role(1, tree["server"], "operator")
     pair.deliver()
