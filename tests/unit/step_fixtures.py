@@ -1,4 +1,4 @@
-"""How much work a call is, in steps of the interpreter: the same number on every machine, however loaded it is."""
+"""The cost of a call in steps of the interpreter, which does not depend on machine or load."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def count_steps(work: Callable[[], object]) -> int:
-    """The bytecode instructions that `work` runs, in this thread. Loops inside of C functions are one step."""
+    """Count the bytecode instructions that `work` runs in this thread. Loops inside C functions are one step."""
     steps = 0
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Transcripts on pages are run again: what is said now is found out where it differs from the page."""
+"""Replay of documentation transcripts: differences from the page are found."""
 
 from __future__ import annotations
 

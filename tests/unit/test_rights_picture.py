@@ -1,4 +1,4 @@
-"""`docs/authorization-model.svg` says what the definition of rights says, and nothing in it lies on something else."""
+"""`docs/authorization-model.svg` matches the authorization model, and its elements do not overlap."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def drawn_boxes(card: Card) -> Iterator[Box]:
     return (box for box in card.boxes.values() if box.label)
 
 
-def test_the_file_is_what_would_be_drawn() -> None:
+def test_the_file_is_up_to_date() -> None:
     assert FILE.read_text() == draw(MODEL)
 
 
@@ -80,7 +80,7 @@ def test_managed_access_keeps_owners_from_granting() -> None:
     }
 
 
-def test_what_comes_from_above_is_in_the_box() -> None:
+def test_inherited_privileges_are_in_the_box() -> None:
     assert from_above(MODEL, "warehouse", "modify") == ["modify", "data_admin"]
     assert from_above(MODEL, "table", "manage_grants") == ["manage_grants"]
     assert from_above(MODEL, "table", "ownership") == []

@@ -1,4 +1,4 @@
-"""Whom verified claims speak for."""
+"""Verified claims: the identity that they name."""
 
 from __future__ import annotations
 

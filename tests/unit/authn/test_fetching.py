@@ -1,4 +1,4 @@
-"""One document over HTTP. What a provider may send in its place is in tests/authn/test_keys.py."""
+"""Fetch of one JSON document over HTTP. Hostile documents are tested in tests/authn/test_keys.py."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_no_connection_stays_open_after_an_error(
     for _ in range(5):
         with pytest.raises(FetchFailed) as refused:
             Fetcher(2.0).get(provider.address + KEYS)
-        refused.value.args = (refused.value,)  # kept alive, as by a log record, until the collector comes
+        refused.value.args = (refused.value,)  # kept alive, as by a log record, until the garbage collection
     del refused
     gc.collect()
     assert left_open == []
@@ -41,7 +41,7 @@ def test_no_connection_stays_open_after_an_error(
 @pytest.mark.parametrize(
     "address", ["file:///etc/passwd", "ftp://127.0.0.1/x", "", "/keys", "http://", "http://127.0.0.1:1/x"]
 )
-def test_what_cannot_be_asked(address: str) -> None:
+def test_invalid_urls(address: str) -> None:
     with pytest.raises(FetchFailed):
         Fetcher(2.0).get(address)
 

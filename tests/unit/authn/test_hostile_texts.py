@@ -1,4 +1,4 @@
-"""Whatever is sent in the place of a token or of a key set: it is refused in the one way there is."""
+"""Arbitrary texts as token or key set: each is rejected with the one documented error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of somebody else's document, and when it is looked at again. The clock stands still unless told."""
+"""Cached documents of providers: lifetime and refresh. The clock only advances when a test sets it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Clock:
 
 
 class Source:
-    """Counts who asks; an answer waits for `gate`, and is a failure while `fails` is set."""
+    """Count the fetches; each waits for `gate`, and fails while `fails` is set."""
 
     def __init__(self) -> None:
         self.asked, self.fails = 0, False
@@ -60,7 +60,7 @@ def kept(source: Source, clock: Clock) -> RefreshingCache[int]:
 
 
 def wait_for_end(source: Source, kept: RefreshingCache[int]) -> None:
-    """Wait for the fetch that is under way."""
+    """Wait for the running fetch."""
     flight = kept._attempt
     source.gate.set()
     assert flight is None or flight.has_ended.wait(30)
@@ -79,48 +79,50 @@ def test_it_is_fetched_once_and_kept(kept: RefreshingCache[int], source: Source,
     assert (source.asked, source.before, kept.known) == (1, [None], 1)
 
 
-def test_what_is_old_serves_while_a_newer_one_comes(kept: RefreshingCache[int], source: Source, clock: Clock) -> None:
+def test_an_old_document_is_used_while_a_newer_one_is_fetched(
+    kept: RefreshingCache[int], source: Source, clock: Clock
+) -> None:
     assert kept.get() == 1
     clock.now += 100
     source.gate.clear()
     for _ in range(5):
-        assert kept.get() == 1  # nobody waits
+        assert kept.get() == 1  # without waiting
     wait_for_end(source, kept)
     assert kept.get() == 2
     assert source.before == [None, 1]
 
 
-def test_what_is_very_old_is_waited_for(kept: RefreshingCache[int], clock: Clock) -> None:
+def test_a_very_old_document_is_fetched_before_use(kept: RefreshingCache[int], clock: Clock) -> None:
     assert kept.get() == 1
     clock.now += 200
     assert kept.get() == 2
 
 
-def test_what_is_very_old_serves_when_there_is_nothing_newer(
+def test_a_very_old_document_is_used_when_the_fetch_fails(
     kept: RefreshingCache[int], source: Source, clock: Clock
 ) -> None:
     assert kept.get() == 1
     clock.now += 100_000
     source.fails = True
     assert [kept.get() for _ in range(5)] == [1] * 5
-    assert source.asked == 2  # once in a pause
+    assert source.asked == 2  # one attempt per pause
     clock.now += 10
     source.fails = False
     assert kept.get() == 3
 
 
-def test_what_does_not_suffice_is_looked_for_once_in_a_pause(
+def test_an_insufficient_document_is_fetched_once_per_pause(
     kept: RefreshingCache[int], source: Source, clock: Clock
 ) -> None:
     assert kept.get() == 1
     for _ in range(5):
-        with pytest.raises(ProviderUnavailable):  # whether there is another now, nobody has looked
+        with pytest.raises(ProviderUnavailable):  # whether a newer one exists is unknown
             kept.get(more_than(1))
     assert (source.asked, kept.get()) == (1, 1)
     clock.now += 10
     assert kept.get(more_than(1)) == 2
     clock.now += 10
-    assert kept.get(more_than(7)) == 3  # it was looked, and there is none
+    assert kept.get(more_than(7)) == 3  # it was fetched, and is still not sufficient
     with pytest.raises(ProviderUnavailable):
         kept.get(more_than(7))
     assert source.asked == 3
@@ -167,7 +169,7 @@ def test_one_that_was_given_up_changes_nothing_when_it_comes_back(
     source.gate.clear()
     assert kept.get() == 1
     given_up = kept._attempt
-    clock.now += 20 + 10  # its patience, and the pause after that
+    clock.now += 20 + 10  # its timeout, and the pause after it
     assert kept.get() == 1
     latest = kept._attempt
     assert given_up is not None
@@ -183,7 +185,7 @@ def test_the_pause_begins_when_a_failure_ends(kept: RefreshingCache[int], source
     clock.now += 150
     source.gate.clear()
     assert kept.get() == 1
-    for seconds in (20, 9.9):  # its patience, and nearly the pause after that
+    for seconds in (20, 9.9):  # its timeout, and most of the pause after it
         clock.now += seconds
         with pytest.raises(ProviderUnavailable) as refused:
             kept.get(more_than(1))

@@ -1,4 +1,4 @@
-"""The variables of authentication: what they make, and what is refused at the start."""
+"""Environment variables of authentication: the resulting settings, and errors at startup."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_values_that_are_not_taken(variable: str, text: str) -> None:
 @pytest.mark.parametrize(
     "variable", ["AUDIENCE", "ADDITIONAL_ISSUERS", "SCOPE", "ROLES_CLAIM", "DISPLAY_NAME_TEMPLATE"]
 )
-def test_what_belongs_to_a_primary_provider_that_is_not_there(variable: str) -> None:
+def test_settings_of_a_missing_primary_provider(variable: str) -> None:
     name = f"LAKEKEEPER__OPENID_{variable}"
     assert error(**{name: "{x}"}) == (
         f"{name} is set without LAKEKEEPER__OPENID_PROVIDER_URI: set LAKEKEEPER__OPENID_PROVIDER_URI, or unset {name}"
@@ -179,7 +179,7 @@ def test_a_provider_without_an_address() -> None:
     assert "LAKEKEEPER__OPENID_PROVIDERS__X__URI is missing" in error(LAKEKEEPER__OPENID_PROVIDERS__X__AUDIENCE="a")
 
 
-def test_claims_of_a_provider_that_is_not_there() -> None:
+def test_claims_of_a_missing_provider() -> None:
     assert "there is no such provider" in error(ICEKEEPER__OPENID_CLAIMS__X__NAME="a")
     assert "there is no such provider" in error(ICEKEEPER__OPENID_CLAIMS__OIDC__NAME="a")
 

@@ -1,4 +1,4 @@
-"""The commit queue: its order, reserved slots, and attempts."""
+"""The commit queue: order, reserved slots, and attempts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_attempts_are_numbered_without_a_pause_after_the_last(monkeypatch: pytes
 
 
 class Writer(Thread):
-    """Waits for the slot of "t" on its own connection and runs `act` in it."""
+    """A thread that waits for the slot of "t" on its own connection and runs `act` in it."""
 
     def __init__(self, client: str, act: Callable[[], None]) -> None:
         super().__init__(daemon=True)
@@ -54,7 +54,7 @@ class Writer(Thread):
             self._act()
 
     def start_waiting(self) -> None:
-        """Return when it is the last waiter."""
+        """Start, and return when it is the last waiter."""
         waiters = queue._queues["t"].waiters
         before = len(waiters)
         self.start()
@@ -132,7 +132,7 @@ def test_a_waiter_gets_the_slot_in_bounded_time(
 
 
 def test_no_slot_at_one_table_reserves_none_at_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A transaction that times out at its second table read nothing old of the first."""
+    """A transaction that times out at its second table has read no stale state of the first."""
     monkeypatch.setattr(queue, "MAX_WAIT_SECONDS", 0.01)
     monkeypatch.setattr(node_leases, "lease_slot", ord)  # in the order of the leases
     with reserve_commit_slots(["b"]):
@@ -164,7 +164,7 @@ def test_a_waiter_that_times_out_notifies_the_next(monkeypatch: pytest.MonkeyPat
 
 
 def _commit_and_return(order: list[str], times: int) -> None:
-    """A writer that sends its next commit as soon as the last one was answered."""
+    """A writer that sends its next commit as soon as the last one has its response."""
     for _ in range(times):
         with reserve_commit_slots(["t"]):
             order.append("quick")

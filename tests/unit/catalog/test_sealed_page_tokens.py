@@ -44,7 +44,7 @@ def test_a_changed_token_is_refused() -> None:
 
 
 @given(st.text(max_size=60) | st.binary(max_size=60).map(lambda raw: base64.urlsafe_b64encode(raw).decode()))
-def test_what_was_never_sealed_is_refused(token: str) -> None:
+def test_unsealed_tokens_are_rejected(token: str) -> None:
     with pytest.raises(InvalidPageToken):
         open_page_token(token, "a list")
     with pytest.raises(InvalidPageToken):
@@ -73,6 +73,6 @@ def test_a_token_of_a_former_key_is_good(monkeypatch: pytest.MonkeyPatch) -> Non
     assert open_page_token(renewed, "a list") == ["1.0"], "the first one seals"
 
 
-def test_what_could_reveal_its_length_is_not_sealed() -> None:
+def test_long_content_is_not_sealed() -> None:
     with pytest.raises(ValueError, match="too long"):
         seal_page_token("a list", "x" * 200)

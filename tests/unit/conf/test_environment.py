@@ -32,7 +32,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", [" ", "s", "abc", "-5s", "0", "30 parsecs", "P", "PT", "1h30", "NaN", "inf"])
-def test_bad_durations_name_the_variable_and_what_it_takes(text: str) -> None:
+def test_errors_for_durations_name_the_variable_and_the_format(text: str) -> None:
     with pytest.raises(SettingsError) as error:
         read_settings({"LAKEKEEPER__MAX_REQUEST_TIME": text})
     (problem,) = error.value.problems
@@ -92,7 +92,7 @@ def test_the_port_of_metrics(variables: dict[str, str], port: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["65536", "-1", "on", "none", " ", "9000.5"])
-def test_what_is_no_port_of_metrics(text: str) -> None:
+def test_invalid_metrics_ports(text: str) -> None:
     with pytest.raises(SettingsError, match="LAKEKEEPER__METRICS__PORT got"):
         read_settings({"LAKEKEEPER__METRICS__PORT": text})
 
@@ -209,7 +209,7 @@ def test_blanks_around_a_value_are_removed(name: str, text: str, value: object) 
 
 @pytest.mark.parametrize("name", ["PG_HOST_W", "BIND_IP", "OPENID_PROVIDER_URI", "OPENID_AUDIENCE", "ALLOW_ORIGIN"])
 def test_a_blank_value_is_refused(name: str) -> None:
-    """It would not count as unset, as nothing does."""
+    """It would not count as unset: no setting treats it so."""
     with pytest.raises(SettingsError, match=f"LAKEKEEPER__{name} got ' '; expected: text that is not blank"):
         read_settings({f"LAKEKEEPER__{name}": " "})
 
@@ -477,7 +477,7 @@ def test_an_empty_variable_counts_as_unset(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", '""', "''"])
 def test_an_empty_setting_that_lakekeeper_does_not_have_is_refused(text: str) -> None:
-    """The absence of some of them opens what a value would close, as that of ALLOW_PRIVATE_ENDPOINTS."""
+    """The absence of some settings permits what a value would deny, such as ALLOW_PRIVATE_ENDPOINTS."""
     names = [each.variable.replace("<ID>", "X") for each in describe_settings()]
     own = sorted(name for name in names if name.startswith("ICEKEEPER__"))
     assert {"ICEKEEPER__STORAGE__ALLOW_PRIVATE_ENDPOINTS", "ICEKEEPER__ACCESS_TOKENS"} <= set(own)
@@ -516,8 +516,10 @@ def test_escapes_that_mean_nothing_are_refused(text: str) -> None:
     ]
 
 
-def test_vault_is_not_passed_over_for_want_of_a_word() -> None:
-    """Lakekeeper's chart names Vault and not the backend, and Lakekeeper then keeps credentials in the database."""
+def test_vault_settings_without_the_backend_are_not_ignored() -> None:
+    """Lakekeeper's chart sets the variables of Vault and not the backend, and Lakekeeper then keeps credentials in the
+    database.
+    """
     unchosen = {name: text for name, text in VAULT.items() if name != "LAKEKEEPER__SECRET_BACKEND"}
     with pytest.raises(SettingsError, match="KV2__URL is set without LAKEKEEPER__SECRET_BACKEND: set"):
         read_settings(unchosen)

@@ -1,4 +1,4 @@
-"""Settings of OpenFGA: what belongs together, and that no message shows a secret."""
+"""Settings of OpenFGA: valid combinations, and no secret in error messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_lakekeepers_settings_are_accepted() -> None:
 
 
 def test_client_credentials_come_before_a_preshared_key() -> None:
-    """As in Lakekeeper, whose chart may write both."""
+    """As in Lakekeeper, whose chart may set both."""
     found, _ = read_settings({**ENDPOINT, **CLIENT, f"{A}API_KEY": "canary-key"})
     assert found.openfga.client_id == "me"
     with pytest.raises(SettingsError, match="TOKEN_ENDPOINT: set all or none"):
@@ -45,7 +45,7 @@ def test_client_credentials_come_before_a_preshared_key() -> None:
         ({**ENDPOINT, f"{A}API_KYE": "canary"}, "this version does not support it"),
     ],
 )
-def test_what_cannot_be_used_stops_the_start(given: dict[str, str], said: str) -> None:
+def test_invalid_settings_stop_the_start(given: dict[str, str], said: str) -> None:
     with pytest.raises(SettingsError) as refused:
         read_settings(given)
     assert said in str(refused.value)

@@ -1,4 +1,4 @@
-"""Values as Lakekeeper writes them in the environment: quoted, listed, compound."""
+"""Values in the notation of Lakekeeper's environment variables: quoted, lists, compound."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from icekeeper.conf.parsing import MAX_DEPTH, parse_value, unquote
         ('""', ""),
         (r'"a\"b\\c\n"', 'a"b\\c\n'),
         ('"a\nb"', "a\nb"),
-        # Not one quoted text: these stay as they are.
+        # Not a single quoted text: unchanged.
         ("*", "*"),
         ("", ""),
         (" a ", " a "),
@@ -28,7 +28,7 @@ from icekeeper.conf.parsing import MAX_DEPTH, parse_value, unquote
         ("'a", "'a"),
         ("'a','b'", "'a','b'"),
         ("'", "'"),
-        # Between single quotes nothing is an escape.
+        # Single quotes have no escapes.
         ("'a'", "a"),
         (r"'a\q'", r"a\q"),
     ],

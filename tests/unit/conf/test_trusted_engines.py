@@ -1,4 +1,4 @@
-"""The variables of trusted engines: what they make, and what is refused at the start."""
+"""Environment variables of trusted engines: the resulting settings, and errors at startup."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_settings_that_would_trust_no_one_or_strangers_are_refused(variables: di
 
 
 @pytest.mark.parametrize("name", ["TRINO__OWNER", "TRINO__IDENTITIES__OIDC__AUDIENCE"])
-def test_what_is_misspelt_stops_the_start(name: str) -> None:
+def test_misspelled_settings_stop_the_start(name: str) -> None:
     assert f"{PREFIX}{name} is set, but this version does not support it" in error(**{OIDC: "a", name: "x"})
 
 
@@ -98,7 +98,7 @@ def test_a_depth_that_bounds_nothing_is_refused(text: str) -> None:
         read_settings({"LAKEKEEPER__REFERENCED_BY__MAX_NESTING_DEPTH": text})
 
 
-def test_settings_below_two_groups_stay_beside_each_other() -> None:
+def test_settings_below_two_groups_do_not_affect_each_other() -> None:
     settings, _ = read_settings({"LAKEKEEPER__CACHE__STC__ENABLED": "false", "LAKEKEEPER__CACHE__STC__CAPACITY": "7"})
     assert (settings.cache.stc.enabled, settings.cache.stc.capacity) == (False, 7)
 

@@ -1,4 +1,4 @@
-"""Calls counted in memory: told apart, bounded whatever clients send, written once or kept for the next time."""
+"""In-memory counters of API calls: distinct keys, a bounded number of them, and a retry after a failed write."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ID = "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44"
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time that calls are counted at: one hour after the epoch, and what a test writes into it."""
+    """The time of the counted calls: one hour after the epoch, unless a test sets it."""
     stands = [3600.0]
     monkeypatch.setattr(module, "time", lambda: stands[0])
     return stands
@@ -35,7 +35,7 @@ def call(counter: CallCounter, **changes: Any) -> None:
     counter.count(method, route, status, **{"warehouse": None, "project": None, **changes})
 
 
-def test_what_is_distinguished(clock: list[float]) -> None:
+def test_members_of_the_key(clock: list[float]) -> None:
     counter = CallCounter()
     for at in (3600.0, 3700.5, 7199.9):
         clock[0] = at
@@ -70,7 +70,7 @@ def test_invented_names_end_in_the_sum_and_memory_is_bounded(clock: list[float])
     assert found[CallKey(1, "GET", ROUTE, 0, None, None)][0] == 2
 
 
-def test_what_is_given_back_counts_with_what_came_in_between(clock: list[float]) -> None:
+def test_returned_counts_are_added_to_newer_ones(clock: list[float]) -> None:
     counter = CallCounter()
     call(counter)
     call(counter)
@@ -119,7 +119,7 @@ def request_to(route: str | None, *, method: str = "GET", kwargs: Any = None, **
         ({}, {"icekeeper.warehouse": ID, "HTTP_X_PROJECT_ID": "p", "HTTP_X_PROJECT_IDENT": "q"}, ID, "p"),
     ],
 )
-def test_what_is_kept_of_a_request(
+def test_recorded_members_of_a_request(
     monkeypatch: pytest.MonkeyPatch,
     clock: list[float],
     kwargs: dict[str, str],
@@ -134,7 +134,7 @@ def test_what_is_kept_of_a_request(
 
 
 @pytest.mark.parametrize(("route", "method"), [(None, "GET"), (ROUTE, "BREW"), (ROUTE, "get")])
-def test_what_is_no_endpoint_is_not_counted(monkeypatch: pytest.MonkeyPatch, route: str | None, method: str) -> None:
+def test_unknown_endpoints_are_not_counted(monkeypatch: pytest.MonkeyPatch, route: str | None, method: str) -> None:
     counter = CallCounter()
     monkeypatch.setattr(module, "call_counter", counter)
     count_request(request_to(route, method=method), HttpResponse())
@@ -182,7 +182,7 @@ def test_counts_that_cannot_be_written_are_kept(monkeypatch: pytest.MonkeyPatch,
     assert written == [{CallKey(1, "GET", ROUTE, 200, None, None): 2}]
 
 
-def test_the_end_writes_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_writes_the_remaining_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[int] = []
     monkeypatch.setattr(module, "record_calls", lambda calls: written.append(len(calls)))
     counter = CallCounter()

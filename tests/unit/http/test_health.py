@@ -1,4 +1,4 @@
-"""A health check runs seldom, once at a time, and never blocks for long."""
+"""Health checks run rarely, one at a time, and never block for long."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CountingCheck(HealthCheck):
 
 
 class Clock:
-    """A clock that stands still, except that waiting for a check with `Wait` takes the whole timeout."""
+    """A stopped clock; waiting for a check with `Wait` takes the whole timeout."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -140,7 +140,7 @@ def test_health_is_that_of_the_first_service_that_is_not_ok(monkeypatch: pytest.
 def test_health_has_the_members_of_lakekeeper(
     monkeypatch: pytest.MonkeyPatch, header: str | None, more: set[str]
 ) -> None:
-    """Strict clients fail on others."""
+    """Strict clients fail on other members."""
     monkeypatch.setattr(module, "_database_checks", list)
     monkeypatch.setattr(module, "_authorization_checks", list)
     request = HttpRequest()

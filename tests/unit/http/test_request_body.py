@@ -23,7 +23,7 @@ def test_a_body_is_read_in_any_way_and_never_beyond_its_length() -> None:
     assert stream.read() == stream.readline() == stream.read(5) == b""
 
 
-def test_nothing_is_read_before_the_length_is_judged() -> None:
+def test_the_length_is_checked_before_the_body_is_read() -> None:
     environ = _environ(b"x" * 14, CONTENT_LENGTH="14")
     source = environ["wsgi.input"]
     with pytest.raises(BodyTooLarge, match="13 bytes"):

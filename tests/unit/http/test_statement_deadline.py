@@ -1,4 +1,4 @@
-"""The deadline of statements, on the run's database, without a server around it."""
+"""The deadline of statements, on the database of the run, without a server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def installed() -> Iterator[None]:
 
 
 def _limit_ms() -> int:
-    """What the session now gives a statement, asked behind the deadline's back."""
+    """Return the session's current statement limit, without the wrapper of the deadline."""
     connection.ensure_connection()
     if connection.vendor == "postgresql":
         statement = "SELECT setting::int FROM pg_settings WHERE name = 'statement_timeout'"
@@ -82,7 +82,7 @@ def test_a_rollback_does_not_leave_a_lowered_limit_behind() -> None:
         with transaction.atomic():
             begin_write()
             with connection.cursor() as cursor:
-                cursor.execute("SELECT 1")  # puts the limit back, inside a transaction that is undone
+                cursor.execute("SELECT 1")  # resets the limit, in a transaction that is rolled back
             transaction.set_rollback(True)
     restore_statement_limits()
     assert _limit_ms() == usual

@@ -1,4 +1,4 @@
-"""Whatever the target, the prefix that was chosen is the prefix that routes. Random targets, one invariant."""
+"""For random request targets, the prefix that selects the stack is the prefix that routes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no client means to send: documents with one thing wrong, and updates that mean nothing."""
+"""Invalid input: documents with one defect, and updates with arbitrary members."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 
 def locations(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """The paths of everything inside a document."""
+    """Return the paths of all values inside a document."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [location for key, part in inner for location in ((*path, key), *locations(part, (*path, key)))]
 
@@ -20,7 +20,7 @@ WRONG_VALUES: list[Any] = [None, True, -1, 0, 7, 2**31, 2**63, 1.5, "", "x", "ma
 
 @st.composite
 def damaged(draw: st.DrawFn, documents: st.SearchStrategy[Any]) -> tuple[str, Any]:
-    """A document with one thing wrong (or merely different), and what was done to it."""
+    """Return a document with one defect (or difference), and a description of it."""
     document = copy.deepcopy(draw(documents))
     location = draw(st.sampled_from(locations(document)))
     owner = document
@@ -48,7 +48,7 @@ JSON = st.recursive(
 
 
 def nonsense(actions: Iterable[str], fields: list[str]) -> st.SearchStrategy[list[dict[str, Any]]]:
-    """Some updates of these actions, with any JSON in any of these fields."""
+    """Return updates of these actions, with arbitrary JSON in some of these fields."""
     return st.lists(
         st.fixed_dictionaries({"action": st.sampled_from(sorted(actions))}).flatmap(
             lambda update: st.dictionaries(st.sampled_from(fields), JSON).map(lambda rest: {**update, **rest})

@@ -1,4 +1,4 @@
-"""Small documents that the example tests start from."""
+"""Small documents for the example tests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def nested_type(kind: str, depth: int) -> Any:
 
 
 def one_long_name(length: int, leaves: int) -> dict[str, Any]:
-    """A struct of `leaves` fields whose name they all repeat."""
+    """A struct with `leaves` fields whose full names all repeat its name."""
     inner = {"type": "struct", "fields": [column(number + 10, str(number)) for number in range(leaves)]}
     return schema(ID, column(2, "n" * length, inner))
 
@@ -55,7 +55,7 @@ def sorting(source_id: int, transform: str = "identity", **more: Any) -> dict[st
 
 
 def snapshot(snapshot_id: int, *, parent: int | None = None, number: int | None = None, **more: Any) -> dict[str, Any]:
-    """A snapshot of a version 2 table unless `number` is 0; made one second after its predecessor."""
+    """A snapshot of a version 2 table unless `number` is 0, one second later than its predecessor."""
     document: dict[str, Any] = {"snapshot-id": snapshot_id}
     if parent is not None:
         document["parent-snapshot-id"] = parent

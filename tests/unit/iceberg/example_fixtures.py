@@ -1,4 +1,4 @@
-"""How many random documents a property is tried on: the same ones in every short run, new ones in a long run."""
+"""Number of random examples per property: a fixed seed in short runs, a random one in long runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.conftest import IS_LONG
 
 
 def examples(number: int) -> settings:
-    """That many, and ten times as many in a long run."""
+    """Run this number of examples, ten times as many in a long run."""
     return settings(
         max_examples=number * 10 if IS_LONG else number,
         derandomize=not IS_LONG,

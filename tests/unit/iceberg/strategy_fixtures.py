@@ -1,7 +1,7 @@
 """Hypothesis strategies for create requests, commits, whole metadata documents and damaged ones.
 
-Every document is made by the engine itself, from a create request and a random history of commits. `readers` says who
-must be able to read it: pyiceberg lacks some types of version 3.
+Every document is the engine's own result for a create request and a random history of commits. `readers` lists the
+libraries that must be able to read it: pyiceberg lacks some types of version 3.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DEFAULTS: dict[str, Json] = {
 
 @dataclass(frozen=True)
 class Commit:
-    """One request of a history: what it was applied to and what came out."""
+    """One request of a history: its base and its result."""
 
     base: TableMetadata
     updates: list[dict[str, Json]]
@@ -52,7 +52,7 @@ def names(prefix: str) -> st.SearchStrategy[str]:
 
 @st.composite
 def column_types(draw: st.DrawFn, ids: list[int], version: int, readers: Readers, depth: int = 2) -> Json:
-    """A type; `ids` is a list of one number, the last id given out."""
+    """A type; `ids` is a list of one number, the last assigned id."""
     if depth == 0 or draw(st.integers(0, 3)) > 0:
         known = V1_TYPES + (V3_TYPES if version > 2 else [])
         if version > 2 and readers == "java":
@@ -78,7 +78,7 @@ def column_types(draw: st.DrawFn, ids: list[int], version: int, readers: Readers
 def fields(
     draw: st.DrawFn, ids: list[int], version: int, readers: Readers, depth: int, prefix: str = "c"
 ) -> list[Json]:
-    """Columns whose names end in their id, so that they are unique among those of one prefix."""
+    """Columns whose names end in their id, so that they are unique for one prefix."""
     drawn = []
     for _ in range(draw(st.integers(1, 3))):
         ids[0] += 1
@@ -101,7 +101,7 @@ def fields(
 
 @st.composite
 def schemas(draw: st.DrawFn, version: int, readers: Readers = "java", first_id: int = 0) -> Json:
-    """A schema document whose ids start at `first_id`, as Spark sends them."""
+    """A schema document whose ids start at `first_id`, as Spark sends it."""
     columns = draw(fields([first_id - 1], version, readers, 2))
     schema = {"type": "struct", "schema-id": draw(st.integers(0, 5)), "fields": columns}
     identifiers = [
@@ -143,7 +143,7 @@ def sources(schema: Schema) -> list[tuple[int, str, list[str]]]:
 
 @st.composite
 def specs(draw: st.DrawFn, schema: Schema) -> Json:
-    """An unbound spec: ids are left to the catalog."""
+    """An unbound spec, without ids."""
     chosen = draw(st.lists(st.sampled_from(sources(schema)), max_size=2)) if sources(schema) else []
     drawn = []
     for position, (field_id, name, transforms) in enumerate(chosen):
@@ -201,7 +201,7 @@ def schema_by_id(metadata: TableMetadata, schema_id: int) -> Json:
 
 
 def bound_ids(metadata: TableMetadata) -> set[int]:
-    """The columns that the default spec and order stand on."""
+    """The columns that the default spec and order refer to."""
     spec = next(spec for spec in metadata["partition-specs"] if spec["spec-id"] == metadata["default-spec-id"])
     order = next(order for order in metadata["sort-orders"] if order["order-id"] == metadata["default-sort-order-id"])
     return {field["source-id"] for field in spec["fields"] + order["fields"]}
@@ -239,7 +239,7 @@ def _layout_updates(draw: st.DrawFn, state: TableMetadata) -> list[Json]:
     if draw(st.booleans()):
         spec = draw(specs(schema))
         spec["spec-id"] = draw(st.integers(0, 3))
-        # Java numbers fields without ids from 1000 whatever the table has used; a client with manners sends them
+        # Java numbers fields without ids from 1000 whatever the table has used; a correct client sends ids
         first_id = 1000 if state["format-version"] == 1 else state["last-partition-id"] + 1
         for position, field in enumerate(spec["fields"]):
             field["field-id"] = first_id + position
@@ -260,7 +260,7 @@ def _snapshot_updates(draw: st.DrawFn, state: TableMetadata, now_ms: int) -> lis
     branches = {name: ref for name, ref in state["refs"].items() if ref["type"] == "branch"}
     branch = draw(st.sampled_from(["main", *branches, "b1"]))
     parent = branches.get(branch, {}).get("snapshot-id")
-    # ids count up over the whole history, so they are unique even after removals
+    # ids increase over the whole history, so they are unique even after removals
     snapshot_id = 1 + max([0, *(s["snapshot-id"] for s in state["snapshots"])]) + draw(st.integers(0, 3)) * 1_000
     last_ms = max([START_MS, *(entry["timestamp-ms"] for entry in state["snapshot-log"])])
     snapshot = {
@@ -352,7 +352,7 @@ def apply(state: TableMetadata, updates: list[Json], now_ms: int = START_MS) -> 
 
 @st.composite
 def commits(draw: st.DrawFn, base: TableMetadata, readers: Readers = "java", max_steps: int = 6) -> Commit:
-    """A legal commit on top of `base`; each update is drawn for the state that those before it lead to."""
+    """A valid commit on top of `base`; each update is drawn for the state after those before it."""
     now_ms = base["last-updated-ms"] + draw(st.integers(-200_000, 200_000))
     updates: list[Json] = []
     state = base
@@ -379,7 +379,7 @@ def commits(draw: st.DrawFn, base: TableMetadata, readers: Readers = "java", max
 def histories(
     draw: st.DrawFn, readers: Readers = "java", versions: tuple[int, ...] = (1, 2, 3), max_commits: int = 4
 ) -> tuple[TableMetadata, list[Commit]]:
-    """A created table and the commits that followed."""
+    """A created table and its commits."""
     created = create_table_metadata(**draw(create_requests(readers, versions)))
     history: list[Commit] = []
     metadata = created
@@ -391,7 +391,7 @@ def histories(
 
 @st.composite
 def table_metadata(draw: st.DrawFn, readers: Readers = "java", versions: tuple[int, ...] = (1, 2, 3)) -> TableMetadata:
-    """A metadata document that every reader named must accept."""
+    """A metadata document that all of these readers must accept."""
     created, history = draw(histories(readers, versions))
     return history[-1].change.metadata if history else created
 

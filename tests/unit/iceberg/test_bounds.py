@@ -1,4 +1,4 @@
-"""Small documents that unfold to much work or memory are refused, and what is only large is not."""
+"""Small documents that expand to much work or memory are rejected, documents that are merely large are not."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_transform_that_never_ends(text: str) -> None:
 
 @pytest.mark.timeout(20)
 def test_a_long_default_value_takes_little_memory() -> None:
-    """Matching pairs of digits took some 140 bytes a pair."""
+    """A regular expression that matched pairs of digits took about 140 bytes per pair."""
     document = schema(column(1, "b", "binary", **{"initial-default": "ab" * MEBIBYTE}))
     tracemalloc.start()
     try:
@@ -107,7 +107,7 @@ def test_names_that_repeat_a_long_one_are_refused_before_creation() -> None:
 
 
 def test_the_bound_of_names_is_exact() -> None:
-    # "id", the struct's own name, and 9 leaves named name.0 to name.8
+    # "id", the name of the struct, and 9 leaves named name.0 to name.8
     fits, rest = divmod(MAX_NAME_LENGTHS - len("id") - 9 * len(".0"), 10)
     assert rest == 0
     assert len(parse_schema(one_long_name(fits, 9), "s").columns) == 11

@@ -1,4 +1,4 @@
-"""Creating a table: from a create request, and from the updates that finish a staged create."""
+"""Table creation: from a create request, and from the updates that complete a staged create."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.iceberg.document_fixtures import (
     sorting,
 )
 
-# as Spark sends it: ids from 0, a struct inside a list inside a struct, nulls for what is not set
+# as Spark sends it: ids from 0, a struct inside a list inside a struct, null for unset members
 NESTED = schema(
     column(0, "id", "long", required=True),
     column(
@@ -245,7 +245,7 @@ def test_several_schemas_specs_and_orders_in_one_create() -> None:
 
 
 def test_a_staged_create_with_less() -> None:
-    """The version defaults to 2, spec and order to none, the UUID to the one the catalog offers."""
+    """The version defaults to 2, spec and order to none, the UUID to that of the staged create."""
     metadata = after(None, STAGED[2], STAGED[8], table_uuid=UUID)
     assert metadata["format-version"] == 2
     assert metadata["partition-specs"] == [{"spec-id": 0, "fields": []}]

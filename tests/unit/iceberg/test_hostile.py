@@ -1,4 +1,4 @@
-"""Whatever a client sends is either applied or answered with a 400 that names the place; the base never changes."""
+"""Arbitrary commits of a client are applied, or fail with a 400 that names the member; the base never changes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ LEGAL: list[dict[str, Any]] = [
     },
     {"action": "remove-encryption-key", "key-id": "k"},
 ]  # fmt: skip
-# fields that may be null or absent somewhere; that add-schema and the like need theirs is tested by example
+# fields that may be null or absent somewhere; the required ones of add-schema and others have example tests
 OPTIONAL = {
     "doc", "initial-default", "write-default", "schema-id", "spec-id", "order-id", "field-id", "identifier-field-ids",
     "parent-snapshot-id", "key-id", "min-snapshots-to-keep", "max-snapshot-age-ms",
@@ -90,7 +90,7 @@ def apply(base: Any, updates: Any) -> Any:
 
 
 def error_of(base: Any, updates: Any) -> str | None:
-    """The text of the 400, None when the updates were applied. Any other exception is a failure of the test."""
+    """Return the text of the 400, None when the updates were applied. Any other exception fails the test."""
     try:
         apply(base, updates)
     except BadRequest as error:
@@ -120,7 +120,7 @@ def test_every_field_refuses_every_wrong_type(update: dict[str, Any]) -> None:
                 type(wrong) is type(old)
                 or (wrong is None and location[-1] in OPTIONAL)
                 or location[-1] in {"initial-default", "write-default"}
-                # a type or a transform is text or an object, and 7 or "7" may be a legal value of its kind
+                # a type or a transform is text or an object, and 7 or "7" may be a valid value of its kind
                 or (location[-1] in {"type", "element", "key", "value"} and isinstance(wrong, dict | str))
             )
             try:
@@ -203,7 +203,7 @@ def test_deep_unknown_fields_are_refused() -> None:
         apply(table(), [{**LEGAL[0], "x": deep}])
     with pytest.raises(BadRequest, match="document: nested more than 200 levels deep"):
         read_table_metadata({**table(), "x": deep})
-    # hypothesis and pytest would walk it: take it apart here
+    # hypothesis and pytest would traverse it: take it apart here
     while deep:
         deep = deep.pop()
 

@@ -1,4 +1,4 @@
-"""Requests with thousands of updates, as Java's expiry sends them: time grows with the request, not with its square."""
+"""Requests with thousands of updates, as Java's expiry sends them: time is linear in the size of the request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def one_of_each(action: str, many: int) -> list[dict[str, Any]]:
 
 
 def base_of(many: int) -> TableMetadata:
-    """A table with that many snapshots (one more), tags on each, schemas, specs, properties, keys and statistics."""
+    """A table with this number of snapshots (plus one), tags on each, schemas, specs, properties, keys and
+    statistics.
+    """
     return after(table(3, snapshots=many + 1), *(update for name in FILLING for update in one_of_each(name, many)))
 
 
@@ -66,8 +68,10 @@ ON_WHAT_IS_THERE: dict[str, Callable[[int], list[dict[str, Any]]]] = {
 
 
 def assert_linear(steps_of: Callable[[int], int]) -> None:
-    """Twice the updates on a table of twice the size take twice the steps; a quadratic way takes four times as many."""
-    steps_of(1)  # what is worked out once for the process
+    """Check that twice the updates on a table of twice the size take twice the steps; quadratic code takes four times
+    as many.
+    """
+    steps_of(1)  # computed once per process
     assert steps_of(200) < 2.4 * steps_of(100)
 
 
@@ -90,7 +94,7 @@ def test_steps_grow_with_the_request_on_a_full_table(subject: str) -> None:
     assert_linear(steps_of)
 
 
-# half a second; what copies a list for every update (which are no steps of the interpreter) takes minutes
+# half a second; code that copies a list per update (which takes no steps of the interpreter) takes minutes
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("action", ONE_OF_EACH)
 def test_four_thousand_updates(action: str) -> None:
@@ -100,7 +104,7 @@ def test_four_thousand_updates(action: str) -> None:
 
 @pytest.mark.timeout(60)
 def test_specs_come_and_go() -> None:
-    """Once the time of these was quadratic: 14 seconds."""
+    """This once was quadratic: 14 seconds."""
     base = after(table(), *one_of_each("add-spec", 1_500))
     updates = [update for number in range(1_500) for update in ON_WHAT_IS_THERE["specs"](number)]
     specs = after(base, *updates)["partition-specs"]
@@ -108,7 +112,7 @@ def test_specs_come_and_go() -> None:
     assert specs[1]["fields"][0]["transform"] == "truncate[1]"
 
 
-def test_what_was_removed_is_new_again_under_the_highest_id_plus_one() -> None:
+def test_a_removed_item_is_added_again_under_the_highest_id_plus_one() -> None:
     spec = {"fields": [partition(1, "bucket[8]", "b")]}
     base = after(table(), {"action": "add-spec", "spec": spec}, *one_of_each("add-schema", 2))
     again = after(
@@ -179,7 +183,7 @@ def test_expiry_leaves_one() -> None:
     assert metadata["snapshots"] == [base["snapshots"][-1]]
 
 
-def test_an_append_does_not_copy_what_it_leaves_alone() -> None:
+def test_an_append_does_not_copy_unchanged_parts() -> None:
     base = table(3, snapshots=MANY)
     metadata = after(base, set_main(1), {"action": "set-properties", "updates": {"a": "b"}})
     for name in ("schemas", "partition-specs", "sort-orders", "snapshots", "statistics"):

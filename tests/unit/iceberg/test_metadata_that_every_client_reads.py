@@ -1,4 +1,4 @@
-"""Metadata that clients other than Java's could not open is written in their form, or refused."""
+"""Metadata that only Java's client could open is rewritten in the common form, or rejected."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SPELLINGS_OF_VERSION_3 = [
 
 
 def nested(text: str) -> dict[str, Any]:
-    """A schema with the type at every kind of place, and unknown members beside it that look like types."""
+    """A schema with the type in every kind of position, next to unknown members that look like types."""
     return schema(
         column(1, "a", text, value="INT", type_name="INT"),
         column(2, "l", {"type": "list", "element-id": 3, "element": text, "element-required": False, "hint": "INT"}),

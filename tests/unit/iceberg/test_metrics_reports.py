@@ -1,4 +1,4 @@
-"""Metrics reports: what is refused and where, what is taken, and what a report counts for."""
+"""Metrics reports: validation errors and their paths, accepted reports, and the counted figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ABSENT = object()
 
 
 def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy in which the field at the dotted path has another value, or is not there."""
+    """Return a copy in which the field at the dotted path has another value, or is missing."""
     created = deepcopy(document)
     *folders, name = path.split("/")
     owner = created
@@ -79,7 +79,7 @@ def test_durations_are_counted_in_microseconds(unit: str, microseconds: int) -> 
         ("dvs", "result_deletion_vectors", 3, 3),
     ],
 )
-def test_a_figure_is_possible_whatever_was_reported(metric: str, figure: str, value: int, counted: int) -> None:
+def test_figures_stay_in_range_for_any_report(metric: str, figure: str, value: int, counted: int) -> None:
     report = read_metrics_report(
         changed(SCAN_REPORT, "metrics", {metric: {"unit": "count", "value": value}})
     )  # fmt: skip
@@ -109,7 +109,7 @@ def test_a_duration_beyond_64_bits_is_the_largest() -> None:
         ("another-field", {"of": ["tomorrow"]}),
     ],
 )
-def test_what_is_taken_is_kept_as_it_was(path: str, value: Any) -> None:
+def test_an_accepted_report_is_kept_unchanged(path: str, value: Any) -> None:
     document = changed(SCAN_REPORT, path, value)
     assert read_json(read_metrics_report(document).text) == document
 
@@ -154,7 +154,7 @@ def test_what_is_taken_is_kept_as_it_was(path: str, value: Any) -> None:
         ),
     ],
 )
-def test_what_is_refused_says_where(path: str, value: Any, text: str) -> None:
+def test_errors_name_the_path(path: str, value: Any, text: str) -> None:
     with pytest.raises(BadRequest) as error:
         read_metrics_report(changed(SCAN_REPORT, path, value))
     assert error.value.message.startswith(text), error.value.message

@@ -1,4 +1,4 @@
-"""What holds for every table whatever its history: rules of the spec, nothing lost, readable by pyiceberg."""
+"""Invariants of every table history: rules of the spec, no lost data, readable by pyiceberg."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_commit_never_touches_its_base(data: st.DataObject) -> None:
 
 @bounded
 @given(given_a.table_metadata(), st.integers(0, 2**41))
-def test_saying_again_what_is_already_so_changes_nothing(metadata: TableMetadata, now_ms: int) -> None:
+def test_updates_to_the_current_values_change_nothing(metadata: TableMetadata, now_ms: int) -> None:
     updates: list[dict[str, Any]] = [
         {"action": "assign-uuid", "uuid": metadata["table-uuid"].upper()},
         {"action": "upgrade-format-version", "format-version": metadata["format-version"]},
@@ -246,6 +246,6 @@ def test_a_damaged_document_is_refused_or_sound(damage: tuple[str, TableMetadata
 
 
 @pytest.mark.parametrize("document", [None, True, 1, "x", [], [{}], {}, {"format-version": 2}])
-def test_what_is_no_metadata_is_refused(document: Any) -> None:
+def test_documents_that_are_no_metadata_are_rejected(document: Any) -> None:
     with pytest.raises(BadRequest):
         read_table_metadata(document)

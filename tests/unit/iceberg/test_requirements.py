@@ -1,4 +1,4 @@
-"""Requirements: when they hold, and the texts that clients look for."""
+"""Requirements: when they hold, and the error texts that clients parse."""
 
 from __future__ import annotations
 
@@ -138,11 +138,11 @@ def test_a_malformed_one_is_never_a_conflict() -> None:
         check_requirements(BASE, [{"type": "assert-current-schema-id", "current-schema-id": 9}, {"type": "nope"}])
 
 
-def test_the_checked_members_are_judged_like_the_whole() -> None:
+def test_the_checked_members_give_the_same_result_as_the_whole() -> None:
     base = table() | {"refs": {"main": {"snapshot-id": 1, "type": "branch"}}}
     known = checked_members(base)
     assert len(known) < len(base)
-    assert known["refs"] is not base["refs"], "nobody's change shows through"
+    assert known["refs"] is not base["refs"], "later changes do not affect it"
     for held, broken in (
         ({"type": "assert-table-uuid", "uuid": UUID}, {"type": "assert-table-uuid", "uuid": str(uuid4())}),
         (head_is("main", 1), head_is("main", 2)),
@@ -201,7 +201,7 @@ def test_snapshots_that_are_their_own_ancestors_guard_nothing() -> None:
 
 
 def test_each_link_of_a_chain_is_followed_once() -> None:
-    """With a branch at each link: followed from every head anew, this would not end."""
+    """With a branch at each snapshot: following the chain from every head separately would not end."""
     number = 200_000
     updates = [*chain(*((each, each - 1) for each in range(1, number))), *(put(f"b{n}", n) for n in range(1, number))]
     asserted = [head_is("b0", None), *(head_is(f"b{each}", None) for each in range(1, number))]

@@ -1,4 +1,4 @@
-"""add / set-current / remove of schemas, specs and sort orders: which id a thing gets, and which one -1 means."""
+"""Updates add / set-current / remove of schemas, specs and sort orders: assigned ids, and the meaning of -1."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def add_order(*fields: Any, order_id: int = 1) -> dict[str, Any]:
     return {"action": "add-sort-order", "sort-order": {"order-id": order_id, "fields": list(fields)}}
 
 
-def test_a_new_schema_gets_the_next_id_whatever_the_client_sent() -> None:
+def test_a_new_schema_gets_the_next_id_whatever_id_the_client_sends() -> None:
     metadata = after(table(), {**add_schema(WIDER), "last-column-id": 1}, set_schema(-1))
     assert [document["schema-id"] for document in metadata["schemas"]] == [0, 1]
     assert metadata["current-schema-id"] == 1
@@ -59,7 +59,7 @@ def test_a_new_schema_gets_the_next_id_whatever_the_client_sent() -> None:
     ],
 )
 def test_a_new_schema_has_no_negative_ids(bad: dict[str, Any]) -> None:
-    """Neither one that is added nor that of a new table; a file that has some already is read as it is."""
+    """Neither an added schema nor that of a new table; a file that already has some is read unchanged."""
     with pytest.raises(BadRequest, match=r"schema: field id -1 of .* must not be negative"):
         after(table(), add_schema(schema(ID, bad)))
     with pytest.raises(BadRequest, match=r"schema: field id -1 of .* must not be negative"):
@@ -110,7 +110,7 @@ def test_minus_one_without_an_addition(action: str) -> None:
         schema(ID, DATA, TIME, **{"identifier-field-ids": [1]}),
     ],
 )
-def test_what_creates_another_schema(other: Any) -> None:
+def test_changes_that_create_another_schema(other: Any) -> None:
     assert len(after(table(), add_schema(other))["schemas"]) == 2
 
 
@@ -145,7 +145,7 @@ def test_initial_defaults_need_version_3() -> None:
     assert after(table(3), with_default)["schemas"][1]["fields"][1]["initial-default"] == 7
 
 
-def test_the_current_schema_must_keep_what_the_default_spec_stands_on() -> None:
+def test_the_current_schema_must_keep_the_columns_of_the_default_spec() -> None:
     base = after(table(), add_spec(partition(3, "day", "day")), {"action": "set-default-spec", "spec-id": -1})
     with pytest.raises(BadRequest, match="Cannot find source column for partition field: day"):
         after(base, add_schema(schema(ID, DATA)), set_schema(-1))
@@ -281,7 +281,7 @@ def test_orders_that_are_refused(field: Any, message: str) -> None:
         after(table(), add_order(field))
 
 
-def test_schema_spec_and_order_of_one_request_stand_on_each_other() -> None:
+def test_schema_spec_and_order_of_one_request_refer_to_each_other() -> None:
     """A replaced table: Java's client sends all three with -1 and ids that may collide with the table's."""
     metadata = after(
         table(snapshots=1),

@@ -84,7 +84,7 @@ def test_null_fields_of_a_snapshot_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("schema_id", [1, 2**31 - 1])
-def test_a_snapshot_of_a_schema_that_is_not_there_is_refused(schema_id: int) -> None:
+def test_a_snapshot_of_an_unknown_schema_is_rejected(schema_id: int) -> None:
     with pytest.raises(CommitFailed, match=f"snapshot.schema-id: the table has no schema {schema_id}"):
         after(table(), add(snapshot(1, **{"schema-id": schema_id})))
 
@@ -95,7 +95,7 @@ def test_a_snapshot_of_a_schema_that_cannot_be_is_refused() -> None:
 
 
 def test_a_snapshot_of_a_schema_that_was_removed_meanwhile_is_a_conflict() -> None:
-    """Its writer holds an older version of the table; with the newest one the same append goes through."""
+    """The writer has an older version of the table; with the newest one the same append succeeds."""
     replaced = [
         {"action": "add-schema", "schema": schema(column(1, "id", "long", required=True))},
         {"action": "set-current-schema", "schema-id": -1},
@@ -107,8 +107,8 @@ def test_a_snapshot_of_a_schema_that_was_removed_meanwhile_is_a_conflict() -> No
     assert after(base, add(snapshot(1, **{"schema-id": 1})))["snapshots"]
 
 
-def test_so_is_one_of_the_newest_schema() -> None:
-    """Of which nothing is left: the next one that is added gets its id."""
+def test_a_snapshot_of_the_newest_schema_after_its_removal_is_a_conflict() -> None:
+    """The newest schema leaves no trace: the next schema gets its id."""
     gone = [
         {"action": "add-schema", "schema": schema(column(1, "id", "long", required=True))},
         {"action": "remove-schemas", "schema-ids": [1]},
@@ -130,7 +130,7 @@ def test_a_snapshot_is_not_its_own_parent() -> None:
 
 
 @pytest.mark.parametrize("missing", ["summary", "manifest-list", "timestamp-ms", "snapshot-id"])
-def test_what_a_snapshot_must_have(missing: str) -> None:
+def test_required_members_of_a_snapshot(missing: str) -> None:
     document = snapshot(1)
     del document[missing]
     with pytest.raises(
@@ -139,7 +139,7 @@ def test_what_a_snapshot_must_have(missing: str) -> None:
         after(table(), add(document))
 
 
-def test_only_what_was_current_at_the_end_enters_the_log() -> None:
+def test_only_the_final_current_snapshot_enters_the_log() -> None:
     metadata = after(
         table(snapshots=1), add(snapshot(2, parent=1)), set_main(2), add(snapshot(3, parent=2)), set_main(3)
     )
@@ -202,7 +202,7 @@ def test_removing_snapshots_cuts_the_log_before_them() -> None:
     assert not commit(base, remove(77)).changed
 
 
-def test_removing_snapshots_takes_what_hangs_on_them() -> None:
+def test_removing_snapshots_removes_their_dependents() -> None:
     file = {"statistics-path": "s3://f", "file-size-in-bytes": 1}
     base = table(
         snapshots=3,

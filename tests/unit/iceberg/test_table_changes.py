@@ -1,4 +1,4 @@
-"""Identity, version, location, properties, statistics, keys, and what every commit does to times and logs."""
+"""Identity, version, location, properties, statistics, keys, and the effect of every commit on times and logs."""
 
 from __future__ import annotations
 

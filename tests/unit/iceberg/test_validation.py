@@ -1,4 +1,4 @@
-"""Reading metadata files of other writers: what is refused, and what version 1 files of old become."""
+"""Reading metadata files of other writers: validation errors, and the conversion of version 1 files."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ FILE = {"snapshot-id": 1, "statistics-path": "s3://p", "file-size-in-bytes": 9}
         ({"metadata_log": [{"timestamp-ms": NOW}]}, r"metadata-log\[0\].metadata-file: required field is missing"),
     ],
 )
-def test_what_is_refused(fields: dict[str, Any], message: str) -> None:
+def test_invalid_documents_are_rejected(fields: dict[str, Any], message: str) -> None:
     document = changed(**fields)
     before = copy.deepcopy(document)
     with pytest.raises(BadRequest, match=message):
@@ -175,7 +175,7 @@ def test_version_3_needs_row_ids() -> None:
         read_table_metadata(changed(3, snapshots=[snapshot(1), snapshot(2, **{"first-row-id": -1, "added-rows": 1})]))
 
 
-def test_what_is_accepted_as_it_is() -> None:
+def test_documents_that_are_accepted_unchanged() -> None:
     document = changed(
         partition_specs=with_spec(partition(3, "zorder[4]", "z", **{"field-id": 1000, "x": 1})),
         last_partition_id=1000,
@@ -187,7 +187,7 @@ def test_what_is_accepted_as_it_is() -> None:
     assert list(read_table_metadata(document)) == list(before)
 
 
-def test_an_old_spec_may_stand_on_a_column_that_is_gone() -> None:
+def test_an_old_spec_may_refer_to_a_removed_column() -> None:
     specs = [{"spec-id": 0, "fields": []}, {"spec-id": 1, "fields": [partition(3, "day", "d", **{"field-id": 1000})]}]
     document = changed(schemas=with_schema(ID, DATA), partition_specs=specs, last_partition_id=1000)
     assert read_table_metadata(document)["partition-specs"] == specs

@@ -1,4 +1,4 @@
-"""Errors name the member of the request that is wrong; the response keeps its shape."""
+"""Errors name the invalid member of the request; the shape of the response is unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request is told when the database fails, before and after it changed something."""
+"""Responses when the database fails, before and after a change."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_nothing_was_changed_is_said_only_where_it_is_true(error: Exception, cap
 
 
 @pytest.mark.django_db
-def test_a_change_that_was_taken_back_is_none() -> None:
-    """Nor is one that was made before it, such as files that were in its way: the request can be sent again."""
+def test_a_rolled_back_change_does_not_count() -> None:
+    """A rolled-back change does not count, nor changes of files before it: the request can be repeated."""
     with deadline(time.monotonic() + 60):
         with write_transaction():
             pass

@@ -1,4 +1,4 @@
-"""The `type` of every error that a caller may be told."""
+"""The `type` of every error in responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON that unfolds to far more memory than it has bytes is refused before it is decoded."""
+"""JSON that expands to far more memory than its bytes is rejected before decoding."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_text_full_of_commas_is_no_document_full_of_values() -> None:
     assert read_json_object(write_json(body)) == body
 
 
-def test_what_clients_send_is_far_below_the_bounds() -> None:
+def test_documents_of_clients_are_far_below_the_limits() -> None:
     expiry = {"updates": [{"action": "remove-snapshots", "snapshot-ids": [n]} for n in range(10_000)]}
     summary = {f"total-data-files-{n}": "1" for n in range(20)}
     history = {"snapshots": [{"snapshot-id": n, "schema-id": 0, "summary": summary} for n in range(5_000)]}

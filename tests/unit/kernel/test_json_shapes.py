@@ -1,4 +1,4 @@
-"""Shapes of JSON bodies give the schemas of an OpenAPI document."""
+"""Shapes of JSON bodies generate the schemas of an OpenAPI document."""
 
 from __future__ import annotations
 
@@ -108,6 +108,6 @@ def test_a_union_with_a_name() -> None:
     assert body_schema(union, refer) == {"oneOf": [{"type": "string"}, LEAF]}
 
 
-def test_what_json_does_not_have() -> None:
+def test_types_without_json_form() -> None:
     with pytest.raises(TypeError, match="no JSON schema for"):
         type_schema(bytes, refer)

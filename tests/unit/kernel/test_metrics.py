@@ -1,4 +1,4 @@
-"""Metrics are counted in memory under few labels, and added up by `flush`."""
+"""Metrics are counted in memory with few labels, and aggregated by `flush`."""
 
 from __future__ import annotations
 

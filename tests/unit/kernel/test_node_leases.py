@@ -1,4 +1,4 @@
-"""Leases between processes that one server forked. Each process here does what it is told, one step at a time."""
+"""Leases between forked processes of one server. Each process executes one step at a time on request of the test."""
 
 from __future__ import annotations
 
@@ -71,22 +71,22 @@ def others(board: LeaseBoard) -> Iterator[tuple[Other, Other]]:
 def test_one_process_has_it_until_it_gives_it_back(board: LeaseBoard, others: tuple[Other, Other]) -> None:
     other, _ = others
     assert board.acquire(SLOT)
-    assert board.acquire(SLOT)  # it is the process's, not the thread's
+    assert board.acquire(SLOT)  # it belongs to the process, not to the thread
     assert not other.acquire()
-    other.release()  # which is not its to give
+    other.release()  # not the owner
     assert not other.acquire()
     board.release(SLOT, keep_seconds=0)
     assert other.acquire()
     assert not board.acquire(SLOT)
 
 
-def test_who_waits_gets_it_before_the_one_who_had_it(board: LeaseBoard, others: tuple[Other, Other]) -> None:
+def test_a_waiter_gets_the_lease_before_its_former_owner(board: LeaseBoard, others: tuple[Other, Other]) -> None:
     first, second = others
     assert board.acquire(SLOT)
     assert not first.acquire()
     assert not second.acquire()
     board.release(SLOT, keep_seconds=0)
-    assert not second.acquire()  # it is the first that was promised it, even if that has not come yet
+    assert not second.acquire()  # reserved for the first waiter, even if that has not asked again
     assert not board.acquire(SLOT)
     assert first.acquire()
     first.release()
@@ -129,7 +129,7 @@ def test_a_process_that_is_killed_while_it_waits_is_passed_over(
     assert board.acquire(SLOT)
 
 
-@pytest.mark.django_db  # who waits looks whether it has a connection to give back
+@pytest.mark.django_db  # waiting code checks for a database connection to close
 def test_no_request_waits_longer_than_the_limit(board: LeaseBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_leases, "_board", board)
     other = Other(board)

@@ -1,4 +1,4 @@
-"""Statements of the hot paths: which session of the pool they run on, on the run's database."""
+"""Statements of the hot paths: the pool session that they use, on the database of the run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_read_outside_of_a_transaction_leaves_no_connection_open() -> None:
         assert fetch_all("default", COUNT, ["nobody"]) == [(0,)]
 
 
-def test_a_transaction_sees_what_it_wrote() -> None:
+def test_a_transaction_reads_its_own_writes() -> None:
     with _with_time(), transaction.atomic():
         Project.objects.create(name="p")
         assert _count("p") == 1
@@ -107,12 +107,12 @@ def test_sessions_that_were_lost_are_replaced() -> None:
         with psycopg.connect(**_server(), autocommit=True) as another:
             another.execute(end_all, [another.info.backend_pid])
         for _ in range(20):
-            assert _count("p") == 0  # the first finds the loss, and the pool replaces them all
+            assert _count("p") == 0  # the first one finds the lost connection, and the pool replaces all of them
 
 
 @on_postgres
 def test_a_write_is_not_sent_again() -> None:
-    """It may have been done before its session was lost."""
+    """It may have been applied before the connection was lost."""
     end_own = "WITH gone AS (DELETE FROM tenancy_project) SELECT pg_terminate_backend(pg_backend_pid()) WHERE %s"
     with _with_time(), pytest.raises(OperationalError):
         fetch_one("default", end_own, [True])

@@ -1,4 +1,4 @@
-"""Names, paths, tokens, ids and JSON: the vocabulary that everything else stands on."""
+"""Names, paths, tokens, ids and JSON: the basic text formats."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_good_json_is_read_as_it_is(value: Any) -> None:
     try:
         text = orjson.dumps(value)
     except TypeError:
-        return  # a lone surrogate, which has no UTF-8
+        return  # a lone surrogate, which has no UTF-8 form
     assert read_json(text) == value
 
 

@@ -1,4 +1,4 @@
-"""What a waiting request does not keep."""
+"""Resources that a waiting request releases."""
 
 from __future__ import annotations
 

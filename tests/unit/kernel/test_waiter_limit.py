@@ -1,4 +1,4 @@
-"""Who may wait for an answer that may never come."""
+"""Limits on the number of requests that wait for a slow response."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MANY = MAX_SHORT_WAITERS + MAX_LONG_WAITERS + 10
 
 
 def waits(project: WaiterLimit, event: threading.Event, *, seconds: float) -> tuple[bool, float]:
-    """Whether it came, and how long that took."""
+    """Return whether the event was set, and the seconds of the wait."""
     began = time.monotonic()
     try:
         return project.wait(event.wait, seconds=seconds), time.monotonic() - began
     finally:
-        connections.close_all()  # this thread's own
+        connections.close_all()  # that of this thread
 
 
 def test_no_request_waits_for_an_existing_value() -> None:
@@ -31,7 +31,7 @@ def test_no_request_waits_for_an_existing_value() -> None:
     assert all(waits(project, there, seconds=10)[0] for _ in range(MANY))
 
 
-def test_many_are_served_by_what_comes_soon() -> None:
+def test_many_wait_for_a_fast_response() -> None:
     project, event = WaiterLimit(), threading.Event()
     with ThreadPoolExecutor(MAX_SHORT_WAITERS) as pool:
         waiting = [pool.submit(waits, project, event, seconds=10) for _ in range(MAX_SHORT_WAITERS)]
@@ -40,7 +40,7 @@ def test_many_are_served_by_what_comes_soon() -> None:
         assert all(each.result()[0] for each in waiting)
 
 
-def test_few_wait_for_what_does_not_come_and_all_others_do_not() -> None:
+def test_only_few_wait_for_a_missing_response() -> None:
     project, never, timeout = WaiterLimit(), threading.Event(), SHORT_WAIT_SECONDS + 2
     with ThreadPoolExecutor(MANY) as pool:
         waiting = [pool.submit(waits, project, never, seconds=timeout) for _ in range(MANY)]
@@ -52,7 +52,7 @@ def test_few_wait_for_what_does_not_come_and_all_others_do_not() -> None:
     assert min(long) >= timeout
 
 
-def test_a_seat_is_free_again_for_the_next() -> None:
+def test_a_waiter_releases_its_slot() -> None:
     project, never = WaiterLimit(max_short_waiters=1), threading.Event()
     for _ in range(MAX_LONG_WAITERS + 2):
         assert waits(project, never, seconds=0.05)[1] >= 0.05

@@ -1,4 +1,4 @@
-"""The arithmetic of the benchmark: percentiles, CPU an operation, ratios to the floors, and JSON without NaN."""
+"""Arithmetic of the benchmark: percentiles, CPU per operation, ratios to the floors, and JSON without NaN."""
 
 from __future__ import annotations
 

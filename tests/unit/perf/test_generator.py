@@ -1,4 +1,4 @@
-"""The load generator against a small server: it counts what was answered, retries what it should, keeps the line."""
+"""The load generator against a small server: it counts responses, retries the given statuses, keeps the connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.perf.load import Job, measure
 
 
 class Responses(BaseHTTPRequestHandler):
-    """`/busy/N` is 409 every second time; `/broken` is 500; everything else 200 with the path as its body."""
+    """`/busy/N` returns 409 every second time, `/broken` 500, every other path 200 with the path as its body."""
 
     protocol_version = "HTTP/1.1"
     slots = itertools.count()

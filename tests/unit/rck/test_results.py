@@ -1,4 +1,4 @@
-"""What the compatibility kit reports, and when a run of it has failed."""
+"""Reports of the compatibility kit, and the conditions under which a run fails."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_long_reason_is_cut(tmp_path: Path) -> None:
     assert reason.endswith(" ...")
 
 
-def test_nothing_is_said_of_what_is_as_expected() -> None:
+def test_expected_results_give_no_complaint() -> None:
     results = Results(passed=["a", "b"], skipped={"listTablesInEmptyNamespace": "the kit's reason"})
     assert results.complaints(Expected(2, EMPTY_NAMESPACE)) == []
 

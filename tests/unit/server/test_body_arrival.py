@@ -1,4 +1,4 @@
-"""The event loop sees that a body has arrived exactly when gunicorn's parser can read it without waiting."""
+"""The event loop reports a body as arrived exactly when gunicorn's parser can read it without waiting."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _expects(head: bytes) -> bool:
 
 
 def _read(received: bytes) -> bytes:
-    """What the parser makes of it; raises TimeoutError when it would wait for more."""
+    """Return the body that the parser reads; raise TimeoutError when it would wait for more."""
     ours, theirs = socket.socketpair()
     with ours, theirs, ClientSocket(ours, 1.0, 1) as client:
         request = Request(Config(), ReceivedBytes(bytearray(received), client), ("127.0.0.1", 1))
@@ -40,7 +40,7 @@ def _read(received: bytes) -> bytes:
 
 
 def _arrival(head: bytes, rest: bytes) -> int | None:
-    """After how many bytes of `rest`, each of which comes alone, the body has arrived."""
+    """Return the number of bytes of `rest`, received one by one, after which the body has arrived."""
     received = bytearray(head)
     body = _expected(head)
     for count in range(len(rest) + 1):
@@ -52,7 +52,7 @@ def _arrival(head: bytes, rest: bytes) -> int | None:
 
 @st.composite
 def chunked(draw: st.DrawFn) -> tuple[bytes, bytes]:
-    """A body on the wire, and what it holds."""
+    """A body on the wire, and its content."""
     chunks: Sequence[bytes] = draw(st.lists(st.binary(min_size=1, max_size=40), max_size=6))
     extension = draw(st.sampled_from([b"", b";a=b", b' ; q="1;2"']))
     trailers = draw(st.sampled_from([b"", b"X-Sum: 1\r\n", b"X-A: 1\r\nX-B: 2\r\n"]))
@@ -69,7 +69,7 @@ def test_a_chunked_body_has_arrived_with_its_last_byte(body: tuple[bytes, bytes]
 
 
 @given(st.binary(max_size=60))
-def test_what_has_arrived_the_parser_reads_or_refuses_at_once(rest: bytes) -> None:
+def test_an_arrived_body_is_read_or_rejected_without_waiting(rest: bytes) -> None:
     arrived = _arrival(CHUNKED, rest)
     if arrived is not None:
         with suppress(ParseException):
@@ -77,7 +77,7 @@ def test_what_has_arrived_the_parser_reads_or_refuses_at_once(rest: bytes) -> No
 
 
 @given(chunked(), st.integers(min_value=0, max_value=300), st.binary(min_size=1, max_size=3))
-def test_damaged_framing_is_never_awaited_for_ever_nor_read_too_early(
+def test_damaged_framing_neither_blocks_nor_is_read_too_early(
     body: tuple[bytes, bytes], at: int, damage: bytes
 ) -> None:
     wire = bytearray(body[0])
@@ -181,9 +181,7 @@ def test_chunk_extensions_are_framing() -> None:
         (CHUNKED, b"fff0\r\n" + b"x" * 100, 0xFFF0 - 100 + 2),
     ],
 )
-def test_what_is_read_at_once_holds_few_chunks_and_nothing_of_the_next_request(
-    head: bytes, rest: bytes, size: int
-) -> None:
+def test_one_read_has_few_chunks_and_nothing_of_the_next_request(head: bytes, rest: bytes, size: int) -> None:
     body = expected_body(bytearray(head), len(head), 100_000)
     received = bytearray(head + rest)
     assert not body.has_arrived(received)
@@ -197,7 +195,7 @@ def test_expectations() -> None:
 
 
 @given(st.binary(max_size=30_000), st.binary(max_size=100))
-def test_what_was_not_read_is_the_beginning_of_the_next_request(body: bytes, rest: bytes) -> None:
+def test_unread_bytes_belong_to_the_next_request(body: bytes, rest: bytes) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs, ClientSocket(ours, 1.0, 1) as client:
         head = HEAD + b"Content-Length: %d\r\n\r\n" % len(body)

@@ -1,4 +1,4 @@
-"""Threads that lend their places."""
+"""A thread pool that adds a thread while another one waits."""
 
 from __future__ import annotations
 

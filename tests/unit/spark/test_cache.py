@@ -1,4 +1,4 @@
-"""Where Spark's parts are kept between runs."""
+"""The cache directory of Spark's parts."""
 
 from __future__ import annotations
 

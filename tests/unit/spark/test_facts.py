@@ -1,4 +1,4 @@
-"""What the demo compares with: facts of the CSV files, and how a difference is said."""
+"""Reference values of the demo: facts of the CSV files, and the report of a difference."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_unknown_header_is_refused() -> None:
         next(flights.read_rows(other))
 
 
-def test_a_file_that_is_not_there_is_named() -> None:
+def test_a_missing_file_is_named() -> None:
     other = flights.Dataset("trains", "nyc.trains", {})
     with pytest.raises(flights.SourceDataError, match=r"neither trains\.csv nor trains\.csv\.zip"):
         next(flights.read_rows(other))

@@ -1,4 +1,4 @@
-"""What is remembered of resolved jars, and when they are asked for anew."""
+"""The cache of resolved jars, and the conditions for a new resolution."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tasks.spark import jars
 
 
 class Resolver:
-    """Stands where Spark asks Maven Central: writes one file for each package, and counts."""
+    """A stand-in for Spark's resolution at Maven Central: writes one file per package, and counts."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []

@@ -1,4 +1,4 @@
-"""Which Java is taken, and what the wrapper around one without Spark's incubator module does."""
+"""The choice of Java, and the wrapper for a Java without Spark's incubator module."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_an_unsuitable_java_home_is_passed_over(bare_machine: pytest.MonkeyPatch
     assert java.find_java_home() == tmp_path / "good"
 
 
-def test_without_any_java_the_error_says_what_was_seen_and_the_cure(
+def test_without_any_java_the_error_names_the_candidates_and_the_fix(
     bare_machine: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     create_java(tmp_path / "old", version="1.8")

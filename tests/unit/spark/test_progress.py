@@ -1,4 +1,4 @@
-"""What the demo's user sees of its steps, and how it says an error."""
+"""Progress output and error messages of the demo."""
 
 from __future__ import annotations
 

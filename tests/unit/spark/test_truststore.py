@@ -1,4 +1,4 @@
-"""The machine's certificate authorities in a form that Java reads."""
+"""The certificate authorities of the machine as a Java truststore."""
 
 from __future__ import annotations
 

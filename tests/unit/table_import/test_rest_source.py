@@ -1,4 +1,4 @@
-"""Reading another catalog that is busy, odd or hostile: a server of this process answers as each test says."""
+"""Reading another catalog that is busy, unusual or hostile: a server of this process with scripted responses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VIEW = Tabular.Kind.VIEW
 
 
 class Scripted(ThreadingHTTPServer):
-    """Answers `METHOD path` from `answers`, a list being used up one by one; keeps what it was asked."""
+    """Returns the response for `METHOD path` in `responses`, items of a list in turn; records the requests."""
 
     daemon_threads = True
 
@@ -45,7 +45,7 @@ class Scripted(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/catalog"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has read enough hangs up; whatever else goes wrong here shows in what the client gets."""
+        """Ignore clients that close the connection early; other errors show in the client's result."""
 
     def paths(self) -> list[str]:
         return [path for path, *_ in self.asked]
@@ -114,7 +114,7 @@ def at(path: str) -> str:
 
 
 def described(items: Any) -> list[Any]:
-    """Items in a short form."""
+    """Return items in a short form."""
     found: list[Any] = []
     for item in items:
         match item:
@@ -189,7 +189,7 @@ def test_a_catalog_that_spells_a_namespace_in_several_ways(other: Scripted, sour
     assert described(source(("sales",)).items()) == [(("sales",), {}), (("sales", "eu"), {})]
 
 
-def test_views_are_not_asked_for_where_there_are_none(other: Scripted, source: Any) -> None:
+def test_views_are_not_listed_where_unsupported(other: Scripted, source: Any) -> None:
     other.responses |= {
         "GET /config": CONFIG | {"endpoints": ["GET /v1/{prefix}/namespaces"]},
         at(""): {"namespaces": [["a"]]},
@@ -263,7 +263,7 @@ def test_hostile_names_never_stand_in_a_path(other: Scripted, source: Any) -> No
     assert set(other.paths()) == {"GET /config", at(""), at("/a"), at("/a/tables"), at("/a/views")}
 
 
-def test_a_catalog_that_does_not_know_parent_is_not_walked_for_ever(other: Scripted, source: Any) -> None:
+def test_a_catalog_that_ignores_parent_is_not_walked_endlessly(other: Scripted, source: Any) -> None:
     other.responses |= {at(""): lambda _: {"namespaces": [["a"]]}, at("/a"): {"properties": {}}}
     assert described(source().items()) == [(("a",), {})]
 

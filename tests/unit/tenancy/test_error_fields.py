@@ -1,4 +1,4 @@
-"""Errors name the member of the request that a form marks; neither that nor a hint is part of the response."""
+"""Errors name the member that a form marks; neither this nor a hint is part of the response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The definition of rights as OpenFGA is given it."""
+"""The authorization model in the form of OpenFGA."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_another_model_has_another_version() -> None:
     assert sha256(model).hexdigest()[:16] == WRITTEN[VERSION], "change VERSION in tenancy/authz/model.py"
 
 
-def test_what_comes_from_above_comes_once() -> None:
+def test_inherited_relations_appear_once() -> None:
     model = read_model(
         """
         type user
@@ -59,7 +59,7 @@ def test_what_comes_from_above_comes_once() -> None:
     }
 
 
-def test_what_is_visible_below_for_another_reason_is_refused() -> None:
+def test_another_source_of_visibility_below_is_rejected() -> None:
     text = """
         type user
         type outer
@@ -76,7 +76,7 @@ def test_what_is_visible_below_for_another_reason_is_refused() -> None:
         unfolded(read_model(text))
 
 
-def test_actions_are_asked_by_what_they_are() -> None:
+def test_actions_map_to_relations() -> None:
     actions = ("drop", "commit", "write_data", "rename", "set_protection")
     assert {underlying_relation("table", each) for each in actions} == {"holds_modify"}
     assert underlying_relation("table", "can_fly") is None

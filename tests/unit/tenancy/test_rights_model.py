@@ -1,4 +1,4 @@
-"""The definition of rights: read as it is written, and refused when it is not in the notation."""
+"""The authorization model: its parsed form, and errors in its notation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_each_notation_is_read() -> None:
     "define one: nothing", "define one: one from nowhere", "define one: [nobody]", "one: [user]", "define one [user]",
     "define one: [user] or", "define parent: [user]", "define one: one ! one",
 ])  # fmt: skip
-def test_what_is_not_in_the_notation_is_refused(line: str) -> None:
+def test_invalid_notation_is_rejected(line: str) -> None:
     with pytest.raises(MalformedModel):
         read_model(f"{BEGIN}    {line}\n")
 
@@ -66,8 +66,10 @@ def test_every_action_of_the_model_has_its_name() -> None:
         assert set(rights_model().actions(object_type)) <= named, object_type
 
 
-def test_what_shows_itself() -> None:
-    """One set serves all types: a privilege that shows an object of one type shows those of any other that has it."""
+def test_privileges_that_show_an_object() -> None:
+    """One set serves all types: a privilege that shows an object of one type shows those of any other type that
+    has it.
+    """
     shown = showing_privileges()
     assert set(shown) == {"warehouse", "namespace", "table", "view", "generic-table"}
     everything = frozenset().union(*shown.values())

@@ -1,4 +1,4 @@
-"""Ways into roles: the shortest and the one that lasts longest, against every way that there is."""
+"""Paths to a role: the shortest and the one with the latest expiration, against a search of all paths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ edges = st.lists(st.builds(Edge, st.sampled_from(ROLES), memberships), max_size=
 
 
 def all_ways(first: Sequence[Membership], graph: Sequence[Edge]) -> Iterator[tuple[Membership, ...]]:
-    """Through no role twice."""
+    """Yield all paths that visit no role twice."""
     waiting = [(each,) for each in first]
     while waiting:
         way = waiting.pop()

@@ -21,7 +21,7 @@ IDS = st.uuids()
 
 
 @given(kind=st.sampled_from(TokenKind), token_id=IDS)
-def test_a_token_says_what_it_is_and_which(kind: TokenKind, token_id: UUID) -> None:
+def test_a_token_text_contains_its_kind_and_id(kind: TokenKind, token_id: UUID) -> None:
     token = create_token_text(kind, token_id)
     assert re.fullmatch(r"ik[ps]_[0-9A-Za-z]{22}_[0-9A-Za-z]{49}", token)
     text = read_token(token)

@@ -1,4 +1,4 @@
-"""`scripts/environment.py` says in one line what is missing and how to get it."""
+"""`scripts/environment.py` reports in one line what is missing and how to install it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SCRIPT = Path(__file__).parents[3] / "scripts" / "environment.py"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout whose only requirement cannot be had."""
+    """A checkout whose only requirement does not exist."""
     return create_checkout(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def used_checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Another, which keeps the environment that the first test makes in it: that takes seconds of a core."""
+    """A checkout that keeps the environment which the first test creates in it: that takes seconds of CPU."""
     return create_checkout(tmp_path_factory.mktemp("checkout"))
 
 

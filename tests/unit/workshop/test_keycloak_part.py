@@ -1,4 +1,4 @@
-"""Keycloak in `.parts/`: there whole and prepared, or not at all."""
+"""Keycloak in `.parts/`: complete and prepared, or absent."""
 
 from __future__ import annotations
 

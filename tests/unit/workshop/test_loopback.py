@@ -1,4 +1,4 @@
-"""The guard that keeps tests on this machine."""
+"""The guard that denies tests connections to other machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maven where the machine has none, and jars that are there whole or not at all."""
+"""Maven for machines without it, and jars that are complete or absent."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_jars_are_gathered_into_their_folder(tmp_path: Path, monkeypatch: pytest
     assert (Path(jar.read_text().strip()) / "bin" / "java").exists()
 
 
-def test_jars_that_cannot_be_had_leave_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_download_keeps_the_existing_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_maven(tmp_path / "bin", 'mkdir -p "$out"; touch "$out/half"; echo "[ERROR] no such jar"; exit 1', monkeypatch)
     with pytest.raises(PartError, match="no such jar"):
         maven.gather(tmp_path / "pom.xml", tmp_path / "home")

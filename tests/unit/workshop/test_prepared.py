@@ -1,4 +1,4 @@
-"""A copy of a fixture is what the fixture itself creates."""
+"""A copy of a fixture equals what the fixture itself creates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def apply(root: Path, recorded: dict[Key, Recorded]) -> list[str]:
-    """Rows that are inserted and updated, a folder, files; the names of the fixtures whose functions were called."""
+    """Insert and update rows, create a folder and files; return the names of the fixtures whose functions were
+    called.
+    """
     called = []
 
     def first() -> None:
@@ -52,7 +54,7 @@ def test_a_copy_equals_the_original(tmp_path: Path) -> None:
     assert found[0].files.keys() == {"wh/file"}
 
 
-def test_what_was_recorded_in_one_state_is_not_copied_in_another(tmp_path: Path) -> None:
+def test_a_record_of_one_state_is_not_copied_in_another(tmp_path: Path) -> None:
     recorded: dict[Key, Recorded] = {}
     with transaction.atomic():
         apply(tmp_path / "root", recorded)

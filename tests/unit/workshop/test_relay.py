@@ -1,4 +1,4 @@
-"""The relay by which a part can be gone without being stopped."""
+"""The relay that makes a part unreachable without stopping it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.parts.relay import Relay
 
 @pytest.fixture
 def echo() -> Iterator[int]:
-    """The port of a server that sends back what it gets."""
+    """The port of a server that sends back what it receives."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -42,7 +42,7 @@ def ask(port: int, seconds: float = 20) -> bytes:
         return connection.recv(100)
 
 
-def test_what_is_said_is_handed_on_and_back(relay: Relay) -> None:
+def test_data_is_forwarded_in_both_directions(relay: Relay) -> None:
     assert [ask(relay.port) for _ in range(3)] == [b"hello"] * 3
 
 
@@ -57,13 +57,13 @@ def test_a_deleted_user_is_not_found_at_the_same_address_again(relay: Relay) -> 
     assert ask(relay.port) == b"hello"
 
 
-def test_silence_takes_what_is_said_and_ends(relay: Relay) -> None:
+def test_silence_accepts_data_and_ends(relay: Relay) -> None:
     with relay.silent(), pytest.raises(TimeoutError):
         ask(relay.port, seconds=0.2)
     assert ask(relay.port) == b"hello"
 
 
-def test_a_part_that_is_not_there_ends_the_connection() -> None:
+def test_a_missing_part_ends_the_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     with Relay(port) as relay, contextlib.suppress(ConnectionResetError):

@@ -1,4 +1,4 @@
-"""Small views that the example tests start from."""
+"""Small views for the example tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sql(text: str = "select 1", dialect: str = "spark", **more: Any) -> dict[str
 
 
 def version(version_id: int, *representations: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """A version that differs from others in its SQL, made one second after its predecessor."""
+    """A version that differs from others in its SQL, one second later than its predecessor."""
     document: dict[str, Any] = {
         "version-id": version_id,
         "timestamp-ms": NOW + version_id * 1_000,
@@ -32,7 +32,7 @@ def version(version_id: int, *representations: dict[str, Any], **more: Any) -> d
 
 
 def view(history: int = 1, **more: Any) -> ViewMetadata:
-    """A view of columns id and data, whose versions from 1 on have each been the current one."""
+    """A view of columns id and data; each of its versions from 1 on has been current."""
     metadata: dict[str, Any] = {
         "view-uuid": UUID,
         "format-version": 1,

@@ -1,6 +1,6 @@
 """Hypothesis strategies for create requests, commits and whole metadata documents of views.
 
-Every document is made by the engine itself, from a create request and a random history of commits.
+Every document is the engine's own result for a create request and a random history of commits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FEW_SCHEMAS: list[Json] = [
 
 @dataclass(frozen=True)
 class ViewCommit:
-    """One request of a history: what it was applied to and what came out."""
+    """One request of a history: its base and its result."""
 
     base: ViewMetadata
     updates: list[Json]
@@ -44,7 +44,7 @@ class ViewCommit:
 
 @st.composite
 def versions(draw: st.DrawFn) -> Json:
-    """A version as a client sends it, its schema id to be filled in."""
+    """A version as a client sends it, without its schema id."""
     version: Json = {
         "version-id": draw(st.integers(-2, 12)),
         "timestamp-ms": START_MS + draw(st.integers(-200_000, 200_000)),
@@ -86,7 +86,7 @@ def _schema_updates(draw: st.DrawFn, state: ViewMetadata) -> list[Json]:
 
 @st.composite
 def _version_updates(draw: st.DrawFn, state: ViewMetadata) -> list[Json]:
-    """A replace as Java's clients send it: -1 stands only for what this request makes."""
+    """A replace as Java's clients send it: -1 refers only to what this request adds."""
     updates = draw(_schema_updates(state)) if draw(st.booleans()) else []
     schema_ids = [schema["schema-id"] for schema in during(state, updates)["schemas"]]
     if len(schema_ids) > len(state["schemas"]):
@@ -124,14 +124,14 @@ WITH_LEAVE: Json = {"action": "set-properties", "updates": {"replace.drop-dialec
 
 
 def during(base: ViewMetadata, updates: list[Json]) -> ViewMetadata:
-    """What is there after these updates while the request goes on: old versions expire only when it is done."""
+    """Return the metadata after these updates without expiration: old versions expire at the end of the request."""
     keep_all = {"action": "set-properties", "updates": {"version.history.num-entries": "1000"}}
     return apply_view_updates(base, [*updates, WITH_LEAVE, keep_all], now_ms=START_MS).metadata
 
 
 @st.composite
 def view_commits(draw: st.DrawFn, base: ViewMetadata, max_steps: int = 5) -> ViewCommit:
-    """A legal commit on top of `base`; each update is drawn for the state that those before it lead to."""
+    """A valid commit on top of `base`; each update is drawn for the state after those before it."""
     now_ms = START_MS + draw(st.integers(-200_000, 200_000))
     updates: list[Json] = []
     state = base
@@ -153,7 +153,7 @@ def view_commits(draw: st.DrawFn, base: ViewMetadata, max_steps: int = 5) -> Vie
 def view_histories(
     draw: st.DrawFn, readers: Readers = "java", max_commits: int = 4
 ) -> tuple[ViewMetadata, list[ViewCommit]]:
-    """A created view and the commits that followed."""
+    """A created view and its commits."""
     created = create_view_metadata(**draw(view_requests(readers)))
     history: list[ViewCommit] = []
     metadata = created

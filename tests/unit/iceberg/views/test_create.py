@@ -1,4 +1,4 @@
-"""The first metadata of a view: what is numbered, what is kept as sent, what is refused."""
+"""The first metadata of a view: assigned ids, members kept as sent, and errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_basic_view() -> None:
     assert read_view_metadata(metadata) == metadata
 
 
-def test_what_a_version_says_is_kept_exactly() -> None:
+def test_a_version_is_kept_exactly() -> None:
     sent = version(
         1,
         sql("select * from ns.tbl", "spark"),
@@ -106,7 +106,7 @@ def test_a_view_says_something() -> None:
 def test_one_text_a_dialect(second: str) -> None:
     with pytest.raises(IllegalArgument) as raised:
         created(view_version=version(1, sql("a", "spark"), sql("b", "trino"), sql("c", second)))
-    # the compatibility kit wants this text and nothing around it
+    # the compatibility kit expects exactly this text
     assert raised.value.message == "Invalid view version: Cannot add multiple queries for dialect trino"
     assert (IllegalArgument.status, IllegalArgument.wire_type) == (400, "IllegalArgumentException")
 

@@ -1,4 +1,4 @@
-"""Whatever a client sends is either applied or answered with a 400 that names the place; the base never changes."""
+"""Arbitrary commits of a client are applied, or fail with a 400 that names the member; the base never changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WRONG: list[Any] = [None, True, 1.5, 2**63, -(2**63) - 1, 7, "", "7", [], [None]
 
 
 def error_of(base: Any, updates: Any) -> str | None:
-    """The text of the 400, None when the updates were applied. Any other exception is a failure of the test."""
+    """Return the text of the 400, None when the updates were applied. Any other exception fails the test."""
     try:
         apply_view_updates(base, updates, now_ms=NOW)
     except BadRequest as error:
@@ -125,7 +125,7 @@ def test_deep_unknown_fields_are_refused() -> None:
         read_view_metadata({**view(), "x": deep})
     with pytest.raises(BadRequest, match="view-version: nested more than 200 levels deep"):
         created(view_version=version(1, sql(x=deep)))
-    # hypothesis and pytest would walk it: take it apart here
+    # hypothesis and pytest would traverse it: take it apart here
     while deep:
         deep = deep.pop()
 

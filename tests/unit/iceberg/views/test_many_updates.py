@@ -1,4 +1,4 @@
-"""Thousands of updates, of versions, of representations: time grows with their number, not with its square."""
+"""Thousands of updates, versions, representations: time is linear in their number."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def test_steps_grow_with_the_request(subject: str, base: Callable[[int], ViewMet
         metadata = base(many)
         return count_steps(lambda: after(metadata, *one_of_each(subject, many)))
 
-    steps_of(1)  # what is worked out once for the process
+    steps_of(1)  # computed once per process
     assert steps_of(200) < 2.4 * steps_of(100)
 
 
-# a second at most; what copies a list for every update (which are no steps of the interpreter) takes minutes
+# a second at most; code that copies a list per update (which takes no steps of the interpreter) takes minutes
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("subject", ONE_OF_EACH)
 def test_four_thousand_updates(subject: str) -> None:

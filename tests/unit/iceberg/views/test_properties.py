@@ -1,4 +1,4 @@
-"""What holds for every view whatever its history: rules of the spec, nothing lost, readable by pyiceberg."""
+"""Invariants of every view history: rules of the spec, no lost data, readable by pyiceberg."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_every_history_keeps_the_rules(history: tuple[ViewMetadata, list[given_a
             continue
         before, after = by_id(base), by_id(metadata)
         added = after.keys() - before.keys()
-        # what stays is what it was, in its order, and what is new comes after it with a higher id
+        # kept items are unchanged and in their order, and new ones follow with higher ids
         assert [version_id for version_id in before if version_id in after] == list(after)[: len(after) - len(added)]
         assert all(after[version_id] == before[version_id] for version_id in after.keys() & before.keys())
         assert all(version_id > max(before) for version_id in added)
@@ -96,7 +96,7 @@ def test_a_commit_never_touches_its_base(data: st.DataObject) -> None:
 @bounded
 @given(st.data())
 def test_a_repeated_commit_creates_no_further_version(data: st.DataObject) -> None:
-    """What it added is there: the second time it finds that, whatever has expired besides."""
+    """The second time it finds what it added the first time."""
     commit = data.draw(given_a.view_commits(data.draw(given_a.view_metadata())))
     additions = [update for update in commit.updates if update["action"] in {"add-schema", "add-view-version"}]
     stays = given_a.during(commit.base, additions)
@@ -105,7 +105,7 @@ def test_a_repeated_commit_creates_no_further_version(data: st.DataObject) -> No
 
 @bounded
 @given(given_a.view_metadata(), st.integers(0, 2**41))
-def test_saying_again_what_is_already_so_changes_nothing(metadata: ViewMetadata, now_ms: int) -> None:
+def test_updates_to_the_current_values_change_nothing(metadata: ViewMetadata, now_ms: int) -> None:
     updates: list[dict[str, Any]] = [
         {"action": "assign-uuid", "uuid": metadata["view-uuid"].upper()},
         {"action": "upgrade-format-version", "format-version": 1},
@@ -135,7 +135,7 @@ def test_unknown_fields_survive_wherever_they_stand(data: st.DataObject) -> None
 
 
 def with_marks(value: Any) -> Any:
-    """The document with an unknown field in every object but maps of texts."""
+    """Return the document with an unknown field in every object but maps of texts."""
     if isinstance(value, list):
         return [with_marks(item) for item in value]
     if not isinstance(value, dict):
@@ -182,13 +182,13 @@ def test_pyiceberg_reads_the_same(metadata: ViewMetadata) -> None:
 
 
 def in_canonical_types(schema: dict[str, Any]) -> dict[str, Any]:
-    """The one type that the strategies do not spell as Java writes it, so spelled."""
+    """Rewrite the only type that the strategies do not spell as Java does."""
     return dict(json.loads(json.dumps(schema).replace("decimal(38,10)", "decimal(38, 10)")))
 
 
 @bounded
 @given(given_a.view_requests())
-def test_create_keeps_what_was_sent(request: dict[str, Any]) -> None:
+def test_create_keeps_the_members_of_the_request(request: dict[str, Any]) -> None:
     sent = copy.deepcopy(request)
     metadata = create_view_metadata(**request)
     assert request == sent
@@ -258,6 +258,6 @@ def test_a_damaged_document_is_refused_or_can_be_worked_with(damage: tuple[str, 
 
 
 @pytest.mark.parametrize("document", [None, True, 1, "x", [], [{}], {}, {"format-version": 1}])
-def test_what_is_no_metadata_is_refused(document: Any) -> None:
+def test_documents_that_are_no_metadata_are_rejected(document: Any) -> None:
     with pytest.raises(BadRequest):
         read_view_metadata(document)

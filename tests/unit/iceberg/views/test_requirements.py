@@ -1,4 +1,4 @@
-"""The one requirement of views: when it holds, and the text that clients look for."""
+"""The one requirement of views: when it holds, and the error text that clients parse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each update of a view: what it does, what it refuses, and what every commit does to versions and log."""
+"""Each update of a view: its effect, its errors, and the effect of every commit on versions and log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAME_SCHEMA = schema(ID, DATA, **{"schema-id": 9})
 
 
 def error(base: Any, *updates: Any) -> BadRequest:
-    """The refusal of these updates, the base being left as it was."""
+    """Return the error of these updates, after a check that the base is unchanged."""
     before = copy.deepcopy(base)
     with pytest.raises(BadRequest) as raised:
         after(base, *updates)
@@ -62,7 +62,7 @@ def replace(document: dict[str, Any]) -> list[dict[str, Any]]:
         [add_version(version(7, sql("select 1"), **{"timestamp-ms": 5}))],
         [set_current(2)],
         [set_current(1), set_current(2)],
-        # a replace sent once more
+        # a repeated replace
         [add_schema(SAME_SCHEMA), add_version(version(2, **{"schema-id": -1})), set_current()],
     ],
 )
@@ -90,7 +90,7 @@ def test_unknown_fields_survive_in_their_order() -> None:
     assert metadata["versions"][1] == version(2, sql("select 2", **{"x-sql": {}}), **{"x-new": 0})
 
 
-def test_what_a_commit_leaves_alone_is_shared() -> None:
+def test_unchanged_parts_are_shared_with_the_base() -> None:
     base = view(3)
     metadata = after(base, set_properties(a="b"))
     for name in ("schemas", "versions", "version-log"):
@@ -114,7 +114,7 @@ def test_a_uuid_is_never_changed() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 2])
-def test_there_is_one_format_version(number: int) -> None:
+def test_the_only_format_version(number: int) -> None:
     refused = error(view(), {"action": "upgrade-format-version", "format-version": number})
     assert refused.message.endswith(f"format-version: Unsupported format version: v{number} (supported: v1)")
 
@@ -170,7 +170,7 @@ def test_minus_one_is_the_schema_that_was_added_last() -> None:
     base = view()
     updates = [add_schema(WIDER), *replace(version(2, **{"schema-id": -1}))]
     assert after(base, *updates)["versions"][1]["schema-id"] == 1
-    # one that was there already: another client may have been quicker with the same schema
+    # an existing schema: another client may have added the same one earlier
     both = after(base, add_schema(WIDER))
     assert after(both, *updates)["versions"][1] == version(2, **{"schema-id": 1})
     assert after(both, add_schema(schema(DATA)), *updates)["versions"][1] == version(2, **{"schema-id": 1})
@@ -180,7 +180,7 @@ def test_minus_one_is_the_schema_that_was_added_last() -> None:
     )
 
 
-def test_a_version_of_a_schema_that_is_not_there() -> None:
+def test_a_version_of_an_unknown_schema() -> None:
     refused = error(view(), add_version(version(2, **{"schema-id": 1})), add_schema(WIDER))
     assert refused.message == (
         "updates[0] (add-view-version): view-version.schema-id: Cannot add version with unknown schema: 1"
@@ -246,7 +246,7 @@ def test_no_version_id_is_left() -> None:
         {"schema-id": 1},
     ],
 )
-def test_what_creates_another_version(other: dict[str, Any]) -> None:
+def test_changes_that_create_another_version(other: dict[str, Any]) -> None:
     base = after(view(), add_schema(WIDER))
     assert version_ids(after(base, add_version(version(1, **other)))) == [1, 2]
 
@@ -261,7 +261,7 @@ def test_what_creates_another_version(other: dict[str, Any]) -> None:
         {"x-unknown": 1},
     ],
 )
-def test_what_creates_the_same_version(other: dict[str, Any]) -> None:
+def test_changes_that_create_no_version(other: dict[str, Any]) -> None:
     base = view(2)
     change = commit(base, add_version(version(1, **other)), set_current())
     assert change.metadata == {
@@ -294,7 +294,7 @@ def test_a_version_may_be_added_and_not_chosen() -> None:
     assert (metadata["current-version-id"], version_ids(metadata), logged_ids(metadata)) == (1, [1, 2], [1])
 
 
-def test_the_log_has_only_what_readers_saw() -> None:
+def test_the_log_has_only_published_versions() -> None:
     metadata = after(view(), *replace(version(2)), *replace(version(3)), set_current(1), *replace(version(4)))
     assert version_ids(metadata) == [1, 2, 3, 4]
     assert metadata["version-log"] == [log_entry(1), log_entry(4)]
@@ -346,7 +346,7 @@ def test_a_dialect_is_not_dropped() -> None:
         "Previous dialects: [spark, trino]\nNew dialects: [presto, trino]"
     )
     assert version_ids(after(base, *replace(version(3, sql("c", "TRINO"), sql("d", "SPARK"))))) == [1, 2, 3]
-    # going back to an older version is no different
+    # the same for a return to an older version
     assert "loss of view dialects" in error(base, set_current(1)).message
 
 
@@ -395,7 +395,7 @@ def test_the_current_version_stays_however_old() -> None:
     base = after(view(5), set_current(1))
     metadata = after(base, sized(2))
     assert version_ids(metadata) == [1, 5]
-    # what was current before the last expired one is forgotten: the log has no gaps
+    # entries before the last expired one are removed: the log has no gaps
     assert logged_ids(metadata) == [5, 1]
     assert version_ids(after(base, sized(1))) == [1]
     assert logged_ids(after(base, sized(1))) == [1]

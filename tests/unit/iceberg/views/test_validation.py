@@ -1,4 +1,4 @@
-"""Reading view metadata files of other writers: what is refused, what is completed, what is kept."""
+"""Reading view metadata files of other writers: validation errors, completed members, and members kept unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def changed(**fields: Any) -> dict[str, Any]:
 
 
 def with_version(*representations: Any, **more: Any) -> dict[str, Any]:
-    """A document whose first version is this one."""
+    """Return a document with this first version."""
     return {"versions": [version(1, *representations, **more), version(2)]}
 
 
@@ -98,7 +98,7 @@ def without(name: str) -> dict[str, Any]:
         ({"version_log": [{"timestamp-ms": 1}]}, "version-log[0].version-id: required field is missing"),
     ],
 )
-def test_what_is_refused(fields: dict[str, Any], message: str) -> None:
+def test_invalid_documents_are_rejected(fields: dict[str, Any], message: str) -> None:
     document = changed(**fields)
     before = copy.deepcopy(document)
     with pytest.raises(BadRequest) as raised:
@@ -107,7 +107,7 @@ def test_what_is_refused(fields: dict[str, Any], message: str) -> None:
     assert document == before
 
 
-def test_what_is_completed() -> None:
+def test_missing_members_are_completed() -> None:
     document = changed(properties=GONE, schemas=[schema(ID), schema(DATA, **{"schema-id": 1})])
     before = copy.deepcopy(document)
     metadata = read_view_metadata(document)
@@ -140,6 +140,6 @@ def test_what_is_completed() -> None:
         {"x_unknown": [None]},
     ],
 )
-def test_what_is_kept_as_it_stands(fields: dict[str, Any]) -> None:
+def test_members_that_are_kept_unchanged(fields: dict[str, Any]) -> None:
     document = changed(**fields)
     assert read_view_metadata(document) == document
