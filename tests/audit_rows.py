@@ -1,4 +1,4 @@
-"""What tests of the audit trail look for in it, and tell it."""
+"""Read and write rows of the audit trail in tests."""
 
 from __future__ import annotations
 

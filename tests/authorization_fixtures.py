@@ -1,4 +1,4 @@
-"""Real servers that judge rights: one OpenFGA for the whole run, and an Open Policy Agent for each set of policies."""
+"""Real authorization servers: one OpenFGA for the whole run, and an Open Policy Agent for each set of policies."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ StartOpa = Callable[..., Opa]
 
 @pytest.fixture(scope="session")
 def openfga(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenFga]:
-    """It asks for no key. What it holds is shared by all tests: each makes a store of its own."""
+    """One server without authentication for all tests; each test creates its own store."""
     with OpenFga(tmp_path_factory.mktemp("openfga") / "home") as server:
         yield server
 
 
 @pytest.fixture
 def opa(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartOpa]:
-    """Starts servers that end with the test."""
+    """Start servers that end with the test."""
     with contextlib.ExitStack() as started:
 
         def start(policies: Path, settings: Mapping[str, str] | None = None, *options: str) -> Opa:

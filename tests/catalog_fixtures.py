@@ -1,4 +1,4 @@
-"""Fixtures of tests that talk to the catalog in this process: a warehouse on local files, a client at its address."""
+"""Fixtures for tests of the catalog in this process: a warehouse on local files, and a client for its address."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ COMMIT_REPORT: dict[str, Any] = {
 
 
 def finishing_updates(staged: dict[str, Any], **changed: Any) -> list[dict[str, Any]]:
-    """What a client sends of a table that it staged, whose metadata is `staged`, so that it comes into being.
+    """Return the updates that a client sends to complete a staged table with the metadata `staged`.
 
-    `changed` are members of that metadata which are to be others.
+    `changed` are members of that metadata with other values.
     """
     table = staged | changed
     return [
@@ -86,19 +86,19 @@ def finishing_updates(staged: dict[str, Any], **changed: Any) -> list[dict[str, 
 
 @pytest.fixture(autouse=True)
 def process_caches_are_empty() -> None:
-    """Caches of rows belong to the database of another test."""
+    """Empty the caches, whose rows belong to the database of another test."""
     clear_process_caches()
 
 
 @pytest.fixture(autouse=True)
 def nothing_waits_for_the_audit_trail() -> None:
-    """What was told, and how often, in another test."""
+    """Drop pending audit records of another test, and their repetition counts."""
     collector.clear()
 
 
 @pytest.fixture(scope="session")
 def recorded_fixtures() -> dict[Key, Recorded]:
-    """What `bootstrapped`, `warehouse` and others created in this run."""
+    """Records of `bootstrapped`, `warehouse` and other fixtures of this run."""
     return {}
 
 
@@ -133,14 +133,14 @@ def warehouse(bootstrapped: None, storage_root: Path, prepared: Prepared) -> War
 
 @pytest.fixture
 def soft_delete(warehouse: Warehouse) -> int:
-    """The warehouse keeps what is dropped; for how many seconds."""
+    """Enable soft deletion in the warehouse; the value is the retention in seconds."""
     Warehouse.objects.update(delete_profile={"type": "soft", "expiration-seconds": 3600})
     return 3600
 
 
 @pytest.fixture
 def do_tasks() -> Callable[[], int]:
-    """Does every task that is queued, due or not; how many there were."""
+    """Run every queued task, due or not; return their number."""
 
     def do() -> int:
         worker = Worker(poll_interval=60)
@@ -162,13 +162,13 @@ def catalog(warehouse: Warehouse) -> ApiClient:
 
 @pytest.fixture
 def files(storage_root: Path) -> Callable[[], list[str]]:
-    """Every file of every local warehouse, by its path below the root."""
+    """All files of all local warehouses, by path below the root."""
     return lambda: sorted(str(path.relative_to(storage_root)) for path in storage_root.rglob("*") if path.is_file())
 
 
 @pytest.fixture
 def everything(storage_root: Path) -> Callable[[], Fingerprint]:
-    """All rows and files as one value: equal before and after what must not change anything."""
+    """All rows and files as one value, to compare before and after a call that must change nothing."""
     return lambda: take_fingerprint(storage_root)
 
 
@@ -192,14 +192,14 @@ def create_table(catalog: ApiClient, namespace: str) -> Callable[..., dict[str, 
 
 
 def chosen(properties: dict[str, str]) -> dict[str, str]:
-    """A namespace's properties without those that the server adds."""
+    """Return a namespace's properties without those that the server adds."""
     added = {"location", "namespace_id"}
     assert added <= properties.keys()
     return {key: value for key, value in properties.items() if key not in added}
 
 
 def snapshot(snapshot_id: int, *, parent: int | None = None, sequence_number: int = 1, at: int) -> dict[str, Any]:
-    """A snapshot as a client commits it."""
+    """Return a snapshot as a client commits it."""
     created: dict[str, Any] = {
         "snapshot-id": snapshot_id,
         "timestamp-ms": at,

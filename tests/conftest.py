@@ -1,4 +1,4 @@
-"""Set-up of every test run: environment first, then Django; parts, marks and what runs where; the live catalog."""
+"""Set-up of every test run: environment, Django, parts, marks, selection of tests, and the live catalog."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ PART_FOLDERS = ("engines", "fuzz", "keycloak", "spark")
 
 IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
 
-# pytest-django would read the settings before any conftest if the ini file named them; so they are named here, after
-# the environment that they read is complete, and Django is ready before the conftests of the folders below.
+# pytest-django would read the settings before any conftest if the ini file named them; so they are set here, after the
+# environment that they read is complete, and Django is ready before the conftests of the folders below.
 if os.environ.get("DJANGO_SETTINGS_MODULE"):
     raise pytest.UsageError("Unset DJANGO_SETTINGS_MODULE: the tests choose their settings and database themselves")
 RUN = RunEnvironment()
@@ -64,14 +64,14 @@ from django.conf import settings  # noqa: E402
 from management import health  # noqa: E402
 from tenancy.audit import collector as audit_collector  # noqa: E402
 
-# A test's transaction is on `default`, and no other connection sees into it; the live server reads through `read`.
+# A test's transaction is on `default`, and no other connection sees its changes; the live server reads through `read`.
 settings.READ_DATABASE = "default"
 
-# On a busy machine half a second may pass before SQLite gets to the audit rows of a request, and a statement that is
-# interrupted breaks the transaction that the test is in.
+# On a busy machine SQLite may take half a second to write the audit rows of a request, and an interrupted statement
+# breaks the transaction of the test.
 audit_collector.MAX_WAIT_SECONDS = 60.0  # type: ignore[misc]
 
-# Nor may a new connection take its three seconds.
+# A new connection must not take three seconds either.
 health.CHECK_SECONDS = 60.0
 
 pytest_plugins = [
@@ -127,7 +127,7 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import what another share or run has, as far as the folder or the text of the module shows it."""
+    """Do not import modules of another share or run, as far as the folder or the text of the module shows it."""
     share = config.getoption("--share")
     if share and _is_test_module(collection_path) and not _is_in_share(collection_path, *share):
         return True
@@ -146,7 +146,7 @@ def _is_test_module(path: Path) -> bool:
 
 
 def _is_in_share(module: Path, number: int, count: int) -> bool:
-    """Modules are spread by a hash of their path: the same on each machine, and even over folders."""
+    """Return whether the hash of the module's path is in the share: the same on each machine, and even over folders."""
     return zlib.crc32(str(module.relative_to(HERE)).encode()) % count == number - 1
 
 
@@ -171,7 +171,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _require_one_way_to_empty(item: pytest.Item) -> None:
-    """What a transactional test leaves behind must suit the next one, in every order."""
+    """Require `serialized_rollback` of transactional tests, so that tests pass in every order."""
     for mark in item.iter_markers("django_db"):
         if mark.kwargs.get("transaction") and not mark.kwargs.get("serialized_rollback"):
             raise pytest.UsageError(f"{item.nodeid}: django_db(transaction=True) needs serialized_rollback=True")
@@ -186,18 +186,18 @@ def _needs_keycloak(item: pytest.Item) -> bool:
 
 
 def _runs_of(item: pytest.Item) -> set[str]:
-    """The runs that have this test.
+    """Return the runs that have this test.
 
-    A test that uses a database runs on PostgreSQL, and on SQLite too if the databases can differ in what it is about:
-    locks, order, paging, plans, counts, migrations, names, workers, faults, and each service and selector once. Those
-    have the mark `both_databases`. A test without a database runs once, in the run of SQLite. Tests that start servers
-    of the product have runs of their own. A test with a part of another maker runs once, on PostgreSQL: it proves what
-    we do with that part, and the same code does it on SQLite with local files.
+    A test that uses a database runs on PostgreSQL, and on SQLite too if the databases can differ in its subject: locks,
+    order, paging, plans, counts, migrations, names, workers, faults, and each service and selector once. Those have the
+    mark `both_databases`. A test without a database runs once, in the run of SQLite. Tests that start servers of the
+    product have separate runs. A test with a third-party part runs once, on PostgreSQL: it tests our use of that part,
+    which is the same code on SQLite.
     """
     parts = {mark.args[0] for mark in item.iter_markers("part")} - PACKAGED_PARTS
     if _is_below(item, "engines"):
         return {"engines"} if parts & set(registry.LARGE_ENGINES) else {"parts", "engines"}
-    if parts or _is_below(item, "fuzz"):  # random requests: on PostgreSQL, which takes less of what is hostile
+    if parts or _is_below(item, "fuzz"):  # random requests: on PostgreSQL, which rejects more of the hostile ones
         return {"parts"}
     prefix = "servers-" if _starts_servers(item.path) else ""
     return {f"{prefix}{database}" for database in _databases_of(item)}
@@ -230,13 +230,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def run_environment() -> RunEnvironment:
-    """The run's database kind, PostgreSQL server and folders, for tests that start processes of their own."""
+    """The run's database kind, PostgreSQL server and folders, for tests that start processes."""
     return RUN
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
-    """SQLite tests on a file, not in memory: only so do several connections, WAL and busy timeouts behave as served."""
+    """Use a file for SQLite tests: only so do several connections, WAL and busy timeouts behave as in production."""
     from django.conf import settings
 
     if RUN.postgres is None:

@@ -1,4 +1,4 @@
-"""Everything that a refused request may not change, as one value: all rows of all tables, all files."""
+"""Everything that a failed request must not change, as one value: all rows of all tables, all files."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from django.db import connection
 
 PROJECTS = {"catalog", "storage", "tenancy", "tasks"}
 NOT_COUNTED = {"catalog_idempotencyrecord", "tenancy_auditrecord", "tenancy_auditchain"}
-"""What a refusal does write: its own outcome, for who sends it again under the same Idempotency-Key, and that it was
-refused."""
+"""Rows that a failed request writes: its response for a retry with the same Idempotency-Key, and the audit record."""
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Equal when nothing changed; the difference of two shows which tables and which files did."""
+    """Equal when nothing changed; the difference of two lists the changed tables and files."""
 
     rows: dict[str, str]
     files: dict[str, str]

@@ -1,4 +1,4 @@
-"""Fixtures of tests that need a real identity provider: Keycloak, and catalogs that believe its tokens."""
+"""Fixtures of tests that need a real identity provider: Keycloak, and catalogs that accept its tokens."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ PARTNER = "partner"
 
 
 def provider_settings(keycloak: Keycloak, realm: str = REALM) -> dict[str, str]:
-    """The variables of a catalog that admits the people and programs of `realm`, and those of the partner.
+    """The variables of a catalog that accepts the users and service accounts of `realm`, and those of the
+    partner.
 
-    It gives out tokens of its own, too. Clocks may differ by a second only, so that tokens of a few seconds end.
+    It issues its own tokens, too. The clock tolerance is one second, so that short-lived tokens expire.
     """
     partner = f"LAKEKEEPER__OPENID_PROVIDERS__{PARTNER.upper()}__"
     return {
@@ -52,7 +53,7 @@ def keycloak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keycloak]:
 def guarded_catalog(
     run_environment: RunEnvironment, keycloak: Keycloak, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[CatalogServer]:
-    """The real server with the warehouse `guarded`, which admits those whom Keycloak knows."""
+    """The real server with the warehouse `guarded`, which accepts the users of Keycloak."""
     server = CatalogServer(
         tmp_path_factory.mktemp("guarded"),
         database_url=run_environment.own_database("guarded_catalog"),
@@ -65,7 +66,7 @@ def guarded_catalog(
 
 @dataclass(frozen=True)
 class OwnTokens:
-    """What the catalog gave out: `personal` speaks for alice, `credential` is id and secret of a service account."""
+    """Tokens of the catalog: `personal` is alice's, `credential` is id and secret of a service account."""
 
     personal: str
     credential: str
@@ -89,7 +90,7 @@ def own_tokens(guarded_catalog: CatalogServer, keycloak: Keycloak) -> OwnTokens:
 
 @contextmanager
 def believing(variables: Mapping[str, str]) -> Iterator[None]:
-    """The server in this process admits whom `variables` say; it may look for keys as often as it likes."""
+    """Authentication in this process with these `variables`; without a limit on the rate of key fetches."""
     believed, unread = read_settings({**os.environ, **variables})
     assert unread == []
     root = settings.ICEKEEPER.local_storage_root
@@ -105,6 +106,6 @@ def believing(variables: Mapping[str, str]) -> Iterator[None]:
 
 @pytest.fixture
 def authentication(keycloak: Keycloak) -> Iterator[None]:
-    """The server in this process admits those whom Keycloak knows."""
+    """Authentication in this process with the users of Keycloak."""
     with believing(provider_settings(keycloak)):
         yield

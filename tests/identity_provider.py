@@ -1,4 +1,4 @@
-"""A small real identity provider on loopback: it publishes keys, signs tokens, counts who asks, and can misbehave."""
+"""A small real identity provider on loopback: it publishes keys, signs tokens, counts requests, and can misbehave."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Misbehaviour = Callable[[BaseHTTPRequestHandler], None]
 
 
 class IdentityProvider:
-    """`private_keys` are those it signs with, by key id; the first is used unless a token names another.
+    """A provider that signs with `private_keys`, by key id; the first is used unless a token names another.
 
-    `asked` counts requests by path. `misbehave[path]` answers instead of the provider; `is_down` hangs up on everybody.
-    `published` are members of its documents that differ from the usual ones.
+    `asked` counts requests by path. `misbehave[path]` replaces the provider's response; `is_down` closes every
+    connection. `published` are members of its documents that differ from the usual ones.
     """
 
     def __init__(self, *keys: PrivateKey) -> None:
@@ -47,7 +47,7 @@ class IdentityProvider:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The variables of a catalog that takes its tokens, those for others than the catalog aside."""
+        """The variables of a catalog that accepts its tokens, except those for other audiences."""
         return {"LAKEKEEPER__OPENID_PROVIDER_URI": self.address, "LAKEKEEPER__OPENID_AUDIENCE": "icekeeper"}
 
     def start(self) -> Self:
@@ -60,7 +60,7 @@ class IdentityProvider:
         self._server.server_close()
 
     def rotate(self, *, keeps_old: bool = False) -> None:
-        """A new key, which is used from now on."""
+        """Add a key, which signs from now on."""
         fresh: dict[str, PrivateKey] = {f"key-{time.monotonic_ns()}": ECKey.generate_key("P-256")}
         self.private_keys = fresh | self.private_keys if keeps_old else fresh
 
@@ -70,19 +70,20 @@ class IdentityProvider:
         return {DISCOVERY: discovery | self.published[DISCOVERY], KEYS: keys | self.published[KEYS]}
 
     def claims(self, **changed: Any) -> dict[str, Any]:
-        """Of a good token; a claim that is None is left out."""
+        """Return the claims of a valid token; a claim that is None is omitted."""
         now = int(time.time())
         usual = {"iss": self.issuer, "aud": "icekeeper", "sub": "anna", "iat": now, "exp": now + 300}
         return {name: value for name, value in (usual | changed).items() if value is not None}
 
     def token(self, **changed: Any) -> str:
-        """A good token with these claims."""
+        """Return a valid token with these claims."""
         return self.sign({}, self.claims(**changed))
 
     def sign(self, header: dict[str, Any], claims: dict[str, Any] | bytes, *, key: PrivateKey | None = None) -> str:
-        """A token with exactly these claims and, beside the usual `alg` and `kid`, these members of the header.
+        """Return a token with exactly these claims and, in addition to `alg` and `kid`, these members of the
+        header.
 
-        A member that is None is left out.
+        A member that is None is omitted.
         """
         kid, usual_key = next(iter(self.private_keys.items()))
         key = key or self.private_keys.get(str(header.get("kid", kid)), usual_key)
@@ -91,7 +92,7 @@ class IdentityProvider:
 
 
 def sign(header: str | bytes, claims: dict[str, Any] | bytes, key: Any, algorithm: str | None = None) -> str:
-    """A token of these very bytes, whatever they are."""
+    """Return a token of exactly these bytes."""
     head = header.encode() if isinstance(header, str) else header
     body = claims if isinstance(claims, bytes) else json.dumps(claims).encode()
     text = f"{encoded(head)}.{encoded(body)}"
@@ -110,7 +111,7 @@ def encoded(data: bytes) -> str:
 
 
 def running(*keys: PrivateKey) -> Iterator[IdentityProvider]:
-    """For fixtures."""
+    """Run a provider, for fixtures."""
     provider = IdentityProvider(*keys).start()
     try:
         yield provider
@@ -119,12 +120,12 @@ def running(*keys: PrivateKey) -> Iterator[IdentityProvider]:
 
 
 def hangs(provider: IdentityProvider) -> Misbehaviour:
-    """It takes the request and says nothing until the provider stops."""
+    """Accept the request and send nothing until the provider stops."""
     return lambda _handler: provider.stopping.wait() and None
 
 
 def trickles_head(provider: IdentityProvider) -> Misbehaviour:
-    """A header without end, byte by byte."""
+    """Send a header without end, byte by byte."""
 
     def trickle(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Padding: ")
@@ -162,7 +163,7 @@ def responses(status: int, body: bytes = b"", **headers: str) -> Misbehaviour:
 
 
 def sends_without_end(handler: BaseHTTPRequestHandler) -> None:
-    """500 MB of JSON, or as much of it as anybody takes."""
+    """Send 500 MB of JSON, or as much as the client reads."""
     handler.send_response(200)
     handler.send_header("Content-Type", "application/json")
     handler.end_headers()
@@ -185,7 +186,7 @@ def _handler_of(provider: IdentityProvider) -> type[BaseHTTPRequestHandler]:
                 else:
                     responses(404)(self)
             except OSError:
-                return  # they hung up on us
+                return  # the client closed the connection
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -1,4 +1,4 @@
-"""What a logger writes in this process, read back from the lines as they are written."""
+"""The output of a logger in this process, parsed from the lines as they are written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LogLines:
         return self._stream.getvalue()
 
     def read(self) -> list[dict[str, Any]]:
-        """The lines since the last call; what is forged as a line of its own fails or shows."""
+        """Return the lines since the last call; a forged line fails to parse or is returned."""
         lines = [orjson.loads(line) for line in self.text.split("\n") if line]
         self._stream.seek(0)
         self._stream.truncate()
@@ -31,7 +31,7 @@ class LogLines:
 
 @contextmanager
 def log_lines(name: str) -> Iterator[LogLines]:
-    """From here on, what the logger `name` writes at level INFO and above."""
+    """Record what the logger `name` writes at level INFO and above."""
     logger, stream = logging.getLogger(name), StringIO()
     handler, level = logging.StreamHandler(stream), logger.level
     handler.setFormatter(JsonFormatter())

@@ -1,4 +1,4 @@
-"""Tests talk to this machine only: a connection to anywhere else is refused before it is tried."""
+"""Tests may only connect to this machine: any other connection is denied before it is attempted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _check(address: Any) -> None:
 
 
 def refuse_other_networks() -> None:
-    """Guards sockets of this process; programs that tests start are on their own."""
+    """Guard the sockets of this process; programs that tests start are not guarded."""
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
 
     def guarded_connect(self: socket.socket, address: Any) -> None:

@@ -1,4 +1,4 @@
-"""Callers by name: the token `alice` speaks for `oidc~alice`. Everything behind the verification of tokens is real."""
+"""Callers by name: the token `alice` belongs to `oidc~alice`. All code behind the verification of tokens is real."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tests.wsgi_client import ApiClient, Response, call
 
 
 class NamedCallers(Authenticator):
-    """Takes tokens that were made known to it, and no others."""
+    """Accepts the tokens that were added, and no others."""
 
     def __init__(self) -> None:
         self.identities: dict[str, Identity] = {}
 
     def add(self, token: str, identity: Identity) -> None:
-        """From now on `token` speaks for `identity`."""
+        """Accept `token` for `identity`."""
         self.identities[token] = identity
         requests.verified_tokens.clear()
 
     def user(self, name: str, *, roles: tuple[str, ...] = ()) -> str:
-        """The id of a person whose token is their name."""
+        """Return the id of the user whose token is this name."""
         identity = Identity(f"oidc~{name}", "oidc", "human", name.title(), f"{name}@example.com", roles)
         self.add(name, identity)
         return identity.user_id
@@ -42,9 +42,9 @@ class NamedCallers(Authenticator):
 
 @pytest.fixture
 def callers(monkeypatch: pytest.MonkeyPatch) -> Iterator[NamedCallers]:
-    """Authentication is on, with tokens of people whom the test names."""
+    """Authentication with tokens of users that the test names."""
     named = NamedCallers()
-    for module in (providers, requests):  # each has the name of its own
+    for module in (providers, requests):  # each has its own name
         monkeypatch.setattr(module, "authenticators", lambda: (named,))
     requests.verified_tokens.clear()
     yield named

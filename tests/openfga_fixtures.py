@@ -1,4 +1,4 @@
-"""Fixtures of tests in which a real OpenFGA decides: each has a store of its own."""
+"""Fixtures of tests with a real OpenFGA as authorizer, each with its own store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.parts.openfga import OpenFga
 
 @pytest.fixture
 def by_openfga(openfga: OpenFga, monkeypatch: pytest.MonkeyPatch, storage_root: object) -> Iterator[OpenFgaAuthorizer]:
-    """OpenFGA decides, with a store of this test that has the model and no tuples."""
+    """Authorization by OpenFGA, with a store of this test that has the model and no tuples."""
     choose_openfga(monkeypatch, endpoint=openfga.url, store_name=f"test-{new_id()}")
     install(openfga_store())
     chosen = port.authorizer()
@@ -32,7 +32,7 @@ def by_openfga(openfga: OpenFga, monkeypatch: pytest.MonkeyPatch, storage_root: 
 
 
 def choose_openfga(monkeypatch: pytest.MonkeyPatch, **chosen: Any) -> None:
-    """From now on OpenFGA decides, by these settings."""
+    """Switch to authorization by OpenFGA with these settings."""
     given = settings.ICEKEEPER.openfga.model_dump() | chosen
     changed = {"authz_backend": "openfga", "openfga": OpenFgaSettings(**given)}
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=changed))
@@ -41,7 +41,8 @@ def choose_openfga(monkeypatch: pytest.MonkeyPatch, **chosen: Any) -> None:
 
 
 def deliver_as_recorded(store: OpenFgaStore) -> None:
-    """The store gets what the rows say, with its ends, and loses all else; nothing is undelivered then.
+    """Write the tuples of all rows, with their expirations, to the store, delete all others, and empty the
+    outbox.
 
     For tests whose transaction is never committed.
     """
@@ -59,7 +60,7 @@ def deliver_as_recorded(store: OpenFgaStore) -> None:
 
 
 def all_tuples(store: OpenFgaStore) -> list[tuple[Any, str | None]]:
-    """Each with the end that it has."""
+    """Return all tuples with their expirations."""
     found, after = [], ""
     while True:
         page, after = store.read(after=after)

@@ -1,8 +1,8 @@
-"""Transcripts on a page of the documentation, run again: shell commands by a real bash, Python as doctest does it.
+"""Replay of transcripts on documentation pages: shell commands by a real bash, Python as doctest does it.
 
-A `console` block holds commands, each behind `$ ` and continued by lines that begin with blanks, and under each what it
-answered without empty lines. A `pycon` block holds what was typed into Python and what it said; `...` stands for
-anything. Answers of the shell are compared but for ids and times: those that are equal on the page must be equal again.
+A `console` block holds commands, each after `$ ` and continued by indented lines, and under each its output without
+empty lines. A `pycon` block holds Python input and its output; `...` matches anything. Shell output is compared without
+ids and times: those that are equal on the page must be equal again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Command:
 
 
 def blocks_of(section: str) -> list[tuple[str, str]]:
-    """Kind and content of each transcript."""
+    """Return type and content of each transcript."""
     return [(kind, content) for kind, content in _BLOCK.findall(section)]
 
 
 def section_of(page: str, heading: str) -> str:
-    """From the heading to the next one of its level."""
+    """Return the text from the heading to the next one of its level."""
     _, found, rest = page.partition(f"\n{heading}\n")
     assert found, f"there is no {heading!r}"
     level = heading.partition(" ")[0]
@@ -42,7 +42,7 @@ def section_of(page: str, heading: str) -> str:
 
 
 def commands_of(content: str) -> list[Command]:
-    """Of a `console` block."""
+    """Return the commands of a `console` block."""
     found: list[Command] = []
     for line in content.splitlines():
         if line.startswith("$ "):
@@ -55,9 +55,10 @@ def commands_of(content: str) -> list[Command]:
 
 
 class Transcripts:
-    """One bash and one Python that run block after block. `instead` are addresses of the page and those of this run.
+    """One bash and one Python that run block after block.
 
-    `said` are all commands with what they answered now. A context manager.
+    `instead` are addresses of the page and those of this run. `said` are all commands with their current output. A
+    context manager.
     """
 
     def __init__(self, *, instead: Mapping[str, str], names: Mapping[str, Any], home: Path) -> None:
@@ -70,14 +71,14 @@ class Transcripts:
         )  # fmt: skip
 
     def run(self, kind: str, content: str) -> None:
-        """Raises `AssertionError` for Python that said something else than the page."""
+        """Raise `AssertionError` for Python output that differs from the page."""
         if kind == "console":
             self.said += [Command(each.text, self.shell(each.text)) for each in commands_of(content)]
         else:
             self._run_python(content)
 
     def shell(self, command: str) -> list[str]:
-        """The lines that bash answers, with the page's addresses."""
+        """Return the output lines of bash, with the page's addresses."""
         stdin, stdout = self._bash.stdin, self._bash.stdout
         assert stdin is not None
         assert stdout is not None
@@ -93,7 +94,7 @@ class Transcripts:
         return response.splitlines()
 
     def value(self, name: str) -> str:
-        """Of a variable of the shell."""
+        """Return the value of a shell variable."""
         return "".join(self.shell(f"echo ${name}"))
 
     def _run_python(self, content: str) -> None:
@@ -121,7 +122,7 @@ class Transcripts:
 
 
 def alike(commands: Sequence[Command]) -> list[Command]:
-    """With each id and time replaced by its number among those that were answered, so that two runs can be compared."""
+    """Replace each id and time by its number of first appearance, so that two runs can be compared."""
     known: dict[str, str] = {}
 
     def stand_in(found: re.Match[str]) -> str:
@@ -131,7 +132,7 @@ def alike(commands: Sequence[Command]) -> list[Command]:
 
 
 def rewritten(page: str, section: str, said: Sequence[Command]) -> str:
-    """The page with these answers in the `console` blocks of the section."""
+    """Return the page with this output in the `console` blocks of the section."""
     left = iter(said)
 
     def block(found: re.Match[str]) -> str:

@@ -1,6 +1,6 @@
-"""Rows and files of fixtures that many tests use: created once in a run, copied for every later test.
+"""Rows and files of fixtures that many tests use: created once per run, copied for every later test.
 
-A copy has the ids of the original, so `clear_process_caches` removes what this process remembers by these ids.
+A copy has the ids of the original, so `clear_process_caches` empties the caches of this process that have these ids.
 """
 
 from __future__ import annotations
@@ -124,7 +124,9 @@ class Prepared:
 
 @cache
 def _of_authentication() -> set[str]:
-    """Settings of authentication: they differ between tests (ports of providers) and do not change what is created."""
+    """Return the names of authentication settings: they differ between tests (ports) and do not change the
+    created rows.
+    """
     kinds = ("openid_", "kubernetes", "enable_kubernetes", "authentication")
     return {name for name in type(settings.ICEKEEPER).model_fields if name.startswith(kinds)}
 
@@ -149,7 +151,7 @@ def _as_written(value: Any) -> Any:
 
 
 def clear_process_caches() -> None:
-    """Empty the caches of rows: they belong to the database of another test, or to the time before a copy."""
+    """Empty the caches of rows, which belong to the database of another test, or to the time before a copy."""
     registered_users.clear()
     known_roles.clear()
     queue._queues.clear()

@@ -1,4 +1,4 @@
-"""Every route of the server, from the resolver that serves it, and those that are open, each with its reason."""
+"""Every route of the server, from its resolver, and the unauthenticated routes, each with its reason."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPEN = {
     "swagger-generic-tables": "shows the documents",
     "openapi": "the documents say nothing of what is stored here",
 }
-"""The routes, by name, that ask nobody who they are."""
+"""Unauthenticated routes by name."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Route:
 
     @property
     def template(self) -> str:
-        """As the OpenAPI documents write the path."""
+        """Return the path in the form of the OpenAPI documents."""
         return "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", self.pattern)
 
     @property
     def methods(self) -> list[str]:
-        """Those that the view of an API has of its own; OPTIONS, which every view has, tells what these are."""
+        """Return the methods of an API view itself, without OPTIONS, which every view has."""
         return [name.upper() for name in self.view.cls.http_method_names if name != "options" and self._has(name)]
 
     def target(self, names: dict[str, str]) -> str:
@@ -54,7 +54,7 @@ class Route:
         actions = getattr(self.view, "actions", None)
         if actions is None:
             return hasattr(self.view.cls, method)
-        # Serving a request, DRF adds an action for HEAD that is the one for GET.
+        # When it serves a request, DRF adds an action for HEAD that is the one for GET.
         return method in actions and (method != "head" or actions["head"] != actions.get("get"))
 
 

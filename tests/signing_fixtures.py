@@ -1,4 +1,4 @@
-"""Tables in a warehouse on S3 whose files lie nowhere yet, and a client that has no keys of its own."""
+"""Tables in a warehouse on S3 whose files do not exist yet, and a client without S3 credentials."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEY = {"type": "s3", "credential-type": "access-key", "access-key-id": "an-id", 
 
 
 def s3_profile(**members: Any) -> dict[str, Any]:
-    """A store that is asked by path and that nobody has to reach."""
+    """Return the profile of a path-style store that no test connects to."""
     return {
         "type": "s3", "bucket": "my-bucket", "key-prefix": "wh", "region": REGION, "endpoint": f"http://{HOST}/",
         "flavor": "s3-compat", "path-style-access": True, "sts-enabled": False, **members,
@@ -45,13 +45,15 @@ def new_warehouse(profile: dict[str, Any], credential: dict[str, Any] | None, na
 
 
 def authorize_signatures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rights count for which requests are signed, while the authorizer of the tests goes on to allow everything."""
-    port.authorizer()  # the one of the tests is kept from now on
+    """Make authorization decide which requests are signed, while the authorizer of the tests still allows
+    everything.
+    """
+    port.authorizer()  # the test authorizer is cached from now on
     use_settings(monkeypatch, authz_backend="builtin")
 
 
 def sign_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also with a warehouse's own keys, also at stores that are not AWS, as the operator says so."""
+    """Sign writes also for static keys and for stores that are not AWS, as operators can configure."""
     authorize_signatures(monkeypatch)
     changed = settings.ICEKEEPER.storage.model_copy(update={"sign_writes_with_warehouse_keys": True})
     use_settings(monkeypatch, storage=changed)
@@ -67,7 +69,7 @@ def add_tabular(
     dropped: bool = False,
     claims: tuple[str, ...] = (),
 ) -> Tabular:
-    """A row as the services write it, without its files."""
+    """Add a row as the services write it, without its files."""
     of, _ = Namespace.objects.get_or_create(warehouse=warehouse, path=namespace, path_key=namespace)
     table_id = new_id()
     where = location or f"{warehouse.location}/{name}"
@@ -81,7 +83,7 @@ def add_tabular(
 
 
 def to_sign(method: str, uri: str, *, region: str = REGION, **more: Any) -> dict[str, Any]:
-    """A RemoteSignRequest."""
+    """Return a RemoteSignRequest."""
     return {"region": region, "uri": uri, "method": method, "headers": {}, **more}
 
 
@@ -107,7 +109,7 @@ def by_ticket(warehouse: Warehouse, ticket: str) -> str:
 
 @dataclass(frozen=True)
 class SigningClient:
-    """Sends nothing to the store that the catalog has not signed, as Iceberg's clients do.
+    """Sends only requests to the store that the catalog has signed, as Iceberg's clients do.
 
     `signer` is a target below `/catalog/v1`.
     """
@@ -127,7 +129,7 @@ class SigningClient:
         return ApiClient("/catalog/v1").post(self.signer, asked if body is None else asked | {"body": body})
 
     def signed(self, method: str, uri: str, **more: Any) -> dict[str, str]:
-        """The headers to send."""
+        """Return the signed headers to send."""
         response = self.sign(method, uri, **more)
         assert response.status == 200, response.body
         assert response.json()["uri"] == uri
@@ -136,7 +138,7 @@ class SigningClient:
     def send(
         self, method: str, uri: str, data: bytes | None = None, *, headers: Mapping[str, str] | None = None
     ) -> requests.Response:
-        """DeleteObjects are signed with their body and its digest, all others without, as Java's client does it."""
+        """Send the request; only DeleteObjects are signed with their body and its digest, as Java's client does it."""
         body = None
         if method == "POST" and uri.endswith("?delete") and data is not None:
             body, headers = data.decode(), {"Content-MD5": digest(data)}
@@ -145,5 +147,5 @@ class SigningClient:
 
 
 def digest(data: bytes) -> str:
-    """The value of Content-MD5."""
+    """Return the value of Content-MD5."""
     return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()

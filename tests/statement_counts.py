@@ -1,7 +1,7 @@
-"""Statements and object-store calls of operations, and their record, `tests/query_counts.json`.
+"""Counts of statements and object-store calls by operation, and their record, `tests/query_counts.json`.
 
-The counter sees what Django sends and what is sent through psycopg directly; BEGIN, COMMIT and savepoints are left
-out. A count changes only on purpose: `UPDATE_QUERY_COUNTS=1` writes the file anew.
+The counter sees statements of Django and of psycopg; BEGIN, COMMIT and savepoints are left out. A count changes only on
+purpose: `UPDATE_QUERY_COUNTS=1` rewrites the file.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ def _counted(function: Callable[..., Any], seen: Counter[str], name: str) -> Cal
 
 
 def recorded() -> dict[str, dict[str, Counts]]:
-    """Database, API, counts."""
+    """Return the recorded counts by database and API."""
     record: dict[str, dict[str, Counts]] = json.loads(RECORD.read_text())
     return record
 
 
 def require_as_recorded(api: str, counted: Counts) -> None:
-    """Fails when the operations of `api` cost something else than the record of this database says."""
+    """Fail when the counts of `api` differ from the record of this database."""
     record = recorded()
     if os.environ.get("UPDATE_QUERY_COUNTS") == "1":
         record.setdefault(connection.vendor, {})[api] = counted

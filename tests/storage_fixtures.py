@@ -1,4 +1,4 @@
-"""Real object stores, one server of each for the whole run."""
+"""Real object stores, one server of each kind for the whole run."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def minio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Minio]:
 
 @pytest.fixture
 def bucket(minio: Minio) -> str:
-    """A new, empty one of MinIO."""
+    """A new, empty bucket of MinIO."""
     return minio.create_bucket(f"bucket-{next(_numbers)}")
 
 
 @pytest.fixture
 def recorder(minio: Minio) -> Iterator[Recorder]:
-    """MinIO by way of somebody who keeps what it is asked."""
+    """A recording proxy in front of MinIO."""
     with Recorder(minio.port) as recorder:
         yield recorder
 
@@ -48,7 +48,7 @@ def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFS]:
 
 @pytest.fixture
 def tokens() -> Iterator[FakeService]:
-    """A fake of the services that hand out tokens of clouds."""
+    """A fake of the token services of clouds."""
     with FakeService() as service:
         yield service
 
@@ -67,7 +67,7 @@ def fake_gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeGcs]:
 
 @pytest.fixture(params=["fake", "real"])
 def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FakeVault | Vault]:
-    """Once a fake, and once a real one where `python -m tests.parts.vault` has built it."""
+    """A fake Vault, and then a real one where `python -m tests.parts.vault` has built it."""
     if request.param == "fake":
         with FakeVault() as fake:
             yield fake
@@ -80,6 +80,6 @@ def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FakeVault 
 
 @pytest.fixture
 def fake_vault() -> Iterator[FakeVault]:
-    """For what a real one cannot be made to do, or is not asked for by itself."""
+    """A fake Vault, for states that a real one cannot be put into or does not reach by itself."""
     with FakeVault() as fake:
         yield fake

@@ -1,4 +1,4 @@
-"""Fixtures of tests of tags: something of each kind that can carry them, and what is done with them."""
+"""Fixtures of tests of tags: one object of each type that can have tags, and operations on them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NESTED: dict[str, Any] = {
 
 @pytest.fixture
 def things(catalog: ApiClient, create_table: Callable[..., dict[str, Any]]) -> dict[str, str]:
-    """Where one of each kind is in the management API, below its warehouse; made in the namespace `ns`."""
+    """Paths of one object of each type in the management API, below its warehouse; created in the namespace `ns`."""
     table = create_table("t", schema=NESTED)["metadata"]["table-uuid"]
     generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
     assert generic.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).status == 200
@@ -78,7 +78,7 @@ def put(api: ApiClient, target: str, value: str | None = "x", name: str = "pii")
 
 
 def shown(api: ApiClient, target: str, **query: str) -> list[tuple[str, Any, Any]]:
-    """Name, value and what it is inherited from."""
+    """Return name, value and the object that it is inherited from."""
     asked = "&".join(f"{name}={value}" for name, value in query.items())
     tags = good(api.get(f"{target}/tags?{asked}"))["tags"]
     return [(each["name"], each.get("value"), each.get("inherited-from", {}).get("type")) for each in tags]

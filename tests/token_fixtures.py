@@ -1,4 +1,4 @@
-"""Fixtures of tests that come with access tokens of this server."""
+"""Fixtures of tests that use access tokens of this server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.wsgi_client import Response, call
 
 
 class TokenClient:
-    """Calls of one who has a token."""
+    """Calls with a token."""
 
     def __init__(self, token: str, base: str = "/management/v1") -> None:
         self.token, self.base = token, base
@@ -39,7 +39,7 @@ class TokenClient:
 
 
 def new_token(user_id: str = "local~alice", **options: Any) -> str:
-    """A token of a person, who is made if need be; what `create_token` takes are the options."""
+    """Return a token of a user, who is created if needed; options are those of `create_token`."""
     if user_id.startswith("local~"):
         create_local_user(actor=INTERNAL, user_id=user_id)
     return create_token(actor=INTERNAL, user_id=user_id, **{"name": "test", **options}).text
@@ -47,7 +47,7 @@ def new_token(user_id: str = "local~alice", **options: Any) -> str:
 
 @pytest.fixture
 def access_tokens(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Authentication is on, by access tokens alone."""
+    """Authentication by access tokens alone."""
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"access_tokens": True}))
     for cached in (authenticators, _issuer, _keys):
         cached.cache_clear()

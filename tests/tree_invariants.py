@@ -1,4 +1,4 @@
-"""What is true of namespaces and of the rights that hang on them, whatever was made, moved or dropped."""
+"""Invariants of namespaces and their grants after creates, moves and drops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tenancy.models import Grant, Securable
 
 
 def check_trees() -> None:
-    """Each path goes on from the parent's, in both spellings; each object's rights are where the object is."""
+    """Check that each path extends the parent's, in both spellings, and that each object's grants have its path."""
     namespaces = {row.pk: row for row in Namespace.objects.all()}
     above = {}
     for row in namespaces.values():

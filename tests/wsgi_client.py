@@ -27,7 +27,7 @@ class Response:
         return error
 
     def refused(self, status: int, wire_type: str, text: str = "") -> bool:
-        """Whether this is exactly that refusal, in the envelope that the specification names."""
+        """Return whether this is exactly that error, in the envelope of the specification."""
         error = self.error
         assert set(error) == {"message", "type", "code", "stack"}
         assert error["code"] == self.status
@@ -44,7 +44,7 @@ def call(
     headers: dict[str, str] | None = None,
     content_type: str = "application/json",
 ) -> Response:
-    """Send one request. `target` is sent as it is: percent-encode what must be."""
+    """Send one request. `target` is sent unchanged: percent-encode it first."""
     path, _, query = target.partition("?")
     environ: dict[str, Any] = {
         "REQUEST_METHOD": method,

@@ -1,7 +1,7 @@
-"""`make bench`: the catalog on PostgreSQL and local files, then on MinIO, operation by operation.
+"""`make bench`: measure the catalog on PostgreSQL and local files, then on MinIO, operation by operation.
 
-Reads are measured against their floors: the two take turns in short rounds, so that other work on the machine hits both
-alike. Compare ratios and CPU an operation, not requests a second of different days.
+Reads are measured against their floors, alternating in short rounds, so that other load on the machine affects both
+alike. Compare ratios and CPU per operation, not requests per second of different days.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SETTINGS = {"LAKEKEEPER__PG_ENCRYPTION_KEY": "of a catalog that is measured and 
 
 
 class Bench:
-    """One run: the servers that are up, what to measure for how long, and the rows so far."""
+    """One run: the running servers, the operations and durations, and the rows so far."""
 
     def __init__(self, options: argparse.Namespace, catalog: CatalogServer, postgres: Postgres) -> None:
         self.options = options
@@ -81,7 +81,7 @@ class Bench:
             self._measure_writes(object_store.writes(contents))
 
     def facts(self) -> dict[str, Any]:
-        """What the figures depend on."""
+        """The facts that the figures depend on."""
         return {
             "when": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             "python": platform.python_version(),
@@ -132,7 +132,7 @@ class Bench:
         return row
 
     def _measure_token(self, contents: Contents) -> None:
-        """A load with a verified token from a server with authentication, in turns with one from that without."""
+        """Measure a load with a verified token, alternating with a server without authentication."""
         load_table = next(read for read in rows.reads(contents) if read.key == "load")
         storage = {"ICEKEEPER__LOCAL_STORAGE_ROOT": str(self.catalog.storage_root)}
         home = self.catalog.home / "authenticated"
@@ -150,7 +150,7 @@ class Bench:
                 self._note(known)
 
     def _measure_rights(self, contents: Contents) -> None:
-        """Reads judged by the built-in evaluator, in turns with the same where everybody may do everything."""
+        """Measure reads with the built-in authorizer, alternating with a server that allows every request."""
         rights.create_tables(contents, self.catalog.port)
         loads = rights.grant(self.postgres.url)
         storage = {"ICEKEEPER__LOCAL_STORAGE_ROOT": str(self.catalog.storage_root)}
@@ -179,7 +179,7 @@ class Bench:
         return load.measure(Job(server.port, read.operations, seconds), clients=clients, trees=trees)
 
     def _measure_layers(self, table_path: str) -> dict[str, float]:
-        """The layers of a load, in a process of its own beside the idle server."""
+        """Measure the layers of a load in a separate process while the server is idle."""
         command = [sys.executable, "-m", "tests.perf.layers", table_path]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=self.catalog.environment)
         if done.returncode:

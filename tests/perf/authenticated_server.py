@@ -1,4 +1,4 @@
-"""The measured catalog once more, on the same database, by a server that wants to know who asks."""
+"""A second server of the measured catalog, on the same database, with authentication."""
 
 from __future__ import annotations
 

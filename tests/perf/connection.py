@@ -1,4 +1,4 @@
-"""One keep-alive connection that costs the load generator little CPU: bytes out, status and body in."""
+"""A keep-alive connection with low CPU cost for the load generator: bytes out, status and body in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BODYLESS = (204, 304)
 
 
 def request(method: str, path: str, body: bytes = b"", **headers: str) -> bytes:
-    """A whole HTTP/1.1 request; without `Accept-Encoding`, so that the answer is not compressed."""
+    """Return a whole HTTP/1.1 request, without `Accept-Encoding`, so that the response is not compressed."""
     head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n"
     for name, value in headers.items():
         head += f"{name.replace('_', '-')}: {value}\r\n"
@@ -27,7 +27,7 @@ class Connection:
         self._socket: socket.socket | None = None
 
     def send(self, message: bytes) -> tuple[int, bytes]:
-        """Status and body of the answer. A connection that the server closed between two requests is opened again."""
+        """Return status and body of the response; reopen a connection that the server closed between two requests."""
         if self._socket is None:
             self._socket = socket.create_connection(("127.0.0.1", self._port), timeout=60)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -52,7 +52,7 @@ class Connection:
         return status, received[head_end + 4 : end]
 
     def call(self, method: str, path: str, content: Any = None) -> Any:
-        """For preparations: JSON in, JSON out, anything but 2xx is an error."""
+        """Send and receive JSON for preparations; raise an error for any status but 2xx."""
         status, body = self.send(request(method, path, b"" if content is None else json.dumps(content).encode()))
         if status // 100 != 2:
             raise ConnectionError(f"{method} {path} answered {status}: {body[:1000]!r}")

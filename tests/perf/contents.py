@@ -1,4 +1,4 @@
-"""What the measured catalog holds, made through its API: the yardsticks' namespaces, tables and snapshots."""
+"""The contents of the measured catalog, created through its API: namespaces, tables and snapshots of the benchmark."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SCHEMA = {
 
 
 class Contents:
-    """Fills one warehouse; `prefix` is the path below which its tables are found."""
+    """Fills one warehouse; `prefix` is the path of its tables."""
 
     def __init__(self, port: int, warehouse: str) -> None:
         self._port = port
@@ -52,7 +52,7 @@ class Contents:
         return f"{self.prefix}/namespaces/{namespace}/tables/{table}"
 
     def create(self) -> None:
-        """Everything but the other tables' snapshots."""
+        """Create everything but the snapshots of the other tables."""
         for namespace in NAMESPACES:
             self._connection.call("POST", f"{self.prefix}/namespaces", {"namespace": [namespace], "properties": {}})
         for number in range(LISTED_TABLES):
@@ -63,7 +63,7 @@ class Contents:
         self._create_written_tables()
 
     def create_written(self) -> None:
-        """Only what is written to."""
+        """Create the tables that are only written."""
         self._connection.call("POST", f"{self.prefix}/namespaces", {"namespace": [OWN], "properties": {}})
         self._create_written_tables()
 
@@ -82,7 +82,7 @@ class Contents:
                 self._append(HOT, long_table(snapshots), 1_000)
 
     def add_many_tables(self) -> None:
-        """So many that a list needs pages, made by several clients at once."""
+        """Create so many tables with several clients that a list needs pages."""
         self._connection.call("POST", f"{self.prefix}/namespaces", {"namespace": [MANY], "properties": {}})
         tables = f"{self.prefix}/namespaces/{MANY}/tables"
 
@@ -96,26 +96,26 @@ class Contents:
             list(makers.map(create, range(MAKERS)))
 
     def etag(self, path: str) -> str:
-        """What `path` answers now, for If-None-Match."""
+        """Return the current ETag of `path`, for If-None-Match."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}") as response:
             return str(response.headers["ETag"])
 
     def add_other_snapshots(self) -> int:
-        """Snapshots on tables that nobody measures; returns how many."""
+        """Add snapshots to tables that are not measured; return their number."""
         for number in range(OTHER_TABLES):
             self._create_table(OTHERS, f"other_{number}")
             self._append(OTHERS, f"other_{number}", SNAPSHOTS_EACH)
         return OTHER_TABLES * SNAPSHOTS_EACH
 
     def load(self, namespace: str, table: str) -> dict[str, Any]:
-        """The table's metadata, over a connection of its own: load processes must not share the one they inherit."""
+        """Return the table's metadata, over a new connection: load processes must not share an inherited one."""
         connection = Connection(self._port)
         metadata: dict[str, Any] = connection.call("GET", self.table_path(namespace, table))["metadata"]
         connection.close()
         return metadata
 
     def config_of(self, namespace: str, table: str, headers: dict[str, str]) -> dict[str, str]:
-        """What a load with these headers tells about the way to the files."""
+        """Return the table config of a load with these headers."""
         asked = urllib.request.Request(
             f"http://127.0.0.1:{self._port}{self.table_path(namespace, table)}", headers=headers
         )
@@ -134,7 +134,7 @@ class Contents:
 
 
 class Chain:
-    """The commits that append snapshot after snapshot to one table which nobody else writes."""
+    """The commits that append one snapshot after another to a table with no other writer."""
 
     def __init__(self, metadata: dict[str, Any], *, snapshot_id: int | None = None) -> None:
         self._first_id = snapshot_id
@@ -144,7 +144,7 @@ class Chain:
         self._parent = metadata.get("refs", {}).get("main", {}).get("snapshot-id")
 
     def append(self) -> dict[str, Any]:
-        """The body of the next commit."""
+        """Return the body of the next commit."""
         self._sequence += 1
         snapshot_id = self._first_id or 4_000_000_000_000_000_000 + self._sequence
         snapshot = {
@@ -182,7 +182,7 @@ def long_table(snapshots: int) -> str:
 
 
 def contended_table(writers: int) -> str:
-    """One for each number of writers: all begin with a table that has no history."""
+    """Create one table for each number of writers, each without history."""
     return f"appended_{writers}"
 
 

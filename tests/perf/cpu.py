@@ -1,4 +1,4 @@
-"""CPU time and memory of a process and everything below it, from `/proc`."""
+"""CPU time and memory of a process and its descendants, from `/proc`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
-PPID, UTIME, CSTIME = 1, 11, 15  # places in /proc/PID/stat after the command's name, which may hold blanks
+PPID, UTIME, CSTIME = 1, 11, 15  # positions in /proc/PID/stat after the command's name, which may contain blanks
 
 
 def _stat(pid: int) -> list[str] | None:
@@ -17,22 +17,22 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def tree(root: int) -> list[int]:
-    """`root` and its descendants that live now."""
+    """Return `root` and its living descendants."""
     parents = {int(entry.name): _stat(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
     members = [root]
-    for member in members:  # grows while it is walked: children of children
+    for member in members:  # grows during the loop: children of children
         members += [pid for pid, stat in parents.items() if stat and int(stat[PPID]) == member]
     return members
 
 
 def seconds(root: int) -> float:
-    """User and system time of the tree so far, with that of children that ended and were waited for."""
+    """Return user and system time of the tree so far, including children that ended and were waited for."""
     stats = [stat for pid in tree(root) if (stat := _stat(pid))]
     return sum(int(ticks) for stat in stats for ticks in stat[UTIME : CSTIME + 1]) / TICKS
 
 
 def largest_memory_mb(root: int) -> float:
-    """Resident memory of the biggest process of the tree."""
+    """Return the resident memory of the largest process of the tree."""
     return (
         max((int(stat[21]) for pid in tree(root) if (stat := _stat(pid))), default=0) * os.sysconf("SC_PAGE_SIZE") / 1e6
     )

@@ -1,6 +1,7 @@
-"""Serves the floors with the product's own HTTP server: the same worker class, settings and limits, another program.
+"""Serves the floors with the product's own HTTP server: the same worker class, settings and limits, another
+program.
 
-python -m tests.perf.floor_process        # reads the product's variables and FLOOR_DATABASE_URL
+    python -m tests.perf.floor_process # reads the product's variables and FLOOR_DATABASE_URL
 """
 
 from __future__ import annotations

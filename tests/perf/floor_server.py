@@ -1,4 +1,4 @@
-"""Starts the floors with the settings of the catalog server that they are compared to."""
+"""Starts the floors with the settings of the catalog server that they are compared with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class FloorServer:
-    """`floor_process` on a `port` of its own; a context manager."""
+    """`floor_process` on a separate `port`; a context manager."""
 
     def __init__(self, catalog: CatalogServer, *, database_url: str) -> None:
         self.port = process.free_port()

@@ -1,6 +1,7 @@
-"""What the same gunicorn costs with almost no program in it: the floors below which no catalog on this server can get.
+"""The floors of the benchmark: minimal programs on the same gunicorn, whose cost no catalog on this server can
+undercut.
 
-`/bytes/KEY` runs one prepared SELECT that returns as many bytes as the measured answer has, `/pointer/KEY` one that
+`/bytes/KEY` runs one prepared SELECT that returns as many bytes as the measured response has, `/pointer/KEY` one that
 reads a short row, as a load does whose bytes are in memory. Bare WSGI functions: no Django, no routing, no checks.
 """
 
@@ -24,7 +25,7 @@ _thread = threading.local()
 
 
 def fill(database_url: str, sizes: dict[str, int]) -> None:
-    """One row for each measured read, as large as its answer."""
+    """Write one row for each measured read, as large as its response."""
     with psycopg.connect(database_url) as connection:
         connection.execute("DROP TABLE IF EXISTS floor")
         for statement in CREATE.split(";"):
@@ -46,7 +47,7 @@ def _cursor() -> psycopg.Cursor[Any]:
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """The WSGI entry."""
+    """The WSGI entry point."""
     _, kind, key = environ["PATH_INFO"].split("/")
     cursor = _cursor()
     if kind == "bytes":

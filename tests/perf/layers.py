@@ -1,7 +1,7 @@
-"""Where a load spends its CPU: the layers of one request in one process, without a socket, one inside the other.
+"""CPU time of a load by layer: nested layers of one request in one process, without a socket.
 
 Run by `make bench` as `python -m tests.perf.layers TARGET`, with the environment of the catalog that it measures.
-Prints JSON: microseconds of CPU by layer, the least of several rounds.
+Prints JSON: microseconds of CPU by layer, the minimum of several rounds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CALLS, ROUNDS = 400, 7
 
 
 def measure(act: Callable[[], Any]) -> float:
-    """CPU microseconds of one call, in the quietest round."""
+    """Return the CPU microseconds of one call, in the fastest round."""
     for _ in range(CALLS):
         act()
     rounds = []
@@ -42,7 +42,7 @@ def environ_of(target: str, **headers: str) -> dict[str, Any]:
 
 
 def layers(target: str) -> dict[str, float]:
-    """`target` is the path of a table. The first layers hold the later ones."""
+    """Return the layers of a load of the table path `target`; the first ones contain the later ones."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "icekeeper.settings")
     from icekeeper.wsgi import application
 
@@ -76,7 +76,7 @@ def layers(target: str) -> dict[str, float]:
         connection.close()
 
     def served() -> tuple[Any, Any]:
-        """A request and its answer, as the observers of the API get them."""
+        """Return a request and its response, as the observers of the API get them."""
         observers, pairs = application._api._observers, []
         application._api._observers = [lambda *pair: pairs.append(pair)]
         ask(target)

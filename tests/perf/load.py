@@ -1,4 +1,4 @@
-"""The load generator: a process for each client with one keep-alive connection, all measured over the same seconds."""
+"""The load generator: one process per client with one keep-alive connection, all measured over the same seconds."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ MAX_TRIES = 200
 NOT_MODIFIED = 304
 
 Operation = list[bytes] | Callable[[Connection], int]
-"""Requests that are sent one after the other; or what a client does that goes by the answers: it returns how often it
-had to try again, and raises `ConnectionError` when it failed."""
+"""Requests to send one after another, or a function that uses the responses: it returns the number of retries, and
+raises `ConnectionError` when it fails."""
 
 Requests = Iterator[Operation]
 """Operations of one client."""
@@ -26,7 +26,7 @@ Requests = Iterator[Operation]
 
 @dataclass
 class Measured:
-    """What clients saw and processes used in one or several slices: times in seconds, `cpu` by process name."""
+    """Measurements of clients and processes in one or several slices: times in seconds, `cpu` by process name."""
 
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
@@ -53,15 +53,15 @@ class Measured:
         return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] * 1000
 
     def cpu_ms(self, name: str) -> float:
-        """CPU of one operation; operations that failed cost as well, so they make this figure worse."""
+        """CPU per operation, including the cost of failed operations."""
         return self.cpu.get(name, 0.0) / len(self.latencies) * 1000 if self.latencies else float("nan")
 
 
 @dataclass(frozen=True)
 class Job:
-    """What each client does: the operations of its index on one port, for so many seconds.
+    """The work of each client: the operations of its index on one port, for this number of seconds.
 
-    An answer with a status in `retried` is sent again at once, and the operation's time runs on until it succeeds.
+    A response with a status in `retried` is retried without delay, within the time of the operation.
     """
 
     port: int
@@ -71,7 +71,7 @@ class Job:
 
 
 def measure(job: Job, *, clients: int, trees: dict[str, int]) -> Measured:
-    """Let `clients` processes do the job at once; `trees` are the root pids whose CPU counts, by the name reported."""
+    """Run the job in `clients` processes at once; `trees` are the root pids whose CPU counts, by reported name."""
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(clients + 1)
     pipes, processes = [], []
@@ -116,7 +116,7 @@ def _client(job: Job, index: int, barrier: Barrier, result: Pipe) -> None:
 
 
 def _perform(connection: Connection, operation: Operation, retried: tuple[int, ...]) -> tuple[bool, int]:
-    """Whether every request was answered 2xx or 304 in the end, and how often one had to be sent again."""
+    """Return whether every request finally got 2xx or 304, and the number of retries."""
     if callable(operation):
         try:
             return True, operation(connection)

@@ -1,4 +1,4 @@
-"""The measured catalog's warehouse on a MinIO: what writes cost there, credentials for clients, and signatures."""
+"""A warehouse of the measured catalog on MinIO: cost of writes, vended credentials, and signatures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DELEGATION = "X-Iceberg-Access-Delegation"
 
 @contextmanager
 def warehouse_on_minio(catalog: CatalogServer, home: Path) -> Iterator[tuple[Minio, Contents]]:
-    """The store, and the contents of a warehouse on it, which is asked without the relay of tests."""
+    """The store, and the contents of a warehouse on it, without the relay of tests."""
     former = catalog.warehouse
     with Minio(home) as store:
         store.create_bucket(BUCKET)
@@ -44,7 +44,7 @@ def writes(catalog: Contents) -> list[Write]:
 
 
 def reads(catalog: Contents, endpoint: str) -> list[Read]:
-    """A load without a credential and with one that was lent before, and a signature."""
+    """A load without credentials, one with cached vended credentials, and a signature."""
     table = catalog.table_path(contents.OWN, contents.own_table(0, 0))
     loads = {"client-managed": "nothing lent", "vended-credentials": "a lent credential"}
     return [
@@ -58,7 +58,7 @@ def reads(catalog: Contents, endpoint: str) -> list[Read]:
 
 @dataclass(frozen=True)
 class Signing(Read):
-    """Asks for a signature for GET of the object at `uri`."""
+    """Request a signature for GET of the object at `uri`."""
 
     uri: str = ""
 
@@ -69,7 +69,7 @@ class Signing(Read):
 
 
 def _signer(catalog: Contents) -> str:
-    """The route that loads name to clients which have requests signed."""
+    """Return the route that a load gives to clients with remote signing."""
     reported = catalog.config_of(contents.OWN, contents.own_table(0, 0), {DELEGATION: "remote-signing"})
     return f"/catalog/{reported['s3.signer.endpoint']}"
 

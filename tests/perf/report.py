@@ -1,4 +1,4 @@
-"""The figures of one benchmark run as a table for people and as JSON for comparisons."""
+"""The figures of one benchmark run as a table for readers and as JSON for comparisons."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ function with one prepared SELECT of as many bytes; floor 2: of a short row. x1,
 
 @dataclass
 class Row:
-    """One operation with one number of clients; reads have `floors`, and `ratios` round by round, both by floor."""
+    """One operation with one number of clients; reads have `floors`, and `ratios` by round, both by floor."""
 
     key: str
     title: str
@@ -34,7 +34,7 @@ class Row:
     ratios: dict[str, list[float]] = field(default_factory=dict)
 
     def add_round(self, measured: Measured, floors: dict[str, Measured]) -> None:
-        """Count what was measured in turn, one slice of the operation and one of each floor."""
+        """Add one round: a slice of the operation and one of each floor."""
         self.measured.add(measured)
         for name, floor in floors.items():
             self.floors.setdefault(name, Measured()).add(floor)
@@ -42,7 +42,9 @@ class Row:
                 self.ratios.setdefault(name, []).append(measured.cpu_ms("server") / floor.cpu_ms("server"))
 
     def ratio(self, floor: str) -> float | None:
-        """Server CPU of an operation against the floor's: the median of the rounds, so one disturbed is harmless."""
+        """Server CPU of an operation relative to the floor's: the median of the rounds, which tolerates a
+        disturbed one.
+        """
         return statistics.median(self.ratios[floor]) if self.ratios.get(floor) else None
 
     def as_json(self) -> dict[str, Any]:
@@ -72,7 +74,7 @@ def _figures(measured: Measured) -> dict[str, Any]:
 
 
 def _rounded(figure: float, locations: int) -> float | None:
-    """None where nothing succeeded: JSON knows no NaN."""
+    """None where no operation succeeded: JSON has no NaN."""
     return None if math.isnan(figure) else round(figure, locations)
 
 
@@ -102,7 +104,7 @@ def line(row: Row) -> str:
 
 
 def _aligned(cells: list[str]) -> str:
-    """Names to the left, figures to the right."""
+    """Align names left and figures right."""
     (first, width), *others = zip(cells, (width for _, width in COLUMNS), strict=True)
     return "  ".join([first.ljust(width), *(cell.rjust(width) for cell, width in others)])
 

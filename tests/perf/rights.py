@@ -1,8 +1,8 @@
-"""What rights cost: the same reads by the same callers on two servers of one database, one of which judges them.
+"""The cost of authorization: the same reads by the same callers on two servers of one database, one with
+authorization.
 
-10,000 tables in ten namespaces, 1,000 users, 100 roles nested in each other, 20,000 grants. Half of the grants are the
-users' own, half are those of roles; fifty callers load tables that either lets them see, so that most of them have not
-been judged before.
+10,000 tables in ten namespaces, 1,000 users, 100 nested roles, 20,000 grants. Half of the grants are for users, half
+for roles; fifty callers load tables that either kind of grant allows, so that most permissions are not cached.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def create_tables(catalog: Contents, port: int) -> None:
 
 
 def grant(database_url: str) -> list[tuple[int, str, str]]:
-    """Make users, roles and grants; returns who may load which table: user, namespace, table."""
+    """Create users, roles and grants; return the permitted loads: user, namespace, table."""
     chance = random.Random(20_000)
     with psycopg.connect(database_url, autocommit=True) as database:
         tables = database.execute(
@@ -143,7 +143,7 @@ def _write(database: psycopg.Connection[Any], role_ids: list[Any], members: list
 def judging(
     home: Path, database_url: str, storage: dict[str, str], *, workers: int, threads: int
 ) -> Iterator[tuple[dict[str, CatalogServer], IdentityProvider]]:
-    """A server for each backend, on one database, and who gives out tokens for both."""
+    """A server for each backend, on one database, and the identity provider of both."""
     provider = IdentityProvider(RSAKey.generate_key(2048)).start()
     address = {"LAKEKEEPER__OPENID_PROVIDER_URI": provider.address, "LAKEKEEPER__OPENID_AUDIENCE": "icekeeper"}
     servers: dict[str, CatalogServer] = {}

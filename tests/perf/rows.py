@@ -1,4 +1,4 @@
-"""The rows of the report: what each operation sends."""
+"""The rows of the report: the requests of each operation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_TRIES = 500
 
 @dataclass(frozen=True)
 class Read:
-    """One request sent again and again; `key` names its floor."""
+    """One request that is repeated; `key` names its floor."""
 
     key: str
     title: str
@@ -37,7 +37,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Write:
-    """Operations that differ each time; `clients` are the numbers of clients it is measured with."""
+    """Operations that differ each time; `clients` are the numbers of clients that it is measured with."""
 
     key: str
     title: str
@@ -70,7 +70,7 @@ def long_reads(catalog: Contents) -> list[Read]:
 
 
 def late_reads(catalog: Contents) -> list[Read]:
-    """Once other tables hold many snapshots and there are many tables, these should cost what they cost before."""
+    """Reads that should cost the same after other tables got many snapshots and many tables exist."""
     hot = catalog.table_path(contents.HOT, contents.HOT_TABLE)
     tables = f"{catalog.prefix}/namespaces/{contents.LISTED}/tables"
     many = f"{catalog.prefix}/namespaces/{contents.MANY}/tables?pageToken=&pageSize=1000"
@@ -132,7 +132,7 @@ def writes(catalog: Contents) -> list[Write]:
 
 
 class _Appender:
-    """A client that appends to a table which others write too: refused, it looks again and rebuilds its commit."""
+    """A client that appends to a table with other writers: after a conflict it reloads and rebuilds its commit."""
 
     def __init__(self, path: str) -> None:
         self._path = path

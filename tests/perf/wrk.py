@@ -26,7 +26,7 @@ def is_installed() -> bool:
 
 
 def measure(url: str, *, clients: int, seconds: float, trees: dict[str, int]) -> Measured:
-    """As `load.measure`; of the latencies only two percentiles come out, which stand for all requests."""
+    """As `load.measure`; of the latencies there are only two percentiles, which stand for all requests."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "report.lua"
         script.write_text(SCRIPT)

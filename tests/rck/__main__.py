@@ -30,7 +30,7 @@ DATABASES = ("sqlite", "postgres")
 
 @dataclass(frozen=True)
 class Run:
-    """One suite on one database, over; `complaints` says all that was not as it must be."""
+    """A finished run of one suite on one database; `complaints` lists every difference from the expected result."""
 
     database: str
     suite: str
@@ -40,7 +40,7 @@ class Run:
 
 
 def run_suite(kit: Kit, suite: Suite, database: str, database_url: str | None) -> Run:
-    """Serve an empty catalog, let the kit loose on it, judge by exit status, by numbers and by the server's own log."""
+    """Run the kit against an empty catalog; check its exit status, the number of tests and the server's log."""
     folder = BUILD / f"{database}-{suite.name}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -63,7 +63,7 @@ def run_suite(kit: Kit, suite: Suite, database: str, database_url: str | None) -
 
 
 def run_all(databases: list[str], suites: list[Suite]) -> Iterator[Run]:
-    """One run after the other; PostgreSQL is started when its turn comes."""
+    """Run all suites one after another; PostgreSQL is started when it is needed."""
     with tempfile.TemporaryDirectory(prefix="icekeeper-rck-classes-") as classes, contextlib.ExitStack() as stack:
         kit = Kit(rck.install_jars(), Path(classes))
         for database in databases:
@@ -74,7 +74,7 @@ def run_all(databases: list[str], suites: list[Suite]) -> Iterator[Run]:
 
 
 def describe(run: Run) -> str:
-    """One line of the table, then each complaint."""
+    """Return one line of the table, then each complaint."""
     counts = (len(run.results.passed), len(run.results.failed), len(run.results.skipped))
     figures = "".join(f"{count:>9}" for count in counts)
     lines = [f"{run.database:<9} {run.suite:<6}{figures}{run.seconds:>7.0f} s"]
@@ -82,7 +82,7 @@ def describe(run: Run) -> str:
 
 
 def skips(runs: list[Run]) -> list[str]:
-    """Each skipped test once, with our reason where there is one, else the kit's."""
+    """Return each skipped test once, with our reason if there is one, else the kit's."""
     expected = read_expected()
     found = {
         f"{run.suite}: {name}": expected[run.suite].skipped.get(name, reason)

@@ -1,4 +1,4 @@
-"""One suite of the kit against one server: compiled where needed, run to its end, its report left in a folder."""
+"""One suite of the kit against one server: compile it if needed, run it, and keep its report in a folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCES = Path(__file__).with_name("java")
 SECONDS = 900
 
 SETTINGS = {
-    "rck.local": "false",  # else the kit starts a catalog of its own
+    "rck.local": "false",  # otherwise the kit starts its own catalog
     "rck.requires-namespace-create": "true",
     "rck.supports-serverside-retry": "true",
     "rck.supports-names-with-dot": "true",
@@ -26,7 +26,7 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Suite:
-    """A test class of the kit, or one of ours that extends it."""
+    """A test class of the kit, or a local one that extends it."""
 
     name: str
     class_name: str
@@ -39,7 +39,9 @@ SUITES = (
 
 
 class Kit:
-    """The jars below `jars`, and our classes compiled into `classes`. Raises `PartError` when they do not compile."""
+    """The jars below `jars`, and the local classes compiled into `classes`. Raises `PartError` when they do not
+    compile.
+    """
 
     def __init__(self, jars: Path, classes: Path) -> None:
         self.java = find_java_home() / "bin" / "java"
@@ -55,8 +57,8 @@ class Kit:
     def run(self, suite: Suite, server: CatalogServer, folder: Path) -> int:
         """Run `suite` and return its exit status; `folder` gets `kit.log` and JUnit's report.
 
-        What the kit calls the temporary folder lies in the warehouse: there it chooses locations for tables and views,
-        and there the server may write.
+        The kit's temporary folder is in the warehouse: the kit chooses locations for tables and views there, and the
+        server may write there.
         """
         temporary = server.storage_root / server.warehouse / "tmp"
         temporary.mkdir(parents=True)
@@ -82,5 +84,5 @@ def report_in(folder: Path) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """The caller's without `CATALOG_*`, which the kit takes for settings of its client."""
+    """The caller's environment without `CATALOG_*`, which the kit reads as settings of its client."""
     return {name: value for name, value in os.environ.items() if not name.startswith("CATALOG_")}

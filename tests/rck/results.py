@@ -1,4 +1,4 @@
-"""What the kit said of one suite, read from its report and held against what is expected of it."""
+"""Results of one suite, read from its report and compared with the expected ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_REASON = 400
 
 @dataclass(frozen=True)
 class Expected:
-    """How many tests pass, and which are skipped for what reason."""
+    """The number of tests that pass, and those that are skipped with their reasons."""
 
     passed: int
     skipped: Mapping[str, str]
@@ -34,7 +34,7 @@ class Results:
 
     @classmethod
     def read(cls, report: Path) -> Self:
-        """From JUnit's XML; no report is a suite without tests."""
+        """Read JUnit's XML; a missing report is a suite without tests."""
         results = cls()
         if not report.exists():
             return results
@@ -51,7 +51,7 @@ class Results:
         return results
 
     def complaints(self, expected: Expected) -> list[str]:
-        """What is not as expected, a line each; none when all is."""
+        """Return the differences from the expected results, one line each."""
         found = [f"failed: {name}: {reason}" for name, reason in self.failed.items()]
         found += [
             f"skipped without leave: {name}: {reason}"
@@ -65,13 +65,13 @@ class Results:
 
 
 def read_expected() -> dict[str, Expected]:
-    """By suite, from `expected.toml`."""
+    """Read the expected results by suite from `expected.toml`."""
     suites = tomllib.loads(EXPECTED.read_text(encoding="utf-8"))
     return {name: Expected(suite["passed"], suite["skipped"]) for name, suite in suites.items()}
 
 
 def server_errors(log_lines: Iterable[str]) -> list[str]:
-    """Requests that the server answered with a 5xx: the kit hides some (it only warns when its cleaning up fails)."""
+    """Return the requests with a 5xx response: the kit hides some (failed clean-up is only a warning)."""
     found = []
     for line in log_lines:
         try:
@@ -84,6 +84,6 @@ def server_errors(log_lines: Iterable[str]) -> list[str]:
 
 
 def _reason(element: ET.Element) -> str:
-    """What the test said, in one line of bounded length without any stack."""
+    """Return the test's message as one line of bounded length, without a stack trace."""
     said = element.get("message") or element.text or element.get("type") or "no reason given"
     return textwrap.shorten(re.split(r"\n\s*at ", said)[0], MAX_REASON, placeholder=" ...")

@@ -1,4 +1,4 @@
-"""The real server process in front of the views of tests.server.urls."""
+"""The real server process with the views of tests.server.urls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEFT_OUT = ("LAKEKEEPER__", "ICEKEEPER__", "ICEBERG_REST__", "DJANGO_SETTINGS_MO
 
 
 class BareServer:
-    """`settings` are variables of the product; one worker unless they say otherwise."""
+    """A server with `settings` as product variables, by default with one worker."""
 
     def __init__(self, home: Path, **settings: str) -> None:
         home.mkdir(parents=True, exist_ok=True)
@@ -52,13 +52,13 @@ class BareServer:
 
     @contextmanager
     def clients(self, count: int, **options: Any) -> Iterator[list[RawClient]]:
-        """`count` open connections."""
+        """Yield `count` open connections."""
         with ExitStack() as stack:
             yield [stack.enter_context(self.client(**options)) for _ in range(count)]
 
     @contextmanager
     def holding(self, client: RawClient, *, view: str = "hold") -> Iterator[None]:
-        """One thread is at work for `client` and ends only after this; then `client.answer()` is there."""
+        """Keep a thread busy for `client` during the context; afterwards `client` has received its response."""
         call = self.home / f"held-{uuid4()}"
         begun, release = call.with_suffix(".begun"), call.with_suffix(".release")
         client.send(f"GET /catalog/v1/{view}?begun={begun}&release={release} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -80,8 +80,8 @@ class BareServer:
         return self.process.wait(seconds)
 
     def lines(self, logger: str = "icekeeper.access") -> list[dict[str, Any]]:
-        """What `logger` has written so far."""
-        complete, _, _ = self.log.read_bytes().rpartition(b"\n")  # the last one may just be being written
+        """Return the log lines of `logger` so far."""
+        complete, _, _ = self.log.read_bytes().rpartition(b"\n")  # the last line may be incomplete
         written = [orjson.loads(line) for line in complete.splitlines() if line.startswith(b"{")]
         return [line for line in written if line["logger"] == logger]
 

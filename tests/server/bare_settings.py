@@ -1,4 +1,4 @@
-"""The product's settings with nothing behind the HTTP layer but the views of tests.server.urls."""
+"""The product's settings with only the views of tests.server.urls behind the HTTP layer."""
 
 from icekeeper.settings import *  # noqa: F403
 
@@ -10,8 +10,8 @@ INSTALLED_APPS = [
     "tenancy",
     "management",
 ]
-# `management` is here for its commands, `tenancy` as `/health` says whether callers must be known. Models of the former
-# refer to an app that is not here.
+# `management` is installed for its commands, `tenancy` because `/health` reports whether authentication is on. Models
+# of the former refer to an app that is not installed here.
 MIGRATION_MODULES = {"management": None}
 SILENCED_SYSTEM_CHECKS = ["fields.E300", "fields.E307"]
 REQUEST_OBSERVERS: list[str] = []

@@ -10,7 +10,7 @@ from tests.server.raw_client_fixtures import RawClient
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareServer]:
-    """A server with small limits: bodies up to 100,000 bytes, 1 s of patience with slow clients, 3 s a request."""
+    """A server with small limits: bodies up to 100,000 bytes, 1 s timeout for slow clients, 3 s per request."""
     with BareServer(
         tmp_path_factory.mktemp("server"),
         LAKEKEEPER__MAX_REQUEST_BODY_SIZE="100000",
@@ -23,6 +23,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareServer]:
 
 @pytest.fixture
 def client(server: BareServer) -> Iterator[RawClient]:
-    """A fresh connection to `server`."""
+    """A new connection to `server`."""
     with server.client() as connection:
         yield connection

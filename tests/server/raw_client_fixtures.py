@@ -1,4 +1,4 @@
-"""HTTP by hand: bytes as a careless or hostile client sends them, and what came back."""
+"""HTTP client that sends raw bytes as a faulty or hostile client does, and parses the responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import orjson
 
 @dataclass(frozen=True)
 class RawResponse:
-    """`headers` keeps the spelling on the wire; `closes` is whether the server announced the end."""
+    """A response; `headers` keeps the spelling on the wire, `closes` tells whether the server announced the end."""
 
     status: int
     headers: dict[str, str]
@@ -34,7 +34,7 @@ class RawResponse:
 
 
 class RawClient:
-    """One connection, from the address `source`; with a `receive_buffer` the system reads little ahead for it."""
+    """One connection, from the address `source`; a small `receive_buffer` keeps the system from reading ahead."""
 
     def __init__(
         self, port: int, *, timeout: float = 60.0, source: str | None = None, receive_buffer: int | None = None
@@ -57,7 +57,7 @@ class RawClient:
         return self
 
     def trickle(self, data: bytes, *, pause: float) -> None:
-        """One byte at a time, until the server hangs up."""
+        """Send one byte at a time, until the server closes the connection."""
         try:
             for byte in data:
                 self._socket.sendall(bytes([byte]))
@@ -71,7 +71,7 @@ class RawClient:
         return self.response(has_body=method != "HEAD")
 
     def response(self, *, has_body: bool = True) -> RawResponse:
-        """The next answer; raises EOFError when the server has closed instead."""
+        """Return the next response; raise EOFError when the server has closed the connection instead."""
         while b"\r\n\r\n" not in self._received:
             self._more()
         head, _, self._received = self._received.partition(b"\r\n\r\n")
@@ -93,23 +93,23 @@ class RawClient:
         self._received += data
 
     def receive(self, size: int) -> None:
-        """Read until at least `size` bytes of the next answer have come."""
+        """Read until at least `size` bytes of the next response have arrived."""
         while len(self._received) < size:
             self._more()
 
     def is_silent(self) -> bool:
-        """Whether the server has neither sent anything nor closed so far."""
+        """Return whether the server has neither sent anything nor closed the connection so far."""
         return self._received == b"" and not select.select([self._socket], [], [], 0)[0]
 
     def is_closed(self) -> bool:
-        """Whether the server ends the connection without sending anything more."""
+        """Return whether the server closes the connection without sending anything more."""
         try:
             return self._received == b"" and self._socket.recv(1) == b""
         except ConnectionResetError:
             return True
 
     def end_sending(self) -> None:
-        """Close our half of the connection."""
+        """Close the client's half of the connection."""
         self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:

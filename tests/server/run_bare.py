@@ -1,7 +1,6 @@
-"""Serves tests.server.urls without looking at the database: `python -m tests.server.run_bare`.
+"""Serves tests.server.urls without a check of the database: `python -m tests.server.run_bare`.
 
-While the file `hold` is in its data folder, new workers get no further than the fork; the file `held` says that one is
-there.
+While the file `hold` is in its data folder, new workers stop after the fork; the file `held` reports one of them.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What is not a proper request gets the envelope and the status that the RFCs name, and the connection ends."""
+"""Malformed requests get the error envelope and the status of the RFCs, and the connection is closed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _refused(client: RawClient, status: int, error_type: str = "BadRequestExcept
         b"GET /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nA: b\r\n folded\r\n\r\n",
         b"GET /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
         b"GET /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n",
-        # Two lengths, or a length that two readers see differently: the way requests are smuggled.
+        # Two lengths, or a length that two parsers read differently: the methods of request smuggling.
         ECHO + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + SMUGGLED,
         ECHO + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello" + SMUGGLED,
         ECHO + b"Content-Length: 5, 5\r\n\r\nhello" + SMUGGLED,
@@ -137,7 +137,7 @@ def test_chunked_body_over_the_limit(client: RawClient) -> None:
 
 
 def test_the_response_to_a_large_upload_arrives(server: BareServer) -> None:
-    """The client is still sending when it is refused; a reset would destroy the answer on its way."""
+    """The client is still sending when the request is rejected; a reset would destroy the response on its way."""
     with server.client() as client:
         client.send(ECHO + b"Content-Length: 150000\r\n\r\n" + b"x" * 150_000)
         _refused(client, 413, "PayloadTooLargeException")
@@ -204,7 +204,7 @@ def test_trickled_body(server: BareServer, client: RawClient) -> None:
 
 
 def test_a_body_must_arrive_within_the_time_of_the_request(tmp_path: Path) -> None:
-    """However fast a client sends it, compared to the minimum rate."""
+    """However fast the client sends, compared to the minimum rate."""
     settings = {"LAKEKEEPER__MAX_REQUEST_TIME": "2s", "ICEKEEPER__SERVER__MIN_TRANSFER_RATE": "1"}
     with BareServer(tmp_path / "home", **settings) as server, server.client() as client:
         client.send(ECHO + b"Content-Length: 1000\r\n\r\n")

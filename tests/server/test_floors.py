@@ -1,4 +1,4 @@
-"""The program that the benchmark compares the server with."""
+"""The floor programs that the benchmark compares the server with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sign of life of a server process: as gunicorn's arbiter reads it, and without a folder."""
+"""The heartbeat of a server process: as gunicorn's arbiter reads it, and without a folder."""
 
 from __future__ import annotations
 

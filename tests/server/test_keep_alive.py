@@ -1,4 +1,4 @@
-"""After every answer the connection either carries the next request or is closed: never something in between."""
+"""After every response the connection either carries the next request or is closed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ECHO = "/catalog/v1/echo"
 
 
 def _follows(client: RawClient) -> bool:
-    """Whether the next request on the connection is understood as one."""
+    """Return whether the next request on the connection is parsed as one."""
     response = client.get(f"{ECHO}?second")
     return response.status == 200 and response.json["query"] == "second"
 

@@ -1,4 +1,4 @@
-"""One line a request, JSON whatever the client sent, and nothing secret in it."""
+"""Access log: one line per request, valid JSON for any input, and no secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIELDS = {
 
 
 def _line(server: BareServer, request_id: str) -> dict[str, Any]:
-    """The one line of a request; it is written just after the answer was sent."""
+    """Return the line of a request; it is written just after the response."""
     for _ in range(1000):
         found = [line for line in server.lines() if line["request_id"] == request_id]
         if found:
@@ -47,7 +47,7 @@ def test_content(server: BareServer, client: RawClient) -> None:
     assert "topsecret" not in orjson.dumps(line).decode()
 
 
-def test_a_request_id_of_the_client_has_a_uuid_beside_it(server: BareServer, client: RawClient) -> None:
+def test_a_request_id_of_the_client_is_logged_with_a_uuid(server: BareServer, client: RawClient) -> None:
     given = 'job 7 "x\\"}'
     assert client.get("/catalog/v1/echo", f"X-Request-Id: {given}").headers["X-Request-Id"] == given
     line = _line(server, given)
@@ -93,7 +93,7 @@ def test_compressed_bytes_are_counted_as_sent(server: BareServer, client: RawCli
 
 
 def test_a_token_in_an_address_is_not_written(server: BareServer, client: RawClient) -> None:
-    """But for its beginning, which tells which token it is; so it is in the error's message, too."""
+    """Only its prefix, which identifies the token, is written, also in the error message."""
     stored = create_token_text(TokenKind.SERVICE, uuid4())
     short = "ika_eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
     for written, shown in (

@@ -1,4 +1,4 @@
-"""`/metrics` of a real server: sums over its processes, which outlive them, and callers who mean no good."""
+"""`/metrics` of a real server: sums over its processes, which outlive them, and hostile clients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOTAL, DURATION = "axum_http_requests_total", "axum_http_requests_duration_secon
 
 
 class MeasuredServer(BareServer):
-    """Two workers, and metrics."""
+    """A server with two workers and metrics."""
 
     def __init__(self, home: Path) -> None:
         self.metrics_port = process.free_port()
@@ -42,22 +42,22 @@ class MeasuredServer(BareServer):
         return {name: float(number) for name, number in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
 
     def served(self) -> float:
-        """Requests with a response of status 2xx."""
+        """Number of requests with a 2xx response."""
         return sum(number for name, number in self.numbers().items() if re.match(TOTAL + r'\{.*status="2', name))
 
     def total(self) -> float:
-        """Requests with any response."""
+        """Number of requests with any response."""
         return sum(number for name, number in self.numbers().items() if name.startswith(TOTAL))
 
     def folder(self) -> Path:
-        """Where its processes write their metrics."""
+        """The folder of the metrics files."""
         assert self.process is not None
         paths = [Path(each.path) for each in psutil.Process(self.process.pid).open_files()]
         [folder] = {path.parent for path in paths if path.name == "gauge_max_server.db"}
         return folder
 
     def workers(self) -> list[psutil.Process]:
-        """Those that take requests: they, unlike the process of the metrics, listen on the main port."""
+        """The processes that listen on the main port, unlike the metrics process."""
         assert self.process is not None
         return [child for child in psutil.Process(self.process.pid).children() if _listens_on(child, self.port)]
 
@@ -93,7 +93,7 @@ def measured(tmp_path: Path) -> Iterator[MeasuredServer]:
 
 
 def _call_both_workers(server: MeasuredServer, calls: int) -> set[int]:
-    """`calls` requests on each of four connections, which two processes hold; their ids."""
+    """Send `calls` requests on each of four connections, which two processes serve; return their ids."""
     with server.clients(4) as clients:
         return {client.get("/catalog/v1/echo").json["process"] for client in clients for _ in range(calls)}
 
@@ -106,7 +106,7 @@ def test_a_scrape_has_the_sum_over_all_processes(measured: MeasuredServer) -> No
         assert client.get("/catalog/v1/no-such").status == 404
     with measured.client() as client:
         assert client.send(b"nonsense\r\n\r\n").response().status == 400, "no view sees this one"
-    _wait_until(lambda: measured.total() >= 43)  # one more was the test whether the server is there
+    _wait_until(lambda: measured.total() >= 43)  # one more for the health check of the start
     after = measured.numbers()
     requests = {name: number for name, number in after.items() if name.startswith(TOTAL)}
     assert requests == {
@@ -150,7 +150,7 @@ def test_the_response_is_in_text_format(measured: MeasuredServer) -> None:
             assert (found[2] is not None) == (kind == "histogram")
 
 
-def test_what_dead_processes_counted_stays(measured: MeasuredServer) -> None:
+def test_counts_of_dead_processes_are_kept(measured: MeasuredServer) -> None:
     _call_both_workers(measured, 5)
     _wait_until(lambda: measured.served() == 21)
     former = measured.workers()
@@ -333,7 +333,7 @@ def test_off(tmp_path: Path) -> None:
         assert server.process is not None
         arbiter = psutil.Process(server.process.pid)
         assert {each.laddr.port for each in arbiter.net_connections("tcp")} == {server.port}
-        time.sleep(1.5)  # a companion would have been started by now
+        time.sleep(1.5)  # a child process would have been started by now
         assert len(arbiter.children()) == 1
 
 
@@ -356,7 +356,7 @@ def test_a_chosen_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
 
 def test_the_usual_port_that_is_taken_is_done_without(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        with suppress(OSError):  # somebody has it already
+        with suppress(OSError):  # another process has it already
             stack.enter_context(socket.create_server(("127.0.0.1", 9000)))
         bare = BareServer(tmp_path / "home")
         del bare.environment["LAKEKEEPER__METRICS__PORT"]

@@ -1,4 +1,4 @@
-"""`/metrics` of the whole product with a warehouse on a real object store: what its caches and pools tell."""
+"""`/metrics` of the whole product with a warehouse on a real object store: metrics of caches and pools."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def test_vended_credentials_are_counted_by_cloud(catalog: MeasuredCatalog, minio
     new = {"name": "secret_plans", "schema": SCHEMA}
     assert requests.post(f"{at}/ns/tables", json=new, timeout=60).status_code == 200
     with ExitStack() as stack:
-        sessions = [stack.enter_context(requests.Session()) for _ in range(4)]  # connections that two processes hold
+        sessions = [stack.enter_context(requests.Session()) for _ in range(4)]  # connections that two processes serve
         keys = {_credential(session, at) for _ in range(2) for session in sessions}
     assert len(keys) == 2, "each process has a memory of its own"
-    page = catalog.page()  # who creates a table is lent a credential, too
+    page = catalog.page()  # a create vends a credential, too
     for cloud, expected in {"s3": (2, 7, 2), "azure": (0, 0, 0), "gcs": (0, 0, 0)}.items():
         for name, number in zip(CACHES, expected, strict=True):
             assert f'{name}{{cache_type="stc",cloud="{cloud}"}} {number}.0\n' in page

@@ -1,4 +1,4 @@
-"""The real server with a warehouse on a real object store: several processes, which were forked from one."""
+"""The real server with a warehouse on a real object store: several processes forked from one."""
 
 from __future__ import annotations
 

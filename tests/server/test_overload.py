@@ -1,4 +1,4 @@
-"""Too much at once is answered 503 with Retry-After, soon and without running anything; nobody hangs."""
+"""Requests above the capacity get 503 with Retry-After quickly and without execution; none hangs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.server.raw_client_fixtures import RawClient, RawResponse
 
 @pytest.fixture
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareServer]:
-    """One worker with one thread, and two seconds of patience in the queue."""
+    """One worker with one thread, and a queue timeout of two seconds."""
     with BareServer(
         tmp_path_factory.mktemp("narrow"),
         ICEKEEPER__SERVER__THREADS="1",
@@ -38,7 +38,7 @@ def _is_retried(server: BareServer) -> bool:
 
 def test_requests_that_wait_too_long_are_refused_while_every_thread_is_stuck(narrow: BareServer) -> None:
     with narrow.client() as slow, narrow.clients(10) as waiting:
-        with narrow.holding(slow):  # refused while it is at work, however long that takes
+        with narrow.holding(slow):  # rejected while it is busy, however long that takes
             began = time.monotonic()
             for client in waiting:
                 client.send(b"POST /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
@@ -65,7 +65,7 @@ def test_a_request_that_waits_a_little_is_served(narrow: BareServer) -> None:
 def test_idle_connections_give_way_to_new_ones(narrow: BareServer) -> None:
     with narrow.clients(20):
         with narrow.client() as one_more:
-            _busy(one_more.response())  # none of the others has been silent long enough
+            _busy(one_more.response())  # no other connection has been idle long enough
         time.sleep(1.1)
         assert _is_retried(narrow)
 
@@ -82,7 +82,7 @@ def test_when_all_connections_are_at_work_new_ones_are_refused(narrow: BareServe
 
 
 def test_a_flood_of_requests_gets_all_responses(narrow: BareServer) -> None:
-    """Two hundred clients at once: each is answered or refused, and soon."""
+    """Two hundred concurrent clients: each is served or rejected quickly."""
     responses: list[int] = []
 
     def ask() -> None:
@@ -105,7 +105,7 @@ def test_a_flood_of_requests_gets_all_responses(narrow: BareServer) -> None:
 
 
 def test_workers_share_the_connections(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Clients that all come in one moment and stay: no worker gets them all."""
+    """Clients that connect at the same moment and stay: no worker gets all of them."""
     with BareServer(tmp_path_factory.mktemp("shared"), ICEKEEPER__SERVER__WORKERS="2") as server:
         assert server.process is not None
         workers: list[psutil.Process] = []
@@ -115,7 +115,7 @@ def test_workers_share_the_connections(tmp_path_factory: pytest.TempPathFactory)
         while len(serving) < 2:
             with server.client() as client:
                 serving.add(client.get("/catalog/v1/echo").json["process"])
-        time.sleep(0.5)  # until the last of these connections are gone
+        time.sleep(0.5)  # until the last of these connections is closed
         with server.clients(12) as clients:
             for client in clients:
                 assert client.get("/catalog/v1/echo").status == 200

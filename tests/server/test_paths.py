@@ -1,4 +1,4 @@
-"""One reading of the path: what chooses the stack is what routes, and what a name was is what a view gets."""
+"""The path is decoded once: the same path selects the stack, routes, and gives the names for views."""
 
 from __future__ import annotations
 

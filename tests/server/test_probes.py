@@ -1,4 +1,4 @@
-"""What orchestrators ask a real server: whether it lives, whether it is ready; and the commands that ask for them."""
+"""Liveness and readiness probes of a real server, and the commands that send them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_server_is_ready_when_its_database_is_migrated(tmp_path: Path) -> None
         assert (status, reported["status"]) == (503, "not ready")
         [reason] = reported["reasons"]
         assert re.fullmatch(r"write_pool lacks \d+ migrations: manage.py migrate", reason)
-        assert ask(server, "/health")[0] == 200, "its services answer"
+        assert ask(server, "/health")[0] == 200, "its services respond"
         assert manage(server, "migrate", "--verbosity", "0").returncode == 0
         until(lambda: ask(server, "/health/ready") == (200, {"status": "ready"}))
         done = manage(server, "healthcheck", "--all")
@@ -70,7 +70,7 @@ def test_a_server_is_ready_when_its_database_is_migrated(tmp_path: Path) -> None
     assert manage(server, "healthcheck", "-d").returncode == 0
 
 
-def test_a_server_whose_database_is_away_lives(tmp_path: Path) -> None:
+def test_a_server_without_its_database_is_alive(tmp_path: Path) -> None:
     url = f"postgresql://me:canary@127.0.0.1:{process.free_port()}/db"
     with BareServer(
         tmp_path / "home", LAKEKEEPER__PG_DATABASE_URL_WRITE=url, LAKEKEEPER__PG_ACQUIRE_TIMEOUT="1s"
@@ -103,7 +103,7 @@ def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
         assert manage(server, "migrate", "--verbosity", "0").returncode == 0
         with server.client() as working, server.client() as probe, server.holding(working):
             assert probe.get("/health/ready").json == {"status": "ready"}
-            probe.send(b"GET /health/ready HTTP/1.1\r\nHost: x\r\n")  # the rest comes when it stops
+            probe.send(b"GET /health/ready HTTP/1.1\r\nHost: x\r\n")  # the rest follows when it stops
             server.signal(signal.SIGTERM)
             until(lambda: not listens(server))
             response = probe.send(b"\r\n").response()

@@ -1,4 +1,4 @@
-"""The commands of a deployment where nothing can be written, no account exists and no variable names a home."""
+"""Commands of a deployment with a read-only file system, no user account and no HOME."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """What Lakekeeper's chart sets, and no data folder, signing key or home. Nobody is at its database."""
+    """The variables of Lakekeeper's chart, without data folder, signing key or HOME. Nothing listens at its database
+    URL.
+    """
     return CHART | {
         "PATH": "/usr/bin:/bin",
         "LAKEKEEPER__PG_HOST_W": "127.0.0.1",
@@ -44,7 +46,7 @@ def manage(environment: dict[str, str], *arguments: str) -> subprocess.Completed
 
 @pytest.fixture
 def log(environment: dict[str, str], run_environment: RunEnvironment, tmp_path: Path) -> Iterator[Path]:
-    """Output of a server that runs, on an empty database."""
+    """The output of a running server on an empty database."""
     url = run_environment.own_database("read_only")
     if url is None:
         pytest.skip("the PostgreSQL run has this")
@@ -124,7 +126,7 @@ def test_the_signing_key_of_the_embedded_database_needs_a_folder(embedded: dict[
 
 @pytest.mark.parametrize("command", ["migrate", "serve"])
 def test_the_embedded_database_needs_a_folder(embedded: dict[str, str], tmp_path: Path, command: str) -> None:
-    """The message names the folder, and how to do without."""
+    """The message names the folder, and how to run without it."""
     done = manage(embedded, command)
     assert done.returncode == 1
     database = tmp_path / "state" / "icekeeper.sqlite3"

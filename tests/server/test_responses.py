@@ -1,4 +1,4 @@
-"""Headers and coding of answers: compression, caching, browsers, request ids, errors."""
+"""Headers and encodings of responses: compression, caching, browsers, request ids, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py serve`: what it refuses, what it says, and that it is really there when it says so."""
+"""`manage.py serve`: startup errors, output, and readiness once it reports that it listens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.server.raw_client_fixtures import RawClient
 
 @pytest.fixture
 def bare(tmp_path: Path) -> BareServer:
-    """Not started: `manage` runs its commands in front of tests.server.urls."""
+    """A server that is not started: `manage` runs its commands with tests.server.urls."""
     server = BareServer(tmp_path / "home")
     server.environment["DJANGO_SETTINGS_MODULE"] = "tests.server.bare_settings"
     return server
@@ -105,7 +105,7 @@ def test_start_and_stop(bare: BareServer) -> None:
         base = f"http://127.0.0.1:{bare.port}"
         for location in ("/catalog", "/management", "/swagger-ui", "/health"):
             assert f"{base}{location}\n" in said + "\n"
-        with RawClient(bare.port) as client:  # no waiting: what was printed holds
+        with RawClient(bare.port) as client:  # without waiting: the printed message is true
             health = client.get("/health", "x-icekeeper-extensions: true")
             assert health.status == 200
             assert health.json["health"] == "ok"

@@ -1,4 +1,4 @@
-"""Clients that send or read slowly take no threads, little memory, and no connections from others."""
+"""Clients that send or read slowly occupy no threads, little memory, and no connections of others."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_clients_that_do_not_read_hold_no_thread(patient: BareServer) -> None:
     with patient.clients(190, **SLOW_READER) as slow, patient.clients(10, **SLOW_READER) as slowest:
         for client in slow:
             client.send(LARGE)
-        for client in slowest:  # more than the system takes of any response
+        for client in slowest:  # more than the system buffers of any response
             client.send(LARGE.replace(b"100000", b"1000000"))
         assert all(_is_served(patient) for _ in range(20))
         assert {len(client.response().body) for client in slow} == {LARGE_BYTES}
@@ -120,7 +120,7 @@ def test_a_response_in_many_parts_holds_no_thread(patient: BareServer) -> None:
 
 
 def test_a_response_in_parts_waits_for_its_client_before_it_fills_the_memory(patient: BareServer) -> None:
-    """An export; 40 MB of it are neither kept nor lost."""
+    """An export; 40 MB of it are neither buffered nor lost."""
     with patient.client(**SLOW_READER) as client:
         client.send(b"GET /catalog/v1/parts?count=10000 HTTP/1.1\r\nHost: x\r\n\r\n")
         time.sleep(0.5)
@@ -165,7 +165,7 @@ def test_pipelined_probes_all_get_responses(patient: BareServer) -> None:
         assert {client.response().status for _ in range(count)} == {200}
 
 
-# --- input that is no request yet -------------------------------------------------------------------------------------
+# --- incomplete requests ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("line", [(b"\r\n",), (b"\r", b"\n")], ids=["at once", "in two packets"])
@@ -190,7 +190,7 @@ def test_empty_lines_do_not_keep_a_connection(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [b"1_0", b"+1", b" 1"])
-def test_a_chunk_whose_size_is_no_hexadecimal_number_is_refused_at_once(patient: BareServer, size: bytes) -> None:
+def test_a_chunk_with_an_invalid_size_is_rejected_without_waiting(patient: BareServer, size: bytes) -> None:
     with patient.client() as client:
         client.send(POST + b"Transfer-Encoding: chunked\r\n\r\n" + size + b"\r\n")
         response = client.response()
@@ -218,7 +218,7 @@ def test_a_pipelined_request_that_expects_continue_gets_it(patient: BareServer) 
     [(b"\x16\x03\x01", 400), (POST + b"Transfer-Encoding: chunked\r\n\r\nfffffff\r\n", 413)],
     ids=["no HTTP", "a body over the limit"],
 )
-def test_what_is_pipelined_is_refused_as_at_the_beginning(patient: BareServer, rest: bytes, status: int) -> None:
+def test_pipelined_input_is_rejected_as_a_first_request(patient: BareServer, rest: bytes, status: int) -> None:
     with patient.client() as client:
         client.send(b"GET /catalog/v1/echo HTTP/1.1\r\nHost: x\r\n\r\n" + rest)
         assert client.response().status == 200
@@ -316,7 +316,7 @@ def test_bodies_that_wait_for_a_thread_take_bounded_memory(small: BareServer) ->
 def test_unread_responses_take_bounded_memory(small: BareServer) -> None:
     with small.clients(8, **SLOW_READER) as slow:
         for client in slow:
-            client.send(LARGE.replace(b"100000", b"500000"))  # more than the system's buffer takes
+            client.send(LARGE.replace(b"100000", b"500000"))  # more than the system's buffer
         time.sleep(1.0)
         complete = 0
         for client in slow:
@@ -418,7 +418,7 @@ ATTACKS: Sequence[tuple[bytes, bytes]] = [
 
 
 def _most_responded(server: CatalogServer) -> int:
-    """How many requests of one client, each on a connection of its own, are answered in the best of some seconds."""
+    """Return the number of requests of one client, each on its own connection, in the best of some seconds."""
     return max(_responded_in(1.0, server) for _ in range(5))
 
 
@@ -443,7 +443,7 @@ def test_others_keep_half_of_their_rate_under_an_attack(tmp_path: Path) -> None:
 
     with server, ExitStack() as stack:
         with RawClient(server.port) as client:
-            assert len(client.get("/api-docs/management/v1/openapi.json").body) > 500_000, "made once, for all"
+            assert len(client.get("/api-docs/management/v1/openapi.json").body) > 500_000, "generated once and cached"
         before = _most_responded(server)
         attackers = [stack.enter_context(RawClient(server.port, receive_buffer=4096)) for _ in range(240)]
         for number, attacker in enumerate(attackers):
@@ -458,4 +458,4 @@ def test_others_keep_half_of_their_rate_under_an_attack(tmp_path: Path) -> None:
         finally:
             stop.set()
             trickling.join()
-    assert during * 2 >= before, f"{during} answers during the attack, {before} before it"
+    assert during * 2 >= before, f"{during} responses during the attack, {before} before it"

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C finish what has begun, take nothing new, and leave with status 0."""
+"""SIGTERM and Ctrl-C let running requests finish, accept no new ones, and end with status 0."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def test_a_request_that_never_ends_does_not_keep_the_server(tmp_path_factory: py
 
 
 def test_a_worker_that_is_just_being_started_stops_too(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Also what it is told before it listens; else the server would wait for it as long as for a request."""
+    """Also when the signal arrives before it listens; otherwise the server would wait for it as long as for a
+    request.
+    """
     with BareServer(tmp_path_factory.mktemp("young"), ICEKEEPER__SERVER__GRACEFUL_TIMEOUT="90s") as server:
         assert server.process is not None
         arbiter = psutil.Process(server.process.pid)
@@ -78,7 +80,7 @@ def test_a_worker_that_is_just_being_started_stops_too(tmp_path_factory: pytest.
         old.kill()
         give_up = time.monotonic() + 30
         while not (server.home / "held").exists():
-            assert time.monotonic() < give_up, "nobody is started in its place"
+            assert time.monotonic() < give_up, "no worker replaces it"
             time.sleep(0.01)
         server.signal(signal.SIGTERM)
         time.sleep(1.5)

@@ -1,4 +1,4 @@
-"""The request's time is one budget from its arrival on, statements included; connections keep nothing of it."""
+"""A request has one time budget from its arrival, including statements; the limit does not stay on connections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.both_databases
 
 @pytest.fixture(scope="module")
 def hurried(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareServer]:
-    """Three seconds a request and one database connection, on the database of the run."""
+    """Three seconds per request and one database connection, on the database of the run."""
     settings = {"LAKEKEEPER__MAX_REQUEST_TIME": "3s", "LAKEKEEPER__PG_WRITE_POOL_CONNECTIONS": "1"}
     if run_environment.postgres is not None:
         settings["LAKEKEEPER__PG_DATABASE_URL_WRITE"] = run_environment.postgres.create_database("time_limits")
@@ -48,17 +48,17 @@ def test_a_statement_ends_with_its_request(hurried: BareServer, tmp_path: Path) 
     assert 2.5 < seconds < 20
 
 
-def test_a_statement_gets_only_what_is_left(hurried: BareServer, tmp_path: Path) -> None:
+def test_a_statement_gets_the_remaining_time(hurried: BareServer, tmp_path: Path) -> None:
     mark = tmp_path / "started"
     with hurried.client() as client:
-        # However slow the machine is, this says what the database was told: at most 1.5 of the 3 seconds.
+        # On a machine of any speed, this is the limit that the database got: at most 1.5 of the 3 seconds.
         [reported] = client.get("/catalog/v1/statement-limit?after=1.5").json
         assert 0 < _milliseconds(reported) <= 1_500
         status, kind, seconds = _timed(client, f"/catalog/v1/slow-statement?after=1.5&mark={mark}")
         assert (status, kind) == (408, "RequestTimeoutException")
         assert mark.exists()
         assert 2.5 < seconds < 20
-        # The one pooled connection has gone through the hurried request and is as it was.
+        # The hurried request has used the only pooled connection, and its limit is reset.
         assert client.get("/catalog/v1/statement-limit").json in [["3s"], [3_000]]
 
 

@@ -1,4 +1,4 @@
-"""Requests that wait for others lend their threads, so that those for whom they wait can be served."""
+"""Requests that wait for others release their threads, so that the others can run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.server.bare_server_fixtures import BareServer
 
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareServer]:
-    """One worker with one thread, and two seconds of patience in the queue."""
+    """One worker with one thread, and a queue timeout of two seconds."""
     with BareServer(
         tmp_path_factory.mktemp("lending"), ICEKEEPER__SERVER__THREADS="1", ICEKEEPER__SERVER__QUEUE_TIMEOUT="2s"
     ) as server:

@@ -1,4 +1,4 @@
-"""Views that show what reached them, and views that misbehave, for tests of the server around them."""
+"""Views that return what they received, and views that misbehave, for tests of the server."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def sleep(request: HttpRequest) -> HttpResponse:
 
 
 def hold(request: HttpRequest) -> HttpResponse:
-    """Keeps its thread until the test makes the file `release`; makes the file `begun` when it has the thread."""
+    """Keep the thread until the test creates the file `release`; create the file `begun` when it has the thread."""
     Path(request.GET["begun"]).touch()
     give_up = time.monotonic() + 90
     while time.monotonic() < give_up and not Path(request.GET["release"]).exists():
@@ -75,7 +75,7 @@ def hold(request: HttpRequest) -> HttpResponse:
 
 
 def wait(request: HttpRequest) -> HttpResponse:
-    """As `hold`, but it says that it waits for others."""
+    """As `hold`, but marked as a wait for other requests."""
     with release_thread_slot():
         return hold(request)
 
@@ -87,7 +87,7 @@ def large(request: HttpRequest) -> HttpResponse:
 
 
 def parts(request: HttpRequest) -> StreamingHttpResponse:
-    """`count` parts of 4096 bytes."""
+    """Send `count` parts of 4096 bytes."""
     count = int(request.GET["count"])
     response = StreamingHttpResponse(b"part" * 1024 for _ in range(count))
     response["Content-Length"] = str(count * 4096)
@@ -117,7 +117,7 @@ def address(request: HttpRequest) -> HttpResponse:
 
 
 def slow_statement(request: HttpRequest) -> HttpResponse:
-    """Makes the file `mark` when the statement is let through to the database."""
+    """Create the file `mark` when the statement is sent to the database."""
 
     def mark(execute: Any, *statement: Any) -> Any:
         Path(request.GET["mark"]).touch()
@@ -132,7 +132,7 @@ def slow_statement(request: HttpRequest) -> HttpResponse:
 
 
 def started_write(request: HttpRequest) -> HttpResponse:
-    """Runs out of time after its write has started; its statements go on."""
+    """Exceed the deadline after the first write; later statements still run."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
         time.sleep(1.5)
@@ -144,7 +144,7 @@ def started_write(request: HttpRequest) -> HttpResponse:
 
 
 def statement_limit(request: HttpRequest) -> HttpResponse:
-    """What the session now gives a statement (PostgreSQL) or the wait for a lock (SQLite)."""
+    """Return the session's statement timeout (PostgreSQL) or lock timeout (SQLite)."""
     time.sleep(float(request.GET.get("after", "0")))
     with connection.cursor() as cursor:
         cursor.execute("SHOW statement_timeout" if connection.vendor == "postgresql" else "PRAGMA busy_timeout")
@@ -157,7 +157,7 @@ def only_get(request: HttpRequest) -> HttpResponse:
 
 
 class Framework(APIView):
-    """A view the way the APIs write theirs."""
+    """A view in the style of the APIs."""
 
     authentication_classes = ()
     permission_classes = ()

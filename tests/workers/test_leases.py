@@ -1,4 +1,4 @@
-"""Tasks are taken by one worker at a time, in order, and a worker that lost its lease changes nothing any more."""
+"""A task is leased to one worker at a time, in order, and a worker without its lease changes nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def queue_task(**fields: Any) -> Task:
 
 
 def let_time_pass(task: Task) -> None:
-    """The lease ends."""
+    """Let the lease expire."""
     assert Task.objects.filter(pk=task.pk, status="running").update(leased_until=now() - timedelta(seconds=1))
 
 

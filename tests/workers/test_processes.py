@@ -1,4 +1,4 @@
-"""The worker as a process of its own: killed in the midst of its work, stopped, and beside a server."""
+"""The worker as a separate process: killed during its work, stopped, and parallel to a server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOON = {"LAKEKEEPER__TASK_POLL_INTERVAL": "100ms"}
 
 
 class Home:
-    """A catalog whose server starts no worker: a table is dropped with purge, and workers are started by hand."""
+    """A catalog whose server starts no worker: tests drop a table with purge and start workers themselves."""
 
     def __init__(self, server: CatalogServer) -> None:
         self.server = server
@@ -39,7 +39,7 @@ class Home:
         requests.post(f"{self.api}/namespaces", json={"namespace": ["ns"]}, timeout=30).raise_for_status()
 
     def table(self, name: str, folders: int = 0, files: int = 0) -> Path:
-        """A table with that many folders with so many files each."""
+        """A table with this number of folders and of files per folder."""
         folder = self.base / name
         body = {"name": name, "schema": SCHEMA, "location": f"file://{folder}"}
         response = requests.post(f"{self.api}/namespaces/ns/tables", json=body, timeout=60)
@@ -90,7 +90,7 @@ def home(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFacto
 
 @contextmanager
 def _caught_in_the_midst(home: Home, name: str) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
-    """A worker, stopped by SIGSTOP when it has deleted a part of the files of a table that was dropped."""
+    """A worker stopped by SIGSTOP after it has deleted some of the files of a dropped table."""
     for files in (100, 400, 1600):
         folder = home.table(f"{name}{files}", folders=20, files=files)
         data = folder / "data"

@@ -1,4 +1,4 @@
-"""`serve` and its worker: started with it, started again when it dies, stopped with it, gone when it is killed."""
+"""`serve` and its worker: started with it, restarted when it dies, stopped with it, and ended when it is killed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(scope="module")
 def prepared(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> CatalogServer:
-    """Migrated, not started; it runs a worker on every database, without being asked to."""
+    """A migrated server that is not started; by default it runs a worker on every database."""
     url = run_environment.own_database("supervised")
     settings = {"LAKEKEEPER__TASK_POLL_INTERVAL": "100ms"}
     return CatalogServer(tmp_path_factory.mktemp("supervised"), database_url=url, settings=settings).prepare()
@@ -43,7 +43,7 @@ def begun(server: CatalogServer) -> list[int]:
 
 
 def worker_of(server: CatalogServer, number: int = 1) -> psutil.Process:
-    """The `number`-th worker that began."""
+    """Return the `number`-th worker that started."""
     return psutil.Process(until(lambda: (begun(server) + [0] * number)[number - 1]))
 
 
@@ -120,13 +120,13 @@ def test_no_orphan_of_a_killed_server(server: CatalogServer, is_asleep: bool) ->
     others = [child for child in psutil.Process(server.pid).children() if child.pid != worker.pid]
     if is_asleep:
         worker.suspend()
-    os.kill(server.pid, signal.SIGKILL)  # the arbiter alone
+    os.kill(server.pid, signal.SIGKILL)  # only the arbiter
     if is_asleep:
         worker.resume()
     until(lambda: is_gone(worker, *others))
 
 
-def test_there_is_none_when_none_is_wanted(server: CatalogServer) -> None:
+def test_no_worker_runs_when_it_is_switched_off(server: CatalogServer) -> None:
     server.stop()
     server.log_path.unlink()
     server.arguments = ["--without-worker"]
@@ -136,7 +136,7 @@ def test_there_is_none_when_none_is_wanted(server: CatalogServer) -> None:
 
 
 def test_the_port_is_free_as_soon_as_the_server_is_dead(server: CatalogServer) -> None:
-    """The worker does not hold the socket, not even when it hangs."""
+    """The worker does not inherit the socket, so not even a hanging one keeps the port."""
     worker = worker_of(server)
     worker.suspend()
     for child in psutil.Process(server.pid).children():
@@ -148,7 +148,7 @@ def test_the_port_is_free_as_soon_as_the_server_is_dead(server: CatalogServer) -
     def is_refused() -> bool:
         try:
             requests.get(f"{server.base_url}/health", timeout=1)
-        except requests.RequestException as error:  # also no answer in time: then somebody holds the socket
+        except requests.RequestException as error:  # also a timeout, which means that a process has the socket open
             return "refused" in str(error)
         return False
 

@@ -1,4 +1,4 @@
-"""The loop around the tasks: what fails is tried again, what is stopped is given back, nothing stops the loop."""
+"""The task loop: failed tasks are retried, interrupted ones are returned to the queue, and no error stops the loop."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_failure_is_kept_and_tried_again(
     task = Task.objects.get()
     assert (task.status, task.attempt, task.last_error, task.leased_until) == ("scheduled", 1, reported, None)
     assert task.scheduled_for > now()
-    assert LocationClaim.objects.count() == 1, "nobody is given the place meanwhile"
+    assert LocationClaim.objects.count() == 1, "the location stays claimed"
     assert worker.work() is False
     Task.objects.update(scheduled_for=now())
     assert worker.work() is True

@@ -1,4 +1,4 @@
-"""For what other processes do, soon but not at once."""
+"""Wait for effects of other processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def until(done: Callable[[], Any], seconds: float = 60) -> Any:
-    """What `done` returns once that is true."""
+    """Return the result of `done` once it is true."""
     give_up = time.monotonic() + seconds
     while not (found := done()):
         assert time.monotonic() < give_up, "it does not happen"
