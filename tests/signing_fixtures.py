@@ -45,7 +45,7 @@ def new_warehouse(profile: dict[str, Any], credential: dict[str, Any] | None, na
 
 
 def authorize_signatures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make authorization decide which requests are signed, while the authorizer of the tests still allows
+    """Let authorization decide which requests are signed, while the authorizer of the tests still allows
     everything.
     """
     port.authorizer()  # the test authorizer is cached from now on

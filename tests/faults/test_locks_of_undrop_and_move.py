@@ -168,7 +168,7 @@ def expires(lease: Lease) -> bool:
     return True
 
 
-def test_an_expiration_that_begins_while_a_table_is_restored_comes_too_late(
+def test_an_expiration_that_starts_during_a_restore_does_nothing(
     api: ApiClient, catalog: ApiClient, dropped: str, hold: Any, beside: Any
 ) -> None:
     """The worker takes the task between the check and the cancellation."""

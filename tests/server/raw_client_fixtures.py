@@ -13,7 +13,7 @@ import orjson
 
 @dataclass(frozen=True)
 class RawResponse:
-    """A response; `headers` keeps the spelling on the wire, `closes` tells whether the server announced the end."""
+    """A response; `headers` keeps the spelling on the wire, `closes` is whether the server announced the end."""
 
     status: int
     headers: dict[str, str]

@@ -10,7 +10,7 @@ from gunicorn.workers import base
 from icekeeper.server.worker import Heartbeat
 
 
-def test_it_shows_the_arbiter_when_a_process_was_last_alive() -> None:
+def test_the_heartbeat_shows_the_arbiter_when_a_process_was_last_alive() -> None:
     heartbeat = Heartbeat(None)
     before = time.monotonic()
     heartbeat.notify()

@@ -21,7 +21,7 @@ def test_many_requests_share_a_connection(client: RawClient) -> None:
         assert client.get(f"{ECHO}?n={number}").json["query"] == f"n={number}"
 
 
-def test_a_body_that_no_view_reads_is_thrown_away(client: RawClient) -> None:
+def test_an_unread_body_is_discarded(client: RawClient) -> None:
     body = b"GET /catalog/v1/fail HTTP/1.1\r\n\r\n"
     client.send(b"POST /catalog/v1/ignore-body HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     assert client.response().json == {"read": False}
@@ -29,14 +29,14 @@ def test_a_body_that_no_view_reads_is_thrown_away(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("target", ["/catalog/v1/nope", "/catalog/v1/%2e%2e/x", "/nope", "/catalog/v1/only-get"])
-def test_a_body_of_a_refused_request_is_no_request(client: RawClient, target: str) -> None:
+def test_the_body_of_a_rejected_request_is_not_read_as_a_request(client: RawClient, target: str) -> None:
     body = b"GET /catalog/v1/fail HTTP/1.1\r\n\r\n"
     client.send(f"POST {target} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
     assert client.response().status in {400, 404, 405}
     assert _follows(client)
 
 
-def test_a_long_body_that_no_view_reads_is_thrown_away(client: RawClient) -> None:
+def test_a_long_unread_body_is_discarded(client: RawClient) -> None:
     client.send(b"POST /catalog/v1/ignore-body HTTP/1.1\r\nHost: x\r\nContent-Length: 90000\r\n\r\n" + b"x" * 90_000)
     assert client.response().json == {"read": False}
     assert _follows(client)

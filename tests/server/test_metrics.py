@@ -212,7 +212,7 @@ def test_a_worker_that_ends_by_itself_writes_its_last_numbers(measured: Measured
     _wait_until(lambda: measured.served() == 21)
 
 
-def test_the_listener_is_started_again_and_knows_everything(measured: MeasuredServer) -> None:
+def test_the_listener_is_restarted_and_keeps_all_counts(measured: MeasuredServer) -> None:
     _call_both_workers(measured, 5)
     _wait_until(lambda: measured.served() == 21)
     measured.listener().kill()
@@ -295,7 +295,7 @@ def measured_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_with_the_server(measured: MeasuredServer, number: signal.Signals) -> None:
+def test_the_listener_ends_with_the_server(measured: MeasuredServer, number: signal.Signals) -> None:
     assert measured.process is not None
     everyone, folder = [*measured.workers(), measured.listener()], measured.folder()
     assert list(folder.glob("counter_*.db"))
@@ -307,7 +307,7 @@ def test_it_ends_with_the_server(measured: MeasuredServer, number: signal.Signal
     assert not [line for line in measured.lines("icekeeper.server") if "restarted" in line["message"]]
 
 
-def test_it_ends_when_the_server_is_killed(measured: MeasuredServer) -> None:
+def test_the_listener_ends_when_the_server_is_killed(measured: MeasuredServer) -> None:
     assert measured.process is not None
     everyone, folder = [*measured.workers(), measured.listener()], measured.folder()
     measured.process.kill()
@@ -337,7 +337,7 @@ def test_off(tmp_path: Path) -> None:
         assert len(arbiter.children()) == 1
 
 
-def test_a_chosen_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
+def test_an_occupied_configured_port_stops_the_start(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as squatter:
         port = squatter.getsockname()[1]
         bare = BareServer(tmp_path / "home", LAKEKEEPER__METRICS_PORT=str(port))
@@ -354,7 +354,7 @@ def test_a_chosen_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
     assert "Icekeeper is serving" not in done.stdout
 
 
-def test_the_usual_port_that_is_taken_is_done_without(tmp_path: Path) -> None:
+def test_with_an_occupied_default_port_the_server_starts_without_metrics(tmp_path: Path) -> None:
     with ExitStack() as stack:
         with suppress(OSError):  # another process has it already
             stack.enter_context(socket.create_server(("127.0.0.1", 9000)))
@@ -369,7 +369,7 @@ def test_the_usual_port_that_is_taken_is_done_without(tmp_path: Path) -> None:
     )
 
 
-def test_the_start_says_where_they_are(tmp_path: Path) -> None:
+def test_the_start_logs_the_address_of_the_metrics(tmp_path: Path) -> None:
     port = process.free_port()
     bare = BareServer(tmp_path / "home", LAKEKEEPER__METRICS__PORT=str(port))
     bare.environment["DJANGO_SETTINGS_MODULE"] = "tests.server.bare_settings"

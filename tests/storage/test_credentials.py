@@ -65,7 +65,7 @@ def everywhere(document: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("document", ALL)
-def test_nothing_repeats_a_secret(document: dict[str, Any]) -> None:
+def test_no_text_contains_a_secret(document: dict[str, Any]) -> None:
     """Neither the text of the credential nor a validation error contains the secret."""
     for each in everywhere(document):
         try:
@@ -79,6 +79,6 @@ def test_nothing_repeats_a_secret(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("document", ALL)
-def test_its_text_says_of_which_kind_it_is(document: dict[str, Any]) -> None:
+def test_the_text_of_a_credential_contains_its_type(document: dict[str, Any]) -> None:
     credential: Credential = read_credential(document)
     assert repr(credential).endswith(f"(type='{document['type']}', credential_type='{document['credential-type']}')")

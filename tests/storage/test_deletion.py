@@ -56,7 +56,7 @@ def chain(folder: Path, depth: int, leaf: str | None) -> None:
     os.close(descriptor)
 
 
-def test_all_below_and_nothing_else(store: LocalStore, root: Path) -> None:
+def test_only_files_below_the_location_are_deleted(store: LocalStore, root: Path) -> None:
     fill(root / "wh/t")
     neighbours = [fill(root / "wh" / name) for name in ("t2", "t-", "T", " t", "other")]
     (root / "wh/t.txt").write_text("x")
@@ -105,7 +105,7 @@ def test_a_location_that_leads_through_a_link_is_refused(
 
 
 @pytest.mark.parametrize("spelled", ["{root}", "{root}/../outside", "{root}2", "/etc", "{root}/wh/../../outside"])
-def test_locations_outside_are_refused(store: LocalStore, root: Path, outside: Path, spelled: str) -> None:
+def test_locations_outside_the_root_are_rejected(store: LocalStore, root: Path, outside: Path, spelled: str) -> None:
     location = "file://" + spelled.format(root=root)
     for ask in (lambda: store.delete_below(location, go_on), lambda: is_empty(store, location)):
         with pytest.raises(InvalidLocation):
@@ -174,7 +174,7 @@ def after(steps: int, act: Callable[[], None]) -> Callable[[], None]:
     return checkpoint
 
 
-def test_it_stops_at_the_limit_and_continues_later(store: LocalStore, root: Path) -> None:
+def test_deletion_stops_at_the_limit_and_continues_later(store: LocalStore, root: Path) -> None:
     location = f"file://{root}/wh/t"
     fill(root / "wh/t")
 
@@ -193,7 +193,7 @@ def test_it_stops_at_the_limit_and_continues_later(store: LocalStore, root: Path
 
 
 @pytest.mark.parametrize("steps", range(1, 20))
-def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
+def test_a_folder_that_is_replaced_by_a_link_is_not_followed(
     store: LocalStore, root: Path, outside: Path, steps: int
 ) -> None:
     """At every step, moved files and files behind the link survive, or were part of the deletion."""

@@ -89,9 +89,7 @@ def test_addresses_that_are_always_denied(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", GOOD)
-def test_private_and_loopback_addresses_are_fine_unless_the_operator_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch, address: str
-) -> None:
+def test_private_and_loopback_addresses_are_allowed_by_default(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     require_permitted_address(address)
     storage_settings(monkeypatch, allow_private_endpoints="false")
     if "8.8.8.8" in address:
@@ -128,7 +126,7 @@ def test_link_local_in_every_form_of_ipv6(ip: IPv4Address) -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_refused_or_read_as_one_host(text: str) -> None:
+def test_any_text_is_rejected_or_read_as_one_host(text: str) -> None:
     try:
         endpoint = read_endpoint(f"http://{text}", "endpoint")
     except EndpointNotPermitted:
@@ -313,7 +311,7 @@ ENDPOINTS: list[tuple[dict[str, Any], dict[str, Any] | None, str]] = [
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("profile", "credential", "member"), ENDPOINTS)
-def test_a_warehouse_is_not_created_there(
+def test_a_warehouse_is_not_created_at_a_denied_endpoint(
     bootstrapped: None,
     monkeypatch: pytest.MonkeyPatch,
     everything: Callable[[], Fingerprint],
@@ -330,7 +328,7 @@ def test_a_warehouse_is_not_created_there(
 
 
 @pytest.mark.django_db
-def test_a_warehouse_does_not_get_there(
+def test_a_warehouse_is_not_moved_to_a_denied_endpoint(
     bootstrapped: None, monkeypatch: pytest.MonkeyPatch, everything: Callable[[], Fingerprint]
 ) -> None:
     """An update cannot set the endpoint either, not even by an instance administrator."""
@@ -391,7 +389,7 @@ def test_a_list_holds_for_clouds_too(
         require_valid_addresses(read, known)
 
 
-def test_no_store_is_opened_there_and_nothing_is_vended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_store_is_opened_and_nothing_vended_at_a_denied_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     profile = read_profile(S3 | {"endpoint": "http://127.0.0.1:1/", "flavor": "s3-compat", "sts-enabled": True}, None)
     open_store(profile, read_credential(KEY))
     storage_settings(monkeypatch, allow_private_endpoints="false")

@@ -78,7 +78,7 @@ def test_a_put_becomes_no_get_elsewhere(
     assert elsewhere.requests == []
 
 
-def test_the_store_is_asked_by_way_of_the_proxy_of_the_environment(
+def test_requests_use_the_proxy_of_the_environment(
     minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", recorder.endpoint)

@@ -135,7 +135,7 @@ def test_a_rotation_stops_at_any_batch_and_resumes(monkeypatch: pytest.MonkeyPat
     assert [secret_store().get(pk)["secret"] for pk in ids] == [f"canary-{number}" for number in range(10)]
 
 
-def test_a_secret_that_changes_meanwhile_is_left_as_it_is_then(
+def test_a_secret_that_changes_concurrently_is_not_overwritten(
     monkeypatch: pytest.MonkeyPatch, bootstrapped: None
 ) -> None:
     """Another rotation ran and a credential was replaced between two batches."""
@@ -180,7 +180,7 @@ def test_credentials_may_be_changed_at_once(monkeypatch: pytest.MonkeyPatch, boo
         assert Secret.objects.count() == 41
 
 
-def test_in_maintenance_mode_nothing_is_encrypted_anew(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
+def test_in_maintenance_mode_nothing_is_re_encrypted(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
     put(OLD)
     use_keys(monkeypatch, NEW, OLD)
     use_settings(monkeypatch, maintenance_mode="read-only")

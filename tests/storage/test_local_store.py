@@ -50,7 +50,7 @@ def test_both_spellings_of_a_file_location_are_one_object(store: LocalStore, roo
 
 
 @pytest.mark.parametrize("spelled", ["{out}/secret", "{root}/../secret", "{root}", "{root}2/x", "/etc/passwd"])
-def test_nothing_outside_the_root(store: LocalStore, root: Path, spelled: str) -> None:
+def test_paths_outside_the_root_are_rejected(store: LocalStore, root: Path, spelled: str) -> None:
     (root.parent / "secret").write_text("s")
     location = "file://" + spelled.format(out=root.parent, root=root)
     for act in (

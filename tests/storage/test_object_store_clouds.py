@@ -91,7 +91,7 @@ def test_sizes(cloud: Cloud, store: RemoteStore, size: int) -> None:
     assert store.get(f"{cloud.base}/a", limit=size) == b"x" * size
 
 
-def test_all_below_is_deleted_and_nothing_else(cloud: Cloud, store: RemoteStore) -> None:
+def test_only_objects_below_the_location_are_deleted(cloud: Cloud, store: RemoteStore) -> None:
     others = ["wh/t", "wh/t-", "wh/t2/a", "wh/u/t/a", "x"]
     for name in (
         *others,
@@ -241,7 +241,7 @@ def test_only_known_authorities_are_trusted_by_all_that_asks(
             act()
 
 
-def test_the_environment_of_the_server_says_nothing_about_warehouses(
+def test_the_environment_of_the_server_does_not_affect_warehouses(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {
@@ -375,7 +375,7 @@ def test_where_a_lakehouse_is(mode: dict[str, str], host: str) -> None:
 # --- Google Cloud alone ----------------------------------------------------------------------------------------------
 
 
-def test_the_token_is_asked_for_once(fake_gcs: FakeGcs, tokens: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_is_requested_once(fake_gcs: FakeGcs, tokens: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     cloud = gcs(fake_gcs, tokens, monkeypatch)
     with Recorder(fake_gcs.relay.port, host=cloud.host) as recorder:
         use_storage_settings(monkeypatch, gcs_endpoint=recorder.endpoint.rstrip("/"))

@@ -167,9 +167,7 @@ def test_a_deletion_with_a_lost_response(store: RemoteStore, recorder: Recorder,
 # --- the request's deadline ------------------------------------------------------------------------------------------
 
 
-def test_no_store_is_asked_for_a_request_that_ran_out_of_time(
-    store: RemoteStore, recorder: Recorder, location: str
-) -> None:
+def test_no_store_request_after_the_deadline(store: RemoteStore, recorder: Recorder, location: str) -> None:
     put, get, exists, delete, is_empty, delete_below = every_call(store, location)
     with deadline(time.monotonic() - 1):
         for act in (put, get, exists, is_empty):
@@ -250,7 +248,9 @@ def test_other_errors_are_reported_by_their_code(
         assert not secrets_in(error.value.message)
 
 
-def test_a_name_cannot_say_why_something_failed(store: RemoteStore, recorder: Recorder, bucket: str) -> None:
+def test_object_names_do_not_affect_the_error_classification(
+    store: RemoteStore, recorder: Recorder, bucket: str
+) -> None:
     """Error texts of obstore contain the name of the object."""
     name = "Status {  status: 503, <Code>SlowDown<|Code> Debug source: Server returned non-2xx status code: 503"
     recorder.answerer = lambda *_: FORBIDDEN
@@ -258,9 +258,7 @@ def test_a_name_cannot_say_why_something_failed(store: RemoteStore, recorder: Re
         store.get(f"s3://{bucket}/wh/{name}", limit=1)
 
 
-def test_a_single_name_of_many_that_is_refused_ends_the_purge(
-    store: RemoteStore, recorder: Recorder, location: str
-) -> None:
+def test_one_denied_deletion_of_many_ends_the_purge(store: RemoteStore, recorder: Recorder, location: str) -> None:
     store.put_new(location, b"x")
 
     def refusing_one(request: Recorded, ask: Callable[[], Reply]) -> Reply:

@@ -90,7 +90,7 @@ def test_other_spellings_of_the_scheme_name_the_same_objects(store: RemoteStore,
         "s3://{}/wh/\x7f", "s3://{}/wh/a\nb", "gs://{}/wh/a", "file:///wh/a", "/wh/a", "", "s3://{}/wh/\ud800",
     ],
 )  # fmt: skip
-def test_nothing_outside_of_the_warehouse_is_touched(
+def test_objects_outside_the_warehouse_are_not_touched(
     watched: RemoteStore, recorder: Recorder, bucket: str, location: str
 ) -> None:
     location = location.format(bucket)
@@ -174,7 +174,7 @@ def test_whether_anything_is_below(store: RemoteStore, bucket: str, put: Callabl
     assert not store.is_empty(location, ignore=lambda name: name == "mine")
 
 
-def test_whether_anything_is_below_takes_one_short_list(
+def test_is_empty_takes_one_short_list_request(
     watched: RemoteStore, recorder: Recorder, bucket: str, put: Callable[..., None]
 ) -> None:
     put(*(f"wh/t/{number:03}" for number in range(40)))
@@ -200,7 +200,7 @@ ODD = (
 )
 
 
-def test_all_below_is_deleted_and_nothing_else(
+def test_only_objects_below_the_location_are_deleted(
     store: RemoteStore, minio: Minio, bucket: str, put: Callable[..., None]
 ) -> None:
     others = ["wh/t-", "wh/t.x/a", "wh/t0", "wh/t2/a", "wh/ta", "wh/u/t/a", "x"]

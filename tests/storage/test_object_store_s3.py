@@ -78,7 +78,7 @@ def test_a_role_is_renewed_before_it_ends(minio: Minio, bucket: str, recorder: R
     assert tokens[1] == tokens[2], "botocore, too"
 
 
-def test_a_role_that_is_refused(minio: Minio, bucket: str, recorder: Recorder) -> None:
+def test_a_denied_role(minio: Minio, bucket: str, recorder: Recorder) -> None:
     profile = minio.profile(bucket, "wh", endpoint=recorder.endpoint) | {"assume-role-arn": ROLE}
     store = opened(profile, minio.credential | {"secret-access-key": "wrong-canary"})
     for act in (
@@ -144,7 +144,7 @@ def test_tokens_that_cannot_be_renewed_are_used_until_they_expire() -> None:
         other.current()
 
 
-def test_nothing_of_an_error_is_kept() -> None:
+def test_errors_are_not_cached() -> None:
     issuer = Issuer(None)
     issuer.fails = True
     renewed = RefreshingValue(issuer)
@@ -184,7 +184,7 @@ def test_old_stores_get_the_digest_that_they_know(
     assert minio.keys(bucket) == []
 
 
-def test_the_environment_of_the_server_says_nothing_about_warehouses(
+def test_the_environment_of_the_server_does_not_affect_warehouses(
     minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {

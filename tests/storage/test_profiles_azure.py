@@ -80,7 +80,7 @@ def test_adls_refuses(change: dict[str, Any], wire_type: str) -> None:
     assert error(ADLS | change) == wire_type
 
 
-def test_azure_needs_a_credential_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_needs_an_azure_credential(monkeypatch: pytest.MonkeyPatch) -> None:
     asking = settings.ICEKEEPER.model_copy(update={"skip_storage_validation": False})
     monkeypatch.setattr(settings, "ICEKEEPER", asking)
     key = {"type": "s3", "credential-type": "access-key", "access-key-id": "a", "secret-access-key": "s"}

@@ -40,7 +40,7 @@ def error(document: dict[str, Any], credential: dict[str, Any] | None = ACCOUNT)
     return refused.value.wire_type
 
 
-def test_it_is_shown_with_its_defaults() -> None:
+def test_a_profile_is_shown_with_its_defaults() -> None:
     once = stored(GCS)
     assert once == {
         "type": "gcs",
@@ -69,11 +69,11 @@ def test_it_is_shown_with_its_defaults() -> None:
         ({"sts-enabled": 1}, "BadRequestException"),
     ],
 )
-def test_it_refuses(change: dict[str, Any], wire_type: str) -> None:
+def test_invalid_profiles_are_rejected(change: dict[str, Any], wire_type: str) -> None:
     assert error(GCS | change) == wire_type
 
 
-def test_it_needs_a_credential_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gcs_needs_a_gcs_credential(monkeypatch: pytest.MonkeyPatch) -> None:
     assert error(GCS, None) == "MissingCredentialError"
     assert error(GCS, {"type": "az", "credential-type": "shared-access-key", "key": "k"}) == "InvalidStorageCredential"
     asking = settings.ICEKEEPER.model_copy(update={"skip_storage_validation": False})

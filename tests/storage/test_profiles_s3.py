@@ -339,7 +339,7 @@ def test_layouts(layout: dict[str, str]) -> None:
         {"type": "parent-namespace-and-tabular", "namespace": "{name}", "tabular": "{uuid}"},
     ],
 )
-def test_layouts_that_are_refused(layout: dict[str, Any]) -> None:
+def test_invalid_layouts(layout: dict[str, Any]) -> None:
     assert error(S3 | {"storage-layout": layout}) == "BadRequestException"
 
 

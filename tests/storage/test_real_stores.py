@@ -83,7 +83,7 @@ def test_stores_with_s3_hold_a_session_to_its_policy(s3_server: S3Server) -> Non
     assert s3_server.keys(bucket) == keys
 
 
-def test_stores_with_s3_put_only_where_nothing_is(s3_server: S3Server) -> None:
+def test_stores_with_s3_support_conditional_puts(s3_server: S3Server) -> None:
     bucket = s3_server.create_bucket("real-stores-put")
     store = s3_server.client()
     store.put_object(Bucket=bucket, Key="a", Body=b"first", IfNoneMatch="*")

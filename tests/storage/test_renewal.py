@@ -57,7 +57,7 @@ def waiting(pool: ThreadPoolExecutor, renewed: RefreshingValue[Token], threads: 
     return asking
 
 
-def test_one_asks_and_all_get_it() -> None:
+def test_one_request_serves_all_threads() -> None:
     issuer = SlowIssuer(3600.0)
     with ThreadPoolExecutor(8) as pool:
         asking = waiting(pool, RefreshingValue(issuer), 8)

@@ -46,7 +46,7 @@ def test_a_secret_is_stored_encrypted_and_deleted(with_key: None) -> None:
         store.get(one)
 
 
-def test_another_key_reads_nothing_and_says_where_to_look() -> None:
+def test_another_key_reads_nothing_and_the_error_names_the_setting() -> None:
     secret_id = put(DatabaseSecrets(["one"]))
     with pytest.raises(SecretUnreadable, match="LAKEKEEPER__PG_ENCRYPTION_KEY") as refused:
         DatabaseSecrets(["other"]).get(secret_id)

@@ -65,7 +65,7 @@ def test_another_response_has_another_etag(run: Transcripts) -> None:
     )
 
 
-def test_python_that_says_something_else_is_refused(run: Transcripts) -> None:
+def test_python_with_other_output_is_rejected(run: Transcripts) -> None:
     run.run("pycon", ">>> 1 / 0\nTraceback (most recent call last):\n    ...\nZeroDivisionError: ...\n")
     for wrong in (">>> 1 + 1\n3\n", ">>> 1 / 0\n", ">>> int('x')\nTraceback (most recent call last):\nOSError: x\n"):
         with pytest.raises(AssertionError, match="Failed example"):

@@ -86,7 +86,7 @@ def test_inherited_privileges_are_in_the_box() -> None:
     assert from_above(MODEL, "table", "ownership") == []
 
 
-def test_nothing_lies_on_something_else(cards: list[Card]) -> None:
+def test_elements_do_not_overlap(cards: list[Card]) -> None:
     assert not [(one.title, other.title) for one, other in combinations(cards, 2) if overlap(one, other)]
     for card in cards:
         pairs = combinations(card.boxes.values(), 2)

@@ -40,7 +40,7 @@ def taken(lease: Lease | None) -> Lease:
 
 
 @pytest.mark.django_db
-def test_a_task_is_taken_once() -> None:
+def test_a_task_is_leased_once() -> None:
     task = queue_task(payload={"a": [1, "\u4e2d"]})
     before = now()
     lease = taken(lease_due_task(QUEUES))
@@ -57,7 +57,7 @@ def test_a_task_is_taken_once() -> None:
 
 
 @pytest.mark.django_db
-def test_the_oldest_due_first_and_only_of_the_queues_asked_for() -> None:
+def test_the_oldest_due_task_of_the_requested_queues_is_first() -> None:
     at = now()
     late, early = (queue_task(scheduled_for=at - timedelta(seconds=age)) for age in (10, 20))
     other = queue_task(queue=Task.Queue.SOFT_DELETION, scheduled_for=at - timedelta(seconds=30))
@@ -71,14 +71,14 @@ def test_the_oldest_due_first_and_only_of_the_queues_asked_for() -> None:
 
 
 @pytest.mark.django_db
-def test_a_task_is_due_in_the_moment_it_is_written() -> None:
+def test_a_task_is_due_when_it_is_written() -> None:
     for _ in range(30):
         queue_task()
         taken(lease_due_task(QUEUES)).finish()
 
 
 @pytest.mark.django_db
-def test_a_dead_worker_is_followed_by_another_and_changes_nothing_any_more() -> None:
+def test_another_worker_takes_over_from_a_dead_one_which_changes_nothing_later() -> None:
     task = queue_task()
     first = taken(lease_due_task(QUEUES))
     let_time_pass(task)

@@ -68,7 +68,7 @@ def test_a_drop_is_purged(server: CatalogServer) -> None:
     until(lambda: [line for line in server.log_lines("icekeeper.tasks") if line["message"] == "task done"])
 
 
-def test_one_that_dies_is_started_again_and_again_but_not_at_once(server: CatalogServer) -> None:
+def test_a_dead_worker_is_restarted_with_a_delay(server: CatalogServer) -> None:
     killed = []
     for number in (1, 2):
         worker = worker_of(server, number)
@@ -86,7 +86,7 @@ def test_one_that_dies_is_started_again_and_again_but_not_at_once(server: Catalo
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_stops_with_the_server(server: CatalogServer, number: signal.Signals) -> None:
+def test_the_worker_stops_with_the_server(server: CatalogServer, number: signal.Signals) -> None:
     worker = worker_of(server)
     os.kill(server.pid, number)
     until(lambda: is_gone(worker))
@@ -103,7 +103,7 @@ def test_ctrl_c_reaches_it_directly(server: CatalogServer) -> None:
     assert len(begun(server)) == 1, "it is not started again by a server that stops"
 
 
-def test_one_that_does_not_stop_is_killed(tmp_path: Path) -> None:
+def test_a_worker_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     settings = {"ICEKEEPER__SERVER__GRACEFUL_TIMEOUT": "1s"}
     with CatalogServer(tmp_path, arguments=["--with-worker"], settings=settings) as server:
         worker = worker_of(server)

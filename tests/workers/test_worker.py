@@ -41,7 +41,7 @@ def purged(catalog: ApiClient, create_table: Callable[..., Any]) -> Path:
     return folder
 
 
-def test_nothing_to_do(worker: Worker) -> None:
+def test_an_empty_queue(worker: Worker) -> None:
     assert worker.work() is False
 
 
@@ -152,7 +152,7 @@ def test_old_results_are_deleted(bootstrapped: None) -> None:
     assert IdempotencyRecord.objects.count() == 2
 
 
-def test_a_chore_that_fails_does_not_keep_others_from_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_chore_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     done = []
     monkeypatch.setattr(idempotency, "delete_expired_idempotency_records", lambda **_: done.append(1))
     wrong = [

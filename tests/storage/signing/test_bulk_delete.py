@@ -67,7 +67,7 @@ def test_other_bodies(text: str) -> None:
 @pytest.mark.parametrize(
     "key", ["t/../u", "t//a", "/t/a", "t/a/", "t/./a", "..", "t\\a", "t/a&#10;", "&#9;t/a", "x" * 1025]
 )
-def test_keys_that_could_be_taken_for_others(key: str) -> None:
+def test_ambiguous_keys_are_rejected(key: str) -> None:
     with pytest.raises(CatalogError) as refused:
         parse_delete_body(body("<Key>t/a</Key>", f"<Key>{key}</Key>"))
     assert (refused.value.status, refused.value.wire_type) == (400, "InvalidObjectKey")

@@ -96,7 +96,7 @@ def test_other_query_parameters(method: str, query: str) -> None:
         "/t/%0A", "/t/%7F", "/t/%C2%85", "/t/" + "x" * 1025, "/t/" + "%C3%BC" * 600,
     ],
 )  # fmt: skip
-def test_keys_that_could_be_taken_for_others(path: str) -> None:
+def test_ambiguous_keys_are_rejected(path: str) -> None:
     assert error("GET", path) == (400, "InvalidObjectKey")
 
 
@@ -180,7 +180,7 @@ def test_other_lists(query: str, wire_type: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?versions", "?uploads", "?location", "?prefix=wh/t/", "?policy", "?list-type"])
-def test_nothing_else_is_asked_of_the_bucket(query: str) -> None:
+def test_other_bucket_requests_are_rejected(query: str) -> None:
     for method in ("HEAD", "PUT", "POST", "DELETE"):
         assert error(method, query) == (400, "UriNotS3")
     assert error("GET", query)[1] in {"UriNotS3", "ListWithoutPrefix", "UnsupportedListParameter"}

@@ -220,12 +220,12 @@ def test_onelake_has_no_account_key() -> None:
         ("z12.dfs.storage.azure.net", "https://acct.z12.blob.storage.azure.net"),
     ],
 )
-def test_where_keys_are_asked_for(host: str, url: str) -> None:
+def test_the_address_of_key_requests(host: str, url: str) -> None:
     assert account_url(adls(host=host)) == url
 
 
 @pytest.mark.parametrize("mode", [{}, REGIONAL, PRIVATE])
-def test_where_keys_of_onelake_are_asked_for(mode: dict[str, Any]) -> None:
+def test_the_address_of_key_requests_of_onelake(mode: dict[str, Any]) -> None:
     assert account_url(onelake(**mode)) == "https://onelake.blob.fabric.microsoft.com"
 
 
@@ -282,7 +282,7 @@ def delegated(keys: AtFake, *, folder: str = "t1", document: dict[str, Any] = AP
     )
 
 
-def test_a_key_is_asked_for_once(azure_fake: FakeService) -> None:
+def test_a_key_is_requested_once(azure_fake: FakeService) -> None:
     keys = AtFake(azure_fake)
     one, other = delegated(keys, folder="t1"), delegated(keys, folder="t2/x")
     sent = fields(one.config["adls.sas-token.acct.dfs.core.windows.net"])

@@ -115,7 +115,7 @@ def test_gcs() -> None:
         assert config(profile, vended=vended_credentials, refresh_endpoint=REFRESH) == reported | refreshed
 
 
-def test_nothing_is_revealed_of_local_files() -> None:
+def test_local_files_have_no_client_config() -> None:
     assert client_config({"type": "local", "path": "/srv"}) == {}
 
 

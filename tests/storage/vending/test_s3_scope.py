@@ -189,7 +189,7 @@ def test_why_minio_is_not_tested_with_stars(minio: Minio, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="wh/a${b}/x", Body=b"")
 
 
-def test_it_lives_as_long_as_the_profile_says(minio: Minio, bucket: str) -> None:
+def test_the_lifetime_is_that_of_the_profile(minio: Minio, bucket: str) -> None:
     long, short = (
         vended(minio, bucket, "t1", **{"sts-token-validity-seconds": seconds}).expires_at for seconds in (7200, 900)
     )

@@ -67,7 +67,7 @@ def number(vended: Vended) -> int:
     ("life", "reused"),
     [(43_200, 34_560), (3600, 2880), (1800, 1440), (1500, 1140), (900, 540), (720, 360), (600, 300), (120, 60)],
 )
-def test_it_is_reused_for_most_of_its_life(clock: Clock, life: float, reused: float) -> None:
+def test_a_credential_is_reused_for_most_of_its_lifetime(clock: Clock, life: float, reused: float) -> None:
     """Four fifths of its lifetime; short-lived ones are not reused when clients would need another at once."""
     cache, issue = CredentialCache(10, cloud="s3"), Issuer(clock, life)
     assert number(cache.get("k", issue)) == 1
@@ -85,7 +85,7 @@ def test_expired_credentials_are_not_cached(clock: Clock, life: float) -> None:
     assert cache_numbers() == CacheNumbers(size=0, hits=0, misses=2)
 
 
-def test_the_time_that_the_call_took_belongs_to_the_life(clock: Clock) -> None:
+def test_the_duration_of_the_request_counts_as_lifetime(clock: Clock) -> None:
     cache, issue = CredentialCache(10, cloud="s3"), Issuer(clock, 3600)
 
     def slow() -> Vended:
@@ -100,7 +100,7 @@ def test_the_time_that_the_call_took_belongs_to_the_life(clock: Clock) -> None:
     assert number(cache.get("k", slow)) == 2
 
 
-def test_those_not_asked_for_go_first(clock: Clock) -> None:
+def test_least_recently_used_credentials_are_evicted_first(clock: Clock) -> None:
     cache, issue = CredentialCache(2, cloud="s3"), Issuer(clock)
     for key in ("a", "b", "a", "c", "a"):
         cache.get(key, issue)

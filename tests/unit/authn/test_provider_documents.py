@@ -70,7 +70,7 @@ def more_than(number: int) -> Callable[[int], bool]:
     return lambda known: known > number
 
 
-def test_it_is_fetched_once_and_kept(kept: RefreshingCache[int], source: Source, clock: Clock) -> None:
+def test_a_document_is_fetched_once_and_cached(kept: RefreshingCache[int], source: Source, clock: Clock) -> None:
     assert kept.known is None
     for _ in range(5):
         assert kept.get() == 1
@@ -161,7 +161,7 @@ def test_a_fetch_that_breaks_is_a_failure(clock: Clock) -> None:
     assert refused.value.reason == "it: KeyError"
 
 
-def test_one_that_was_given_up_changes_nothing_when_it_comes_back(
+def test_the_late_result_of_an_abandoned_fetch_is_ignored(
     kept: RefreshingCache[int], source: Source, clock: Clock
 ) -> None:
     assert kept.get() == 1

@@ -38,7 +38,7 @@ def test_the_primary_provider() -> None:
     assert provider.require_connected_on_startup
 
 
-def test_several_providers_are_asked_in_order() -> None:
+def test_several_providers_are_tried_in_order() -> None:
     settings, unread = read_settings(
         {
             "LAKEKEEPER__OPENID_PROVIDERS__ZETA__URI": f"{URI}/z",

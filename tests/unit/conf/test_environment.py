@@ -289,7 +289,7 @@ def test_other_algorithms_are_not_taken(text: str) -> None:
         ("LAKEKEEPER__AUTHZ_BACKEND", "cedar"),
     ],
 )
-def test_other_words_are_not_taken(variable: str, text: str) -> None:
+def test_other_values_are_rejected(variable: str, text: str) -> None:
     with pytest.raises(SettingsError, match=f"{variable} got '{text}'; expected: "):
         read_settings({variable: text})
 

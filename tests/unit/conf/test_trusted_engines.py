@@ -73,7 +73,7 @@ OIDC = "TRINO__IDENTITIES__OIDC__AUDIENCES"
         ),
     ],
 )  # fmt: skip
-def test_settings_that_would_trust_no_one_or_strangers_are_refused(variables: dict[str, str], text: str) -> None:
+def test_settings_that_would_trust_no_or_every_engine_are_rejected(variables: dict[str, str], text: str) -> None:
     assert text in error(**variables)
 
 

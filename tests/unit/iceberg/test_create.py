@@ -178,7 +178,7 @@ def test_the_text_for_a_variant_in_version_2() -> None:
         ({"table_uuid": "x"}, "table-uuid: expected a UUID"),
     ],
 )
-def test_requests_that_are_refused(changed: dict[str, Any], message: str) -> None:
+def test_invalid_requests(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(BadRequest, match=message):
         create(**changed)
 
@@ -192,7 +192,7 @@ def test_the_requested_version(text: str | None, version: int | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "two", "2.0", "-1", "0", "5", "9999", "²"])
-def test_requested_versions_that_are_refused(text: str) -> None:
+def test_invalid_requested_versions(text: str) -> None:
     with pytest.raises(BadRequest, match="format-version"):
         requested_format_version({"format-version": text})
 

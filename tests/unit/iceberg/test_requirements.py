@@ -77,7 +77,7 @@ def test_all_that_hold() -> None:
         ),
     ],
 )
-def test_one_that_does_not_hold(requirement: Any, message: str) -> None:
+def test_a_requirement_that_does_not_hold(requirement: Any, message: str) -> None:
     with pytest.raises(CommitFailed) as error:
         check_requirements(BASE, [requirement])
     assert error.value.message == f"Requirement failed: {message}"

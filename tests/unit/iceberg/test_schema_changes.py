@@ -238,7 +238,7 @@ def test_version_1_numbers_partition_fields_by_position() -> None:
         ),
     ],
 )
-def test_specs_that_are_refused(fields: Any, message: str) -> None:
+def test_invalid_specs(fields: Any, message: str) -> None:
     with pytest.raises(BadRequest, match=message):
         after(table(), add_spec(*fields))
 
@@ -276,7 +276,7 @@ def test_sort_orders_count_from_one_and_unsorted_is_zero() -> None:
         (sorting(1, "zorder"), "unknown transform: zorder"),
     ],
 )
-def test_orders_that_are_refused(field: Any, message: str) -> None:
+def test_invalid_orders(field: Any, message: str) -> None:
     with pytest.raises(BadRequest, match=message):
         after(table(), add_order(field))
 

@@ -94,7 +94,7 @@ def test_a_snapshot_of_a_schema_that_cannot_be_is_refused() -> None:
         after(table(), add(snapshot(1, **{"schema-id": -1})))
 
 
-def test_a_snapshot_of_a_schema_that_was_removed_meanwhile_is_a_conflict() -> None:
+def test_a_snapshot_of_a_removed_schema_is_a_conflict() -> None:
     """The writer has an older version of the table; with the newest one the same append succeeds."""
     replaced = [
         {"action": "add-schema", "schema": schema(column(1, "id", "long", required=True))},
@@ -223,7 +223,7 @@ def test_removing_snapshots_removes_their_dependents() -> None:
     assert gone["last-sequence-number"] == 3
 
 
-def test_a_snapshot_may_come_and_go_in_one_request() -> None:
+def test_a_snapshot_may_be_added_and_removed_in_one_request() -> None:
     base = table(snapshots=1)
     change = commit(base, add(snapshot(2, parent=1)), remove(2))
     assert change.changed
@@ -265,7 +265,7 @@ def test_other_limits_of_main_are_no_new_history() -> None:
         ({"type": "tag", "max-snapshot-age-ms": 1}, "Tags do not support setting max-snapshot-age-ms"),
     ],
 )
-def test_references_that_are_refused(changed: dict[str, Any], message: str) -> None:
+def test_invalid_references(changed: dict[str, Any], message: str) -> None:
     ref = {"action": "set-snapshot-ref", "ref-name": "b", "type": "branch", "snapshot-id": 1}
     with pytest.raises(BadRequest, match=message):
         after(table(snapshots=1), ref | changed)

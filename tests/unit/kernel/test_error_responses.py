@@ -27,7 +27,9 @@ def reported(error: Exception) -> tuple[int, str, str]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("error", LOST, ids=repr)
-def test_nothing_was_changed_is_said_only_where_it_is_true(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_was_changed_is_reported_only_where_it_is_true(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.CRITICAL)
     with deadline(time.monotonic() + 60):
         status, kind, message = reported(error)

@@ -68,7 +68,7 @@ def others(board: LeaseBoard) -> Iterator[tuple[Other, Other]]:
         other.kill()
 
 
-def test_one_process_has_it_until_it_gives_it_back(board: LeaseBoard, others: tuple[Other, Other]) -> None:
+def test_one_process_has_the_lease_until_it_releases_it(board: LeaseBoard, others: tuple[Other, Other]) -> None:
     other, _ = others
     assert board.acquire(SLOT)
     assert board.acquire(SLOT)  # it belongs to the process, not to the thread
@@ -140,7 +140,7 @@ def test_no_request_waits_longer_than_the_limit(board: LeaseBoard, monkeypatch: 
     other.kill()
 
 
-def test_without_a_board_every_lease_is_there() -> None:
+def test_without_a_board_every_lease_is_granted() -> None:
     assert node_leases._board is None
     assert node_leases.acquire_lease(SLOT, seconds=0)
     node_leases.release_lease(SLOT)

@@ -5,7 +5,7 @@ from threading import Event
 from icekeeper.kernel.periodic_thread import PeriodicThread
 
 
-def test_a_periodic_thread_works_again_and_again_and_once_more_at_the_end() -> None:
+def test_a_periodic_thread_runs_repeatedly_and_once_at_the_end() -> None:
     worked: list[int] = []
     thrice = Event()
 
@@ -24,7 +24,7 @@ def test_a_periodic_thread_works_again_and_again_and_once_more_at_the_end() -> N
     assert len(worked) == done
 
 
-def test_one_that_waits_works_at_its_end() -> None:
+def test_a_waiting_thread_runs_at_its_end() -> None:
     worked: list[int] = []
     thread = PeriodicThread("test", lambda: worked.append(1), interval=3600)
     thread.start()

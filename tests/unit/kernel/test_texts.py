@@ -122,7 +122,7 @@ def test_good_json_is_read_as_it_is(value: Any) -> None:
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+def test_any_bytes_are_read_or_rejected(data: bytes) -> None:
     try:
         value = read_json(data)
     except BadRequest:

@@ -9,7 +9,7 @@ import pytest
 from icekeeper.server.metrics import MetricsWriter
 
 
-def test_it_writes_at_once_and_at_its_end() -> None:
+def test_the_writer_writes_at_its_start_and_end() -> None:
     written: list[str] = []
     writer = MetricsWriter([lambda: written.append("a"), lambda: written.append("b")], interval=3600)
     writer.start()

@@ -11,7 +11,7 @@ import pytest
 from tasks.spark import cache
 
 
-def test_it_lies_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_is_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = cache.cache_dir("ivy")
     assert folder == tmp_path / "icekeeper" / "ivy"
@@ -19,7 +19,7 @@ def test_it_lies_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_
     assert (tmp_path / "icekeeper").stat().st_mode & 0o777 == 0o700
 
 
-def test_without_one_it_lies_below_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_cache_folder_it_is_below_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache.cache_dir("java") == tmp_path / ".cache" / "icekeeper" / "java"

@@ -47,7 +47,7 @@ def test_other_packages_are_another_matter(resolver: Resolver, tmp_path: Path, p
     assert resolver.asked == [("g:a:1",), tuple(packages)]
 
 
-def test_another_repository_is_asked_and_other_settings_do_not_matter(resolver: Resolver, tmp_path: Path) -> None:
+def test_only_a_change_of_the_repository_resolves_again(resolver: Resolver, tmp_path: Path) -> None:
     jars.resolve_jars(["g:a:1"], ivy_dir=tmp_path)
     jars.resolve_jars(["g:a:1"], ivy_dir=tmp_path, settings={"spark.driver.memory": "2g"})
     assert len(resolver.asked) == 1

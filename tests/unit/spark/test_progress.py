@@ -17,7 +17,7 @@ Caused by: java.net.ConnectException: Connection refused
 """
 
 
-def test_each_step_says_its_number_title_time_and_result() -> None:
+def test_each_step_shows_its_number_title_time_and_result() -> None:
     out = io.StringIO()
     run_steps((PipelineStep("load", lambda run: f"{run} rows"), PipelineStep("verify", lambda run: "fine")), 7, out=out)
     assert re.fullmatch(r"\[1/2\] load      0\.0 s  7 rows\n\[2/2\] verify    0\.0 s  fine\n", out.getvalue())

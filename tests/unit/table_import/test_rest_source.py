@@ -206,7 +206,7 @@ def test_the_separator_of_the_other_catalog(other: Scripted, source: Any) -> Non
     assert described(source(("a", "b")).items()) == [(("a",), {}), (("a", "b"), {})]
 
 
-def test_where_a_table_lies(other: Scripted, source: Any) -> None:
+def test_the_location_of_a_table(other: Scripted, source: Any) -> None:
     catalog = source()
     catalog._configure()
     table = ImportEntry(TABLE, ("a", "b"), "t+ /%", None)
@@ -219,7 +219,7 @@ def test_where_a_table_lies(other: Scripted, source: Any) -> None:
         catalog.locate(ImportEntry(VIEW, ("a",), "v", None))
 
 
-def test_a_busy_catalog_is_asked_again(other: Scripted, source: Any) -> None:
+def test_requests_to_a_busy_catalog_are_retried(other: Scripted, source: Any) -> None:
     busy: list[Any] = [(429, {"Retry-After": "0"}, b""), (503, {}, b""), (500, {}, b""), (502, {}, b"")]
     other.responses |= {at(""): [*busy, {"namespaces": []}]}
     assert described(source().items()) == []
@@ -297,7 +297,7 @@ def test_a_configuration_that_is_of_no_use(other: Scripted, source: Any, respons
     assert other.paths() == ["GET /config"]
 
 
-def test_nothing_listens() -> None:
+def test_connection_refused() -> None:
     client = RestClient("http://127.0.0.1:1/catalog", access=SourceAccess(), connections=1, backoff=0.0, limit=1000)
     with pytest.raises(SourceUnreachable, match="cannot be reached: ConnectionError"):
         client.get("v1/config")
@@ -350,7 +350,7 @@ def test_a_credential_that_buys_nothing(other: Scripted, source: Any) -> None:
 @pytest.mark.parametrize(
     "uri", ["", "ftp://host", "http://", "https://user:secret@host/catalog", "http://host/?a=b", "http://host/#x"]
 )
-def test_addresses_that_are_refused(uri: str) -> None:
+def test_invalid_addresses(uri: str) -> None:
     with pytest.raises(BadRequest) as refused:
         RestClient(uri, access=SourceAccess(), connections=1, limit=1000)
     assert "secret" not in refused.value.message

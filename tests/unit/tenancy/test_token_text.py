@@ -39,7 +39,7 @@ def test_the_first_and_the_last_id(token_id: UUID) -> None:
 
 
 @given(token_id=IDS, location=st.integers(4, 75), character=st.sampled_from(ALPHABET))
-def test_one_wrong_character_is_noticed(token_id: UUID, location: int, character: str) -> None:
+def test_one_wrong_character_is_detected(token_id: UUID, location: int, character: str) -> None:
     token = create_token_text(TokenKind.PERSONAL, token_id)
     wrong = token[:location] + character + token[location + 1 :]
     assert (read_token(wrong) is None) is (wrong != token)

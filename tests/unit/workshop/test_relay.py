@@ -1,4 +1,4 @@
-"""The relay that makes a part unreachable without stopping it."""
+"""The relay, which cuts a part off without stopping it."""
 
 from __future__ import annotations
 

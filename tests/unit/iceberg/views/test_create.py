@@ -96,7 +96,7 @@ def test_the_request_is_left_as_it_was() -> None:
     assert request == sent
 
 
-def test_a_view_says_something() -> None:
+def test_a_view_needs_a_representation() -> None:
     with pytest.raises(EmptyView, match=r"view-version\.representations: View must have at least one representation"):
         created(view_version=version(1, representations=[]))
     assert (EmptyView.status, EmptyView.wire_type) == (400, "EmptyView")
@@ -138,7 +138,7 @@ def test_representations_that_java_cannot_write() -> None:
         ({"view_uuid": "x"}, "view-uuid: expected a UUID, got x"),
     ],
 )
-def test_requests_that_are_refused(fields: dict[str, Any], message: str) -> None:
+def test_invalid_requests(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(BadRequest) as raised:
         created(**fields)
     assert message in raised.value.message

@@ -327,7 +327,7 @@ def test_the_log_has_the_time_of_a_new_version_and_now_for_an_old_one() -> None:
         ),
     ],
 )
-def test_versions_that_are_refused(more: dict[str, Any], kind: type[BadRequest], message: str) -> None:
+def test_invalid_versions(more: dict[str, Any], kind: type[BadRequest], message: str) -> None:
     refused = error(view(), add_version(version(2, **more)))
     assert type(refused) is kind
     assert refused.message == f"updates[0] (add-view-version): {message}"
