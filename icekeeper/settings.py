@@ -127,9 +127,9 @@ RESPONSE_HOOKS = ["tenancy.audit.occurrences.audit_response"]
 PERIODIC_JOBS = [
     "catalog.services.idempotency.delete_expired_idempotency_records",
     "catalog.services.tables.staging.delete_old_claims",
-    "catalog.services.metrics.delete_old_reports",
-    "catalog.services.record_statistics.record_warehouse_statistics",
-    "catalog.services.record_statistics.delete_old_warehouse_statistics",
+    "catalog.services.metrics_reports.delete_old_reports",
+    "catalog.services.warehouse_statistics.record_warehouse_statistics",
+    "catalog.services.warehouse_statistics.delete_old_warehouse_statistics",
     "management.services.endpoint_statistics.delete_old_statistics",
     "tenancy.services.access_tokens.delete_old_tokens",
     "tenancy.authz.openfga.delivery.deliver_pending",

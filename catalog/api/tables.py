@@ -74,7 +74,7 @@ from catalog.selectors.tables.load import (
     with_referenced_snapshots,
 )
 from catalog.services.commit.service import TableChanges, commit_table, commit_transaction
-from catalog.services.metrics import report_metrics
+from catalog.services.metrics_reports import report_metrics
 from catalog.services.tables.create import create_table, files_to_write
 from catalog.services.tables.drop import unregister_table
 from catalog.services.tables.register import register_tabular

@@ -35,8 +35,8 @@ from catalog.api.parameters import (
 )
 from catalog.api.render import load_view_result
 from catalog.iceberg import shapes
-from catalog.iceberg.views.requirements import VIEW_REQUIREMENTS
-from catalog.iceberg.views.updates import VIEW_UPDATES
+from catalog.iceberg.requirements import VIEW_REQUIREMENTS
+from catalog.iceberg.view_updates import VIEW_UPDATES
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.tables.load import load_tabular_for, require_tabular_exists

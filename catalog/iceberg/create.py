@@ -1,4 +1,8 @@
-"""The first metadata of a new table. Follows Java's `TableMetadata.newTableMetadata` and `TypeUtil.assignFreshIds`."""
+"""The first metadata of a new table or view.
+
+Follows Java's `TableMetadata.newTableMetadata` and `TypeUtil.assignFreshIds`, for views `ViewMetadata.Builder` and the
+`createView` of its server.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,23 @@ from typing import Any, Final
 from catalog.iceberg.draft import Draft
 from catalog.iceberg.json_fields import as_int, as_object, as_string, as_string_map, check_depth, clip
 from catalog.iceberg.partition_specs import PartitionField, parse_partition_spec
-from catalog.iceberg.properties import read_properties
+from catalog.iceberg.properties import read_properties, read_view_properties
 from catalog.iceberg.schema_changes import add_schema, add_sort_order, add_spec
 from catalog.iceberg.schemas import Schema, parse_new_schema
 from catalog.iceberg.sort_orders import SortField, parse_sort_order
 from catalog.iceberg.table_changes import check_format_version, check_uuid, clean_location
-from catalog.iceberg.types import INITIAL_SCHEMA_ID, INITIAL_SPEC_ID, UNSORTED_ORDER_ID, TableMetadata
+from catalog.iceberg.types import (
+    INITIAL_SCHEMA_ID,
+    INITIAL_SPEC_ID,
+    INITIAL_VERSION_ID,
+    LAST_ADDED,
+    UNSORTED_ORDER_ID,
+    TableMetadata,
+    ViewMetadata,
+)
 from catalog.iceberg.updates import finish
+from catalog.iceberg.view_updates import ViewDraft, add_version, add_view_schema
+from catalog.iceberg.view_versions import read_new_version
 from icekeeper.kernel.errors.types import BadRequest
 
 _VERSION: Final = re.compile(r"[vV]?([0-9]{1,3})")
@@ -134,3 +148,33 @@ def _fresh_type(document: Any, ids: count[int], fresh_ids: FreshIds) -> Any:
     for name in inner:
         fresh[name] = _fresh_type(document[name], ids, fresh_ids)
     return fresh
+
+
+def create_view_metadata(
+    *, schema: Any, view_version: Any, location: Any, properties: Any, view_uuid: str
+) -> ViewMetadata:
+    """Build the metadata of a new view from the fields of a create request.
+
+    The schema becomes 0 and keeps its field ids; the version becomes 1, of that schema, whatever ids the client sent,
+    and keeps the rest: its time, its summary, the order of its representations, a default namespace that need not
+    exist. `properties` may be None. Unknown fields inside schema and version are kept.
+
+    Raises `BadRequest` naming the field, `EmptyView` for a version without a representation, `IllegalArgument` for two
+    of one dialect.
+    """
+    check_uuid(view_uuid, "view-uuid")
+    schema, view_version = as_object(schema, "schema"), as_object(view_version, "view-version")
+    for name, document in (("schema", schema), ("view-version", view_version)):
+        check_depth(document, name)
+    version = read_new_version(view_version, "view-version")
+
+    draft = ViewDraft(None)
+    draft.metadata["view-uuid"] = view_uuid
+    draft.metadata["location"] = clean_location(as_string(location, "location"), "location")
+    draft.metadata["properties"] = dict(read_view_properties(properties, "properties"))
+    add_view_schema(draft, schema, "schema")
+    add_version(draft, {**version, "version-id": INITIAL_VERSION_ID, "schema-id": LAST_ADDED}, "view-version")
+    draft.metadata["current-version-id"] = INITIAL_VERSION_ID
+    draft.log_current_version(since_ms=version["timestamp-ms"])
+    draft.settle()
+    return draft.metadata

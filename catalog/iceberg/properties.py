@@ -1,4 +1,4 @@
-"""Table properties and their updates: strings, none of them reserved. Java: `TableProperties`."""
+"""Properties of tables and views, and their updates. Java: `TableProperties`, `ViewProperties`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def check_immutable_properties(before: dict[str, str], after: dict[str, str]) ->
 
 
 def read_properties(value: Any, where: str) -> dict[str, str]:
-    """The properties of a request without the reserved ones; null is none.
+    """Return the properties of a request for a table without the reserved ones; null is none.
 
     Raises `BadRequest` for a value that is no string, and for one that this engine itself could not use later.
     """
@@ -95,3 +95,40 @@ def on_remove_properties(draft: WorkingCopy, update: dict[str, Any]) -> None:
     for key in read_string_list(update, name, ""):
         if key in (draft.metadata.get("properties") or {}):
             del draft.own("properties", {})[key]
+
+
+HISTORY_SIZE: Final = "version.history.num-entries"
+DEFAULT_HISTORY_SIZE: Final = 10
+DROP_DIALECT_ALLOWED: Final = "replace.drop-dialect.allowed"
+
+
+def read_view_properties(value: Any, where: str) -> dict[str, str]:
+    """Return the properties of a request for a view; null is none.
+
+    Raises `BadRequest` for a value that is no string, and for one that this engine itself could not use later.
+    """
+    if value is None:
+        return {}
+    properties = as_string_map(value, where)
+    size = properties.get(HISTORY_SIZE)
+    if size is not None:
+        number = parse_int(size)
+        if number is None:
+            raise BadRequest(f"{where}.{HISTORY_SIZE}: expected an integer, got {clip(size)}")
+        if number <= 0:
+            raise BadRequest(f"{where}: {HISTORY_SIZE} must be positive but was {number}")
+    return properties
+
+
+def history_size(properties: dict[str, str]) -> int:
+    """Return the maximum number of versions of a view.
+
+    An invalid value in a file of another writer counts as unset, so that the view remains writable.
+    """
+    size = parse_int(properties.get(HISTORY_SIZE, ""))
+    return DEFAULT_HISTORY_SIZE if size is None or size <= 0 else size
+
+
+def may_drop_dialects(properties: dict[str, str]) -> bool:
+    """Return whether a version may lack a dialect of the one that it replaces: only with "true"."""
+    return properties.get(DROP_DIALECT_ALLOWED, "").lower() == "true"

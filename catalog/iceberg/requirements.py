@@ -1,4 +1,4 @@
-"""Requirements of a commit: conditions on the current table, as Java's `UpdateRequirement` has them."""
+"""Requirements of a commit: conditions on the current table or view, with the texts of Java's `UpdateRequirement`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, NotRequired
 
 from catalog.iceberg.json_fields import as_list, as_object, clip, describe, optional_long, read_int, read_string
-from catalog.iceberg.types import TableMetadata
+from catalog.iceberg.types import TableMetadata, ViewMetadata
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed
 from icekeeper.kernel.json.shapes import Long, Uuid
 
@@ -222,3 +222,23 @@ TABLE_REQUIREMENTS: Final[dict[str, RequirementKind]] = {
         "default-sort-order-id", "default-sort-order-id", "default sort order", passes_without_table=False
     ),
 }
+
+
+VIEW_REQUIREMENTS: Final[dict[str, dict[str, Any]]] = {"assert-view-uuid": {"uuid": Uuid}}
+"""By `type`: the type of each other member, as a `TypedDict` would have it."""
+
+
+def check_view_requirements(base: ViewMetadata, requirements: list[Any]) -> None:
+    """Check every requirement against the current view.
+
+    Raises `CommitFailed` (409) with Java's text for the first that fails, `BadRequest` for a malformed or unknown one.
+    All are parsed before any is checked, so a malformed request is never reported as a conflict.
+    """
+    uuids = []
+    for index, document in enumerate(as_list(requirements, "requirements")):
+        requirement_kind(document, index, VIEW_REQUIREMENTS)
+        uuids.append(read_string(document, "uuid", f"requirements[{index}]"))
+    actual = base["view-uuid"]
+    for uuid in uuids:
+        if uuid.lower() != actual.lower():
+            raise CommitFailed(f"Requirement failed: view UUID does not match: expected {actual} != {clip(uuid)}")

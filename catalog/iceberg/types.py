@@ -1,4 +1,4 @@
-"""What the metadata engine passes around: table metadata as plain JSON values, and the numbers the spec fixes."""
+"""The metadata of tables and views as plain JSON values, and the constants of their specifications."""
 
 from __future__ import annotations
 
@@ -37,4 +37,21 @@ MAX_CLOCK_AHEAD_MS: Final = 24 * 60 * 60 * 1000
 """How far the clock of a client may be ahead of this server's: `last-updated-ms` never goes back behind a timestamp."""
 
 LOG_CLOCK_SKEW_MS: Final = 60_000
-"""How far a log entry may lie before its predecessor (Java's readers refuse a file beyond that)."""
+"""How far a log entry may lie before its predecessor (Java's readers reject larger differences)."""
+
+ViewMetadata: TypeAlias = dict[str, Any]
+"""A view's metadata document: the JSON object of a view's `*.metadata.json` file, parsed and nothing else.
+
+Keys, nesting and spelling are those of the Iceberg view spec; unknown keys are kept wherever they stand. `properties`
+is always present, and every schema has its id. A value of this type is never changed in place: two states of a view
+share every part that the commit between them left alone.
+"""
+
+VIEW_FORMAT_VERSION: Final = 1
+"""The only format version of views."""
+
+INITIAL_VERSION_ID: Final = 1
+"""Java's clients conclude from this current version that a view was created, not replaced."""
+
+SQL: Final = "sql"
+"""The only type of representation in the view spec."""

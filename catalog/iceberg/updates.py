@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, NotRequired, get_type_hints
 
-from catalog.iceberg import properties, schema_changes, shapes, snapshot_changes, table_changes
+from catalog.iceberg import properties, schema_changes, shapes, snapshots, table_changes
 from catalog.iceberg.draft import Draft, UpdateKind, apply_each, current_snapshot_id, written_snapshot_id
 from catalog.iceberg.json_fields import as_list, read_int, read_string
 from catalog.iceberg.legacy import write_legacy_fields
@@ -39,13 +39,13 @@ TABLE_UPDATES: Final[dict[str, UpdateKind[Draft]]] = {
     "set-default-sort-order": UpdateKind(
         schema_changes.on_set_default_sort_order, {"sort-order-id": Annotated[int, _LAST_ADDED]}
     ),
-    "add-snapshot": UpdateKind(snapshot_changes.on_add_snapshot, {"snapshot": shapes.SnapshotDocument}),
+    "add-snapshot": UpdateKind(snapshots.on_add_snapshot, {"snapshot": shapes.SnapshotDocument}),
     "set-snapshot-ref": UpdateKind(
-        snapshot_changes.on_set_snapshot_ref,
+        snapshots.on_set_snapshot_ref,
         {"ref-name": str, **get_type_hints(shapes.SnapshotReference, include_extras=True)},
     ),
-    "remove-snapshots": UpdateKind(snapshot_changes.on_remove_snapshots, {"snapshot-ids": list[Long]}),
-    "remove-snapshot-ref": UpdateKind(snapshot_changes.on_remove_snapshot_ref, {"ref-name": str}),
+    "remove-snapshots": UpdateKind(snapshots.on_remove_snapshots, {"snapshot-ids": list[Long]}),
+    "remove-snapshot-ref": UpdateKind(snapshots.on_remove_snapshot_ref, {"ref-name": str}),
     "set-location": UpdateKind(table_changes.on_set_location, {"location": str}),
     "set-properties": UpdateKind(properties.on_set_properties, {"updates": shapes.Strings}),
     "remove-properties": UpdateKind(properties.on_remove_properties, {"removals": list[str]}),

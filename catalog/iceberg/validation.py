@@ -1,5 +1,8 @@
-"""Validation of table metadata files from other writers. Follows Java's `TableMetadataParser.fromJson` and the checks
-of `TableMetadata` itself."""
+"""Validation of metadata files from other writers.
+
+Follows Java's `TableMetadataParser.fromJson` and `ViewMetadataParser.fromJson`, and the checks of `TableMetadata` and
+`ViewMetadata`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from catalog.iceberg import partition_specs, sort_orders
-from catalog.iceberg.draft import current_snapshot_id
+from catalog.iceberg.draft import current_snapshot_id, schema_id_of
 from catalog.iceberg.json_fields import (
     as_list,
     as_object,
@@ -18,6 +21,7 @@ from catalog.iceberg.json_fields import (
     missing,
     optional_long,
     read_int,
+    read_list,
     read_long,
     read_string,
     require_not_ahead,
@@ -44,12 +48,16 @@ from catalog.iceberg.table_changes import (
     clean_location,
 )
 from catalog.iceberg.types import (
+    LAST_ADDED,
     LOG_CLOCK_SKEW_MS,
     MAIN_BRANCH,
     ROW_LINEAGE_VERSION,
     UNSORTED_ORDER_ID,
     TableMetadata,
+    ViewMetadata,
 )
+from catalog.iceberg.view_updates import check_view_format_version
+from catalog.iceberg.view_versions import check_version_log_entry, check_view_version
 from icekeeper.kernel.errors.types import BadRequest
 
 
@@ -288,3 +296,56 @@ def _check_log(metadata: TableMetadata, name: str, check: Callable[[dict[str, An
             is_last = index == len(times) - 1
             problem = "lies after last-updated-ms" if is_last else "lies after the next entry"
             raise BadRequest(f"{name}[{index}].timestamp-ms: {earlier} {problem} {later}")
+
+
+def read_view_metadata(document: Any) -> ViewMetadata:
+    """Validate a metadata document of a view; return a copy with `properties` and an id in every schema.
+
+    Rejects everything that Java's reader rejects, and also invalid UUIDs, versions with the id -1 and versions without
+    an existing schema. Representations of unknown types are kept. Commits are based on the result, not on the document.
+
+    Raises `BadRequest` naming the field.
+    """
+    document = as_object(document, "")
+    check_depth(document, "")
+    check_view_format_version(read_int(document, "format-version", ""), "format-version")
+    check_uuid(read_string(document, "view-uuid", ""), "view-uuid")
+    clean_location(read_string(document, "location", ""), "location")
+    metadata = dict(document)
+    metadata.setdefault("properties", {})
+    as_string_map(metadata["properties"], "properties")
+    for name in ("schemas", "versions", "version-log"):
+        read_list(document, name, "")
+    check_unique("schemas", check_entries(metadata, "schemas", _check_view_schema))
+    metadata["schemas"] = [
+        schema if schema.get("schema-id") is not None else {**schema, "schema-id": schema_id_of(schema)}
+        for schema in metadata["schemas"]
+    ]
+    _check_versions(metadata)
+    check_entries(metadata, "version-log", check_version_log_entry)
+    return metadata
+
+
+def _check_view_schema(schema: dict[str, Any], where: str) -> int:
+    parse_schema(schema, where)
+    refuse_null_defaults(schema, where)
+    check_spelling(schema, where)
+    return schema_id_of(schema)
+
+
+def _check_versions(metadata: ViewMetadata) -> None:
+    schema_ids = {schema["schema-id"] for schema in metadata["schemas"]}
+
+    def check(version: dict[str, Any], where: str) -> int:
+        version_id = check_view_version(version, where)
+        if version_id == LAST_ADDED:
+            raise BadRequest(f"{where}.version-id: {LAST_ADDED} means the last one added and cannot be the id of one")
+        if version["schema-id"] not in schema_ids:
+            raise BadRequest(f"{where}.schema-id: there is no schema {version['schema-id']}")
+        return version_id
+
+    ids = check_entries(metadata, "versions", check)
+    check_unique("versions", ids)
+    current_id = read_int(metadata, "current-version-id", "")
+    if current_id not in ids:
+        raise BadRequest(f"current-version-id: Cannot find current version {current_id} in view versions")

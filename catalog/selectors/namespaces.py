@@ -11,9 +11,8 @@ from django.conf import settings
 
 from catalog.errors import no_such_namespace
 from catalog.identifiers import Levels, path_key
-from catalog.models import Namespace
-from catalog.models.namespace import shown_properties
-from catalog.selectors.visibility import require_to_list, visible_page
+from catalog.models import Namespace, shown_properties
+from catalog.selectors.visible_pages import require_to_list, visible_page
 from icekeeper.kernel import request_context
 from icekeeper.kernel.db.sql import as_uuid, fetch_all, fetch_one
 from icekeeper.kernel.errors.types import CatalogError

@@ -7,18 +7,30 @@ error, so that it does not reveal whether a table exists.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 from uuid import UUID
+
+from django.conf import settings
 
 from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
-from catalog.selectors.access.signable import Signable, find_by_id, find_by_location, find_by_name, find_namespace
+from catalog.selectors.access.files import (
+    FILES_COLUMNS,
+    LOCATION_COLUMNS,
+    STORAGE_COLUMNS,
+    FilesRow,
+    StorageRow,
+    claimed_locations,
+    read_storage,
+)
 from catalog.services.locations.claims import find_other_claims
 from catalog.services.tables.staging import StagingTicket
+from icekeeper.kernel.db.sql import as_uuid, fetch_one_as
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from storage.errors import no_such_warehouse
 from storage.models import WarehouseStorage
-from storage.profiles.location import normalize
+from storage.profiles.location import normalize, parents
 from storage.signing.request import RequestToSign, SignableRequest
 from storage.signing.signer import Signer, get_signer
 from tenancy.actor import Actor
@@ -27,6 +39,112 @@ from tenancy.audit.recording import Event
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
+
+_TABULAR = "t.id, t.kind, t.deleted_at IS NOT NULL"
+
+_BY_ID = f"""
+SELECT {FILES_COLUMNS}, w.status, {_TABULAR}
+  FROM storage_warehouse w
+  LEFT JOIN catalog_tabular t ON t.warehouse_id = w.id AND t.id = %s
+ WHERE w.id = %s
+"""  # noqa: S608 - constants
+
+_BY_NAME = f"""
+SELECT {FILES_COLUMNS}, w.status, {_TABULAR}
+  FROM storage_warehouse w
+  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
+  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
+ WHERE w.id = %s
+"""  # noqa: S608
+
+_NAMESPACE = f"""
+SELECT {STORAGE_COLUMNS}, w.status, n.id
+  FROM storage_warehouse w
+  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
+ WHERE w.id = %s
+"""  # noqa: S608
+
+_BY_LOCATION = f"""
+SELECT {LOCATION_COLUMNS}, {_TABULAR}
+  FROM catalog_tabular t
+ WHERE t.id IN (SELECT id FROM catalog_tabular WHERE warehouse_id = %s AND location = ANY(%s)
+                UNION ALL
+                SELECT tabular_id FROM catalog_locationclaim WHERE warehouse_id = %s AND location = ANY(%s))
+"""  # noqa: S608
+
+
+@dataclass(slots=True)
+class _FoundRow(FilesRow):
+    warehouse_status: str
+    tabular_id: Any
+    kind: str
+    is_dropped: Any
+
+
+@dataclass(slots=True)
+class _NamespaceRow(StorageRow):
+    warehouse_status: str
+    namespace_id: Any
+
+
+class _TabularRow(NamedTuple):
+    location: str
+    metadata_location: str
+    claims: str | None
+    tabular_id: Any
+    kind: str
+    is_dropped: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Signable:
+    """A tabular, which may be soft-deleted. `locations`, in compared form, are its own location and its claims."""
+
+    id: UUID
+    kind: str
+    is_dropped: bool
+    locations: tuple[str, ...]
+
+
+def find_by_id(*, warehouse_id: UUID, tabular_id: UUID) -> tuple[WarehouseStorage, Signable | None]:
+    """Return the storage of the warehouse, and the tabular. Raises `NoSuchWarehouse`, also for an inactive one."""
+    return _find(warehouse_id, _BY_ID, [tabular_id, warehouse_id])
+
+
+def find_by_name(*, warehouse_id: UUID, identifier: Identifier) -> tuple[WarehouseStorage, Signable | None]:
+    """As `find_by_id`."""
+    return _find(warehouse_id, _BY_NAME, [identifier.path_key, identifier.name_key, warehouse_id])
+
+
+def find_namespace(*, warehouse_id: UUID, path_key: str | None = None) -> tuple[WarehouseStorage, UUID | None]:
+    """Return the storage of a warehouse, and the id of a namespace in it. Raises as `find_by_id`."""
+    row = fetch_one_as(_NamespaceRow, settings.READ_DATABASE, _NAMESPACE, [path_key, warehouse_id])
+    if row is None or row.warehouse_status != "active":
+        raise no_such_warehouse(warehouse_id)
+    return read_storage(warehouse_id, row), None if row.namespace_id is None else as_uuid(row.namespace_id)
+
+
+def find_by_location(*, warehouse_id: UUID, base: str, location: str) -> Signable | None:
+    """Find the tabular that claims a parent of `location`; there is at most one. `base` is the warehouse's location."""
+    if not location.startswith(f"{base}/"):
+        return None
+    params = [warehouse_id, list(parents(location, base=base))]
+    return _signable(fetch_one_as(_TabularRow, settings.READ_DATABASE, _BY_LOCATION, params * 2))
+
+
+def _find(warehouse_id: UUID, statement: str, params: list[Any]) -> tuple[WarehouseStorage, Signable | None]:
+    row = fetch_one_as(_FoundRow, settings.READ_DATABASE, statement, params)
+    if row is None or row.warehouse_status != "active":
+        raise no_such_warehouse(warehouse_id)
+    return read_storage(warehouse_id, row), _signable(row)
+
+
+def _signable(row: _FoundRow | _TabularRow | None) -> Signable | None:
+    if row is None or row.tabular_id is None:
+        return None
+    return Signable(
+        as_uuid(row.tabular_id), row.kind, bool(row.is_dropped), claimed_locations(row.location, row.claims)
+    )
 
 
 class NoSuchTableLocation(BadRequest):

@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSetMixin
 
 from catalog.errors import no_such_object
-from catalog.objects.object_keys import ObjectKey, find_namespace_target, find_target
+from catalog.objects import ObjectKey, find_namespace_target, find_target
 from catalog.selectors.warehouses import conceal_warehouse
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from icekeeper.kernel.http.paging import Page, listing_key, page_with_size

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from catalog.objects.object_keys import ObjectKey, resolve_object_key
+from catalog.objects import ObjectKey, resolve_object_key
 from icekeeper.kernel.errors.types import BadRequest, NotFound
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key

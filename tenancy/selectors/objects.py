@@ -47,7 +47,7 @@ class NamedObject:
 
 
 NameObjects = Callable[[Iterable[str]], Mapping[str, NamedObject]]
-"""Returns the names of objects by securable id; see `catalog.objects.names.name_objects`."""
+"""Returns the names of objects by securable id; see `catalog.objects.name_objects`."""
 
 
 @dataclass(frozen=True, slots=True)

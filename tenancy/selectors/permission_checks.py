@@ -33,7 +33,7 @@ class CannotInspectPermissions(Forbidden):
 
 
 class NamedTarget(Hashable, Protocol):
-    """An object as the caller named it, not yet resolved: see `catalog.objects.object_keys.ObjectKey`."""
+    """An object as the caller named it, not yet resolved: see `catalog.objects.ObjectKey`."""
 
     @property
     def securable_type(self) -> Securable.Type: ...

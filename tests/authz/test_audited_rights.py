@@ -139,7 +139,7 @@ def test_a_registered_table_is_owned_by_the_user_who_registers_it(
 def test_a_table_without_owner_has_no_row(lake: Lake, maker: CallerClient) -> None:
     build(maker, "aa")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("catalog.services.tables.insert.grant_creator", lambda *_: {})
+        patched.setattr("catalog.services.tables.create.grant_creator", lambda *_: {})
         assert maker.post("/namespaces/aa/tables", CREATED["table"]).status == 200
     assert rows() == []
 
@@ -150,7 +150,7 @@ def test_without_the_audit_row_no_table_is_created(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no room")
 
-    monkeypatch.setattr("catalog.services.tables.insert.record", fail)
+    monkeypatch.setattr("catalog.services.tables.create.record", fail)
     assert create_tabular("table").status == 500
     assert (rows(), Tabular.objects.filter(namespace__path="aa").count()) == ([], 0)
 

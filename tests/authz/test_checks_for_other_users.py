@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from catalog.objects.object_keys import ObjectKey, resolve_objects
+from catalog.objects import ObjectKey, resolve_objects
 from icekeeper.kernel.errors.types import CatalogError, NoSuchWarehouse
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse

@@ -12,8 +12,7 @@ from uuid import UUID
 import pytest
 
 from catalog.models import LocationClaim
-from catalog.selectors.staged_locations import list_staged_locations_for
-from catalog.services.tables.staging import release_staged_location
+from catalog.services.tables.staging import list_staged_locations_for, release_staged_location
 from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import Forbidden, NoSuchWarehouse

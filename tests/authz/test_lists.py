@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from catalog.models import Tabular, WarehouseStatistic
-from catalog.selectors import visibility
+from catalog.selectors import visible_pages
 from catalog.selectors.tables import deleted, search
-from catalog.services.record_statistics import record_warehouse_statistics
+from catalog.services.warehouse_statistics import record_warehouse_statistics
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.ids import new_id
@@ -251,7 +251,7 @@ def test_a_request_looks_at_so_many_candidates_and_no_more(
     if listing == "deleted":
         for number in range(9):
             good(root.delete(f"/namespaces/open/tables/zebra{number}"))
-    monkeypatch.setattr(visibility, "MAX_SCANNED", 4)
+    monkeypatch.setattr(visible_pages, "MAX_SCANNED", 4)
     for module in (deleted, search):
         monkeypatch.setattr(module, "BATCH_SIZE", 2)
     at, token, lengths = manage("alice"), "", list[int]()

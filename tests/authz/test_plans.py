@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from catalog.objects.grants import list_grants_of_for
+from catalog.objects import list_grants_of_for
 from icekeeper.kernel.db import sql
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.ids import new_id

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from catalog.models import Tabular
-from catalog.selectors import visibility
+from catalog.selectors import visible_pages
 from catalog.selectors.tables import deleted, search
 from icekeeper.kernel.http.paging import listing_key, write_page_token
 from storage.models import Warehouse
@@ -36,7 +36,7 @@ def ask(
         good(root.post(f"/namespaces/{namespace}/tables", {"name": name, "schema": SCHEMA}))
     his = Tabular.objects.get(name=f"{NAME}_of_bob")
     give("ownership", ObjectRef(T.TABLE, his.pk), user("bob"))
-    monkeypatch.setattr(visibility, "MAX_SCANNED", 2)
+    monkeypatch.setattr(visible_pages, "MAX_SCANNED", 2)
     for module in (deleted, search):
         monkeypatch.setattr(module, "BATCH_SIZE", 1)
     bob, base = manage("bob"), f"/warehouse/{warehouse.pk}"

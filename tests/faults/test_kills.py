@@ -36,11 +36,11 @@ from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(600)]
 
-PROJECTS = tuple(
-    str(Path(settings.BASE_DIR) / project)
-    for project in (
+TRACED = tuple(
+    str(Path(settings.BASE_DIR) / path)
+    for path in (
         "catalog/services",
-        "catalog/selectors/targets.py",
+        "catalog/selectors/tables/targets.py",
         "storage/io",
         "tasks/queue",
         "tasks/workers",
@@ -62,12 +62,12 @@ LAST_LINE, LAST_STEPS = 2_000, 12
 
 
 def dies_at_line(number: int) -> Any:
-    """Return a trace function that ends the process at the `number`-th executed line of the product."""
+    """Return a trace function that ends the process at the `number`-th executed line of `TRACED`."""
     seen = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
         nonlocal seen
-        if not frame.f_code.co_filename.startswith(PROJECTS):
+        if not frame.f_code.co_filename.startswith(TRACED):
             return None
         if event == "line":
             seen += 1
@@ -100,6 +100,10 @@ def run_and_die(act: Callable[[], Any], line: int) -> bool:
         wait_until_the_database_noticed(sessions, known)
     assert code in {DIED, RESPONDED}, f"the process neither died nor completed: {code}"
     return code == RESPONDED
+
+
+def test_traced_paths_exist() -> None:
+    assert [path for path in TRACED if not Path(path).exists()] == []
 
 
 @pytest.fixture(autouse=True)

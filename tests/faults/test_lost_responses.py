@@ -71,12 +71,12 @@ def test_writes_of_tables(
 def test_a_failure_before_the_commit_is_certain(
     catalog: ApiClient, namespace: str, files: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from catalog.services.tables import insert
+    from catalog.services.tables import create
 
     def lose(**_: Any) -> None:
         raise OperationalError("gone") from psycopg.OperationalError("server closed the connection unexpectedly")
 
-    monkeypatch.setattr(insert, "take_location", lose)
+    monkeypatch.setattr(create, "take_location", lose)
     response = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
     assert response.refused(503, "SlowDownException", "nothing was changed")
     assert "Retry-After" in response.headers

@@ -14,7 +14,7 @@ from catalog.api import tables
 from catalog.models import IdempotencyRecord, Namespace, Tabular
 from catalog.services import idempotency
 from catalog.services.idempotency import delete_expired_idempotency_records
-from catalog.services.tables import insert as insertion
+from catalog.services.tables import create as creation
 from icekeeper.conf.environment import SettingsError, read_settings
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CommitContended
@@ -236,17 +236,17 @@ def test_the_file_of_a_concurrent_equal_request_does_not_fail_the_request(
 ) -> None:
     """The duplicate finds the file that the first request has written, and one of them creates the table."""
     body = {"name": "u", "schema": SCHEMA, "location": f"{warehouse.location}/chosen"}
-    insert = insertion.insert_tabular
+    insert = creation.insert_tabular
 
     def overtaken(*args: Any, **options: Any) -> Any:
-        monkeypatch.setattr(insertion, "insert_tabular", insert)
+        monkeypatch.setattr(creation, "insert_tabular", insert)
         duplicate = catalog.post("/namespaces/ns/tables", body, idempotency_key=key)
         assert duplicate.status == 200
         responses.append(duplicate)
         return insert(*args, **options)
 
     responses: list[Response] = []
-    monkeypatch.setattr(insertion, "insert_tabular", overtaken)
+    monkeypatch.setattr(creation, "insert_tabular", overtaken)
     first = catalog.post("/namespaces/ns/tables", body, idempotency_key=key)
     assert first.status == 200
     assert same(first, responses[0])
@@ -267,7 +267,7 @@ def test_the_file_of_an_interrupted_equal_request_does_not_fail_the_retry(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(insertion, "insert_tabular", die)
+        patched.setattr(creation, "insert_tabular", die)
         with pytest.raises(Killed):
             catalog.post("/namespaces/ns/tables", body, idempotency_key=key)
     for others in (str(uuid4()), None):

@@ -14,7 +14,7 @@ import pytest
 from catalog.models import Tabular
 from catalog.selectors.tables import load, targets
 from catalog.selectors.tables.metadata_cache import MetadataCache
-from catalog.services import metrics
+from catalog.services import metrics_reports
 from storage.io.object_store import RemoteStore
 from storage.io.stores import store_for
 from storage.models import Warehouse
@@ -266,7 +266,7 @@ def test_object_store_calls_are_minimal(
 ) -> None:
     table = create(through_recorder)
     cold = MetadataCache(max_bytes=1_000_000)
-    for module in (load, targets, metrics):
+    for module in (load, targets, metrics_reports):
         monkeypatch.setattr(module, "metadata_cache", cold)
     sent: dict[str, list[str]] = {}
     for name, operate in operations(through_recorder, table).items():

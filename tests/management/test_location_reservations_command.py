@@ -13,7 +13,6 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from catalog.models import LocationClaim
-from catalog.selectors import staged_locations as selectors
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.tables import staging as services
 from icekeeper.kernel.clock import now
@@ -123,7 +122,7 @@ def test_it_is_read_in_pieces(warehouse: Warehouse, monkeypatch: pytest.MonkeyPa
     """Ordered by bytes on every database; two reservations of one location are adjacent."""
     for below in ("b", "a-", "a/", "B", "b"):
         hold(warehouse, below.rstrip("/") + ("/x" if below.endswith("/") else ""), by=below)
-    monkeypatch.setattr(selectors, "BATCH_SIZE", at_once)
+    monkeypatch.setattr(services, "BATCH_SIZE", at_once)
     shown = [line.split("\t")[0].removeprefix(f"{warehouse.location}/") for line in run("wh")[1:]]
     assert shown == ["B", "a-", "a/x", "b", "b"]
 

@@ -11,10 +11,9 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Namespace, Tabular
-from catalog.selectors.sealed_page_tokens import seal_page_token
 from catalog.selectors.tables import search as tabular_search
-from catalog.selectors.tables import similar_names
-from catalog.selectors.tables.similar_names import similarity_of
+from catalog.selectors.tables.search import similarity_of
+from catalog.selectors.visible_pages import seal_page_token
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.ids import new_id
@@ -283,7 +282,7 @@ def test_only_names_that_cannot_be_best_matches_are_skipped(
             - {*NAMES, "people", "returns"},
         )
     ]
-    monkeypatch.setattr(similar_names, "BATCH_SIZE", 10)
+    monkeypatch.setattr(tabular_search, "NAME_BATCH_SIZE", 10)
     for text in ("orders", "aaaa", "sales_ord", "lines 2024 eu", "z"):
         for size in (1, 7):
             wanted = [name for name, _ in expected([*filled, *more], text)]

@@ -12,8 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Namespace, Tabular, WarehouseStatistic
-from catalog.selectors import warehouse_statistics as selector
-from catalog.services import record_statistics as service
+from catalog.services import warehouse_statistics as service
 from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
@@ -46,7 +45,6 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(selector, "now", clock)
     monkeypatch.setattr(service, "now", clock)
     return clock
 

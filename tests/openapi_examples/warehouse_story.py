@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from django.conf import settings
 
-from catalog.services.record_statistics import record_warehouse_statistics
+from catalog.services.warehouse_statistics import record_warehouse_statistics
 from management.services.endpoint_statistics import CallCount, CallKey, record_calls
 from tenancy.actor import INTERNAL
 from tests.openapi_examples import permission_story, rights_story, tag_story

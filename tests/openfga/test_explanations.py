@@ -10,7 +10,7 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 
 from catalog.models import Namespace, Tabular
-from catalog.objects.names import name_objects
+from catalog.objects import name_objects
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Grantee
 from tenancy.authz.actions import Can

@@ -34,21 +34,23 @@ from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 
 STORAGE_COLUMNS = "w.version, CAST(w.storage_profile AS text), w.secret_id, w.enforced_signatures"
-"""`StorageColumns` of a warehouse `w`."""
+"""`StorageRow` of a warehouse `w`."""
 
 LOCATION_COLUMNS = """t.location, t.metadata_location,
        (SELECT CAST(json_agg(c.location) AS text) FROM catalog_locationclaim c WHERE c.tabular_id = t.id)"""
-"""`LocationColumns` of a tabular `t`."""
 
-_OF_TABULAR = f"""
-SELECT {STORAGE_COLUMNS}, {LOCATION_COLUMNS}
+FILES_COLUMNS = f"{STORAGE_COLUMNS}, {LOCATION_COLUMNS}"
+"""`FilesRow` of a warehouse `w` and a tabular `t`."""
+
+_BY_ID = f"""
+SELECT {FILES_COLUMNS}
   FROM storage_warehouse w
   JOIN catalog_tabular t ON t.warehouse_id = w.id
  WHERE w.id = %s AND t.id = %s AND t.deleted_at IS NULL
 """  # noqa: S608 - constants
 
-_NAMED = f"""
-SELECT w.status, {STORAGE_COLUMNS}, t.id, t.kind, {LOCATION_COLUMNS}
+_BY_NAME = f"""
+SELECT {FILES_COLUMNS}, w.status, t.id, t.kind
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
@@ -56,51 +58,30 @@ SELECT w.status, {STORAGE_COLUMNS}, t.id, t.kind, {LOCATION_COLUMNS}
 """  # noqa: S608
 
 
-class StorageColumns(Protocol):
-    """What `read_storage` reads of a row."""
+@dataclass(slots=True)
+class StorageRow:
+    """A row that begins with the `STORAGE_COLUMNS` of a warehouse."""
 
-    @property
-    def storage_version(self) -> int: ...
-    @property
-    def storage_profile(self) -> Any: ...
-    @property
-    def secret_id(self) -> Any: ...
-    @property
-    def enforced_signatures(self) -> str | None: ...
-
-
-class LocationColumns(Protocol):
-    """What `read_locations` reads of a row."""
-
-    @property
-    def location(self) -> str: ...
-    @property
-    def metadata_location(self) -> str: ...
-    @property
-    def claims(self) -> str | None: ...
-
-
-class _FilesRow(NamedTuple):
     storage_version: int
-    storage_profile: Any
+    storage_profile: str
     secret_id: Any
     enforced_signatures: str | None
+
+
+@dataclass(slots=True)
+class FilesRow(StorageRow):
+    """A row that begins with the `FILES_COLUMNS` of a tabular and its warehouse."""
+
     location: str
     metadata_location: str
     claims: str | None
 
 
-class _NamedFilesRow(NamedTuple):
+@dataclass(slots=True)
+class _NamedFilesRow(FilesRow):
     warehouse_status: str
-    storage_version: int
-    storage_profile: Any
-    secret_id: Any
-    enforced_signatures: str | None
     tabular_id: Any
     kind: str
-    location: str
-    metadata_location: str
-    claims: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +112,20 @@ class FoundFiles(NamedTuple):
     rights: FileAccess | None
 
 
-def read_storage(warehouse_id: UUID, row: StorageColumns) -> WarehouseStorage:
+def read_storage(warehouse_id: UUID, row: StorageRow) -> WarehouseStorage:
     secret_id = None if row.secret_id is None else as_uuid(row.secret_id)
     profile = read_stored_json(row.storage_profile)
     return WarehouseStorage(warehouse_id, row.storage_version, profile, secret_id, row.enforced_signatures)
 
 
-def claimed_locations(row: LocationColumns) -> tuple[str, ...]:
+def read_files(warehouse_id: UUID, row: FilesRow) -> TabularFiles:
+    locations = with_client_scheme(claimed_locations(row.location, row.claims), row.metadata_location)
+    return TabularFiles(read_storage(warehouse_id, row), locations)
+
+
+def claimed_locations(location: str, claims: str | None) -> tuple[str, ...]:
     """Return the location of a tabular, then its other claims, in compared form."""
-    claims = [] if row.claims is None else read_stored_json(row.claims.encode())
-    return row.location, *claims
-
-
-def read_locations(row: LocationColumns) -> tuple[str, ...]:
-    """Return the `claimed_locations` as clients spell them."""
-    return with_client_scheme(claimed_locations(row), row.metadata_location)
+    return (location,) if claims is None else (location, *read_stored_json(claims.encode()))
 
 
 def with_client_scheme(locations: tuple[str, ...], metadata_location: str) -> tuple[str, ...]:
@@ -158,8 +138,8 @@ def with_client_scheme(locations: tuple[str, ...], metadata_location: str) -> tu
 
 def files_of(*, warehouse_id: UUID, tabular_id: UUID) -> TabularFiles | None:
     """Find the files of an existing tabular, on the primary database; None when it is dropped, restorable or not."""
-    row = fetch_one_as(_FilesRow, "default", _OF_TABULAR, [warehouse_id, tabular_id])
-    return None if row is None else TabularFiles(read_storage(warehouse_id, row), read_locations(row))
+    row = fetch_one_as(FilesRow, "default", _BY_ID, [warehouse_id, tabular_id])
+    return None if row is None else read_files(warehouse_id, row)
 
 
 def find_files_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, kind: Tabular.Kind) -> FoundFiles:
@@ -168,7 +148,7 @@ def find_files_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, 
     Raises `NoSuchWarehouse`, `NoSuchTable`, `Forbidden`.
     """
     params = [identifier.path_key, identifier.name_key, warehouse_id]
-    row = fetch_one_as(_NamedFilesRow, settings.READ_DATABASE, _NAMED, params)
+    row = fetch_one_as(_NamedFilesRow, settings.READ_DATABASE, _BY_NAME, params)
     if row is None or row.warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)
     missing = partial(no_such_tabular, kind, identifier)
@@ -176,7 +156,7 @@ def find_files_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, 
         raise missing()
     tabular_id = as_uuid(row.tabular_id)
     rights = require_data_rights(actor, kind, tabular_id, missing=missing)
-    return FoundFiles(tabular_id, TabularFiles(read_storage(warehouse_id, row), read_locations(row)), rights)
+    return FoundFiles(tabular_id, read_files(warehouse_id, row), rights)
 
 
 _ON_FILES: Final = {

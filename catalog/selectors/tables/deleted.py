@@ -14,8 +14,7 @@ from django.db.models.functions import Coalesce
 
 from catalog.identifiers import Levels
 from catalog.models import Tabular
-from catalog.selectors.sealed_page_tokens import open_page_token, seal_page_token
-from catalog.selectors.visibility import BATCH_SIZE, filter_visible
+from catalog.selectors.visible_pages import BATCH_SIZE, filter_visible, open_page_token, seal_page_token
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
 from icekeeper.kernel.http.paging import MIN_ID, Page
 from tasks.queue.models import Task

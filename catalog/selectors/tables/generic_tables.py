@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -13,15 +13,14 @@ from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
 from catalog.selectors.access.files import (
-    LOCATION_COLUMNS,
-    STORAGE_COLUMNS,
+    FILES_COLUMNS,
+    FilesRow,
     TabularFiles,
-    read_locations,
-    read_storage,
+    read_files,
     require_to_load,
 )
 from catalog.selectors.tables.load import require_listing
-from catalog.selectors.visibility import visible_page
+from catalog.selectors.visible_pages import visible_page
 from icekeeper.kernel.db.sql import as_uuid, fetch_all, fetch_one_as
 from icekeeper.kernel.errors.types import NoSuchGenericTable
 from icekeeper.kernel.http.paging import Page
@@ -33,19 +32,19 @@ from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 
-_LOAD = f"""
-SELECT w.status, {STORAGE_COLUMNS}, {LOCATION_COLUMNS},
+_COLUMNS = f"""
+SELECT {FILES_COLUMNS}, w.status,
        g.tabular_id, t.name, t.protected, g.format, g.doc, g.properties, g.schema, g.statistics
-  FROM storage_warehouse w
+  FROM storage_warehouse w"""  # noqa: S608 - constants
+
+_BY_NAME = f"""{_COLUMNS}
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
   LEFT JOIN catalog_generictable g ON g.tabular_id = t.id
  WHERE w.id = %s
-"""  # noqa: S608 - constants
+"""
 
-_LOAD_BY_ID = """
-SELECT t.location, g.tabular_id, t.name, t.protected, g.format, g.doc, g.properties, g.schema, g.statistics
-  FROM storage_warehouse w
+_BY_ID = f"""{_COLUMNS}
   LEFT JOIN catalog_tabular t ON t.warehouse_id = w.id AND t.id = %s
   LEFT JOIN catalog_generictable g ON g.tabular_id = t.id
  WHERE w.id = %s
@@ -75,27 +74,9 @@ SELECT t.id, t.name, g.format
 """
 
 
-class _LoadRow(NamedTuple):
+@dataclass(slots=True)
+class _GenericTableRow(FilesRow):
     warehouse_status: str
-    storage_version: int
-    storage_profile: Any
-    secret_id: Any
-    enforced_signatures: str | None
-    location: str
-    metadata_location: str
-    claims: str | None
-    tabular_id: Any
-    name: str
-    protected: Any
-    format: str
-    doc: str | None
-    properties: Any
-    schema: str | None
-    statistics: str | None
-
-
-class _LoadByIdRow(NamedTuple):
-    location: str
     tabular_id: Any
     name: str
     protected: Any
@@ -137,22 +118,21 @@ class ListedGenericTable:
 
 
 def load_generic_table_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier) -> LoadedGenericTable:
-    """Raises `NoSuchWarehouse` or `NoSuchGenericTable` (also when the namespace is missing)."""
+    """Load a generic table. Raises `NoSuchWarehouse` or `NoSuchGenericTable` (also when the namespace is missing)."""
     params = [identifier.path_key, identifier.name_key, warehouse_id]
-    row = fetch_one_as(_LoadRow, settings.READ_DATABASE, _LOAD, params)
+    row = fetch_one_as(_GenericTableRow, settings.READ_DATABASE, _BY_NAME, params)
     if row is None or row.warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)
     missing = partial(no_such_tabular, Tabular.Kind.GENERIC_TABLE, identifier)
     if row.tabular_id is None:
         raise missing()
     rights = require_to_load(actor, Tabular.Kind.GENERIC_TABLE, as_uuid(row.tabular_id), missing=missing)
-    files = TabularFiles(read_storage(warehouse_id, row), read_locations(row))
-    return _loaded(row, files=files, rights=rights)
+    return _loaded(row, files=read_files(warehouse_id, row), rights=rights)
 
 
 def load_generic_table_by_id(*, actor: Actor, warehouse_id: UUID, table_id: UUID) -> LoadedGenericTable:
     """Load the current state of a generic table, which may be soft-deleted, from the primary database."""
-    row = fetch_one_as(_LoadByIdRow, "default", _LOAD_BY_ID, [table_id, warehouse_id])
+    row = fetch_one_as(_GenericTableRow, "default", _BY_ID, [table_id, warehouse_id])
     if row is None:
         raise no_such_warehouse(warehouse_id)
     missing = NoSuchGenericTable(f"Generic table does not exist: {table_id}")
@@ -185,7 +165,7 @@ def list_generic_tables_for(
 
 
 def _loaded(
-    row: _LoadRow | _LoadByIdRow, *, files: TabularFiles | None = None, rights: FileAccess | None = None
+    row: _GenericTableRow, *, files: TabularFiles | None = None, rights: FileAccess | None = None
 ) -> LoadedGenericTable:
     properties = row.properties
     if isinstance(properties, str):  # SQLite keeps JSON as text

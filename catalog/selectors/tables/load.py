@@ -15,15 +15,17 @@ from catalog.iceberg.metadata_files import decode
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
 from catalog.selectors.access.files import (
-    LOCATION_COLUMNS,
+    FILES_COLUMNS,
     STORAGE_COLUMNS,
+    FilesRow,
+    StorageRow,
     TabularFiles,
-    read_locations,
+    read_files,
     read_storage,
     require_to_load,
 )
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
-from catalog.selectors.visibility import require_to_list, visible_page
+from catalog.selectors.visible_pages import require_to_list, visible_page
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one, fetch_one_as
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.json.strict import read_stored_json, write_json
@@ -40,7 +42,7 @@ from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 
 _LOAD = f"""
-SELECT w.status, {STORAGE_COLUMNS}, t.id, t.kind, {LOCATION_COLUMNS},
+SELECT {FILES_COLUMNS}, w.status, t.id, t.kind,
        CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
@@ -92,25 +94,16 @@ LISTING_ACTIONS = {
 }
 
 
-class _LoadRow(NamedTuple):
+@dataclass(slots=True)
+class _LoadRow(FilesRow):
     warehouse_status: str
-    storage_version: int
-    storage_profile: Any
-    secret_id: Any
-    enforced_signatures: str | None
     tabular_id: Any
     kind: str
-    location: str
-    metadata_location: str
-    claims: str | None
     document: Any
 
 
-class _VersionRow(NamedTuple):
-    storage_version: int
-    storage_profile: Any
-    secret_id: Any
-    enforced_signatures: str | None
+@dataclass(slots=True)
+class _VersionRow(StorageRow):
     kind: str | None
     metadata_location: str
     document: Any
@@ -172,12 +165,12 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
     tabular_id = as_uuid(row.tabular_id)
     rights = require_to_load(actor, kind, tabular_id, missing=missing)
     current = Version(tabular_id, row.metadata_location)
-    storage = read_storage(warehouse_id, row)
-    verify_metadata_file(storage, row.metadata_location)
+    files = read_files(warehouse_id, row)
+    verify_metadata_file(files.storage, row.metadata_location)
     if document is None or current != seen:
-        document = read_document(storage, current, row.document)
+        document = read_document(files.storage, current, row.document)
         metadata_cache.put(current, document, address=address)
-    return Loaded(tabular_id, row.metadata_location, document, TabularFiles(storage, read_locations(row)), rights)
+    return Loaded(tabular_id, row.metadata_location, document, files, rights)
 
 
 def read_document(storage: WarehouseStorage, version: Version, stored: Any) -> bytes:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID
 
 from catalog.errors import no_such_namespace, no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
+from catalog.selectors.access.files import STORAGE_COLUMNS, StorageRow, read_storage
 from catalog.selectors.tables.load import read_document
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from icekeeper.kernel.db.sql import as_uuid, fetch_one_as
@@ -27,10 +28,9 @@ _CREATE: Final = {
     Tabular.Kind.GENERIC_TABLE: Can.CREATE_GENERIC_TABLE,
 }
 
-_COLUMNS = """
-SELECT w.status, w.location, w.version, w.storage_profile, w.secret_id, w.allowed_format_versions,
-       w.default_format_version, n.id, n.location, t.id, t.kind, t.location, t.metadata_location, w.project_id,
-       w.enforced_signatures"""
+_COLUMNS = f"""
+SELECT {STORAGE_COLUMNS}, w.status, w.project_id, w.location, w.allowed_format_versions, w.default_format_version,
+       n.id, n.location, t.id, t.kind, t.location, t.metadata_location"""
 
 _JOINS = """
   FROM storage_warehouse w
@@ -46,12 +46,11 @@ _TARGET_WITH_DOCUMENT = f"""{_COLUMNS},
  WHERE w.id = %s"""
 
 
-class _TargetRow(NamedTuple):
+@dataclass(slots=True)
+class _TargetRow(StorageRow):
     warehouse_status: str
+    project_id: str
     warehouse_location: str
-    storage_version: int
-    storage_profile: Any
-    secret_id: Any
     allowed_format_versions: Any
     default_format_version: int | None
     namespace_id: Any
@@ -60,8 +59,6 @@ class _TargetRow(NamedTuple):
     kind: str
     location: str
     metadata_location: str
-    project_id: str
-    enforced_signatures: str | None
     document: Any = None
 
 
@@ -92,7 +89,7 @@ class Target:
     current: CurrentTabular | None
 
     def has(self, kind: Tabular.Kind) -> bool:
-        """Whether one of `kind` has the name now."""
+        """Return whether a tabular of `kind` has the name now."""
         return self.current is not None and self.current.kind == kind
 
     def namespace_to_create_in(self, actor: Actor, kind: Tabular.Kind) -> UUID:
@@ -113,13 +110,16 @@ class Target:
 
 
 def find_target(*, warehouse_id: UUID, identifier: Identifier) -> Target:
-    """Raises `NoSuchWarehouse` when the warehouse is missing or inactive; the rest may be missing."""
+    """Find the target of a write. Namespace and tabular may be missing.
+
+    Raises `NoSuchWarehouse` for a missing or inactive warehouse.
+    """
     params = [identifier.path_key, identifier.name_key, warehouse_id]
     return _target(warehouse_id, identifier, fetch_one_as(_TargetRow, "default", _TARGET, params))
 
 
 def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tuple[Target, bytes]:
-    """As `find_target`, with the bytes of the current metadata file; empty when there is none."""
+    """As `find_target`, with the bytes of the current metadata file; empty without a file."""
     seen, cached = metadata_cache.last_seen((warehouse_id, identifier.path_key, identifier.name_key))
     known = (seen.tabular_id, seen.metadata_location) if seen else (None, None)
     params = [*known, identifier.path_key, identifier.name_key, warehouse_id]
@@ -136,9 +136,10 @@ def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tupl
 def _target(warehouse_id: UUID, identifier: Identifier, row: _TargetRow | None) -> Target:
     if row is None or row.warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)
-    secret_id = None if row.secret_id is None else as_uuid(row.secret_id)
-    profile = _json(row.storage_profile)
     namespace_id = None if row.namespace_id is None else as_uuid(row.namespace_id)
+    versions = row.allowed_format_versions
+    if isinstance(versions, str):  # SQLite keeps JSON as text
+        versions = read_stored_json(versions.encode())
     current = None
     if namespace_id is not None and row.tabular_id is not None:
         current = CurrentTabular(as_uuid(row.tabular_id), namespace_id, row.kind, row.location, row.metadata_location)
@@ -146,16 +147,11 @@ def _target(warehouse_id: UUID, identifier: Identifier, row: _TargetRow | None) 
         warehouse_id=warehouse_id,
         project_id=row.project_id,
         warehouse_location=row.warehouse_location,
-        storage=WarehouseStorage(warehouse_id, row.storage_version, profile, secret_id, row.enforced_signatures),
-        allowed_format_versions=_json(row.allowed_format_versions),
+        storage=read_storage(warehouse_id, row),
+        allowed_format_versions=versions,
         default_format_version=row.default_format_version,
         identifier=identifier,
         namespace_id=namespace_id,
         namespace_location=row.namespace_location,
         current=current,
     )
-
-
-def _json(value: Any) -> Any:
-    """SQLite keeps JSON as text."""
-    return read_stored_json(value.encode()) if isinstance(value, str) else value

@@ -23,7 +23,7 @@ from catalog.selectors.namespaces import get_namespace_for
 from catalog.selectors.tables.targets import Target, find_target, find_target_of_commit
 from catalog.services.namespaces.create import create_namespace
 from catalog.services.namespaces.properties import LOCATION, MANAGED, update_namespace_properties
-from catalog.services.tables.insert import NewTabular, insert_tabular
+from catalog.services.tables.create import NewTabular, insert_tabular
 from catalog.services.tables.register import read_registered, register_tabular
 from icekeeper.kernel.errors.types import AlreadyExists, Conflict, InvalidLocation, NoSuchNamespace
 from icekeeper.kernel.ids import new_id

@@ -1,33 +1,85 @@
-"""New tables: created, or finished after a staged create."""
+"""Creation of tables: at once, staged, or by the commit that finishes a staged create.
+
+The first metadata file is written first; then all rows of a table or view are inserted in one transaction.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from catalog.errors import FormatVersionNotAllowed, LocationAlreadyTaken, NameTaken, already_exists
+from django.db import DatabaseError, IntegrityError
+
+from catalog.errors import (
+    FormatVersionNotAllowed,
+    LocationAlreadyTaken,
+    NameTaken,
+    Protected,
+    already_exists,
+    no_such_namespace,
+    noun,
+)
 from catalog.iceberg.create import create_table_metadata, requested_format_version
+from catalog.iceberg.metadata_files import encode, first_metadata_location
 from catalog.iceberg.updates import apply_updates
 from catalog.identifiers import Identifier, Levels
-from catalog.models import Tabular
-from catalog.selectors.access.files import TabularFiles
+from catalog.models import LocationClaim, Namespace, Snapshot, Tabular
+from catalog.selectors.access.files import TabularFiles, with_client_scheme
 from catalog.selectors.tables.load import Loaded, StagedTable
-from catalog.selectors.tables.targets import Target, find_target
-from catalog.services.idempotency import IdempotencyKey
+from catalog.selectors.tables.metadata_cache import Version, metadata_cache
+from catalog.selectors.tables.targets import CurrentTabular, Target, find_target
+from catalog.services.commit.pointer import snapshot_row
+from catalog.services.commit.revisions import delete_orphaned_metadata, inline_or_none, serialize_metadata
+from catalog.services.idempotency import IdempotencyKey, ModernizedVersion, file_id, store_response
 from catalog.services.locations.availability import require_empty_location
-from catalog.services.locations.claims import is_foreseeable, new_tabular_location
-from catalog.services.tables.insert import create_tabular
-from catalog.services.tables.staging import require_own_folder, reserve_staged_location
+from catalog.services.locations.claims import (
+    NO_OWNER,
+    claim,
+    folder_outside,
+    is_foreseeable,
+    lock_warehouse,
+    new_tabular_location,
+    require_free_location,
+    require_unreserved,
+    require_valid_locations,
+    take_location,
+)
+from catalog.services.tables.drop import audit_drop, retire
+from catalog.services.tables.staging import TICKET_LIFETIME, require_own_folder
 from icekeeper.kernel import request_context
-from icekeeper.kernel.clock import now_ms
-from icekeeper.kernel.errors.types import AlreadyExists, CommitFailed, InvalidLocation, NotFound
-from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.clock import now, now_ms
+from icekeeper.kernel.db.sql import execute, fetch_all, lock_row
+from icekeeper.kernel.db.transactions import is_foreign_key_violation, is_overload, write_transaction
+from icekeeper.kernel.errors.types import (
+    AlreadyExists,
+    BadRequest,
+    Busy,
+    CatalogError,
+    CommitFailed,
+    CommitStateUnknown,
+    InvalidLocation,
+    NotFound,
+)
+from icekeeper.kernel.ids import new_id, parse_id
 from icekeeper.kernel.json.strict import read_stored_json, write_json
 from icekeeper.kernel.names import require_name
+from storage.errors import no_such_warehouse
+from storage.io.stores import store_for
+from storage.models import Warehouse
+from storage.profiles.location import location_inside
+from storage.profiles.profile import max_credential_lifetime
 from tenancy.actor import Actor
+from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
+from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.permissions import is_allowed
+from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
+from tenancy.models.securable import ObjectRef
+from tenancy.services.automatic_grants import grant_creator
 
 FALLBACK_FORMAT_VERSION = 2
 
@@ -87,6 +139,33 @@ def create_table(
     staged = StagedTable(write_json(metadata), files)
     reserve_staged_location(actor, target, namespace_id, metadata, staged=staged, idempotency_key=idempotency_key)
     return staged
+
+
+def reserve_staged_location(
+    actor: Actor,
+    target: Target,
+    namespace_id: UUID,
+    metadata: dict[str, Any],
+    *,
+    staged: StagedTable,
+    idempotency_key: IdempotencyKey | None,
+) -> None:
+    """Reserve the location in `metadata`, with all above and below it, for `actor`, and store the response.
+
+    The reservation lasts for the ticket's lifetime and that of credentials vended at its end; it restarts when `actor`
+    already has it. The name is not reserved. Raises as `lock_name`, `require_own_folder` and `take_location`.
+    """
+    location = location_inside(metadata["location"], base=target.warehouse_location)
+    reserved_for = TICKET_LIFETIME + max_credential_lifetime(target.storage.profile)
+    with translate_integrity_errors(Tabular.Kind.TABLE, target.identifier), write_transaction():
+        table_uuid = UUID(metadata["table-uuid"])
+        warehouse = lock_name(actor, target, namespace_id, Tabular.Kind.TABLE, table_uuid)
+        require_own_folder(target, metadata)  # again, as no namespace can be created now
+        take_location(actor=actor, warehouse=warehouse, location=location, owner=NO_OWNER)
+        LocationClaim.objects.create(
+            warehouse_id=warehouse.pk, staged_by=actor.name, location=location, expires_at=now() + reserved_for
+        )
+        store_response(idempotency_key, staged)
 
 
 def files_to_write(
@@ -158,3 +237,240 @@ def _format_version(target: Target, requested: int | None) -> int:
         return target.default_format_version
     allowed = target.allowed_format_versions
     return FALLBACK_FORMAT_VERSION if FALLBACK_FORMAT_VERSION in allowed else max(allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTabular:
+    """A table or view that `actor` creates.
+
+    `document` is the content of the file at `metadata_location`. When not `is_verbatim`, it is the modern form of that
+    file, and the database stores it whatever its size, because commits build on it. `replaced` currently has the name
+    and is deleted.
+    """
+
+    actor: Actor
+    target: Target
+    namespace_id: UUID
+    kind: Tabular.Kind
+    metadata: dict[str, Any]
+    metadata_location: str
+    document: bytes
+    is_verbatim: bool = True
+    replaced: CurrentTabular | None = None
+
+
+def create_tabular(
+    actor: Actor,
+    target: Target,
+    namespace_id: UUID,
+    kind: Tabular.Kind,
+    metadata: dict[str, Any],
+    *,
+    fresh_uuid: UUID | None,
+    idempotency_key: IdempotencyKey | None,
+) -> Loaded:
+    """Write the first metadata file, then insert the rows; on an error delete the file.
+
+    `fresh_uuid` is the UUID if it was generated for this request: then a location that contains it cannot be in use.
+    """
+    document = serialize_metadata(metadata)
+    require_valid_locations(target, metadata)
+    _require_unreserved(actor, target, metadata, fresh_uuid)
+    metadata_location = first_metadata_location(metadata, file_id(idempotency_key))
+    store = store_for(target.storage)
+    store.put_new(metadata_location, encode(document, metadata))
+    try:
+        new = NewTabular(actor, target, namespace_id, kind, metadata, metadata_location, document)
+        return insert_tabular(new, idempotency_key=idempotency_key)
+    except CommitStateUnknown:
+        raise  # the rows may be committed: then the file is needed
+    except (CatalogError, DatabaseError):
+        delete_orphaned_metadata(store, [metadata_location])
+        raise
+
+
+def _require_unreserved(actor: Actor, target: Target, metadata: dict[str, Any], fresh_uuid: UUID | None) -> None:
+    """Check all locations that may be in use, before the first file is written."""
+    base = target.warehouse_location
+    outside = folder_outside(metadata, base=base)
+    to_check = [] if outside is None else [outside]
+    location = location_inside(metadata["location"], base=base)
+    is_in_base = location.rpartition("/")[0] == base
+    if fresh_uuid is None or not is_in_base or is_foreseeable(location, fresh_uuid):
+        to_check.append(location)
+    require_unreserved(target, to_check, owner=NO_OWNER, actor=actor)
+
+
+def insert_tabular(new: NewTabular, *, idempotency_key: IdempotencyKey | None) -> Loaded:
+    """Insert the rows of a table or view whose metadata file exists. Its creator becomes its owner.
+
+    Raises `NoSuchNamespace`, `AlreadyExists` (name or UUID), `LocationAlreadyTaken`, `Busy`, or `CommitStateUnknown`
+    when the connection to the database was lost during the commit.
+    """
+    identifier = new.target.identifier
+    client_uuid = _client_uuid(new)
+    locations = _locations(new, base=new.target.warehouse_location)
+    files = TabularFiles(new.target.storage, with_client_scheme(tuple(locations), new.metadata_location))
+    created = Loaded(new_id(), new.metadata_location, new.document, files)
+    with translate_integrity_errors(new.kind, identifier), write_transaction():
+        _insert_rows(new, created.id, client_uuid, locations)
+        store_response(idempotency_key, created if new.is_verbatim else ModernizedVersion(created))
+    address = (new.target.warehouse_id, identifier.path_key, identifier.name_key)
+    metadata_cache.put(Version(created.id, created.metadata_location), created.document, address=address)
+    return created
+
+
+@contextmanager
+def translate_integrity_errors(kind: Tabular.Kind, identifier: Identifier) -> Iterator[None]:
+    """Translate database errors of the transaction that creates a tabular to errors of the catalog."""
+    try:
+        yield
+    except IntegrityError as error:
+        if is_foreign_key_violation(error):
+            raise no_such_namespace(identifier.levels) from None
+        raise already_exists(kind, kind, identifier) from None
+    except DatabaseError as error:
+        if not is_overload(error):
+            raise
+        raise Busy("The database is busy: nothing was created, try again") from error
+
+
+def lock_name(
+    actor: Actor,
+    target: Target,
+    namespace_id: UUID,
+    kind: Tabular.Kind,
+    client_uuid: UUID,
+    *,
+    replaced: CurrentTabular | None = None,
+) -> Warehouse:
+    """Lock the warehouse and the namespace for the caller's transaction, and check that name and UUID are free.
+
+    Deletes the `replaced` table. Raises `NoSuchWarehouse`, `NoSuchNamespace`, `AlreadyExists`, `Protected`.
+    """
+    identifier = target.identifier
+    warehouse = lock_warehouse(target.warehouse_id)
+    if warehouse is None or warehouse.status != warehouse.Status.ACTIVE:
+        raise no_such_warehouse(target.warehouse_id)
+    # Checked again under the lock: no other client can create tables here now, or drop or move the namespace.
+    if lock_row(Namespace, "id = %s AND path_key = %s", [namespace_id, identifier.path_key]) is None:
+        raise no_such_namespace(identifier.levels)
+    if replaced is not None:
+        _replace_existing(actor, warehouse, replaced, namespace_id, identifier)
+    params = [namespace_id, identifier.name_key, warehouse.pk, client_uuid]
+    for what, its_kind in fetch_all("default", _CONFLICTS, params):
+        if what == "name":
+            raise already_exists(its_kind, kind, identifier)
+        raise AlreadyExists(f"A {kind} with UUID {client_uuid} already exists in this warehouse")
+    return warehouse
+
+
+_CONFLICTS = """
+SELECT 'name', kind FROM catalog_tabular WHERE namespace_id = %s AND name_key = %s AND deleted_at IS NULL
+UNION ALL
+SELECT 'uuid', kind FROM catalog_tabular WHERE warehouse_id = %s AND uuid = %s
+"""
+
+
+def _replace_existing(
+    actor: Actor, warehouse: Warehouse, replaced: CurrentTabular, namespace_id: UUID, identifier: Identifier
+) -> None:
+    """Delete the rows of `replaced`, unless it was renamed concurrently: then it no longer has the name."""
+    named = [namespace_id, identifier.name_key]
+    row = lock_row(Tabular, "namespace_id = %s AND name_key = %s AND deleted_at IS NULL", named, mode="UPDATE")
+    if row is None or row.pk != replaced.id:
+        return
+    if row.protected:
+        raise Protected(f"{noun(row.kind)} is protected: {identifier}")
+    retired = retire([row], purge=False)
+    levels = [*identifier.levels, identifier.name]
+    audit_drop(retired, row, actor=actor, project=warehouse.project_id, levels=levels)
+
+
+def insert_row(
+    actor: Actor,
+    warehouse: Warehouse,
+    namespace_id: UUID,
+    identifier: Identifier,
+    *,
+    kind: Tabular.Kind,
+    tabular_id: UUID,
+    client_uuid: UUID,
+    location: str,
+    metadata_location: str,
+) -> None:
+    """Insert the row that every kind has, its securable and the grant of its owner, under the locks of `lock_name`.
+
+    `location` is in compared form. Raises `LocationAlreadyTaken`.
+    """
+    take_location(actor=actor, warehouse=warehouse, location=location, owner=tabular_id)
+    created_at = now()
+    names = [identifier.name, identifier.name_key]
+    row = [tabular_id, warehouse.pk, namespace_id, kind.value, client_uuid, *names, location, metadata_location]
+    execute(_INSERT, [*row, False, created_at, created_at])
+    securable = Securable.Type(kind.value)
+    ref = ObjectRef(securable, tabular_id)
+    add_securable(securable, tabular_id, parent=ObjectRef(Securable.Type.NAMESPACE, namespace_id))
+    granted = grant_creator(actor, OWNERSHIP, ref)
+    if granted:  # audited as every grant; creations have no audit row of their own
+        record(
+            Event.GRANT_CREATED, actor=actor, subject=ref.id, object_type=ref.type.value, project=warehouse.project_id,
+            warehouse=warehouse.pk, uuid=client_uuid, levels=[*identifier.levels, identifier.name], **granted,
+        )  # fmt: skip
+
+
+_INSERT = """
+INSERT INTO catalog_tabular (id, warehouse_id, namespace_id, kind, uuid, name, name_key, location, metadata_location,
+                             protected, created_at, updated_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+"""
+
+_INSERT_DOCUMENT = "INSERT INTO catalog_tabularmetadata (tabular_id, document) VALUES (%s, %s)"
+
+
+def _client_uuid(new: NewTabular) -> UUID:
+    """The UUID that clients see. Raises `BadRequest` when the metadata has an invalid one."""
+    field = f"{new.kind}-uuid"
+    client_uuid = parse_id(str(new.metadata[field]))
+    if client_uuid is None:
+        raise BadRequest(f"Invalid {field}: {str(new.metadata[field])[:100]!r} is not a UUID")
+    return client_uuid
+
+
+def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID, locations: list[str]) -> None:
+    warehouse = lock_name(new.actor, new.target, new.namespace_id, new.kind, client_uuid, replaced=new.replaced)
+    location, *further = locations
+    insert_row(
+        new.actor,
+        warehouse,
+        new.namespace_id,
+        new.target.identifier,
+        kind=new.kind,
+        tabular_id=tabular_id,
+        client_uuid=client_uuid,
+        location=location,
+        metadata_location=new.metadata_location,
+    )
+    for each in further:
+        require_free_location(warehouse=warehouse, location=each, owner=tabular_id)
+    claim(warehouse=warehouse, owner=tabular_id, locations=further)
+    execute(_INSERT_DOCUMENT, [tabular_id, inline_or_none(new.document, new.kind) if new.is_verbatim else new.document])
+    snapshots = new.metadata.get("snapshots") or ()
+    if snapshots:
+        rows = [Snapshot(tabular_id=tabular_id, **snapshot_row(snapshot)) for snapshot in snapshots]
+        Snapshot.objects.bulk_create(rows, batch_size=500)
+
+
+def _locations(new: NewTabular, *, base: str) -> list[str]:
+    """All locations that the tabular claims, in compared form: its own location first.
+
+    The others are the folder of its metadata files and the file that it is registered from, if they are outside of it.
+    """
+    locations = [location_inside(new.metadata["location"], base=base)]
+    outside = folder_outside(new.metadata, base=base)
+    if outside is not None:
+        locations.append(outside)
+    file = location_inside(new.metadata_location, base=base)
+    if not any(file.startswith(f"{location}/") for location in locations):
+        locations.append(file)
+    return locations

@@ -19,7 +19,7 @@ from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations.availability import run_pending_purges
 from catalog.services.locations.claims import is_foreseeable, new_tabular_location
 from catalog.services.namespaces.properties import read_properties
-from catalog.services.tables.insert import insert_row, lock_name, translate_integrity_errors
+from catalog.services.tables.create import insert_row, lock_name, translate_integrity_errors
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import new_id

@@ -7,10 +7,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from catalog.errors import already_exists
+from catalog.iceberg.create import create_view_metadata
+from catalog.iceberg.requirements import check_view_requirements
 from catalog.iceberg.validation import check_times
-from catalog.iceberg.views.create import create_view_metadata
-from catalog.iceberg.views.requirements import check_view_requirements
-from catalog.iceberg.views.updates import apply_view_updates
+from catalog.iceberg.view_updates import apply_view_updates
 from catalog.identifiers import Identifier, Levels
 from catalog.models import Tabular
 from catalog.selectors.tables.load import Loaded
@@ -21,7 +21,7 @@ from catalog.services.commit.revisions import revise, write_revisions
 from catalog.services.idempotency import IdempotencyKey, store_unchanged_response
 from catalog.services.locations.availability import run_pending_purges
 from catalog.services.locations.claims import is_foreseeable, new_tabular_location
-from catalog.services.tables.insert import create_tabular
+from catalog.services.tables.create import create_tabular
 from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors.types import Forbidden

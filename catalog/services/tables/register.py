@@ -11,17 +11,15 @@ from django.conf import settings
 
 from catalog.errors import already_exists, no_such_tabular
 from catalog.iceberg.metadata_files import decode, metadata_folder
-from catalog.iceberg.validation import check_times, read_table_metadata
-from catalog.iceberg.views.validation import read_view_metadata
+from catalog.iceberg.validation import check_times, read_table_metadata, read_view_metadata
 from catalog.identifiers import Identifier, Levels
 from catalog.models import LocationClaim, Tabular
 from catalog.selectors.tables.load import Loaded
 from catalog.selectors.tables.targets import CurrentTabular, Target, find_target
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import NO_OWNER, require_unreserved, require_valid_locations
-from catalog.services.tables.create import require_format_version
+from catalog.services.tables.create import NewTabular, insert_tabular, require_format_version
 from catalog.services.tables.create_view import require_may_set_owner
-from catalog.services.tables.insert import NewTabular, insert_tabular
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors.types import InvalidLocation
 from icekeeper.kernel.ids import new_id, parse_id

@@ -1,23 +1,23 @@
-"""Staged tables: their location is reserved for the client, and a ticket authorizes signing of its requests."""
+"""Staged tables: their location is reserved for the client, and a ticket authorizes signing of its requests.
+
+Listings of tables do not show reserved locations.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Self
 from uuid import UUID
 
 from django.core import signing
 
 from catalog.identifiers import Levels, path_key
-from catalog.models import LocationClaim, Tabular
-from catalog.selectors.staged_locations import StagedLocation
-from catalog.selectors.tables.load import StagedTable
+from catalog.models import LocationClaim
 from catalog.selectors.tables.targets import Target
 from catalog.selectors.warehouses import require_on_warehouse
-from catalog.services.idempotency import IdempotencyKey, store_response
-from catalog.services.locations.claims import NO_OWNER, is_foreseeable, is_in_own_folder, lock_warehouse, take_location
-from catalog.services.tables.insert import lock_name, translate_integrity_errors
+from catalog.services.locations.claims import is_foreseeable, is_in_own_folder, lock_warehouse
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_in_batches
 from icekeeper.kernel.db.sql import as_datetime, fetch_all
@@ -25,38 +25,50 @@ from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, InvalidLocation
 from storage.errors import no_such_warehouse
 from storage.profiles.location import location_inside
-from storage.profiles.profile import max_credential_lifetime
 from tenancy.actor import Actor
 from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
 
+BATCH_SIZE: Final = 1_000
+"""Rows of one batch of `list_staged_locations_for`."""
 
-def reserve_staged_location(
-    actor: Actor,
-    target: Target,
-    namespace_id: UUID,
-    metadata: dict[str, Any],
-    *,
-    staged: StagedTable,
-    idempotency_key: IdempotencyKey | None,
-) -> None:
-    """Reserve the location in `metadata`, with all above and below it, for `actor`, and store the response.
+# In the order of bytes, as the index `location_claim_at` is sorted.
+_RESERVED = """
+SELECT id, location, staged_by, expires_at FROM catalog_locationclaim
+ WHERE warehouse_id = %s AND staged_by IS NOT NULL AND expires_at > %s
+   AND location ~>=~ %s AND (location ~>~ %s OR id > %s)
+ ORDER BY location USING ~<~, id LIMIT %s
+"""
 
-    The reservation lasts for the ticket's lifetime and that of credentials vended at its end; it restarts when `actor`
-    already has it. The name is not reserved. Raises as `lock_name`, `require_own_folder` and `take_location`.
+
+@dataclass(frozen=True, slots=True)
+class StagedLocation:
+    """A reservation that has not expired: `location` in compared form, `staged_by` as `Actor.name`."""
+
+    location: str
+    staged_by: str
+    expires_at: datetime
+
+
+def list_staged_locations_for(*, actor: Actor, warehouse_id: UUID) -> Iterator[StagedLocation]:
+    """Iterate the reservations of a warehouse, active or not, by location, in batches.
+
+    Raises `NoSuchWarehouse`, `Forbidden`.
     """
-    location = location_inside(metadata["location"], base=target.warehouse_location)
-    reserved_for = TICKET_LIFETIME + max_credential_lifetime(target.storage.profile)
-    with translate_integrity_errors(Tabular.Kind.TABLE, target.identifier), write_transaction():
-        table_uuid = UUID(metadata["table-uuid"])
-        warehouse = lock_name(actor, target, namespace_id, Tabular.Kind.TABLE, table_uuid)
-        require_own_folder(target, metadata)  # again, as no namespace can be created now
-        take_location(actor=actor, warehouse=warehouse, location=location, owner=NO_OWNER)
-        LocationClaim.objects.create(
-            warehouse_id=warehouse.pk, staged_by=actor.name, location=location, expires_at=now() + reserved_for
-        )
-        store_response(idempotency_key, staged)
+    require_on_warehouse(actor, warehouse_id, Can.UPDATE_STORAGE)
+    return _read_reservations(warehouse_id)
+
+
+def _read_reservations(warehouse_id: UUID) -> Iterator[StagedLocation]:
+    moment, location, last_id = now(), "", 0
+    while True:
+        rows = fetch_all("default", _RESERVED, [warehouse_id, moment, location, location, last_id, BATCH_SIZE])
+        for _, reserved, staged_by, expires_at in rows:
+            yield StagedLocation(reserved, staged_by, as_datetime(expires_at))
+        if len(rows) < BATCH_SIZE:
+            return
+        last_id, location, *_ = rows[-1]
 
 
 def require_own_folder(target: Target, metadata: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Keyset pagination: a page begins after the sort key of the last item of the previous one, which its token holds.
 
-Clients can read and forge tokens; `catalog.selectors.sealed_page_tokens` encrypts them where that matters.
+Clients can read and forge tokens; `catalog.selectors.visible_pages` encrypts them where that matters.
 """
 
 from __future__ import annotations

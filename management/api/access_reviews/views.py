@@ -8,7 +8,7 @@ from django.conf import settings
 from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 
-from catalog.objects.names import name_objects
+from catalog.objects import name_objects
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import MIN_ID, listing_key
 from management.api.access_reviews.csv_export import (

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from rest_framework import serializers
 
-from catalog.objects.names import client_uuids
-from catalog.objects.object_keys import TABULARS
+from catalog.objects import TABULARS, client_uuids
 from icekeeper.kernel.http.serializers import Text
 from icekeeper.kernel.ids import parse_id
 from management.api.serializers import LAST_PAGE, ResponseSerializer

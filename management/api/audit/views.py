@@ -13,7 +13,7 @@ from django.utils.dateparse import parse_datetime
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.objects.names import own_ids_of
+from catalog.objects import own_ids_of
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.ids import parse_id

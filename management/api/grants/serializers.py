@@ -10,7 +10,7 @@ from uuid import UUID
 
 from rest_framework import serializers
 
-from catalog.objects.grants import GrantedObject
+from catalog.objects import GrantedObject
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.serializers import (

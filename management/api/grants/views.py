@@ -8,7 +8,7 @@ from functools import partial
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.objects.grants import GrantedObject, list_grants_of_for
+from catalog.objects import GrantedObject, list_grants_of_for
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import Page, listing_key
 from management.api.base import ManagementViewSet, ObjectViewSet, require_parameters

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from catalog.identifiers import Levels
-from catalog.objects.object_keys import TABULARS, ObjectKey
+from catalog.objects import TABULARS, ObjectKey
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from management.api.permissions.action_contexts import read_action
 from management.api.permissions.serializers import MAX_CHECKS, TABULAR_IDS, TABULAR_NAMES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.objects.object_keys import ObjectKey, find_target
+from catalog.objects import ObjectKey, find_target
 from icekeeper.kernel.errors.types import BadRequest
 from management.api.base import ManagementViewSet
 from management.api.permissions.serializers import ActionNames, PermissionCheckRequest

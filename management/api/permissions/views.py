@@ -9,8 +9,7 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.objects.names import name_objects
-from catalog.objects.object_keys import resolve_objects
+from catalog.objects import name_objects, resolve_objects
 from management.api.base import ManagementViewSet, ObjectViewSet, no_body
 from management.api.permissions.batch_checks import read_batch_check, read_ids, read_items, read_must_exist
 from management.api.permissions.checks import read_check

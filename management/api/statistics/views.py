@@ -12,7 +12,7 @@ from django.utils.dateparse import parse_duration
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.selectors.warehouse_statistics import HOUR, list_warehouse_statistics_for
+from catalog.services.warehouse_statistics import HOUR, list_warehouse_statistics_for
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, InvalidPageToken
 from icekeeper.kernel.http.paging import read_page_token, write_page_token

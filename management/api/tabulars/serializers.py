@@ -8,8 +8,8 @@ from uuid import UUID
 from rest_framework import serializers
 
 from catalog.models import Tabular
-from catalog.selectors.protection import Protection
 from catalog.selectors.tables.search import FoundTabular
+from catalog.services.protection import Protection
 from catalog.services.tables.undrop import MAX_TARGETS
 from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
 from management.api.serializers import LAST_PAGE, ONLY_WITH_PAGES, IdText, ResponseSerializer, SearchRequest

@@ -8,10 +8,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.models import Tabular
-from catalog.selectors.protection import get_protection_for
 from catalog.selectors.tables.deleted import list_deleted_tabulars_for
 from catalog.selectors.tables.search import Wanted, search_tabulars_for
-from catalog.services.set_protection import set_protection
+from catalog.services.protection import get_protection_for, set_protection
 from catalog.services.tables.undrop import undrop_tabulars
 from icekeeper.kernel.http.paging import listing_key
 from management.api.base import ManagementViewSet, ObjectViewSet

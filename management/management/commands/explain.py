@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from catalog.objects.names import name_objects
+from catalog.objects import name_objects
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
 from management.api.permissions.explanations import ExplainResponse

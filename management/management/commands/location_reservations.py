@@ -6,8 +6,7 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from catalog.selectors.staged_locations import StagedLocation, list_staged_locations_for
-from catalog.services.tables.staging import release_staged_location
+from catalog.services.tables.staging import StagedLocation, list_staged_locations_for, release_staged_location
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
 from management.selectors.cli_lookup import resolve_project, resolve_warehouse

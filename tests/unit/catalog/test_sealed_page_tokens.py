@@ -8,7 +8,7 @@ from django.conf import settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.selectors.sealed_page_tokens import open_page_token, seal_page_token
+from catalog.selectors.visible_pages import open_page_token, seal_page_token
 from icekeeper.kernel.errors.types import InvalidPageToken
 from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.ids import new_id

@@ -11,8 +11,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 from catalog.iceberg.create import create_table_metadata
 from catalog.iceberg.json_fields import LONG_RANGE
 from catalog.iceberg.types import MAX_CLOCK_AHEAD_MS
-from catalog.iceberg.validation import check_times, read_table_metadata
-from catalog.iceberg.views.validation import read_view_metadata
+from catalog.iceberg.validation import check_times, read_table_metadata, read_view_metadata
 from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.document_fixtures import (
     NOW,

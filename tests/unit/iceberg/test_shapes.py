@@ -8,10 +8,14 @@ from typing import Any, NotRequired, get_origin
 import pytest
 
 from catalog.iceberg.metrics_reports import REPORTS, read_metrics_report
-from catalog.iceberg.requirements import TABLE_REQUIREMENTS, check_requirements
+from catalog.iceberg.requirements import (
+    TABLE_REQUIREMENTS,
+    VIEW_REQUIREMENTS,
+    check_requirements,
+    check_view_requirements,
+)
 from catalog.iceberg.updates import TABLE_UPDATES
-from catalog.iceberg.views.requirements import VIEW_REQUIREMENTS, check_view_requirements
-from catalog.iceberg.views.updates import VIEW_UPDATES
+from catalog.iceberg.view_updates import VIEW_UPDATES
 from icekeeper.kernel.errors.types import BadRequest
 from tests.catalog_fixtures import COMMIT_REPORT, SCAN_REPORT
 from tests.unit.iceberg.document_fixtures import table

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from catalog.iceberg.views.validation import read_view_metadata
+from catalog.iceberg.validation import read_view_metadata
 from icekeeper.kernel.errors.types import BadRequest, EmptyView, IllegalArgument
 from tests.unit.iceberg.document_fixtures import DATA, ID, NOW, UUID, column, schema
 from tests.unit.iceberg.views.document_fixtures import created, sql, version

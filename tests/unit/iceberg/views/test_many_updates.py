@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from catalog.iceberg.views.types import ViewMetadata
-from catalog.iceberg.views.validation import read_view_metadata
+from catalog.iceberg.types import ViewMetadata
+from catalog.iceberg.validation import read_view_metadata
 from tests.unit.iceberg.document_fixtures import ID, column, schema
 from tests.unit.iceberg.views.document_fixtures import (
     add_schema,

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.view.metadata import ViewMetadata as PyIcebergView
 
+from catalog.iceberg.create import create_view_metadata
+from catalog.iceberg.properties import history_size
 from catalog.iceberg.schemas import parse_schema
-from catalog.iceberg.views.create import create_view_metadata
-from catalog.iceberg.views.properties import history_size
-from catalog.iceberg.views.types import ViewMetadata
-from catalog.iceberg.views.updates import VIEW_UPDATES, apply_view_updates
-from catalog.iceberg.views.validation import read_view_metadata
-from catalog.iceberg.views.versions import sql_dialects, version_identity
+from catalog.iceberg.types import ViewMetadata
+from catalog.iceberg.validation import read_view_metadata
+from catalog.iceberg.view_updates import VIEW_UPDATES, apply_view_updates
+from catalog.iceberg.view_versions import sql_dialects, version_identity
 from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.damaged_document_fixtures import damaged, nonsense
 from tests.unit.iceberg.example_fixtures import examples

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalog.iceberg.views.requirements import check_view_requirements
+from catalog.iceberg.requirements import check_view_requirements
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed
 from tests.unit.iceberg.document_fixtures import UUID
 from tests.unit.iceberg.views.document_fixtures import view

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from catalog.iceberg.views.validation import read_view_metadata
+from catalog.iceberg.validation import read_view_metadata
 from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.document_fixtures import DATA, ID, column, schema
 from tests.unit.iceberg.views.document_fixtures import after, log_entry, set_properties, sql, version, view

@@ -1,4 +1,4 @@
-"""Tables, views and generic tables, with their metadata, snapshots and reserved locations."""
+"""Namespaces, tables, views and generic tables, idempotency records and statistics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,61 @@ from uuid import UUID
 from django.db import models
 
 from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.names import LEVEL_SEPARATOR
 from tenancy.models.querysets import VisibleQuerySet
+
+
+class NamespaceQuerySet(VisibleQuerySet["Namespace"]):
+    def in_warehouse(self, warehouse_id: UUID) -> Self:
+        return self.filter(warehouse_id=warehouse_id)
+
+    def in_subtree(self, path_key: str) -> Self:
+        """Return the namespace with this `path_key` and those below it; to be called within a warehouse."""
+        return self.filter(path_key=path_key) | self.filter(path_key__startswith=f"{path_key}{LEVEL_SEPARATOR}")
+
+
+class Namespace(models.Model):
+    """A folder of tables and views; nested. `path` joins the levels as spelled with U+001F, `path_key` their keys.
+
+    `location`, normalized and immutable, is the folder of new tables without a chosen location; null in namespaces
+    that are older than the field, whose tables are directly in the warehouse. It reserves nothing: locations of
+    namespaces may be equal or nested, and a table may be in any of them.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    warehouse = models.ForeignKey("storage.Warehouse", on_delete=models.RESTRICT, related_name="namespaces")
+    parent = models.ForeignKey("self", on_delete=models.RESTRICT, null=True, related_name="children")
+    path = models.TextField(help_text="Levels of the name, joined with the character U+001F.")
+    path_key = models.TextField(help_text="Normalised path, which is unique in the warehouse.")
+    properties: models.JSONField[dict[str, str]] = models.JSONField(default=dict)
+    location = models.TextField(null=True, help_text="Folder of new tables, unless they choose another.")  # noqa: DJ001
+    protected = models.BooleanField(default=False, help_text="The namespace can be dropped only with `force`.")
+    version = models.BigIntegerField(default=1, help_text="Number of changes, for ETags.")
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    objects = NamespaceQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["warehouse", "path_key"], name="namespace_once_per_warehouse")]
+        indexes = [models.Index(fields=["warehouse", "parent", "id"], name="namespace_by_parent")]
+
+    def __str__(self) -> str:
+        return ".".join(self.levels)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        return tuple(self.path.split(LEVEL_SEPARATOR))
+
+    def as_json(self) -> dict[str, Any]:
+        shown = shown_properties(self.properties, namespace_id=self.pk, location=self.location)
+        return {"namespace": list(self.levels), "properties": shown}
+
+
+def shown_properties(properties: dict[str, str], *, namespace_id: UUID, location: str | None) -> dict[str, str]:
+    """Return the properties as clients see them: with `namespace_id`, and with `location`, which ends with a slash."""
+    located = {} if location is None else {"location": f"{location}/"}
+    return {**properties, **located, "namespace_id": str(namespace_id)}
 
 
 class TabularQuerySet(VisibleQuerySet["Tabular"]):
@@ -202,3 +256,128 @@ class LocationClaim(models.Model):
 
     def __str__(self) -> str:
         return self.location
+
+
+class IdempotencyRecord(models.Model):
+    """The response to a request with an Idempotency-Key, inserted in the transaction that executes the request.
+
+    `fingerprint` is the SHA-256 of caller and request, which detects another request with the same key. `response` is
+    the serialized result (see `catalog.services.idempotency`): JSON text, as a JSON column would reorder its keys.
+    """
+
+    warehouse_id = models.UUIDField("warehouse ID")
+    key = models.UUIDField(help_text="The Idempotency-Key header.")
+    fingerprint = models.BinaryField(max_length=32, help_text="SHA-256 of caller and request.")
+    status = models.SmallIntegerField(help_text="HTTP status of the response.")
+    response = models.TextField(help_text="JSON.")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "idempotency record"
+        constraints = [models.UniqueConstraint(fields=["warehouse_id", "key"], name="idempotency_record_per_key")]
+        indexes = [models.Index(fields=["created_at"], name="idempotency_record_by_age")]
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.status}"
+
+
+class MetricsReport(models.Model):
+    """A scan or commit report of an engine, unchanged. Kept for some days, and for a limited number a day."""
+
+    class Kind(models.TextChoices):
+        SCAN = "scan-report"
+        COMMIT = "commit-report"
+
+    tabular = models.ForeignKey(
+        "catalog.Tabular", on_delete=models.CASCADE, related_name="metrics_reports", db_index=False
+    )
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    snapshot_id = models.BigIntegerField("snapshot ID")
+    received_at = models.DateTimeField()
+    document: models.JSONField[dict[str, Any]] = models.JSONField(help_text="The report as it was sent.")
+
+    class Meta:
+        verbose_name = "metrics report"
+        indexes = [
+            models.Index(fields=["tabular", "id"], name="metrics_report_by_tabular"),
+            models.Index(fields=["received_at"], name="metrics_report_by_age"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of snapshot {self.snapshot_id}"
+
+
+class MetricsDay(models.Model):
+    """Sums of the metrics reports of one table on one UTC day: how it is read and written, and at what cost.
+
+    Fields are the figures of `catalog.iceberg.metrics_reports`. `result_*` is what scans had to read after planning:
+    `result_data_bytes / result_data_files` is the average size of the files that queries read, and `result_delete_files
+    / result_data_files` the number of delete files that each query applies. A sum stops at 2^62 - 1.
+    """
+
+    tabular = models.ForeignKey(
+        "catalog.Tabular", on_delete=models.CASCADE, related_name="metrics_days", db_index=False
+    )
+    day = models.DateField(help_text="UTC.")
+
+    scans = models.BigIntegerField(default=0)
+    planning_us = models.BigIntegerField("planning time", default=0, help_text="Microseconds.")
+    result_data_files = models.BigIntegerField(default=0)
+    result_delete_files = models.BigIntegerField(default=0)
+    result_equality_delete_files = models.BigIntegerField(default=0)
+    result_position_delete_files = models.BigIntegerField(default=0)
+    result_deletion_vectors = models.BigIntegerField(default=0)
+    result_data_bytes = models.BigIntegerField(default=0)
+    result_delete_bytes = models.BigIntegerField(default=0)
+    skipped_data_files = models.BigIntegerField(default=0)
+    skipped_delete_files = models.BigIntegerField(default=0)
+    total_data_manifests = models.BigIntegerField(default=0)
+    scanned_data_manifests = models.BigIntegerField(default=0)
+    skipped_data_manifests = models.BigIntegerField(default=0)
+    total_delete_manifests = models.BigIntegerField(default=0)
+    scanned_delete_manifests = models.BigIntegerField(default=0)
+    skipped_delete_manifests = models.BigIntegerField(default=0)
+
+    commits = models.BigIntegerField(default=0)
+    commit_us = models.BigIntegerField("commit time", default=0, help_text="Microseconds.")
+    attempts = models.BigIntegerField(default=0)
+    added_data_files = models.BigIntegerField(default=0)
+    removed_data_files = models.BigIntegerField(default=0)
+    added_delete_files = models.BigIntegerField(default=0)
+    removed_delete_files = models.BigIntegerField(default=0)
+    added_records = models.BigIntegerField(default=0)
+    removed_records = models.BigIntegerField(default=0)
+    added_bytes = models.BigIntegerField(default=0)
+    removed_bytes = models.BigIntegerField(default=0)
+    manifests_created = models.BigIntegerField(default=0)
+    manifests_replaced = models.BigIntegerField(default=0)
+
+    class Meta:
+        verbose_name = "daily metrics"
+        verbose_name_plural = "daily metrics"
+        constraints = [models.UniqueConstraint(fields=["tabular", "day"], name="metrics_day_once_per_tabular")]
+        indexes = [models.Index(fields=["day"], name="metrics_day_by_age")]
+
+    def __str__(self) -> str:
+        return f"{self.tabular_id} on {self.day}"
+
+
+class WarehouseStatistic(models.Model):
+    """Number of tables and views of a warehouse at the end of an hour in which it changed, or now in the current hour.
+
+    Dropped objects that can be restored are not counted.
+    """
+
+    warehouse = models.ForeignKey("storage.Warehouse", on_delete=models.CASCADE, db_index=False, related_name="+")
+    hour = models.DateTimeField(help_text="Begin of the hour.")
+    tables = models.IntegerField()
+    views = models.IntegerField()
+    generic_tables = models.IntegerField()
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "warehouse statistic"
+        constraints = [models.UniqueConstraint(fields=["warehouse", "hour"], name="warehouse_statistic_once_an_hour")]
+
+    def __str__(self) -> str:
+        return f"{self.warehouse_id} at {self.hour}"

@@ -1,19 +1,31 @@
-"""Listings that contain only items visible to the caller, without a permission check for each item."""
+"""Pages of the items that are visible to the caller, without a permission check for each item.
+
+The last row that a page covers may be hidden from the caller. Tokens of such listings are sealed: a nonce and the
+AES-GCM ciphertext of the sort key, bound to one kind of listing. All of them have one length, so that the length
+discloses nothing. They are valid at every server with the same signing key.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from icekeeper.kernel.http.paging import Page, build_page
+import orjson
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from icekeeper.kernel.errors.types import InvalidPageToken
+from icekeeper.kernel.http.paging import Page, build_page, decode_token, encode_token
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import Missing, are_allowed, require_permission_and_check
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
+from tenancy.signing_keys import derived_keys
 
 T = TypeVar("T")
 
@@ -108,3 +120,37 @@ def filter_visible(
         if scanned >= MAX_SCANNED:
             return Scan(seen, batch[-1])
     return Scan(seen, None)
+
+
+_PURPOSE: Final = "icekeeper page tokens 1"
+_NONCE_BYTES: Final = 12
+_PLAIN_BYTES: Final = 128
+"""Length of the plain text, padded with spaces."""
+
+
+def seal_page_token(kind: str, *after: str) -> str:
+    """Return the token that continues a listing of `kind` after the sort key `after`, which must be short."""
+    plain = orjson.dumps(after)
+    if len(plain) > _PLAIN_BYTES:
+        raise ValueError("too long for a sealed page token")
+    nonce = os.urandom(_NONCE_BYTES)
+    return encode_token(nonce + _ciphers()[0].encrypt(nonce, plain.ljust(_PLAIN_BYTES), kind.encode()))
+
+
+def open_page_token(token: str, kind: str) -> list[str]:
+    """Return the sort key that was sealed for `kind`. Raises `InvalidPageToken` (400) for any other token."""
+    sealed = decode_token(token)
+    if token != encode_token(sealed):
+        raise InvalidPageToken("Invalid page token")
+    for cipher in _ciphers():
+        try:
+            after: list[str] = orjson.loads(cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], kind.encode()))
+        except (InvalidTag, ValueError):  # ValueError: the nonce is too short
+            continue
+        return after
+    raise InvalidPageToken("Invalid page token")
+
+
+def _ciphers() -> list[AESGCM]:
+    """Return the ciphers of all keys; the first one encrypts."""
+    return [AESGCM(key) for key in derived_keys(_PURPOSE)]

@@ -22,11 +22,11 @@ from catalog.iceberg.json_fields import (
     required,
     without_nulls,
 )
-from catalog.iceberg.views.types import SQL
+from catalog.iceberg.types import SQL
 from icekeeper.kernel.errors.types import BadRequest, EmptyView, IllegalArgument
 
 
-def check_version(version: dict[str, Any], where: str) -> int:
+def check_view_version(version: dict[str, Any], where: str) -> int:
     """Check one version document as Java reads it and give its id.
 
     A representation of a type other than SQL may hold anything. Raises `BadRequest` naming the field.
@@ -55,7 +55,7 @@ def read_new_version(document: dict[str, Any], where: str) -> dict[str, Any]:
     `BadRequest` naming the field, `EmptyView` and `IllegalArgument` for those two.
     """
     version = without_nulls(document, ("default-catalog",))
-    check_version(version, where)
+    check_view_version(version, where)
     if not version["representations"]:
         raise EmptyView(f"{field_path(where, 'representations')}: View must have at least one representation")
     version["representations"] = [

@@ -1,11 +1,12 @@
-"""Look-up of warehouses and their objects for the APIs of grants and permissions, by id or name.
+"""Look-up of warehouses and the objects in them for the APIs of grants and permissions: by id or name, and vice versa.
 
-Inactive warehouses and soft-deleted tabulars are found, too, as they have grants. No permissions are checked here.
+Inactive warehouses and soft-deleted tabulars are found, too, as they have grants. Only `list_grants_of_for` checks
+permissions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -14,12 +15,15 @@ from catalog.errors import no_such_object
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Namespace, Tabular
 from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.http.paging import Page
+from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from tenancy.actor import Actor
-from tenancy.models import Project, Securable
-from tenancy.models.securable import ObjectRef
-from tenancy.selectors.objects import PermissionTarget, require_found
+from tenancy.actor import Actor, Grantee
+from tenancy.models import Project, Role, Securable, TagDefinition
+from tenancy.models.securable import ObjectRef, securable_id
+from tenancy.selectors.grants import ListedGrant, LocatedGrant, list_grants_of
+from tenancy.selectors.objects import NamedObject, PermissionTarget, require_found
 
 TABULARS: Final = {
     Securable.Type.TABLE: Tabular.Kind.TABLE,
@@ -157,3 +161,124 @@ def _columns(pairs: Iterable[tuple[UUID, str]]) -> tuple[list[UUID], list[str]]:
 
 
 _IDENTITY: Final = ("warehouse_id", "kind", "uuid", "pk")
+
+
+T = Securable.Type
+Named = Iterator[tuple[str, "NamedObject"]]
+_OF_PROJECTS = {T.ROLE: Role, T.TAG: TagDefinition}
+
+
+def name_objects(own_ids: Iterable[str]) -> dict[str, NamedObject]:
+    """Return the names of existing objects by securable id. One statement for each type, one for all tabulars."""
+    wanted: dict[Securable.Type, list[str]] = {}
+    for each in dict.fromkeys(own_ids):
+        kind, _, object_id = each.partition(":")
+        wanted.setdefault(T(kind), []).append(object_id)
+    found = {securable_id(T.SERVER, each): NamedObject(T.SERVER, each) for each in wanted.get(T.SERVER, [])}
+    if T.PROJECT in wanted:
+        found |= dict(_name_projects(wanted[T.PROJECT]))
+    if T.WAREHOUSE in wanted:
+        found |= dict(_name_warehouses(wanted[T.WAREHOUSE]))
+    if T.NAMESPACE in wanted:
+        found |= dict(_name_namespaces(wanted[T.NAMESPACE]))
+    for kind in _OF_PROJECTS:
+        if kind in wanted:
+            found |= dict(_name_in_project(kind, wanted[kind]))
+    tabulars = [each for kind in TABULARS for each in wanted.get(kind, [])]
+    return found | (dict(_name_tabulars(tabulars)) if tabulars else {})
+
+
+def _name_projects(ids: Collection[str]) -> Named:
+    for pk, name in Project.objects.filter(pk__in=ids).values_list("pk", "name"):
+        yield securable_id(T.PROJECT, pk), NamedObject(T.PROJECT, pk, name)
+
+
+def _name_in_project(kind: Securable.Type, ids: Iterable[str]) -> Named:
+    for pk, name in _OF_PROJECTS[kind]._default_manager.filter(pk__in=_uuids(ids)).values_list("pk", "name"):  # noqa: SLF001
+        yield securable_id(kind, pk), NamedObject(kind, str(pk), name)
+
+
+def _name_warehouses(ids: Iterable[str]) -> Named:
+    for pk, name in Warehouse.objects.filter(pk__in=_uuids(ids)).values_list("pk", "name"):
+        yield securable_id(T.WAREHOUSE, pk), NamedObject(T.WAREHOUSE, str(pk), name, str(pk), name)
+
+
+def _name_namespaces(ids: Iterable[str]) -> Named:
+    columns = ("pk", "path", "warehouse_id", "warehouse__name")
+    for pk, path, warehouse_id, warehouse in Namespace.objects.filter(pk__in=_uuids(ids)).values_list(*columns):
+        levels = tuple(path.split(LEVEL_SEPARATOR))
+        named = NamedObject(T.NAMESPACE, str(pk), None, str(warehouse_id), warehouse, levels)
+        yield securable_id(T.NAMESPACE, pk), named
+
+
+def _name_tabulars(ids: Iterable[str]) -> Named:
+    columns = ("pk", "kind", "uuid", "name", "warehouse_id", "warehouse__name", "namespace__path", "deleted_at")
+    for pk, kind, uuid, name, warehouse_id, warehouse, path, deleted_at in Tabular.objects.filter(
+        pk__in=_uuids(ids)
+    ).values_list(*columns):
+        levels, is_dropped = tuple(path.split(LEVEL_SEPARATOR)), deleted_at is not None
+        named = NamedObject(T(kind), str(uuid), name, str(warehouse_id), warehouse, levels, is_dropped)
+        yield securable_id(T(kind), pk), named
+
+
+def _uuids(texts: Iterable[str]) -> list[UUID]:
+    return [UUID(each) for each in texts]
+
+
+def client_uuids(own_ids: Collection[UUID]) -> dict[UUID, UUID]:
+    """Return the UUIDs that clients see, by the ids of existing tabulars. One statement, none without ids."""
+    return dict(Tabular.objects.filter(pk__in=own_ids).values_list("pk", "uuid")) if own_ids else {}
+
+
+def own_ids_of(client_uuid: UUID, *, project_id: str | None) -> list[UUID]:
+    """Return the ids of all tabulars with this UUID, sorted; at most one in each warehouse, with a project only in it.
+
+    One statement, which reads the index of each warehouse.
+    """
+    warehouses = Warehouse.objects.all() if project_id is None else Warehouse.objects.filter(project_id=project_id)
+    rows = Tabular.objects.filter(uuid=client_uuid, warehouse__in=warehouses.values("pk"))
+    return sorted(rows.values_list("pk", flat=True))
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedObject:
+    """An object by the ids that clients know; `warehouse_id` only of a warehouse and of objects in one."""
+
+    securable_type: Securable.Type
+    object_id: str
+    warehouse_id: str | None = None
+
+
+def list_grants_of_for(
+    *, actor: Actor, project: Project, grantee: Grantee, page: Page
+) -> tuple[list[tuple[ListedGrant, GrantedObject]], str | None]:
+    """List the grants of one principal in a project, without objects in inactive warehouses.
+
+    Raises `GrantActionForbidden` (403).
+    """
+
+    def inactive_warehouses() -> list[str]:
+        rows = Warehouse.objects.filter(project=project).exclude(status=Warehouse.Status.ACTIVE)
+        return [securable_id(Securable.Type.WAREHOUSE, pk) for pk in rows.values_list("pk", flat=True)]
+
+    located, token = list_grants_of(
+        actor=actor, project=project, grantee=grantee, inactive_warehouses=inactive_warehouses, page=page
+    )
+    uuids = client_uuids({UUID(str(each.ref.id)) for each in located if each.ref.type in TABULARS})
+    found = []
+    for each in located:
+        granted_on = _granted_object(each, uuids)
+        if granted_on is not None:
+            found.append((each.grant, granted_on))
+    return found, token
+
+
+def _granted_object(located: LocatedGrant, uuids: Mapping[UUID, UUID]) -> GrantedObject | None:
+    """Return None for a tabular that was deleted concurrently."""
+    securable_type, object_id = located.ref.type, str(located.ref.id)
+    if securable_type in {Securable.Type.PROJECT, Securable.Type.TAG}:
+        return GrantedObject(securable_type, object_id)
+    if securable_type not in TABULARS:
+        return GrantedObject(securable_type, object_id, located.warehouse_id)
+    uuid = uuids.get(UUID(object_id))
+    return None if uuid is None else GrantedObject(securable_type, str(uuid), located.warehouse_id)
