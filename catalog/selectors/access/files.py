@@ -63,7 +63,7 @@ class StorageRow:
     """A row that begins with the `STORAGE_COLUMNS` of a warehouse."""
 
     storage_version: int
-    storage_profile: str
+    storage_profile: Any
     secret_id: Any
     enforced_signatures: str | None
 
