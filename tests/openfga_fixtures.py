@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from icekeeper.conf.openfga import OpenFgaSettings
+from icekeeper.conf.external_services import OpenFgaSettings
 from icekeeper.kernel.ids import new_id
 from tenancy.authz import port
 from tenancy.authz.openfga import store as stores

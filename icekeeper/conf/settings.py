@@ -28,6 +28,15 @@ from icekeeper.conf.authentication import (
     check_providers,
     check_trusted_engines,
 )
+from icekeeper.conf.external_services import (
+    KeyList,
+    Kv2Settings,
+    OpenFgaConnectionSettings,
+    OpenFgaSettings,
+    VaultSettings,
+    check_openfga,
+    check_vault,
+)
 from icekeeper.conf.groups import (
     AuditSettings,
     CacheSettings,
@@ -39,7 +48,6 @@ from icekeeper.conf.groups import (
     ServerSettings,
     StorageSettings,
 )
-from icekeeper.conf.openfga import OpenFgaConnectionSettings, OpenFgaSettings, check_openfga
 from icekeeper.conf.values import (
     ANY_SPELLING,
     DAY,
@@ -53,7 +61,6 @@ from icekeeper.conf.values import (
     StringList,
     UserIdList,
 )
-from icekeeper.conf.vault import KeyList, Kv2Settings, VaultSettings, check_vault
 
 LAKEKEEPER_PREFIX, ICEKEEPER_PREFIX = "LAKEKEEPER__", "ICEKEEPER__"
 

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandle
 from pydantic_core import CoreSchema, core_schema
 
 from icekeeper.conf.parsing import parse_value
-from icekeeper.kernel.durations import read_duration
+from icekeeper.kernel.clock import read_duration
 
 DAY = 86400.0
 AUTHZ_BACKENDS = ("allowall", "builtin", "openfga")

@@ -11,8 +11,7 @@ from gunicorn.http.wsgi import create
 from icekeeper.kernel.errors.types import CatalogError, RequestTimeout
 from icekeeper.server.body_arrival import ReceivedBytes
 from icekeeper.server.connection import Connection
-from icekeeper.server.error_responses import catalog_error_of, render_error
-from icekeeper.server.response import WorkerResponse
+from icekeeper.server.response import WorkerResponse, catalog_error_of, render_error
 
 
 class RequestRunner:

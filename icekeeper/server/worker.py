@@ -29,9 +29,9 @@ from icekeeper.kernel.request_context import end_request
 from icekeeper.kernel.thread_slots import set_slot_pool
 from icekeeper.server.client_socket import ClientSocket
 from icekeeper.server.connection import Connection, Phase
-from icekeeper.server.error_responses import render_error
 from icekeeper.server.poller import Poller
 from icekeeper.server.request_runner import RequestRunner
+from icekeeper.server.response import render_error
 from icekeeper.server.thread_pool import ThreadPool
 from icekeeper.server.transfer_limits import SMALL_BYTES, Limits, TransferLimits
 

@@ -139,7 +139,7 @@ class SecretStoreUnavailable(CatalogError):
 
 @dataclass(frozen=True, slots=True)
 class VaultAccess:
-    """Address of Vault and sign-in of this server, from the validated settings of `icekeeper.conf.vault`."""
+    """Address of Vault and sign-in of this server, from the validated settings."""
 
     url: str
     method: str

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from icekeeper.kernel.clock import read_duration
 from icekeeper.kernel.db.transactions import write_transaction
-from icekeeper.kernel.durations import read_duration
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
 from management.api.tokens.serializers import CreatedTokenResponse

@@ -87,7 +87,7 @@ class Command(BaseCommand):
         except CatalogError as error:
             raise CommandError(error.message) from None
         else:
-            created = f"Created warehouse {warehouse.name} with id {warehouse.pk} at {warehouse.location}."
+            created = f"Created warehouse {warehouse.name} with id {warehouse.pk}, stored at {warehouse.location}."
             self._print(options, created, _described(warehouse, created=True))
 
     def _print(self, options: dict[str, Any], sentence: str, data: dict[str, Any]) -> None:
