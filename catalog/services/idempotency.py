@@ -242,7 +242,7 @@ def _read_result(actor: Actor, warehouse_id: UUID, status: int, response: dict[s
 
 
 def _check_permissions(actor: Actor, warehouse_id: UUID, needed: Sequence[Sequence[str]]) -> list[bool]:
-    """Whether `actor` may use the warehouse, then for each of `needed` whether it is allowed or its object deleted."""
+    """Check whether `actor` may use the warehouse, then whether each of `needed` is allowed or its object deleted."""
     checks: list[PermissionCheck] = [(Can.USE, ObjectRef(Securable.Type.WAREHOUSE, warehouse_id))]
     checks += [(Can(action), ObjectRef(Securable.Type(kind), own_id)) for action, kind, own_id in needed]
     allowed = check_permissions(actor, checks)

@@ -1,6 +1,7 @@
 """Commits to tables: validate against the newest metadata, write new files, compare-and-set the pointers.
 
-`revisions` writes the metadata files, `pointer` the rows.
+A commit writes one metadata file for each table (`revisions`), then, in one transaction, the pointer, the metadata in
+the database, snapshot rows, claims of new locations and the idempotency record (`pointer`, `revisions`).
 """
 
 from __future__ import annotations
