@@ -28,13 +28,15 @@ class VisibleQuerySet(QuerySet[M]):
         """Return those of the rows that the `Actor` may see: of a whole table, or of a page (a slice), in their order.
 
         The permission is the one that the API checks for reading a single object. The number of statements does not
-        depend on the number of rows. With OpenFGA, rows are checked in batches: filter a page, not a large table.
+        depend on the number of rows. With OpenFGA, rows are checked in batches: filter a page, not a large table;
+        so are grants, attachments of tags and securables with every backend.
         """
         visible = _filters[self.model._meta.label]  # noqa: SLF001 - as above
         if not self.query.is_sliced:
             return visible(self, actor)  # type: ignore[return-value]
-        page = self.model._default_manager.using(self.db).filter(pk__in=list(self.values_list("pk", flat=True)))  # noqa: SLF001
-        return visible(page, actor).order_by(*self.query.order_by)  # type: ignore[return-value]
+        page = self.all()
+        page.query.clear_limits()
+        return visible(page.filter(pk__in=list(self.values_list("pk", flat=True))), actor)  # type: ignore[return-value]
 
 
 class ExpiringQuerySet(VisibleQuerySet[M]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
@@ -61,18 +61,17 @@ def _visible_audit_records(rows: QuerySet[Any], actor: Actor) -> QuerySet[Any]:
     """All records for auditors of the server; else those of audited projects, since the project was created."""
     if _is_allowed_on_server(actor, Can.READ_AUDIT):
         return rows
-    projects = list(Project.objects.all())
-    checks = [(Can.READ_AUDIT, ObjectRef(Securable.Type.PROJECT, each.pk)) for each in projects]
-    decided = check_permissions(actor, checks)
-    audited = Q(pk__in=[])
-    for project, is_audited in zip(projects, decided, strict=True):
-        if is_audited:
-            audited |= Q(project_id=project.pk, at__gte=project.created_at)
-    return rows.filter(audited)
+    ids = list(Project.objects.values_list("pk", flat=True))
+    decided = check_permissions(actor, [(Can.READ_AUDIT, ObjectRef(Securable.Type.PROJECT, each)) for each in ids])
+    audited = Project.objects.filter(pk__in=[each for each, is_audited in zip(ids, decided, strict=True) if is_audited])
+    return rows.filter(Exists(audited.filter(pk=OuterRef("project_id"), created_at__lte=OuterRef("at"))))
 
 
 def _allowed_securables(actor: Actor, rows: QuerySet[Any], column: str, *, of_grants: bool) -> list[str]:
-    """Return the securables that rows are on, and that the actor may see or whose grants the actor may read."""
+    """Return the securables that rows are on, and that the actor may see or whose grants the actor may read.
+
+    Each securable of the rows is checked, so the rows should be a page.
+    """
     ids = list(rows.order_by().values_list(column, flat=True).distinct())
     refs = [parse_securable_id(each) for each in ids]
     actions = [reads_grants(ref) if of_grants else SEEN_BY.get(ref.type, Can.GET_METADATA) for ref in refs]

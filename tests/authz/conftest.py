@@ -193,7 +193,7 @@ VIEW = {
 
 
 @pytest.fixture
-def the_lake(
+def world(
     monkeypatch: pytest.MonkeyPatch, warehouse: Warehouse, callers: NamedCallers, lake: dict[str, ObjectRef]
 ) -> Lake:
     """`lake` with an engine that is trusted to read through views."""

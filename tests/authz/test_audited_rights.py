@@ -35,12 +35,12 @@ MAKER = "oidc~maker"
 
 
 @pytest.fixture
-def maker(lake: Lake) -> CallerClient:
+def maker(world: Lake) -> CallerClient:
     """Create namespaces, then clear the audit trail."""
-    lake.callers.user("maker")
-    give("ownership", ObjectRef(T.WAREHOUSE, lake.warehouse.pk), user("maker"))
+    world.callers.user("maker")
+    give("ownership", ObjectRef(T.WAREHOUSE, world.warehouse.pk), user("maker"))
     AuditRecord.objects.all().delete()
-    return CallerClient(f"/catalog/v1/{lake.warehouse.pk}", "maker")
+    return CallerClient(f"/catalog/v1/{world.warehouse.pk}", "maker")
 
 
 def build(maker: CallerClient, *namespaces: str) -> None:
@@ -57,20 +57,20 @@ def details(**wanted: Any) -> Any:
 # -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_creator_of_a_namespace_is_reported_as_owner(lake: Lake, maker: CallerClient) -> None:
+def test_the_creator_of_a_namespace_is_reported_as_owner(world: Lake, maker: CallerClient) -> None:
     assert maker.post("/namespaces", {"namespace": ["aa"]}).status == 200
     created = Namespace.objects.get(path="aa")
     row = the_row()
     assert (row.event, row.object_type, row.object_id) == ("grant.created", "namespace", str(created.pk))
-    assert (row.actor, row.project_id) == (MAKER, lake.warehouse.project_id)
+    assert (row.actor, row.project_id) == (MAKER, world.warehouse.project_id)
     assert json.loads(row.details) == {"levels": ["aa"], "privilege": "ownership", "user": MAKER}
     assert maker.post("/namespaces", {"namespace": ["aa"]}).status == 409
     assert len(rows(event="grant.created")) == 1
 
 
-def test_the_assumed_role_owns_what_it_creates(lake: Lake, maker: CallerClient) -> None:
+def test_the_assumed_role_owns_what_it_creates(world: Lake, maker: CallerClient) -> None:
     group = role("makers")
-    give("create", ObjectRef(T.WAREHOUSE, lake.warehouse.pk), user("maker"), to=group)
+    give("create", ObjectRef(T.WAREHOUSE, world.warehouse.pk), user("maker"), to=group)
     RoleMember.objects.create(role=group, user_id=MAKER)
     AuditRecord.objects.all().delete()
     assert maker.post("/namespaces", {"namespace": ["aa"]}, **{"x-assume-role": str(group.pk)}).status == 200
@@ -85,7 +85,7 @@ CREATED: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def create_tabular(lake: Lake, maker: CallerClient) -> Callable[[str], Response]:
+def create_tabular(world: Lake, maker: CallerClient) -> Callable[[str], Response]:
     """Create one in the namespace `aa`, with an empty audit trail."""
     build(maker, "aa")
     generic = CallerClient(maker.base.replace("/catalog", "/lakekeeper"), "maker")
@@ -99,22 +99,22 @@ def create_tabular(lake: Lake, maker: CallerClient) -> Callable[[str], Response]
 
 @pytest.mark.parametrize("kind", CREATED)
 def test_the_creator_of_a_table_or_view_is_reported_as_owner(
-    lake: Lake, create_tabular: Callable[[str], Response], kind: str
+    world: Lake, create_tabular: Callable[[str], Response], kind: str
 ) -> None:
     assert create_tabular(kind).status == 200
     created = Tabular.objects.get(name="t", namespace__path="aa")
     row = the_row()
     assert (row.event, row.object_type, row.object_id) == ("grant.created", kind, str(created.pk))
-    assert (row.actor, row.project_id) == (MAKER, lake.warehouse.project_id)
+    assert (row.actor, row.project_id) == (MAKER, world.warehouse.project_id)
     assert json.loads(row.details) == {
-        "levels": ["aa", "t"], "uuid": str(created.uuid), "warehouse": str(lake.warehouse.pk),
+        "levels": ["aa", "t"], "uuid": str(created.uuid), "warehouse": str(world.warehouse.pk),
         "privilege": "ownership", "user": MAKER,
     }  # fmt: skip
     assert create_tabular(kind).status == 409
     assert len(rows(event="grant.created")) == 1
 
 
-def test_a_staged_table_gets_its_owner_on_creation(lake: Lake, maker: CallerClient) -> None:
+def test_a_staged_table_gets_its_owner_on_creation(world: Lake, maker: CallerClient) -> None:
     build(maker, "aa")
     staged = maker.post("/namespaces/aa/tables", {**CREATED["table"], "stage-create": True}).json()["metadata"]
     assert rows() == []
@@ -136,7 +136,7 @@ def test_a_registered_table_is_owned_by_the_user_who_registers_it(
     assert (reported["levels"], reported["privilege"], reported["user"]) == (["aa", "again"], "ownership", MAKER)
 
 
-def test_a_table_without_owner_has_no_row(lake: Lake, maker: CallerClient) -> None:
+def test_a_table_without_owner_has_no_row(world: Lake, maker: CallerClient) -> None:
     build(maker, "aa")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("catalog.services.tables.create.grant_creator", lambda *_: {})
@@ -145,7 +145,7 @@ def test_a_table_without_owner_has_no_row(lake: Lake, maker: CallerClient) -> No
 
 
 def test_without_the_audit_row_no_table_is_created(
-    lake: Lake, create_tabular: Callable[[str], Response], monkeypatch: pytest.MonkeyPatch
+    world: Lake, create_tabular: Callable[[str], Response], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no room")
@@ -170,7 +170,7 @@ def test_the_row_of_a_maker_costs_one_statement(
     assert reported["statements"] == untold["statements"] + 1
 
 
-def test_rows_of_created_objects_name_the_owner(lake: Lake, maker: CallerClient) -> None:
+def test_rows_of_created_objects_name_the_owner(world: Lake, maker: CallerClient) -> None:
     give("admin", ObjectRef(T.SERVER, get_server().server_id), user("maker"))
     manage = CallerClient("/management/v1", "maker")
     AuditRecord.objects.all().delete()
@@ -191,7 +191,7 @@ def test_rows_of_created_objects_name_the_owner(lake: Lake, maker: CallerClient)
 
 
 @pytest.mark.parametrize("kind", ["table", "view"])
-def test_a_move_into_another_namespace_is_reported(lake: Lake, maker: CallerClient, kind: str) -> None:
+def test_a_move_into_another_namespace_is_reported(world: Lake, maker: CallerClient, kind: str) -> None:
     build(maker, "aa", "bb")
     body = {"name": "t", "schema": SCHEMA} if kind == "table" else {"name": "t", **VIEW}
     assert maker.post(f"/namespaces/aa/{kind}s", body).status == 200
@@ -207,9 +207,9 @@ def test_a_move_into_another_namespace_is_reported(lake: Lake, maker: CallerClie
         kind,
         str(Tabular.objects.get(name="v", namespace__path="bb").pk),
     )
-    assert (row.actor, row.project_id) == (MAKER, lake.warehouse.project_id)
+    assert (row.actor, row.project_id) == (MAKER, world.warehouse.project_id)
     assert json.loads(row.details) == {
-        "levels": ["bb", "v"], "formerly": ["aa", "u"], "warehouse": str(lake.warehouse.pk),
+        "levels": ["bb", "v"], "formerly": ["aa", "u"], "warehouse": str(world.warehouse.pk),
     }  # fmt: skip
     assert maker.post(f"/{kind}s/rename", {"source": same, "destination": moved}).status == 404
     assert len(rows(event=f"{kind}.moved")) == 1
@@ -218,7 +218,7 @@ def test_a_move_into_another_namespace_is_reported(lake: Lake, maker: CallerClie
 # --- by deleting -----------------------------------------------------------------------------------------------------
 
 
-def test_a_deleted_user_s_rights_are_named(lake: Lake, maker: CallerClient) -> None:
+def test_a_deleted_user_s_rights_are_named(world: Lake, maker: CallerClient) -> None:
     group = role("staff")
     RoleMember.objects.create(role=group, user_id=MAKER)
     build(maker, "aa")
@@ -230,14 +230,14 @@ def test_a_deleted_user_s_rights_are_named(lake: Lake, maker: CallerClient) -> N
         "grants_on": {"namespace": 1, "warehouse": 1},
         "granted": [
             f"ownership on {owned} to {MAKER}",
-            f"ownership on warehouse:{lake.warehouse.pk} to {MAKER}",
+            f"ownership on warehouse:{world.warehouse.pk} to {MAKER}",
         ],
         "memberships": 1,
         "members": [f"{MAKER} in role:{group.pk}"],
     }
 
 
-def test_of_many_rights_the_first_are_named(lake: Lake, maker: CallerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_rights_the_first_are_named(world: Lake, maker: CallerClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(automatic_grants, "MAX_NAMED", 2)
     build(maker, "aa", "bb")
     for name in "xyz":
@@ -253,9 +253,9 @@ def test_of_many_rights_the_first_are_named(lake: Lake, maker: CallerClient, mon
     assert not Grant.objects.filter(user_id=MAKER).exists()
 
 
-def test_a_deleted_role_s_rights_are_named(lake: Lake, maker: CallerClient) -> None:
+def test_a_deleted_role_s_rights_are_named(world: Lake, maker: CallerClient) -> None:
     group, inner = role("staff"), role("inner")
-    give("select", ObjectRef(T.WAREHOUSE, lake.warehouse.pk), user("maker"), to=group)
+    give("select", ObjectRef(T.WAREHOUSE, world.warehouse.pk), user("maker"), to=group)
     give("ownership", ObjectRef(T.ROLE, group.pk), user("maker"))
     RoleMember.objects.create(role=group, user_id=MAKER)
     RoleMember.objects.create(role=group, member_role=inner)
@@ -264,16 +264,16 @@ def test_a_deleted_role_s_rights_are_named(lake: Lake, maker: CallerClient) -> N
     assert (reported["named"], reported["grants"], reported["memberships"]) == ("staff", 2, 2)
     assert reported["granted"] == [
         f"ownership on role:{group.pk} to {MAKER}",
-        f"select on warehouse:{lake.warehouse.pk} to role:{group.pk}",
+        f"select on warehouse:{world.warehouse.pk} to role:{group.pk}",
     ]
     assert sorted(reported["members"]) == sorted([f"{MAKER} in role:{group.pk}", f"role:{inner.pk} in role:{group.pk}"])
     assert list(Role.objects.filter(pk__in=[group.pk, inner.pk])) == [inner]
 
 
-def test_a_deleted_service_account_s_rights_are_named(lake: Lake) -> None:
+def test_a_deleted_service_account_s_rights_are_named(world: Lake) -> None:
     account = create_service_account(actor=INTERNAL, name="robot", description="")
-    give("select", ObjectRef(T.WAREHOUSE, lake.warehouse.pk), Actor(user_id=account.user_id))
+    give("select", ObjectRef(T.WAREHOUSE, world.warehouse.pk), Actor(user_id=account.user_id))
     delete_service_account(actor=INTERNAL, account_id=account.pk)
     reported = details(event="service-account.deleted")
     assert reported["grants"] == 1
-    assert reported["granted"] == [f"select on warehouse:{lake.warehouse.pk} to {account.user_id}"]
+    assert reported["granted"] == [f"select on warehouse:{world.warehouse.pk} to {account.user_id}"]

@@ -13,19 +13,23 @@ pytestmark = owners.pytestmark
 root_client = owners.root_client
 
 
-def test_a_change_of_what_a_view_does_is_reported_with_the_view(lake: Lake, root_client: CallerClient) -> None:
-    _, view_id = lake.view("d", "alice")
+def test_a_change_of_what_a_view_does_is_reported_with_the_view(world: Lake, root_client: CallerClient) -> None:
+    _, view_id = world.view("d", "alice")
     assert owners.commit(root_client, *owners.query("SELECT 9")).status == 403
     row = the_row(event="access.denied")
     assert (row.reason, row.action, row.object_type) == ("DefinerViewModification", "commit", "view")
-    assert (row.object_id, row.project_id) == (str(view_id), lake.warehouse.project_id)
+    assert (row.object_id, row.project_id) == (str(view_id), world.warehouse.project_id)
     assert set(json.loads(row.details)) == {"uuid"}
 
 
-def test_a_change_of_the_view_owner_is_reported_with_its_name(lake: Lake, root_client: CallerClient) -> None:
-    lake.view("d", "alice")
+def test_a_change_of_the_view_owner_is_reported_with_its_name(world: Lake, root_client: CallerClient) -> None:
+    world.view("d", "alice")
     assert owners.commit(root_client, owners.settings(**{OWNER: "root"})).status == 403
     row = the_row(event="access.denied")
     assert (row.reason, row.object_type) == ("ProtectedPropertyModification", "endpoint")
     reported = json.loads(row.details)
-    assert (reported["prefix"], reported["namespace"], reported["view"]) == (str(lake.warehouse.pk), "open", "d")
+    assert (reported["prefix"], reported["namespace"], reported["view"]) == (
+        str(world.warehouse.pk),
+        "open",
+        "d",
+    )

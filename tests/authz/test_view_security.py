@@ -43,95 +43,99 @@ def reported(response: Response) -> dict[str, Any]:
     return {name: value for name, value in response.error.items() if name != "stack"}
 
 
-def test_behind_a_view_with_an_owner_the_owner_reads(lake: Lake) -> None:
-    trino = lake.engine()
-    view = lake.view("d", "alice")
-    lake.give("select", view, "trino")
+def test_behind_a_view_with_an_owner_the_owner_reads(world: Lake) -> None:
+    trino = world.engine()
+    view = world.view("d", "alice")
+    world.give("select", view, "trino")
     assert looks_missing(trino.get(A + through("open.d")))
-    lake.give("select", "closed.a", "alice")
+    world.give("select", "closed.a", "alice")
     assert looks_missing(trino.get(A)), "the engine has no rights of its own"
     response = good(trino.get(A + through("open.d")))
-    assert response.json()["metadata-location"] == Tabular.objects.get(pk=lake.refs["closed.a"][1]).metadata_location
+    assert response.json()["metadata-location"] == Tabular.objects.get(pk=world.refs["closed.a"][1]).metadata_location
     assert looks_missing(trino.get(A + through("open.v"))), "through another view"
     assert good(trino.get(f"{A}/credentials" + through("open.d"))).json() == {"storage-credentials": []}
     assert trino.get("/namespaces/closed/tables/b" + through("open.d")).refused(404, "NoSuchTableException")
 
 
 @pytest.mark.parametrize("privilege", [None, "describe"])
-def test_the_engine_must_be_allowed_to_select_from_the_view(lake: Lake, privilege: str | None) -> None:
-    trino, view = lake.engine(), lake.view("d", "alice")
-    lake.give("select", "closed.a", "alice", "trino")
+def test_the_engine_must_be_allowed_to_select_from_the_view(world: Lake, privilege: str | None) -> None:
+    trino, view = world.engine(), world.view("d", "alice")
+    world.give("select", "closed.a", "alice", "trino")
     if privilege is not None:
-        lake.give(privilege, view, "trino")
+        world.give(privilege, view, "trino")
     refused = trino.get(A + through("open.d"))
     assert looks_missing(refused)
     assert reported(trino.get(A + through("open.nowhere"))) == reported(refused)
     assert reported(trino.get("/namespaces/closed/tables/no" + through("open.d")))["type"] == "NoSuchTableException"
     assert looks_missing(trino.get(A + through("open.a"))), "a table is no view"
     assert good(trino.get(A)).status == 200
-    lake.give("select", view, "trino")
+    world.give("select", view, "trino")
     assert good(trino.get(A + through("open.d"))).status == 200
 
 
-def test_behind_a_view_without_owner_the_reader_stays_the_same(lake: Lake) -> None:
-    trino = lake.engine()
-    lake.give("select", "open.v", "trino")
-    lake.give("select", "closed.a", "alice")
+def test_behind_a_view_without_owner_the_reader_stays_the_same(world: Lake) -> None:
+    trino = world.engine()
+    world.give("select", "open.v", "trino")
+    world.give("select", "closed.a", "alice")
     assert looks_missing(trino.get(A + through("open.v")))
-    lake.give("select", "closed.a", "trino")
+    world.give("select", "closed.a", "trino")
     assert good(trino.get(A + through("open.v"))).status == 200
 
 
-def test_each_owner_must_be_allowed_to_select_from_the_next_view(lake: Lake) -> None:
-    trino, outer, inner = lake.engine(), lake.view("outer", "alice"), lake.view("inner", "bob", levels=("closed",))
+def test_each_owner_must_be_allowed_to_select_from_the_next_view(world: Lake) -> None:
+    trino, outer, inner = (
+        world.engine(),
+        world.view("outer", "alice"),
+        world.view("inner", "bob", levels=("closed",)),
+    )
     chain = through("open.outer", "closed.inner")
-    lake.give("select", outer, "trino")
-    lake.give("select", "closed.a", "bob")
-    lake.give("select", inner, "trino")
+    world.give("select", outer, "trino")
+    world.give("select", "closed.a", "bob")
+    world.give("select", inner, "trino")
     assert looks_missing(trino.get(A + chain)), "alice may not use the inner one"
-    lake.give("select", inner, "alice")
+    world.give("select", inner, "alice")
     assert good(trino.get(A + chain)).status == 200
     assert looks_missing(trino.get(A + through("closed.inner", "open.outer"))), "bob may not use the outer one"
     assert looks_missing(trino.get(A + through("open.outer"))), "alice may not read the table"
 
 
-def test_a_view_without_owner_leaves_the_owner_of_an_outer_one(lake: Lake) -> None:
-    trino, outer, inner = lake.engine(), lake.view("outer", "alice"), lake.view("inner")
-    lake.give("select", outer, "trino")
-    lake.give("select", inner, "trino")
-    lake.give("select", "closed.a", "alice")
+def test_a_view_without_owner_leaves_the_owner_of_an_outer_one(world: Lake) -> None:
+    trino, outer, inner = world.engine(), world.view("outer", "alice"), world.view("inner")
+    world.give("select", outer, "trino")
+    world.give("select", inner, "trino")
+    world.give("select", "closed.a", "alice")
     assert looks_missing(trino.get(A + through("open.outer", "open.inner"))), "it is alice who must be allowed to"
-    lake.give("select", inner, "alice")
+    world.give("select", inner, "alice")
     assert good(trino.get(A + through("open.outer", "open.inner"))).status == 200
     assert looks_missing(trino.get(A + through("open.inner"))), "without the outer one it is the engine"
     assert good(trino.get(A + through("open.inner", "open.outer", "open.inner"))).status == 200, "in circles, too"
 
 
-def test_for_others_than_the_engine_views_count_for_nothing(lake: Lake) -> None:
-    view = lake.view("d", "alice")
-    lake.give("select", "closed.a", "alice")
+def test_for_others_than_the_engine_views_count_for_nothing(world: Lake) -> None:
+    view = world.view("d", "alice")
+    world.give("select", "closed.a", "alice")
     others = [
-        lake.engine("eve", audiences=()),
-        lake.engine("eve", audiences=("another", f"{AUDIENCE}2", AUDIENCE.upper())),
-        lake.engine("trino~eve", audiences=()),
+        world.engine("eve", audiences=()),
+        world.engine("eve", audiences=("another", f"{AUDIENCE}2", AUDIENCE.upper())),
+        world.engine("trino~eve", audiences=()),
     ]
-    lake.give("select", view, "eve")
+    world.give("select", view, "eve")
     for other in others:
         assert looks_missing(other.get(A + through("open.d")))
-    lake.give("select", "closed.a", "eve")
+    world.give("select", "closed.a", "eve")
     assert good(others[0].get(A + through("open.nowhere"))).json() == good(others[0].get(A)).json()
 
 
 def test_an_engine_is_known_by_audience_or_subject_of_its_own_provider(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    world: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trust(monkeypatch, trino=engine(audiences=(), subjects=("robot",)))
-    view, by_subject = lake.view("d", "alice"), lake.engine("robot", audiences=())
-    lake.give("select", view, "robot")
-    lake.give("select", "closed.a", "alice")
+    view, by_subject = world.view("d", "alice"), world.engine("robot", audiences=())
+    world.give("select", view, "robot")
+    world.give("select", "closed.a", "alice")
     assert good(by_subject.get(A + through("open.d"))).status == 200
-    assert looks_missing(lake.engine("Robot", audiences=()).get(A + through("open.d")))
-    assert looks_missing(lake.engine("human").get(A + through("open.d"))), "the audience is none of its"
+    assert looks_missing(world.engine("Robot", audiences=()).get(A + through("open.d")))
+    assert looks_missing(world.engine("human").get(A + through("open.d"))), "the audience is none of its"
     foreign = engine(subjects=("robot",)).model_copy(update={"identities": {"idp-2": engine().identities["oidc"]}})
     trust(monkeypatch, trino=foreign)
     assert looks_missing(by_subject.get(A + through("open.d"))), "of another provider"
@@ -139,14 +143,14 @@ def test_an_engine_is_known_by_audience_or_subject_of_its_own_provider(
     assert looks_missing(by_subject.get(A + through("open.d"))), "no engine is trusted"
 
 
-def test_an_owner_has_nothing_of_the_engine(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_owner_has_nothing_of_the_engine(world: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the roles of the engine's token, nor its instance administrator rights, nor a role that it assumes."""
-    given, view = role("r", source="engines"), lake.view("d", "alice")
-    give("select", lake.refs["closed.a"], user("x"), to=given)
-    lake.give("describe", lake.refs["open"], "alice")  # alice exists
+    given, view = role("r", source="engines"), world.view("d", "alice")
+    give("select", world.refs["closed.a"], user("x"), to=given)
+    world.give("describe", world.refs["open"], "alice")  # alice exists
     use_settings(monkeypatch, instance_admins=["oidc~trino", "oidc~alice"])
-    trino = lake.engine(roles=("engines",))
-    lake.give("select", view, "trino")
+    trino = world.engine(roles=("engines",))
+    world.give("select", view, "trino")
     assert good(trino.get(A)).status == 200
     assert looks_missing(trino.get(A + through("open.d"))), "alice administrates only with her own token"
     own = role("own")
@@ -154,33 +158,33 @@ def test_an_owner_has_nothing_of_the_engine(lake: Lake, monkeypatch: pytest.Monk
     give("select", view, user("trino"), to=own)
     assumed = {"x-assume-role": str(own.pk)}
     assert looks_missing(trino.get(A + through("open.d"), **assumed))
-    lake.give("select", "closed.a", "alice")
+    world.give("select", "closed.a", "alice")
     assert good(trino.get(A + through("open.d"), **assumed)).status == 200
     assert looks_missing(trino.get(A, **assumed)), "the assumed role itself may not"
 
 
-def test_an_owner_has_the_roles_that_are_kept_here(lake: Lake) -> None:
-    trino, view, readers = lake.engine(), lake.view("d", "alice"), role("readers")
-    lake.give("select", view, "trino")
-    give("select", lake.refs["closed.a"], user("alice"), through=readers, to=readers)
+def test_an_owner_has_the_roles_that_are_kept_here(world: Lake) -> None:
+    trino, view, readers = world.engine(), world.view("d", "alice"), role("readers")
+    world.give("select", view, "trino")
+    give("select", world.refs["closed.a"], user("alice"), through=readers, to=readers)
     assert good(trino.get(A + through("open.d"))).status == 200
 
 
 @pytest.mark.parametrize("change", [{"is_active": False}, {"deleted_at": now()}])
-def test_a_locked_out_owner_has_no_rights(lake: Lake, change: dict[str, Any]) -> None:
-    trino, view = lake.engine(), lake.view("d", "alice")
-    lake.give("select", view, "trino")
-    lake.give("select", "closed.a", "alice", "trino")
+def test_a_locked_out_owner_has_no_rights(world: Lake, change: dict[str, Any]) -> None:
+    trino, view = world.engine(), world.view("d", "alice")
+    world.give("select", view, "trino")
+    world.give("select", "closed.a", "alice", "trino")
     assert good(trino.get(A + through("open.d"))).status == 200
     User.objects.filter(pk="oidc~alice").update(**change)
     assert looks_missing(trino.get(A + through("open.d")))
 
 
 @pytest.mark.parametrize("owner", ["nobody-we-know", "oidc~alice", "Alice", "' OR 1=1 --", "kubernetes~x"])
-def test_an_unknown_owner_has_no_rights(lake: Lake, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    trino, view = lake.engine(), lake.view("d", owner)
-    lake.give("select", view, "trino")
-    lake.give("select", "closed.a", "alice", "trino")
+def test_an_unknown_owner_has_no_rights(world: Lake, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trino, view = world.engine(), world.view("d", owner)
+    world.give("select", view, "trino")
+    world.give("select", "closed.a", "alice", "trino")
     assert looks_missing(trino.get(A + through("open.d")))
     use_settings(monkeypatch, authz_backend="allowall")
     port.authorizer.cache_clear()
@@ -188,55 +192,58 @@ def test_an_unknown_owner_has_no_rights(lake: Lake, owner: str, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("owner", ["", "  ", "a\x00b", "a\u202eb", "x" * 128, "é" * 64, "x" * 100_000])
-def test_invalid_owners_are_reported_to_users_of_the_view(lake: Lake, owner: str) -> None:
-    trino, view = lake.engine(), lake.view("d", owner)
-    lake.give("select", "closed.a", "trino")
+def test_invalid_owners_are_reported_to_users_of_the_view(world: Lake, owner: str) -> None:
+    trino, view = world.engine(), world.view("d", owner)
+    world.give("select", "closed.a", "trino")
     assert looks_missing(trino.get(A + through("open.d"))), "the view is hidden"
-    lake.give("select", view, "trino")
+    world.give("select", view, "trino")
     assert trino.get(A + through("open.d")).refused(403, "AuthzBadRequest", "open.d")
 
 
-def test_a_view_may_have_one_owner_only(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_may_have_one_owner_only(world: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     trust(monkeypatch, trino=engine(), other=engine(owner_property=OTHER_OWNER, audiences=("other",)))
-    both = lake.engine("both", audiences=(AUDIENCE, "other"))
-    view, agreed = lake.view("d", "alice", **{OTHER_OWNER: "bob"}), lake.view("e", "alice", **{OTHER_OWNER: "alice"})
+    both = world.engine("both", audiences=(AUDIENCE, "other"))
+    view, agreed = (
+        world.view("d", "alice", **{OTHER_OWNER: "bob"}),
+        world.view("e", "alice", **{OTHER_OWNER: "alice"}),
+    )
     for one in (view, agreed):
-        lake.give("select", one, "both", "trino", "other")
-    lake.give("select", "closed.a", "alice")
+        world.give("select", one, "both", "trino", "other")
+    world.give("select", "closed.a", "alice")
     assert both.get(A + through("open.d")).refused(403, "AuthzBadRequest", "several owners")
     assert good(both.get(A + through("open.e"))).status == 200
-    assert good(lake.engine().get(A + through("open.d"))).status == 200
-    assert looks_missing(lake.engine("other", audiences=("other",)).get(A + through("open.d"))), "of bob"
+    assert good(world.engine().get(A + through("open.d"))).status == 200
+    assert looks_missing(world.engine("other", audiences=("other",)).get(A + through("open.d"))), "of bob"
 
 
-def test_views_and_generic_tables_are_read_through_views(lake: Lake) -> None:
-    trino, view = lake.engine(), lake.view("d", "alice")
+def test_views_and_generic_tables_are_read_through_views(world: Lake) -> None:
+    trino, view = world.engine(), world.view("d", "alice")
     generic = CallerClient(trino.base.replace("/catalog", "/lakekeeper"), "trino")
-    lake.give("select", view, "trino")
+    world.give("select", view, "trino")
     at_view, at_generic = "/namespaces/closed/views/v", "/namespaces/closed/generic-tables/g"
     for target, asked in ((at_view, trino), (at_generic, generic), (f"{at_generic}/credentials", generic)):
         assert asked.get(target).status == 404
         assert reported(asked.get(target + through("open.d"))) == reported(asked.get(target))
-    lake.give("describe", "closed.v", "alice")
-    lake.give("select", "closed.g", "alice")
+    world.give("describe", "closed.v", "alice")
+    world.give("select", "closed.g", "alice")
     assert good(trino.get(at_view + through("open.d"))).json()["metadata"]["format-version"] == 1
     assert good(generic.get(at_generic + through("open.d"))).json()["table"]["name"] == "g"
     assert good(generic.get(f"{at_generic}/credentials" + through("open.d"))).json() == {"storage-credentials": []}
     assert generic.get(at_generic + through(*["open.d"] * 11)).refused(400, "ReferencedByDepthExceeded")
 
 
-def test_credentials_are_denied_to_an_owner_who_only_sees_the_table(lake: Lake) -> None:
-    trino, view = lake.engine(), lake.view("d", "alice")
-    lake.give("select", view, "trino")
-    lake.give("describe", "closed.a", "alice")
+def test_credentials_are_denied_to_an_owner_who_only_sees_the_table(world: Lake) -> None:
+    trino, view = world.engine(), world.view("d", "alice")
+    world.give("select", view, "trino")
+    world.give("describe", "closed.a", "alice")
     response = trino.get(f"{A}/credentials" + through("open.d"))
     assert response.refused(403, "TableActionForbidden", "oidc~alice (owner of a view that oidc~trino reads) may not")
     assert good(trino.get(A + through("open.d"))).status == 200
 
 
-def test_the_audit_trail_shows_who_read_and_as_whom(lake: Lake) -> None:
-    outer, inner, own = lake.view("outer", "alice"), lake.view("inner", "bob"), role("own")
-    trino = lake.engine()
+def test_the_audit_trail_shows_who_read_and_as_whom(world: Lake) -> None:
+    outer, inner, own = world.view("outer", "alice"), world.view("inner", "bob"), role("own")
+    trino = world.engine()
     give("ownership", ObjectRef(Securable.Type.ROLE, own.pk), user("trino"))
     give("select", outer, user("trino"), to=own)
     assumed = {"x-assume-role": str(own.pk)}
@@ -257,21 +264,21 @@ def test_the_audit_trail_shows_who_read_and_as_whom(lake: Lake) -> None:
         return [("oidc~trino", own.pk, action, str(on[1]), reason, {"read_as": f"oidc~{owner}"})]
 
     assert denied() == error(outer, "select", "OwnerNotActive", "alice")
-    lake.give("describe", "open.v", "alice")
+    world.give("describe", "open.v", "alice")
     assert denied() == error(inner, "select", "CannotSeeResource", "alice")
-    lake.give("describe", inner, "alice")
+    world.give("describe", inner, "alice")
     assert denied() == error(inner, "select", "ActionForbidden", "alice")
-    lake.give("select", inner, "alice")
+    world.give("select", inner, "alice")
     assert denied() == error(inner, "select", "OwnerNotActive", "bob")
-    lake.give("describe", "open.v", "bob")
-    assert denied() == error(lake.refs["closed.a"], "get_metadata", "CannotSeeResource", "bob")
+    world.give("describe", "open.v", "bob")
+    assert denied() == error(world.refs["closed.a"], "get_metadata", "CannotSeeResource", "bob")
 
 
-def test_access_through_views_is_another_response(lake: Lake) -> None:
-    trino, d, e = lake.engine(), lake.view("d", "alice"), lake.view("e", "bob")
+def test_access_through_views_is_another_response(world: Lake) -> None:
+    trino, d, e = world.engine(), world.view("d", "alice"), world.view("e", "bob")
     for view in (d, e):
-        lake.give("select", view, "trino")
-    lake.give("select", "closed.a", "alice", "bob", "trino")
+        world.give("select", view, "trino")
+    world.give("select", "closed.a", "alice", "bob", "trino")
     queries = ("", through("open.d"), through("open.e"))
     tags = [good(trino.get(A + query)).headers["ETag"] for query in queries]
     assert len(set(tags)) == 3
@@ -279,26 +286,26 @@ def test_access_through_views_is_another_response(lake: Lake) -> None:
         assert [trino.get(A + query, **{"if-none-match": tag}).status for tag in tags] == [
             304 if tag == own else 200 for tag in tags
         ]
-    lake.give("select", "open.v", "trino")
+    world.give("select", "open.v", "trino")
     assert good(trino.get(A + through("open.v"))).headers["ETag"] == tags[0], "with the caller's own rights"
 
 
-def test_a_view_whose_text_is_only_in_a_file_names_no_owner(lake: Lake) -> None:
+def test_a_view_whose_text_is_only_in_a_file_names_no_owner(world: Lake) -> None:
     """Every user with write access to the store can change the file."""
-    trino, view = lake.engine(), lake.view("d", "alice")
-    lake.give("select", view, "trino")
-    lake.give("select", "closed.a", "alice", "trino")
+    trino, view = world.engine(), world.view("d", "alice")
+    world.give("select", view, "trino")
+    world.give("select", "closed.a", "alice", "trino")
     assert good(trino.get(A + through("open.d"))).status == 200
     TabularMetadata.objects.filter(pk=view[1]).update(document=None)
-    assert trino.get(A + through("open.d")).refused(403, "AuthzBadRequest", "not known for certain")
+    assert trino.get(A + through("open.d")).refused(403, "AuthzBadRequest", "The owner of view open.d is unknown")
 
 
-def test_views_are_kept_in_the_database_whatever_their_size(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_views_are_kept_in_the_database_whatever_their_size(world: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     use_settings(monkeypatch, metadata_inline_limit=0)
-    trino, view = lake.engine(), lake.view("d", "alice")
-    lake.give("select", view, "trino")
-    lake.give("modify", view, "trino")
-    lake.give("select", "closed.a", "alice")
+    trino, view = world.engine(), world.view("d", "alice")
+    world.give("select", view, "trino")
+    world.give("modify", view, "trino")
+    world.give("select", "closed.a", "alice")
     assert good(trino.get(A + through("open.d"))).status == 200
     updates = [{"action": "set-properties", "updates": {"k": "v"}}]
     good(trino.post("/namespaces/open/views/d", {"updates": updates}))
@@ -306,19 +313,19 @@ def test_views_are_kept_in_the_database_whatever_their_size(lake: Lake, monkeypa
     assert good(trino.get(A + through("open.d"))).status == 200
 
 
-def test_an_inactive_warehouse_has_no_views(lake: Lake) -> None:
-    trino, view = lake.engine(), lake.view("d", "alice")
-    lake.give("select", view, "trino")
-    type(lake.warehouse).objects.update(status="inactive")
+def test_an_inactive_warehouse_has_no_views(world: Lake) -> None:
+    trino, view = world.engine(), world.view("d", "alice")
+    world.give("select", view, "trino")
+    type(world.warehouse).objects.update(status="inactive")
     for query in (through("open.d"), through("open.nowhere"), ""):
         assert trino.get(A + query).refused(404, "NoSuchWarehouseException")
 
 
 @pytest.mark.usefixtures("soft_delete")
-def test_a_dropped_view_gives_no_access(lake: Lake, everything: Callable[[], Fingerprint]) -> None:
-    trino, view = lake.engine(), lake.view("d", "alice")
-    lake.give("select", view, "trino")
-    lake.give("select", "closed.a", "alice", "trino")
+def test_a_dropped_view_gives_no_access(world: Lake, everything: Callable[[], Fingerprint]) -> None:
+    trino, view = world.engine(), world.view("d", "alice")
+    world.give("select", view, "trino")
+    world.give("select", "closed.a", "alice", "trino")
     assert good(trino.get(A + through("open.d"))).status == 200
     good(CallerClient(trino.base, "root").delete("/namespaces/open/views/d"))
     before = everything()
@@ -326,18 +333,18 @@ def test_a_dropped_view_gives_no_access(lake: Lake, everything: Callable[[], Fin
     assert everything() == before
 
 
-def test_what_reading_through_views_costs(lake: Lake) -> None:
+def test_what_reading_through_views_costs(world: Lake) -> None:
     """One statement for the views, one for their owners, and for each reader the statements of one check."""
-    trino = lake.engine()
+    trino = world.engine()
     chain = [f"d{number}" for number in range(10)]
     readers = ["trino", *(f"owner{number}" for number in range(10))]
-    views = [lake.view(name, owner) for name, owner in zip(chain, readers[1:], strict=True)]
-    plain = [lake.view(f"i{number}") for number in range(10)]
+    views = [world.view(name, owner) for name, owner in zip(chain, readers[1:], strict=True)]
+    plain = [world.view(f"i{number}") for number in range(10)]
     for view, reader in zip(views, readers, strict=False):
-        lake.give("select", view, reader)
+        world.give("select", view, reader)
     for view in plain:
-        lake.give("select", view, "trino")
-    lake.give("select", "closed.a", "owner9", "trino", "owner0")
+        world.give("select", view, "trino")
+    world.give("select", "closed.a", "owner9", "trino", "owner0")
     calls = {
         "load": A,
         "load_through_a_view": A + through("open.i0"),
@@ -357,11 +364,11 @@ def test_what_reading_through_views_costs(lake: Lake) -> None:
     require_as_recorded("views", counted)
 
 
-def test_an_engine_without_views_reads_with_its_own_rights(lake: Lake) -> None:
+def test_an_engine_without_views_reads_with_its_own_rights(world: Lake) -> None:
     """A value that cannot be parsed is no chain."""
-    trino, view = lake.engine(), lake.view("d", "alice")
-    lake.give("select", view, "trino")
-    lake.give("select", "closed.a", "alice")
+    trino, view = world.engine(), world.view("d", "alice")
+    world.give("select", view, "trino")
+    world.give("select", "closed.a", "alice")
     for value in ("", ",", "d", "open%1F", "%1Fd", "open%1Fd,", "open%1Fd,,open%1Fd", "%FF%1Fd", "open.d", "open/d"):
         assert looks_missing(trino.get(f"{A}?referenced-by={value}")), value
     twice = "referenced-by=open%1Fd"
@@ -370,15 +377,15 @@ def test_an_engine_without_views_reads_with_its_own_rights(lake: Lake) -> None:
         assert good(trino.get(f"{A}?{query}")).status == 200, query
 
 
-def test_views_are_found_as_they_are_everywhere(lake: Lake) -> None:
-    trino = lake.engine()
+def test_views_are_found_as_they_are_everywhere(world: Lake) -> None:
+    trino = world.engine()
     for levels in (["a,b"], ["a,b", "c d+e"]):
         good(CallerClient(trino.base, "root").post("/namespaces", {"namespace": levels}))
     names = {"x,y": "x%2Cy", "q w": "q+w", "1+1": "1%2B1", "ü/%": "%C3%BC%2F%25", "n&m=1": "n%26m%3D1"}
-    lake.give("select", "closed.a", "alice")
+    world.give("select", "closed.a", "alice")
     for name, spelled in names.items():
-        view = lake.view(name, "alice", levels=("a,b", "c d+e"))
-        lake.give("select", view, "trino")
+        view = world.view(name, "alice", levels=("a,b", "c d+e"))
+        world.give("select", view, "trino")
         for above in ("a%2Cb%1Fc+d%2Be", "A%2CB%1FC%20D%2BE"):
             assert good(trino.get(f"{A}?referenced-by={above}%1F{spelled}")).status == 200, name
     for hostile in ("a%00b%1Fc", "open%1Fd%00"):
@@ -387,13 +394,13 @@ def test_views_are_found_as_they_are_everywhere(lake: Lake) -> None:
         assert looks_missing(trino.get(f"{A}?referenced-by={hostile}")), hostile
 
 
-def test_owners_are_found_by_the_exact_property(lake: Lake) -> None:
+def test_owners_are_found_by_the_exact_property(world: Lake) -> None:
     """The property in other letter case is protected, but has no effect."""
-    trino = lake.engine()
+    trino = world.engine()
     created = create_view(
-        actor=INTERNAL, warehouse_id=lake.warehouse.pk, levels=("open",), name="d", schema=VIEW["schema"],
+        actor=INTERNAL, warehouse_id=world.warehouse.pk, levels=("open",), name="d", schema=VIEW["schema"],
         view_version=VIEW["view-version"], location=None, properties={OWNER.upper(): "alice"},
     )  # fmt: skip
-    lake.give("select", ObjectRef(lake.refs["open.v"].type, created.id), "trino")
-    lake.give("select", "closed.a", "alice")
+    world.give("select", ObjectRef(world.refs["open.v"].type, created.id), "trino")
+    world.give("select", "closed.a", "alice")
     assert looks_missing(trino.get(A + through("open.d")))

@@ -37,7 +37,7 @@ def _nothing_vended_before() -> Iterator[None]:
 
 
 @pytest.fixture
-def lake(
+def world(
     minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Lake:
     """The table `ns.t` on MinIO with vended credentials and remote signing, and the view `ns.d` of alice for an
@@ -64,41 +64,41 @@ def vended_in(response: Response) -> tuple[dict[str, str], str]:
 
 
 @pytest.mark.parametrize("headers", [{}, SIGNING, EITHER])
-def test_the_owner_limits_the_vended_credentials(lake: Lake, headers: dict[str, str]) -> None:
-    trino = lake.engine()
-    lake.give("describe", "t", "alice")
+def test_the_owner_limits_the_vended_credentials(world: Lake, headers: dict[str, str]) -> None:
+    trino = world.engine()
+    world.give("describe", "t", "alice")
     seen = good(trino.get(T + CHAIN, **headers)).json()
     assert (seen["config"], "storage-credentials" in seen) == ({}, False)
-    lake.give("select", "t", "alice")
+    world.give("select", "t", "alice")
     config, location = vended_in(trino.get(T + CHAIN, **headers))
     assert not may_write(config, location)
     bucket, _, key = seen["metadata-location"].removeprefix("s3://").partition("/")
     assert b"table-uuid" in client_of(config).get_object(Bucket=bucket, Key=key)["Body"].read()
-    lake.give("modify", "t", "alice")
+    world.give("modify", "t", "alice")
     for target in (T, CREDENTIALS):
         assert may_write(*vended_in(trino.get(target + CHAIN, **headers)))
     assert trino.get(T, **headers).refused(404, "NoSuchTableException")
     assert trino.get(CREDENTIALS, **headers).refused(404, "NoSuchTableException")
 
 
-def test_the_engine_gets_no_more_than_the_owner_may_do(lake: Lake) -> None:
-    trino = lake.engine()
-    lake.give("modify", "t", "trino")
-    lake.give("select", "t", "alice")
+def test_the_engine_gets_no_more_than_the_owner_may_do(world: Lake) -> None:
+    trino = world.engine()
+    world.give("modify", "t", "trino")
+    world.give("select", "t", "alice")
     assert may_write(*vended_in(trino.get(T)))
     assert not may_write(*vended_in(trino.get(T + CHAIN)))
 
 
-def test_an_engine_with_a_read_only_token_gets_no_write_credentials(lake: Lake) -> None:
-    lake.give("modify", "t", "alice")
-    assert may_write(*vended_in(lake.engine(scopes=frozenset({"catalog"})).get(T + CHAIN)))
+def test_an_engine_with_a_read_only_token_gets_no_write_credentials(world: Lake) -> None:
+    world.give("modify", "t", "alice")
+    assert may_write(*vended_in(world.engine(scopes=frozenset({"catalog"})).get(T + CHAIN)))
     for target in (T, CREDENTIALS):
-        assert not may_write(*vended_in(lake.engine(scopes=frozenset({"catalog:read"})).get(target + CHAIN)))
+        assert not may_write(*vended_in(world.engine(scopes=frozenset({"catalog:read"})).get(target + CHAIN)))
 
 
-def test_newer_credentials_come_through_the_same_views(lake: Lake) -> None:
-    trino = lake.engine()
-    lake.give("select", "t", "alice", "trino")
+def test_newer_credentials_come_through_the_same_views(world: Lake) -> None:
+    trino = world.engine()
+    world.give("select", "t", "alice", "trino")
     config, _ = vended_in(trino.get(T + CHAIN))
     address = config["client.refresh-credentials-endpoint"]
     assert address.endswith(f"{CREDENTIALS}?referenced-by=ns%1Fd")
@@ -111,41 +111,41 @@ def test_newer_credentials_come_through_the_same_views(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("headers", [{}, SIGNING, EITHER])
-def test_no_requests_are_signed_in_the_name_of_an_owner(lake: Lake, headers: dict[str, str]) -> None:
+def test_no_requests_are_signed_in_the_name_of_an_owner(world: Lake, headers: dict[str, str]) -> None:
     """The sign route takes no views; it checks the caller's own permissions."""
-    trino = lake.engine()
-    lake.give("select", "t", "alice")
+    trino = world.engine()
+    world.give("select", "t", "alice")
     config, location = vended_in(trino.get(T + CHAIN, **headers))
     assert not any("sign" in name for name in config)
     assert not any("sign" in name for name in good(trino.get(T + CHAIN, **headers)).json()["config"])
     uri = f"{config['s3.endpoint'].rstrip('/')}/{location.removeprefix('s3://')}/metadata/x"
-    target = by_id(lake.warehouse, lake.refs["t"][1])
+    target = by_id(world.warehouse, world.refs["t"][1])
     signing = type(trino)("", "trino")
     asked = to_sign("GET", uri, region=config["s3.region"])
     for chain in ("", CHAIN):
         assert signing.post(target + chain, asked).refused(400, "NoSuchTableLocationException")
-    lake.give("describe", "t", "trino")
+    world.give("describe", "t", "trino")
     for chain in ("", CHAIN):
         assert signing.post(target + chain, asked).refused(403, "TableActionForbidden")
-    lake.give("select", "t", "trino")
+    world.give("select", "t", "trino")
     assert good(signing.post(target, asked)).json()["uri"] == uri, "with rights of its own"
 
 
-@pytest.mark.parametrize("lake", [{"sts-enabled": False}], indirect=True)
+@pytest.mark.parametrize("world", [{"sts-enabled": False}], indirect=True)
 @pytest.mark.parametrize("headers", [{}, SIGNING, EITHER])
-def test_where_only_signatures_are_to_be_had_there_is_nothing(lake: Lake, headers: dict[str, str]) -> None:
-    trino = lake.engine()
-    lake.give("select", "t", "alice")
+def test_where_only_signatures_are_to_be_had_there_is_nothing(world: Lake, headers: dict[str, str]) -> None:
+    trino = world.engine()
+    world.give("select", "t", "alice")
     reported = good(trino.get(T + CHAIN, **headers)).json()
     assert "storage-credentials" not in reported
     assert not any("sign" in name or name in KEYS for name in reported["config"])
     assert good(trino.get(CREDENTIALS + CHAIN, **headers)).json() == {"storage-credentials": []}
-    lake.give("select", "t", "trino")
+    world.give("select", "t", "trino")
     assert good(trino.get(T, **headers)).json()["config"]["s3.remote-signing-enabled"] == "true"
 
 
-def test_clients_with_their_own_credentials_get_none(lake: Lake) -> None:
-    trino = lake.engine()
-    lake.give("select", "t", "alice")
+def test_clients_with_their_own_credentials_get_none(world: Lake) -> None:
+    trino = world.engine()
+    world.give("select", "t", "alice")
     reported: dict[str, Any] = good(trino.get(T + CHAIN, **OWN)).json()
     assert not KEYS & reported["config"].keys()

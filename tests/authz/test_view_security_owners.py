@@ -57,7 +57,7 @@ def is_protected(response: Response) -> bool:
 
 
 @pytest.fixture
-def root_client(lake: Lake, client: Callable[[str], CallerClient]) -> CallerClient:
+def root_client(world: Lake, client: Callable[[str], CallerClient]) -> CallerClient:
     """A user with every permission, who is no engine."""
     return client("root")
 
@@ -77,9 +77,13 @@ def test_no_other_user_creates_a_view_with_an_owner(
 
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_no_other_user_changes_the_owner_of_a_view(
-    lake: Lake, root_client: CallerClient, everything: Everything, name: str, client: Callable[[str], CallerClient]
+    world: Lake,
+    root_client: CallerClient,
+    everything: Everything,
+    name: str,
+    client: Callable[[str], CallerClient],
 ) -> None:
-    lake.view("d", "alice")
+    world.view("d", "alice")
     before = everything()
     tries: list[list[Any]] = [
         [settings(**{name: "root"})],
@@ -100,7 +104,7 @@ def test_no_other_user_changes_the_owner_of_a_view(
     assert everything() == before
 
 
-def test_no_other_user_gives_a_view_an_owner(lake: Lake, root_client: CallerClient, everything: Everything) -> None:
+def test_no_other_user_gives_a_view_an_owner(world: Lake, root_client: CallerClient, everything: Everything) -> None:
     before = everything()
     for name in SPELLINGS:
         assert is_protected(commit(root_client, settings(**{name: "root"}), view="/namespaces/open/views/v"))
@@ -119,18 +123,18 @@ def test_no_other_user_gives_a_view_an_owner(lake: Lake, root_client: CallerClie
     ],
 )
 def test_no_other_user_changes_what_a_view_with_an_owner_does(
-    lake: Lake, root_client: CallerClient, everything: Everything, updates: list[Any]
+    world: Lake, root_client: CallerClient, everything: Everything, updates: list[Any]
 ) -> None:
     """A committer to the view would read with the permissions of its owner."""
-    lake.view("d", "alice")
-    trino = lake.engine()
-    lake.give("modify", "open", "trino")
+    world.view("d", "alice")
+    trino = world.engine()
+    world.give("modify", "open", "trino")
     good(commit(trino, *query("SELECT 3")))
-    lake.give("ownership", "open", "alice")
+    world.give("ownership", "open", "alice")
     before = everything()
     for caller in (
         root_client,
-        lake.engine("alice", audiences=()),
+        world.engine("alice", audiences=()),
     ):  # and not even the owner, except through the engine
         refused = commit(caller, *updates)
         assert refused.refused(403, "DefinerViewModification", f"its owner ({OWNER})"), refused.body
@@ -138,17 +142,17 @@ def test_no_other_user_changes_what_a_view_with_an_owner_does(
     good(commit(trino, *updates))
 
 
-def test_users_who_cannot_commit_learn_nothing_of_owners(lake: Lake, client: Callable[[str], CallerClient]) -> None:
-    view = lake.view("d", "alice")
+def test_users_who_cannot_commit_learn_nothing_of_owners(world: Lake, client: Callable[[str], CallerClient]) -> None:
+    view = world.view("d", "alice")
     no_one = client("nobody")
     refused = commit(no_one, *query("SELECT 2"))
     assert refused.refused(404, "NoSuchWarehouseException")
-    lake.give("select", view, "nobody")
+    world.give("select", view, "nobody")
     assert commit(no_one, *query("SELECT 2")).refused(403, "ViewActionForbidden")
 
 
-def test_the_rest_of_a_view_with_an_owner_is_changed_with_permission(lake: Lake, root_client: CallerClient) -> None:
-    lake.view("d", "alice")
+def test_the_rest_of_a_view_with_an_owner_is_changed_with_permission(world: Lake, root_client: CallerClient) -> None:
+    world.view("d", "alice")
     said = good(commit(root_client, settings(comment="read me"), removal("nothing"))).json()["metadata"]
     assert said["properties"] == {"comment": "read me", OWNER: "alice"}
     good(commit(root_client))
@@ -157,15 +161,15 @@ def test_the_rest_of_a_view_with_an_owner_is_changed_with_permission(lake: Lake,
     good(root_client.delete("/namespaces/closed/views/e"))
 
 
-def test_a_view_without_owner_is_changed_with_permission(lake: Lake, root_client: CallerClient) -> None:
-    lake.view("d")
+def test_a_view_without_owner_is_changed_with_permission(world: Lake, root_client: CallerClient) -> None:
+    world.view("d")
     good(commit(root_client, *query("SELECT 2"), settings(**{"run-as-owner": "x"})))
 
 
 def test_no_view_takes_the_name_of_one_with_an_owner(
-    lake: Lake, root_client: CallerClient, everything: Everything
+    world: Lake, root_client: CallerClient, everything: Everything
 ) -> None:
-    lake.view("d", "alice")
+    world.view("d", "alice")
     before = everything()
     rename = {"source": {"namespace": ["open"], "name": "v"}, "destination": {"namespace": ["open"], "name": "d"}}
     assert root_client.post("/views/rename", rename).refused(409, "AlreadyExistsException")
@@ -173,14 +177,14 @@ def test_no_view_takes_the_name_of_one_with_an_owner(
     assert everything() == before
 
 
-def test_the_engine_does_all_of_it_where_it_has_the_right(lake: Lake, everything: Everything) -> None:
-    trino = lake.engine()
+def test_the_engine_does_all_of_it_where_it_has_the_right(world: Lake, everything: Everything) -> None:
+    trino = world.engine()
     body = {"name": "d", **VIEW, "properties": {OWNER: "alice"}}
-    lake.give("describe", "open", "trino")
+    world.give("describe", "open", "trino")
     before = everything()
     assert trino.post(VIEWS, body).refused(403, "NamespaceActionForbidden")
     assert everything() == before
-    lake.give("create", "open", "trino")
+    world.give("create", "open", "trino")
     created = good(trino.post(VIEWS, body)).json()["metadata"]
     assert created["properties"] == {OWNER: "alice"}
     changed = good(commit(trino, *query("SELECT 2"), settings(**{OWNER: "bob"}))).json()["metadata"]
@@ -190,10 +194,10 @@ def test_the_engine_does_all_of_it_where_it_has_the_right(lake: Lake, everything
 
 
 @pytest.mark.parametrize("name", SPELLINGS[1:])
-def test_the_engine_too_spells_its_property_exactly(lake: Lake, everything: Everything, name: str) -> None:
-    trino = lake.engine()
-    lake.give("ownership", "open", "trino")
-    lake.view("d")
+def test_the_engine_too_spells_its_property_exactly(world: Lake, everything: Everything, name: str) -> None:
+    trino = world.engine()
+    world.give("ownership", "open", "trino")
+    world.view("d")
     before = everything()
     assert is_protected(trino.post(VIEWS, {"name": "e", **VIEW, "properties": {name: "alice"}}))
     assert is_protected(commit(trino, settings(**{name: "alice"})))
@@ -201,12 +205,14 @@ def test_the_engine_too_spells_its_property_exactly(lake: Lake, everything: Ever
     assert everything() == before
 
 
-def test_one_engine_cannot_act_for_another(lake: Lake, everything: Everything, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_engine_cannot_act_for_another(
+    world: Lake, everything: Everything, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trust(monkeypatch, trino=engine(), other=engine(owner_property=OTHER_OWNER, audiences=("other",)))
-    lake.view("d", "alice")
-    lake.view("both", "alice", **{OTHER_OWNER: "alice"})
-    trino, other = lake.engine(), lake.engine("other", audiences=("other",))
-    lake.give("ownership", "open", "trino", "other")
+    world.view("d", "alice")
+    world.view("both", "alice", **{OTHER_OWNER: "alice"})
+    trino, other = world.engine(), world.engine("other", audiences=("other",))
+    world.give("ownership", "open", "trino", "other")
     before = everything()
     for refused in (
         other.post(VIEWS, {"name": "e", **VIEW, "properties": {OWNER: "alice"}}),
@@ -222,11 +228,11 @@ def test_one_engine_cannot_act_for_another(lake: Lake, everything: Everything, m
 
 
 def test_a_file_that_names_an_owner_is_registered_by_the_engine_alone(
-    lake: Lake, root_client: CallerClient, everything: Everything
+    world: Lake, root_client: CallerClient, everything: Everything
 ) -> None:
     good(root_client.post(VIEWS, {"name": "d", **VIEW}))
-    trino = lake.engine()
-    lake.give("ownership", "open", "trino")
+    trino = world.engine()
+    world.give("ownership", "open", "trino")
     owned = good(commit(trino, settings(**{OWNER: "alice"}))).json()
     location = owned["metadata-location"]
     good(root_client.delete(D))
@@ -239,7 +245,7 @@ def test_a_file_that_names_an_owner_is_registered_by_the_engine_alone(
 
 
 def test_other_spellings_in_a_file_are_refused_too(
-    lake: Lake, root_client: CallerClient, everything: Everything
+    world: Lake, root_client: CallerClient, everything: Everything
 ) -> None:
     created = good(root_client.post(VIEWS, {"name": "d", **VIEW})).json()
     good(root_client.delete(D))
@@ -247,30 +253,30 @@ def test_other_spellings_in_a_file_are_refused_too(
     said = json.loads(file.read_text()) | {"properties": {OWNER.title(): "alice"}}
     file.write_text(json.dumps(said))
     body = {"name": "d", "metadata-location": created["metadata-location"]}
-    lake.give("ownership", "open", "trino")
+    world.give("ownership", "open", "trino")
     before = everything()
-    for caller in (root_client, lake.engine()):
+    for caller in (root_client, world.engine()):
         assert is_protected(caller.post("/namespaces/open/register-view", body))
         assert everything() == before
 
 
-def test_operators_take_over_views_with_their_owners(lake: Lake, root_client: CallerClient) -> None:
+def test_operators_take_over_views_with_their_owners(world: Lake, root_client: CallerClient) -> None:
     """`manage.py register_tables` keeps the owners that the other catalog has set."""
-    trino = lake.engine()
-    lake.give("ownership", "open", "trino")
+    trino = world.engine()
+    world.give("ownership", "open", "trino")
     good(trino.post(VIEWS, {"name": "d", **VIEW, "properties": {OWNER: "alice"}}))
     location = Tabular.objects.get(name="d").metadata_location
     good(root_client.delete(D))
     listed = ImportEntry(Tabular.Kind.VIEW, ("open",), "d", location)
-    where = {"actor": INTERNAL, "warehouse_id": lake.warehouse.pk, "entry": listed, "overwrite": False}
+    where = {"actor": INTERNAL, "warehouse_id": world.warehouse.pk, "entry": listed, "overwrite": False}
     assert check_entry(**where) == register_entry(**where) == "new"
     assert good(root_client.get(D)).json()["metadata"]["properties"] == {OWNER: "alice"}
 
 
-def test_what_comes_back_has_its_owner(lake: Lake, root_client: CallerClient, soft_delete: int) -> None:
-    view = lake.view("d", "alice")
+def test_what_comes_back_has_its_owner(world: Lake, root_client: CallerClient, soft_delete: int) -> None:
+    view = world.view("d", "alice")
     good(root_client.delete(D))
-    manage = CallerClient(f"/management/v1/warehouse/{lake.warehouse.pk}", "root")
+    manage = CallerClient(f"/management/v1/warehouse/{world.warehouse.pk}", "root")
     good(
         manage.post(
             "/deleted-tabulars/undrop", {"targets": [{"type": "view", "id": str(Tabular.objects.get(pk=view[1]).uuid)}]}
@@ -280,8 +286,8 @@ def test_what_comes_back_has_its_owner(lake: Lake, root_client: CallerClient, so
     assert commit(root_client, *query("SELECT 2")).refused(403, "DefinerViewModification")
 
 
-def test_an_error_is_the_same_when_requested_again(lake: Lake, root_client: CallerClient) -> None:
-    lake.view("d", "alice")
+def test_an_error_is_the_same_when_requested_again(world: Lake, root_client: CallerClient) -> None:
+    world.view("d", "alice")
     key = {"idempotency-key": str(new_id())}
     for _ in range(2):
         refused = root_client.post(D, {"updates": query("SELECT 2")}, **key)
@@ -289,7 +295,7 @@ def test_an_error_is_the_same_when_requested_again(lake: Lake, root_client: Call
 
 
 def test_where_no_engine_is_trusted_nothing_is_protected(
-    lake: Lake, root_client: CallerClient, monkeypatch: pytest.MonkeyPatch
+    world: Lake, root_client: CallerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trust(monkeypatch)
     good(root_client.post(VIEWS, {"name": "d", **VIEW, "properties": {OWNER: "root"}}))
@@ -298,17 +304,17 @@ def test_where_no_engine_is_trusted_nothing_is_protected(
     assert commit(root_client, *query("SELECT 3")).refused(403, "DefinerViewModification"), "it has an owner now"
 
 
-def test_tables_may_have_properties_of_that_name(lake: Lake, root_client: CallerClient) -> None:
+def test_tables_may_have_properties_of_that_name(world: Lake, root_client: CallerClient) -> None:
     good(commit(root_client, settings(**{OWNER: "root"}), view="/namespaces/open/tables/a"))
 
 
 def test_operators_see_which_views_name_owners(
-    lake: Lake, root_client: CallerClient, soft_delete: int, monkeypatch: pytest.MonkeyPatch
+    world: Lake, root_client: CallerClient, soft_delete: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake.give("describe", "open", "alice")
-    lake.view("d", "alice", levels=("closed", "deep"))
-    lake.view("e", "a\nb", **{OWNER.upper(): "ALICE"})
-    lake.view("f", "_lice")
+    world.give("describe", "open", "alice")
+    world.view("d", "alice", levels=("closed", "deep"))
+    world.view("e", "a\nb", **{OWNER.upper(): "ALICE"})
+    world.view("f", "_lice")
     good(root_client.delete("/namespaces/open/views/f"))
 
     def listed(*options: str) -> list[list[Any]]:

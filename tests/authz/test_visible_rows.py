@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db.models import QuerySet
@@ -18,7 +20,7 @@ from tenancy.authz.builtin.queries import read_roles, visible_securables
 from tenancy.authz.model import rights_model
 from tenancy.authz.permissions import is_allowed
 from tenancy.authz.port import Subject
-from tenancy.models import Grant, Project, Role, RoleMember, Securable, User
+from tenancy.models import AuditRecord, Grant, Project, Role, RoleMember, Securable, User
 from tenancy.models.securable import ObjectRef, securable_id
 from tests.authz.tree_fixtures import T, create_tree, give, role
 from tests.management.warehouse_request_fixtures import use_settings
@@ -95,8 +97,30 @@ def test_rows_of_models(tree: dict[str, ObjectRef], warehouse: Warehouse) -> Non
 def test_a_page_keeps_its_order(tree: dict[str, ObjectRef]) -> None:
     roles = [role(f"role-{number}") for number in range(4)]
     give("describe", tree["project"], ALICE)
-    page: QuerySet[Role] = Role.objects.filter(pk__in=[each.pk for each in roles]).order_by("-name")[:3]
-    assert [each.name for each in page.visible_to(ALICE)] == ["role-3", "role-2", "role-1"]  # type: ignore[attr-defined]
+    rows: QuerySet[Role] = Role.objects.filter(pk__in=[each.pk for each in roles])
+    for page in (rows.order_by("-name")[:3], rows.order_by("name").reverse()[:3]):
+        assert [each.name for each in page.visible_to(ALICE)] == ["role-3", "role-2", "role-1"]  # type: ignore[attr-defined]
+
+
+def test_a_page_keeps_its_joins(tree: dict[str, ObjectRef], django_assert_num_queries: Any) -> None:
+    role("reader")
+    give("describe", tree["project"], ALICE)
+    rows = list(Role.objects.select_related("project")[:5].visible_to(ALICE))  # type: ignore[attr-defined]
+    with django_assert_num_queries(0):
+        assert [row.project.pk for row in rows] == [tree["project"].id]
+
+
+def test_auditors_of_projects_see_their_records_since_the_creation(tree: dict[str, ObjectRef]) -> None:
+    project = Project.objects.get(pk=tree["project"].id)
+    give("project_admin", tree["project"], ALICE)
+    for event, project_id, at in (
+        ("seen", project.pk, project.created_at),
+        ("of an earlier project of this id", project.pk, project.created_at - timedelta(seconds=1)),
+        ("of another project", "other", project.created_at),
+        ("of the server", "", project.created_at),
+    ):
+        AuditRecord.objects.create(event=event, project_id=project_id, at=at)
+    assert set(AuditRecord.objects.visible_to(ALICE).values_list("event", flat=True)) == {"seen"}
 
 
 @pytest.mark.parametrize("number", [1, 30])

@@ -15,7 +15,7 @@ import pytest
 from django.db import close_old_connections, connection, connections
 
 from catalog.models import Namespace, Tabular
-from catalog.services.namespaces import create
+from catalog.services.namespaces import drop
 from catalog.services.namespaces import move as namespace_moves
 from catalog.services.tables import drop as retirement
 from catalog.services.tables import rename
@@ -332,7 +332,7 @@ def test_a_move_after_a_drop_of_another_namespace(
 ) -> None:
     """The new parent, or a child that would have moved too. A drop does not lock the warehouse."""
     assert tree.delete(f"/namespaces/{dropped_first}/tables/t").status == 204
-    held = hold(create, "remove_securable")
+    held = hold(drop, "remove_securable")
     gone = beside(tree.delete, f"/namespaces/{dropped_first}")
     with standing(held, lambda: beside(move, api, "a", "z", "a")) as [going]:
         pass
@@ -381,7 +381,7 @@ def test_a_namespace_that_was_dropped_first_is_not_moved(
     api: ApiClient, tree: ApiClient, hold: Any, beside: Any
 ) -> None:
     assert tree.delete("/namespaces/z/tables/t").status == 204
-    held = hold(create, "remove_securable")
+    held = hold(drop, "remove_securable")
     gone = beside(tree.delete, "/namespaces/z")
     with standing(held, lambda: beside(move, api, "z", "y")) as [going]:
         pass

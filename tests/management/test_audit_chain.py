@@ -361,9 +361,9 @@ def test_without_retention_nothing_is_deleted(db: None, monkeypatch: pytest.Monk
 
 
 def test_the_worker_seals_and_deletes() -> None:
-    lake = settings.PERIODIC_JOBS
+    names_of_jobs = settings.PERIODIC_JOBS
     names = ["tenancy.audit.chain.seal_records", "tenancy.audit.chain.delete_old_records"]
-    assert [name for name in lake if name.startswith("tenancy.audit")] == names
+    assert [name for name in names_of_jobs if name.startswith("tenancy.audit")] == names
     assert "tenancy.audit.collector.start_flushing" in settings.BACKGROUND_JOBS
 
 

@@ -45,13 +45,13 @@ def test_there_is_no_user_where_authentication_is_off() -> None:
 
 
 def test_a_token_is_needed_where_authentication_is_on(callers: NamedCallers) -> None:
-    callers.caller("alice")
+    callers.user("alice")
     assert anonymous.get("/whoami").refused(401, "MissingAuthorizationHeader")
     assert management("mallory").get("/whoami").refused(401, "AuthenticationFailed")
 
 
 def test_the_first_call_registers_its_caller(callers: NamedCallers, warehouse: Warehouse) -> None:
-    alice = callers.caller("alice")
+    alice = callers.user("alice")
     assert management("alice").get("/whoami").refused(404, "UserNotFound", alice)
     assert config("alice").status == 200
     user = management("alice").get("/whoami").json()
@@ -70,14 +70,14 @@ def test_the_first_call_registers_its_caller(callers: NamedCallers, warehouse: W
 
 
 def test_denied_callers_are_registered_too(callers: NamedCallers, bootstrapped: None) -> None:
-    callers.caller("alice")
+    callers.user("alice")
     assert config("alice", "missing").refused(404, "NoSuchWarehouseException")
     assert config("alice", "").refused(400, "GetConfigNoWarehouseProvided")
     assert User.objects.get().pk == "oidc~alice"
 
 
 def test_a_known_caller_adds_no_statement(callers: NamedCallers, warehouse: Warehouse) -> None:
-    callers.caller("alice")
+    callers.user("alice")
     with CaptureQueriesContext(connection) as first:
         config("alice")
     with CaptureQueriesContext(connection) as later:
@@ -93,7 +93,7 @@ def test_a_known_caller_adds_no_statement(callers: NamedCallers, warehouse: Ware
 def test_no_user_is_registered_in_maintenance_mode(
     callers: NamedCallers, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    callers.caller("alice")
+    callers.user("alice")
     quiet = settings.ICEKEEPER.model_copy(update={"maintenance_mode": "read-only"})
     with monkeypatch.context() as maintenance:
         maintenance.setattr(settings, "ICEKEEPER", quiet)
@@ -111,7 +111,7 @@ def test_anonymous_callers_are_not_registered(warehouse: Warehouse) -> None:
 def test_a_row_without_a_name_is_completed_by_its_token(callers: NamedCallers, bootstrapped: None) -> None:
     User.objects.create(id="oidc~alice", last_updated_with="role-provider", user_type="application")
     callers.add("nameless", Identity("oidc~alice", "oidc", "human"))
-    callers.caller("alice")
+    callers.user("alice")
     config("alice")
     user = User.objects.get()
     assert (user.name, user.email, user.user_type) == ("Alice", "alice@example.com", "human")
@@ -127,7 +127,7 @@ def test_a_row_without_a_name_is_registered_by_a_token_without_one(callers: Name
 
 
 def test_names_set_by_users_are_not_overwritten_by_tokens(callers: NamedCallers, bootstrapped: None) -> None:
-    callers.caller("alice")
+    callers.user("alice")
     me = management("alice")
     assert me.post("/user", {"name": "Alice the Great", "email": "", "user-type": "application"}).status == 201
     config("alice")
@@ -171,7 +171,7 @@ def test_ids_that_no_user_can_have(callers: NamedCallers, bootstrapped: None, us
 
 
 def test_a_deleted_user_is_registered_again_without_grants(callers: NamedCallers, bootstrapped: None) -> None:
-    alice = callers.caller("alice")
+    alice = callers.user("alice")
     config("alice")
     before = management("alice").get("/whoami").json()
     assert management("alice").delete(f"/user/{alice}").status == 204
@@ -192,7 +192,7 @@ def of_unknown_origin(user_id: str, **more: Any) -> None:
 def test_names_that_users_gave_themselves_are_replaced_from_the_token(
     callers: NamedCallers, warehouse: Warehouse
 ) -> None:
-    of_unknown_origin(callers.caller("alice"))
+    of_unknown_origin(callers.user("alice"))
     config("alice")
     user = User.objects.get()
     assert (user.name, user.email, user.origin) == ("Alice", "alice@example.com", "token")
@@ -243,7 +243,7 @@ def test_a_token_of_the_server_proves_no_name(access_tokens: None, bootstrapped:
 
 
 def test_a_deletion_on_another_node_shows_after_a_minute(callers: NamedCallers, bootstrapped: None) -> None:
-    callers.caller("alice")
+    callers.user("alice")
     config("alice")
     User.objects.all().delete()
     config("alice")
@@ -266,7 +266,7 @@ def test_an_assumed_role_does_not_change_the_user(bootstrapped: None) -> None:
 def test_two_first_calls_in_one_moment_register_one_user(
     callers: NamedCallers, bootstrapped: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    callers.caller("alice")
+    callers.user("alice")
     both_looked = threading.Barrier(2)
     lock_user = registration.lock_user
 

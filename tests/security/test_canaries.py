@@ -228,7 +228,7 @@ def texts(warehouse: Warehouse, credential: Credential) -> Iterator[bytes]:
     for each in (warehouse, profile, warehouse.storage):
         yield pickle.dumps(each)
     for each in (credential, *[key for key in keys if isinstance(key, Keys)]):
-        with pytest.raises(TypeError, match="not pickled"):
+        with pytest.raises(TypeError, match="must not be pickled"):
             pickle.dumps(each)
 
 
