@@ -23,7 +23,7 @@ def check_authentication(**_: Any) -> list[CheckMessage]:
     if not authenticators():
         return [
             Error(
-                "Authentication is off: every client that reaches the port has all rights",
+                "Authentication is off: every client that reaches the port has all permissions",
                 hint="Set LAKEKEEPER__OPENID_PROVIDER_URI or ICEKEEPER__ACCESS_TOKENS=true: docs/authentication.md",
                 id=NO_AUTHENTICATION,
             )
