@@ -88,7 +88,7 @@ def test_a_role_that_the_caller_may_not_assume(
     names: set[str] = set()
 
     class NoOne(Refusing):
-        def decide(self, actor: Actor, questions: Sequence[port.Question]) -> list[bool]:
+        def decide(self, actor: Actor, questions: Sequence[port.PermissionCheck]) -> list[bool]:
             names.add(actor.name)
             return super().decide(actor, questions)
 

@@ -27,7 +27,7 @@ class Judge:
 
     def judge(self, exchange: Exchange) -> None:
         """Raise AssertionError with the whole exchange."""
-        status = exchange.reply.status
+        status = exchange.response.status
         assert status < 500, f"the server failed:\n{exchange}"
         if status >= 400:
             self._judge_envelope(exchange)
@@ -40,12 +40,12 @@ class Judge:
     def judge_and_follow(self, exchange: Exchange) -> None:
         """As `judge`, and keep the changed state for the next request."""
         self.judge(exchange)
-        if exchange.reply.status < 400 and exchange.method not in SAFE:
+        if exchange.response.status < 400 and exchange.method not in SAFE:
             self.before = take_fingerprint(self._world.storage_root)
 
     @staticmethod
     def _judge_envelope(exchange: Exchange) -> None:
-        reply = exchange.reply
+        reply = exchange.response
         assert reply.headers["Content-Type"] == "application/json", str(exchange)
         document = reply.json()
         if exchange.path == TOKENS and reply.status in {400, 401}:
@@ -75,7 +75,7 @@ class Judge:
         operation = exchange.case.operation
         if exchange.method.lower() != operation.method.lower():
             return
-        reply = exchange.reply
+        reply = exchange.response
         response = Response(
             status_code=reply.status,
             headers={name: [value] for name, value in reply.headers.items()},

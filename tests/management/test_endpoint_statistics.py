@@ -487,5 +487,5 @@ class Listed(port.AllowAll):
     def __init__(self, *granted: tuple[Can, str]) -> None:
         self.granted = granted
 
-    def decide(self, actor: Actor, questions: Sequence[port.Question]) -> list[bool]:
+    def decide(self, actor: Actor, questions: Sequence[port.PermissionCheck]) -> list[bool]:
         return [(action, f"{kind}:{object_id}") in self.granted for action, (kind, object_id) in questions]

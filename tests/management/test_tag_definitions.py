@@ -421,7 +421,7 @@ class OnlySome(port.AllowAll):
         self.readable = readable
         self.batches = 0
 
-    def decide(self, actor: Any, questions: Sequence[port.Question]) -> list[bool]:
+    def decide(self, actor: Any, questions: Sequence[port.PermissionCheck]) -> list[bool]:
         self.batches += any(action == Can.READ for action, _ in questions)
         return [action == Can.READ and str(ref[1]) in self.readable for action, ref in questions]
 

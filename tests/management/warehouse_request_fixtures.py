@@ -52,7 +52,7 @@ class Refusing(port.AllowAll):
         self.asked: list[tuple[Can, str]] = []
         self.asked_of: list[tuple[Can, str]] = []
 
-    def decide(self, actor: Actor, questions: Sequence[port.Question]) -> list[bool]:
+    def decide(self, actor: Actor, questions: Sequence[port.PermissionCheck]) -> list[bool]:
         first, *more = dict.fromkeys(questions)
         kept = [first, *((action, ref) for action, ref in more if action != SEEN_BY.get(ref[0]))]
         self.asked += [(action, str(kind.value)) for action, (kind, _) in kept]
@@ -74,7 +74,7 @@ class Choosing(port.AllowAll):
         self.refused: list[Can] = []
         self.batches: list[int] = []
 
-    def decide(self, actor: Actor, questions: Sequence[port.Question]) -> list[bool]:
+    def decide(self, actor: Actor, questions: Sequence[port.PermissionCheck]) -> list[bool]:
         in_list = sum(action == Can.INCLUDE_IN_LIST for action, _ in questions)
         if in_list:
             self.batches.append(in_list)

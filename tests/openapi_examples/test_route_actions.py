@@ -80,7 +80,7 @@ class Recorder(port.Authorizer):
         self.allows = True
         self.asked: set[str] = set()
 
-    def decide(self, actor: Actor, questions: Sequence[port.Question]) -> list[bool]:
+    def decide(self, actor: Actor, questions: Sequence[port.PermissionCheck]) -> list[bool]:
         self.asked |= {f"{kind.value}.{action.value}" for action, (kind, _) in questions}
         return [self.allows] * len(questions)
 

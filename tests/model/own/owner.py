@@ -53,13 +53,13 @@ class Owner:
         if response.outcome is Outcome.UNKNOWN:
             self._find_out(step, response)
         elif response.outcome is Outcome.DONE:
-            if step.failure is not None:
-                raise self.fault(step, f"was done; it had to be refused with {step.failure}")
+            if step.error is not None:
+                raise self.fault(step, f"was done; it had to be refused with {step.error}")
             self._adopt(step, response)
         elif not response.is_passing:
-            expected = step.others | ({step.failure} if step.failure else set())
+            expected = step.others | ({step.error} if step.error else set())
             if (response.status, response.error) not in expected:
-                raise self.fault(step, f"was refused with {response.status} {response.body}, not with {step.failure}")
+                raise self.fault(step, f"was refused with {response.status} {response.body}, not with {step.error}")
         if response.outcome is Outcome.REFUSED and self.rng.random() < LOOKS:
             for subject in step.after:
                 self.confirm(subject)
@@ -121,7 +121,7 @@ class Owner:
             response.record.found(Outcome.REFUSED, time.monotonic(), None)
             return
         wrong = {subject: mismatch(wanted, seen[subject]) for subject, wanted in step.after.items()}
-        if step.failure is not None or any(wrong.values()):
+        if step.error is not None or any(wrong.values()):
             raise self.fault(step, f"is neither done ({wrong}) nor undone ({undone})")
         locations = [found.location for found in seen.values() if isinstance(found, Seen)]
         response.record.found(Outcome.DONE, time.monotonic(), locations[0] if len(locations) == 1 else None)
