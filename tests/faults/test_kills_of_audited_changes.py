@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True),
 __all__ = ["no_pool"]
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECTS = (
+TRACED = (
     "tenancy/audit",
     "tenancy/services/projects.py",
     "management/api/projects",
@@ -32,7 +32,7 @@ api = ApiClient("/management/v1")
 
 @pytest.fixture(autouse=True)
 def projects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(test_kills, "PROJECTS", tuple(str(ROOT / project) for project in PROJECTS))
+    monkeypatch.setattr(test_kills, "TRACED", tuple(str(ROOT / path) for path in TRACED))
 
 
 def test_a_change_and_its_record(bootstrapped: None) -> None:
