@@ -53,6 +53,17 @@ class Credential(StorageDocument):
         return _members(self)
 
 
+class SystemIdentity(Credential):
+    """The server's own identity at a cloud, if the setting `enabled_by` allows it."""
+
+    uses_system_identity: ClassVar = True
+    enabled_by: ClassVar[str]
+
+    def require_permitted(self) -> None:
+        if not getattr(settings.ICEKEEPER, self.enabled_by):
+            raise SystemIdentityDisabled(self.credential_type, f"LAKEKEEPER__{self.enabled_by.upper()}")
+
+
 def _members(document: BaseModel) -> dict[str, Any]:
     fields = type(document).model_fields
     return {fields[name].alias or name: _value(member) for name, member in document if member is not None}
@@ -78,18 +89,14 @@ class S3AccessKey(Credential):
     external_id: SecretText | None = Field(None, description="Sent when a role is assumed")
 
 
-class S3SystemIdentity(Credential):
+class S3SystemIdentity(SystemIdentity):
     """The server's own AWS identity, if the settings allow it."""
 
-    uses_system_identity: ClassVar = True
+    enabled_by: ClassVar = "enable_aws_system_credentials"
 
     type: Literal["s3"]
     credential_type: Literal["aws-system-identity"]
     external_id: SecretText | None = Field(None, description="Sent when a role is assumed")
-
-    def require_permitted(self) -> None:
-        if not settings.ICEKEEPER.enable_aws_system_credentials:
-            raise SystemIdentityDisabled(self.credential_type, "LAKEKEEPER__ENABLE_AWS_SYSTEM_CREDENTIALS")
 
     def require_complete(self) -> None:
         if settings.ICEKEEPER.s3_require_external_id_for_system_credentials and self.external_id is None:
@@ -149,17 +156,13 @@ class AzureSharedKey(Credential):
     key: SecretText
 
 
-class AzureSystemIdentity(Credential):
+class AzureSystemIdentity(SystemIdentity):
     """The server's own Azure identity, if the settings allow it."""
 
-    uses_system_identity: ClassVar = True
+    enabled_by: ClassVar = "enable_azure_system_credentials"
 
     type: Literal["az"]
     credential_type: Literal["azure-system-identity"]
-
-    def require_permitted(self) -> None:
-        if not settings.ICEKEEPER.enable_azure_system_credentials:
-            raise SystemIdentityDisabled(self.credential_type, "LAKEKEEPER__ENABLE_AZURE_SYSTEM_CREDENTIALS")
 
 
 DEFAULT_UNIVERSE: Final = "googleapis.com"
@@ -207,17 +210,13 @@ class GcsServiceAccount(Credential):
     key: ServiceAccountKey
 
 
-class GcpSystemIdentity(Credential):
+class GcpSystemIdentity(SystemIdentity):
     """The server's own Google Cloud identity, if the settings allow it."""
 
-    uses_system_identity: ClassVar = True
+    enabled_by: ClassVar = "enable_gcp_system_credentials"
 
     type: Literal["gcs"]
     credential_type: Literal["gcp-system-identity"]
-
-    def require_permitted(self) -> None:
-        if not settings.ICEKEEPER.enable_gcp_system_credentials:
-            raise SystemIdentityDisabled(self.credential_type, "LAKEKEEPER__ENABLE_GCP_SYSTEM_CREDENTIALS")
 
 
 KINDS: Final[tuple[type[Credential], ...]] = (
