@@ -177,14 +177,15 @@ def finish_in_time(step: Callable[[], T]) -> T:
         left = request_context.remaining_seconds()
     except RequestTimeout:
         raise _timed_out() from None
-    if not _unfinished.acquire(blocking=False):
+    slots = _unfinished
+    if not slots.acquire(blocking=False):
         raise Busy("Too many storage validations are running")
     future: Future[T] = Future()
     context = copy_request_context()
     try:
-        Thread(target=context.run, args=(_run, step, future), name="validation", daemon=True).start()
+        Thread(target=context.run, args=(_run, step, future, slots), name="validation", daemon=True).start()
     except RuntimeError:  # the system has no thread left
-        _unfinished.release()
+        slots.release()
         raise Busy("Too many storage validations are running") from None
     release_connections()
     if not wait([future], left).done:
@@ -195,7 +196,7 @@ def finish_in_time(step: Callable[[], T]) -> T:
         raise _timed_out() from None
 
 
-def _run(step: Callable[[], T], future: Future[T]) -> None:
+def _run(step: Callable[[], T], future: Future[T], slots: BoundedSemaphore) -> None:
     try:
         result = step()
     except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
@@ -203,7 +204,7 @@ def _run(step: Callable[[], T], future: Future[T]) -> None:
     else:
         future.set_result(result)
     finally:
-        _unfinished.release()
+        slots.release()
 
 
 def _timed_out() -> StepTimedOut:

@@ -49,11 +49,26 @@ def test_a_step_sees_the_deadline_and_stops_at_it() -> None:
     assert ended.wait(5), "the step ends by itself, without a waiting caller"
 
 
+def test_an_abandoned_step_frees_the_slot_that_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps that an earlier test abandoned do not free a slot of a later one."""
+    goes_on = Event()
+    before = BoundedSemaphore(1)
+    monkeypatch.setattr(checks, "_unfinished", before)
+    with request_context.deadline(in_seconds(0.2)), pytest.raises(StepTimedOut):
+        finish_in_time(lambda: goes_on.wait(30))
+    after = BoundedSemaphore(1)
+    monkeypatch.setattr(checks, "_unfinished", after)
+    assert after.acquire(blocking=False)
+    goes_on.set()
+    assert before.acquire(timeout=30), "the slot of the step is free again"
+    assert not after.acquire(blocking=False)
+
+
 def test_steps_that_do_not_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "_unfinished", BoundedSemaphore(1))
     goes_on = Event()
     try:
-        with request_context.deadline(in_seconds(2)), pytest.raises(StepTimedOut):
+        with request_context.deadline(in_seconds(0.2)), pytest.raises(StepTimedOut):
             finish_in_time(lambda: goes_on.wait(30))
         with request_context.deadline(in_seconds(10)), pytest.raises(Busy):
             finish_in_time(lambda: None)
