@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -16,17 +17,31 @@ from typing import Any
 
 PR_SET_PDEATHSIG = 1
 
+OWN_PORTS = (10_000, 32_768)
+"""First port, and the one after the last, of the servers that tests start."""
+
 
 class PartError(RuntimeError):
     """A part could not be installed, started or prepared; the message contains the end of its log."""
 
 
+_given_ports: set[int] = set()
+
+
 def free_port() -> int:
-    """Return a free port of 127.0.0.1; another process may still take it first, so starters retry."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port of 127.0.0.1 that is free and that this process did not get before.
+
+    It lies below the range from which the kernel picks the ports of outgoing connections, so that none of them takes it
+    before its server starts. Another test process may take it first.
+    """
+    while True:
+        port = random.SystemRandom().randrange(*OWN_PORTS)
+        if port in _given_ports:
+            continue
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            _given_ports.add(port)
+            return port
 
 
 def _die_with_parent() -> None:
