@@ -22,7 +22,7 @@ ALONE: Final = [
     ("getting-started.md", "Call the API with curl"),
     ("engines.md", "PyIceberg"),
     ("getting-started.md", "Create a second warehouse"),
-    ("tags.md", "A walk through"),
+    ("tags.md", "Create a tag and attach it"),
     ("users-and-roles.md", "Create a user"),
     ("users-and-roles.md", "Find a user"),
     ("users-and-roles.md", "Create a role and add members"),
@@ -80,7 +80,7 @@ PREPARATION: Final = {
     ("tokens.md", "Rotate a token"): [
         """ID=$(curl -s -H "Authorization: Bearer $TOKEN" $api/token | jq -r '.tokens[0].id')""",
     ],
-    ("tags.md", "A walk through"): [
+    ("tags.md", "Create a tag and attach it"): [
         """namespace=$(curl -s $catalog/v1/$prefix/namespaces/shop | jq -r .properties.namespace_id)""",
         """table=$(curl -s $catalog/v1/$prefix/namespaces/shop/tables --json '{"name": "customers", "schema":
           {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": true},
