@@ -25,7 +25,7 @@ from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.base_url import base_url
 from icekeeper.kernel.json.strict import write_json
 from storage.vending.client_config import SignerEndpoint, client_config, credential_config
-from storage.vending.vended import FileAccess, Vended
+from storage.vending.delegation import FileAccess, Vended
 from tenancy.actor import ANONYMOUS
 from tenancy.audit.occurrences import record_read
 from tenancy.audit.recording import Event

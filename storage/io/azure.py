@@ -18,14 +18,22 @@ from icekeeper.kernel.errors.types import CatalogError
 from storage.credentials import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity, Credential
 from storage.errors import StoreUnavailable
 from storage.identity.azure import account_url, catalog_token
-from storage.identity.keys import CredentialNotIssued, Token
-from storage.identity.refreshing_value import RefreshingValue
-from storage.io.bucket import NO_RETRIES, PAGE, Bucket, ListedPage, client_options
-from storage.io.store_errors import CONFLICT, store_error, too_large_error, unavailable_error
+from storage.identity.keys import CredentialNotIssued, RefreshingValue, Token
+from storage.io.bucket import (
+    CONFLICT,
+    NO_RETRIES,
+    PAGE,
+    Bucket,
+    ListedPage,
+    client_options,
+    store_error,
+    too_large_error,
+    unavailable_error,
+)
 from storage.network.store_http import MAX_RESPONSE_BYTES, azure_client_options, retry_store_call, unlimited
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.vending.client_config import SAS_TOKEN
-from storage.vending.vended import Vended
+from storage.vending.delegation import Vended
 
 if TYPE_CHECKING:
     from obstore.store import AzureConfig, AzureCredential  # only for type checkers

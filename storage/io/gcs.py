@@ -28,14 +28,21 @@ from icekeeper.kernel.json.strict import JsonBound, read_json
 from storage.credentials import DEFAULT_UNIVERSE, Credential, GcpSystemIdentity, GcsServiceAccount
 from storage.errors import StoreRefused, StoreUnavailable
 from storage.identity.google import catalog_token
-from storage.identity.keys import CredentialNotIssued, Token
-from storage.identity.refreshing_value import RefreshingValue
-from storage.io.bucket import NO_RETRIES, PAGE, Bucket, ListedPage, client_options
+from storage.identity.keys import CredentialNotIssued, RefreshingValue, Token
+from storage.io.bucket import (
+    NO_RETRIES,
+    PAGE,
+    Bucket,
+    ListedPage,
+    client_options,
+    store_error,
+    too_large_error,
+    unavailable_error,
+)
 from storage.io.port import ObjectNotFound
-from storage.io.store_errors import store_error, too_large_error, unavailable_error
 from storage.network.store_http import MAX_RESPONSE_BYTES, ca_bundle, retry_store_call, store_session, unlimited
 from storage.profiles.gcs import GcsProfile
-from storage.vending.vended import Vended
+from storage.vending.delegation import Vended
 
 if TYPE_CHECKING:
     from obstore.store import GCSConfig, GCSCredential  # only for type checkers

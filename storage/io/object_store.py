@@ -19,9 +19,8 @@ from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import InvalidLocation
 from icekeeper.kernel.thread_slots import release_thread_slot
 from storage.errors import StoreRefused, StoreUnavailable
-from storage.io.bucket import Bucket
+from storage.io.bucket import Bucket, NotImplementedByStore, obstore_error
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, timed
-from storage.io.store_errors import NotImplementedByStore, obstore_error
 from storage.network.store_http import retry_store_call
 from storage.profiles.location import location_inside
 

@@ -24,16 +24,23 @@ from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.client import ResponseTooLarge, UnusableResponse, read_bounded
 from storage.credentials import AliyunOss, Credential
 from storage.errors import StoreUnavailable
-from storage.identity.keys import Keys
-from storage.identity.refreshing_value import RefreshingValue
+from storage.identity.keys import Keys, RefreshingValue
 from storage.identity.s3 import catalog_keys
-from storage.io.bucket import NO_RETRIES, PAGE, Bucket, ListedPage, client_options
+from storage.io.bucket import (
+    NO_RETRIES,
+    PAGE,
+    Bucket,
+    ListedPage,
+    client_options,
+    store_error,
+    too_large_error,
+    unavailable_error,
+)
 from storage.io.port import ObjectNotFound
-from storage.io.store_errors import store_error, too_large_error, unavailable_error
 from storage.network.aws_clients import create_client
 from storage.network.store_http import retry_store_call, unlimited
 from storage.profiles.s3 import S3Profile
-from storage.vending.vended import Vended
+from storage.vending.delegation import Vended
 
 if TYPE_CHECKING:
     from obstore.store import S3Config, S3Credential  # not there at run time

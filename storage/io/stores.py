@@ -29,7 +29,7 @@ from storage.profiles.kinds import TYPES
 from storage.profiles.profile import Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.secrets.stores import stored_credential
-from storage.vending.vended import Vended
+from storage.vending.delegation import Vended
 
 VERIFY_METADATA: Final = "verify-metadata-on-load"
 """Member of the storage profile: whether a load checks that the metadata file exists, although its bytes come from the

@@ -11,9 +11,8 @@ from django.conf import settings
 from django.db.models import Q
 
 from icekeeper.kernel.errors.types import BadRequest
-from storage.documents import read_document
 from storage.models import Warehouse
-from storage.profiles.kinds import TYPES
+from storage.profiles.kinds import read_stored_profile
 from storage.profiles.profile import Profile, signs_requests, vends_credentials
 from storage.profiles.s3 import S3Profile, StackitProfile, is_aws_host
 from tenancy.authz.port import AllowAll
@@ -90,7 +89,6 @@ def warn_of_unsigned_writes() -> None:
 def _signs_with_warehouse_keys(document: dict[str, Any]) -> bool:
     """As `signs_with_warehouse_keys`; false for a stored profile that this version cannot read."""
     try:
-        profile = read_document(TYPES[document["type"]], document, "storage-profile")
+        return signs_with_warehouse_keys(read_stored_profile(document))
     except BadRequest:
         return False
-    return signs_with_warehouse_keys(profile)

@@ -19,7 +19,6 @@ from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
 from storage.profiles.s3 import S3Profile
-from storage.signing.addresses import Authority, Style
 from storage.signing.errors import (
     DeleteWithoutBody,
     InvalidDeleteBody,
@@ -34,7 +33,7 @@ from storage.signing.errors import (
     UriNotS3,
 )
 from storage.signing.headers import COPY_SOURCE, copy_source_key, read_headers, require_allowed, require_host
-from storage.signing.uri import Parameters, Uri, has_control, key_of, read_uri, require_plain_key
+from storage.signing.uri import Authority, Parameters, Style, Uri, has_control, key_of, read_uri, require_plain_key
 
 READING_METHODS: Final = frozenset({"GET", "HEAD"})
 

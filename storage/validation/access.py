@@ -33,9 +33,9 @@ from storage.signing.enforcement import (
 )
 from storage.validation.checks import NOT_ATTEMPTED, STORE_CHECKS, CheckName, CheckRun, finish_in_time
 from storage.validation.s3_probes import delete_outside, probe_enforcement, read_outside, write_outside
+from storage.vending.delegation import FileAccess, Vended
 from storage.vending.s3_session_policy import keys_from_vended
 from storage.vending.vend import issue
-from storage.vending.vended import FileAccess, Vended
 
 T = TypeVar("T")
 

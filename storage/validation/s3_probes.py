@@ -30,7 +30,7 @@ from storage.io.s3 import bucket_endpoint, uses_path_style
 from storage.network.store_http import ca_bundle, store_session
 from storage.profiles.s3 import S3Profile
 from storage.signing.enforcement import Enforcement
-from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
+from storage.signing.signer import UNSIGNED_PAYLOAD, signature_headers
 from storage.signing.uri import Parameters, canonical_path, canonical_query
 
 _PARENT_KEYS: Final = ("/../", "/./../", "//../", "/%2e%2e/", "/..\\", "/x\\..\\..\\", "/.. /")

@@ -17,7 +17,7 @@ from storage.identity.azure import DelegationKeys, delegation_keys
 from storage.identity.keys import CredentialNotIssued
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.vending.client_config import SAS_TOKEN
-from storage.vending.vended import FileAccess, Vended, folder_of
+from storage.vending.delegation import FileAccess, Vended, folder_of
 
 CLOCK_SKEW: Final = timedelta(seconds=60)
 """Tokens are valid from a minute ago, as Azure's clock may be behind ours."""

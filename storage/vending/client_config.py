@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from storage.vending.vended import Vended
+from storage.vending.delegation import Vended
 
 SAS_TOKEN: Final = "adls.sas-token."  # noqa: S105 - the name of a property
 """Prefix of the property; the host of the account follows."""

@@ -19,7 +19,7 @@ from storage.identity.google import google_credentials, google_transport, transl
 from storage.identity.keys import CredentialNotIssued
 from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.gcs import GcsProfile
-from storage.vending.vended import FileAccess, Vended, folder_of
+from storage.vending.delegation import FileAccess, Vended, folder_of
 
 DEFAULT_LIFETIME: Final = timedelta(hours=1)
 

@@ -16,8 +16,8 @@ from storage.identity.keys import Keys
 from storage.identity.token_service import TokenServiceResponse, not_issued_error, required_text, send_request
 from storage.network.endpoints import require_allowed_address
 from storage.profiles.s3 import S3Profile
+from storage.vending.delegation import FileAccess, Vended, folder_of
 from storage.vending.s3_session_policy import vended_keys
-from storage.vending.vended import FileAccess, Vended, folder_of
 
 CLOUDFLARE: Final = "https://api.cloudflare.com/client/v4"
 

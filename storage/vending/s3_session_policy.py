@@ -20,7 +20,7 @@ from storage.identity.s3 import assume_role
 from storage.identity.token_service import retry_within_deadline
 from storage.profiles.addresses import sts_address
 from storage.profiles.s3 import S3Profile, all_aws_hosts, has_wildcard
-from storage.vending.vended import FileAccess, Vended, folder_of
+from storage.vending.delegation import FileAccess, Vended, folder_of
 
 CLIENTS_SESSION: Final = "lakekeeper-sts"
 """Session name in AWS logs of what clients do, as in Lakekeeper."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, wait
 from functools import lru_cache
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 from cachetools import LRUCache
 from django.conf import settings
@@ -29,17 +29,16 @@ from storage.credentials import (
     S3SystemIdentity,
     StackitAccessKey,
 )
-from storage.documents import read_document
 from storage.models import WarehouseStorage
 from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.profiles.gcs import GcsProfile
-from storage.profiles.kinds import TYPES
+from storage.profiles.kinds import read_stored_profile
 from storage.profiles.profile import MissingCredential, Profile, vends_credentials
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.secrets.stores import stored_credential
 from storage.vending import oss, r2, s3_session_policy
-from storage.vending.vended import FileAccess, Vended
+from storage.vending.delegation import FileAccess, Vended
 
 CLOUDS: Final = {"s3": "s3", "stackit": "s3", "adls": "azure", "onelake": "azure", "gcs": "gcs"}
 """Cloud by the type of a profile. Each cloud has its own cache, so that none evicts the credentials of another."""
@@ -62,11 +61,7 @@ def vend(storage: WarehouseStorage, *, location: str, rights: FileAccess) -> Ven
 
 def _issue_for(storage: WarehouseStorage, location: str, rights: FileAccess) -> Vended:
     credential = stored_credential(storage.secret_id)
-    return issue_credential(_parse_profile(storage.profile), credential, location=location, rights=rights)
-
-
-def _parse_profile(profile: dict[str, Any]) -> Profile:
-    return read_document(TYPES[profile["type"]], profile, "storage-profile")
+    return issue_credential(read_stored_profile(storage.profile), credential, location=location, rights=rights)
 
 
 @lru_cache(maxsize=len(set(CLOUDS.values())))

@@ -18,8 +18,8 @@ from storage.io.stores import store_for
 from storage.models import Secret, Warehouse, WarehouseStorage
 from storage.secrets.port import SecretMissing
 from storage.secrets.stores import CredentialChanged, secret_store, stored_credential
+from storage.vending.delegation import FileAccess
 from storage.vending.vend import vend
-from storage.vending.vended import FileAccess
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import KEY, S3, at_once, keep_secrets, use_settings
 from tests.storage.test_credentials import ALL

@@ -17,7 +17,7 @@ from icekeeper.kernel.ids import new_id
 from storage.credentials import SYSTEM_IDENTITY_TYPES
 from storage.models import Warehouse
 from storage.profiles.location import ancestor_keys, build_location_key, descendant_key_range
-from storage.selectors.warehouses import list_warehouses_for
+from storage.selectors import list_warehouses_for
 from storage.services import warehouses
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from storage.credentials import read_credential
 from storage.profiles.kinds import read_profile
 from storage.vending.client_config import credential_config
+from storage.vending.delegation import FileAccess
 from storage.vending.vend import issue
-from storage.vending.vended import FileAccess
 from tests.parts.minio import Minio
 
 pytestmark = pytest.mark.django_db

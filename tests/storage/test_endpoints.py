@@ -30,8 +30,8 @@ from storage.network.endpoints import (
 )
 from storage.profiles.addresses import require_permitted_addresses, require_valid_addresses
 from storage.profiles.kinds import TYPES, read_profile
+from storage.vending.delegation import FileAccess
 from storage.vending.vend import issue
-from storage.vending.vended import FileAccess
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, use_settings
 from tests.storage.test_profiles_azure import ADLS, CLIENT, ONELAKE, SHARED

@@ -18,8 +18,7 @@ import pytest
 from icekeeper.kernel.clock import now
 from storage.credentials import read_credential
 from storage.errors import StoreAccessDenied, StoreUnavailable
-from storage.identity.keys import CredentialNotIssued
-from storage.identity.refreshing_value import RefreshingValue
+from storage.identity.keys import CredentialNotIssued, RefreshingValue
 from storage.io import s3
 from storage.io.port import ObjectExists
 from storage.io.stores import open_vended_store, store_for
@@ -27,8 +26,8 @@ from storage.models import WarehouseStorage
 from storage.network.endpoints import EndpointNotPermitted
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile, StackitProfile
+from storage.vending.delegation import FileAccess
 from storage.vending.vend import issue
-from storage.vending.vended import FileAccess
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.parts.seaweedfs import SeaweedFS

@@ -14,7 +14,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import RequestTimeout
 from icekeeper.kernel.request_context import deadline
 from storage.errors import StoreUnavailable
-from storage.identity.refreshing_value import RefreshingValue
+from storage.identity.keys import RefreshingValue
 
 SECONDS = 10
 

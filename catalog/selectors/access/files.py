@@ -18,9 +18,15 @@ from icekeeper.kernel.db.sql import as_uuid, fetch_one_as
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
 from storage.models import WarehouseStorage
-from storage.vending.delegation import Delegation, RequestedAccess, choose_delegation, parse_requested_access
+from storage.vending.delegation import (
+    Delegation,
+    FileAccess,
+    RequestedAccess,
+    Vended,
+    choose_delegation,
+    parse_requested_access,
+)
 from storage.vending.vend import vend
-from storage.vending.vended import FileAccess, Vended
 from tenancy.actor import Actor
 from tenancy.authn.own_tokens.scopes import may_change_catalog
 from tenancy.authz.actions import Can

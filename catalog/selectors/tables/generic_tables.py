@@ -26,7 +26,7 @@ from icekeeper.kernel.errors.types import NoSuchGenericTable
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
-from storage.vending.vended import FileAccess
+from storage.vending.delegation import FileAccess
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission

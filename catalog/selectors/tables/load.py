@@ -34,7 +34,7 @@ from storage.errors import no_such_warehouse
 from storage.io.port import ObjectNotFound
 from storage.io.stores import store_for, verify_metadata_file
 from storage.models import WarehouseStorage
-from storage.vending.vended import FileAccess
+from storage.vending.delegation import FileAccess
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission

@@ -26,7 +26,7 @@ from management.api.warehouses.serializers import (
     WarehouseResponse,
 )
 from storage.models import Warehouse
-from storage.selectors.warehouses import get_warehouse_for, list_warehouses_for
+from storage.selectors import get_warehouse_for, list_warehouses_for
 from storage.services.warehouse_changes import (
     activate_warehouse,
     deactivate_warehouse,

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
 from storage.models import Warehouse
-from storage.selectors.warehouses import get_warehouse_named_for
+from storage.selectors import get_warehouse_named_for
 from storage.services.warehouse_storage import access_checks
 from storage.validation.access import run_access_checks
 from storage.validation.checks import STORE_CHECKS, Status, ValidationCheck

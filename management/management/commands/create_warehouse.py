@@ -11,7 +11,7 @@ from icekeeper.kernel.json.strict import write_json
 from management.bootstrap.document import InvalidDocument, parse_document, read_document
 from management.bootstrap.secret_references import MissingSecret, resolve_secrets
 from storage.models import Warehouse
-from storage.selectors.warehouses import get_warehouse_named_for
+from storage.selectors import get_warehouse_named_for
 from storage.services.warehouse_changes import set_warehouse_protection
 from storage.services.warehouses import WarehouseExists, create_warehouse
 from tenancy.actor import INTERNAL

@@ -9,8 +9,8 @@ import pytest
 from icekeeper.kernel.errors.types import CatalogError
 from storage.documents import read_document
 from storage.profiles.s3 import S3Profile, StackitProfile
-from storage.signing.addresses import bucket_addresses
 from storage.signing.request import RequestToSign, read_request
+from storage.signing.uri import bucket_addresses
 from tests.signing_fixtures import s3_profile
 
 AWS = {"endpoint": None, "flavor": "aws", "path-style-access": None, "region": "eu-central-1"}

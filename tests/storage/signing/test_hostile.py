@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from urllib3.util import parse_url
 
 from icekeeper.kernel.errors.types import BadRequest
-from storage.signing.addresses import bucket_addresses
 from storage.signing.errors import MethodNotSignable
 from storage.signing.request import RequestToSign, SignableRequest, read_request
+from storage.signing.uri import bucket_addresses
 from tests.storage.signing.test_addresses import profile_of
 
 TABLE = "wh/t"

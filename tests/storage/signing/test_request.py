@@ -8,8 +8,8 @@ from urllib.parse import quote
 import pytest
 
 from icekeeper.kernel.errors.types import CatalogError
-from storage.signing.addresses import bucket_addresses
 from storage.signing.request import Operation, RequestToSign, SignableRequest, read_request
+from storage.signing.uri import bucket_addresses
 from tests.storage.signing.test_addresses import profile_of
 
 BASE = "http://store.example:9000/my-bucket"

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.identity.keys import Keys
-from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
+from storage.signing.signer import UNSIGNED_PAYLOAD, signature_headers
 from storage.signing.uri import canonical_path, canonical_query
 
 AT = datetime(2026, 11, 22, 13, 49, 34, tzinfo=UTC)

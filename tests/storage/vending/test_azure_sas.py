@@ -32,8 +32,8 @@ from storage.identity.keys import CredentialNotIssued
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.profiles.kinds import read_profile
 from storage.vending import azure_sas
+from storage.vending.delegation import FileAccess, Vended
 from storage.vending.vend import UnsupportedCredential, issue
-from storage.vending.vended import FileAccess, Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
 from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
 

@@ -10,7 +10,7 @@ import pytest
 from storage.credentials import Credential, read_credential
 from storage.profiles.kinds import read_profile
 from storage.vending.client_config import SignerEndpoint, client_config, credential_config
-from storage.vending.vended import Vended
+from storage.vending.delegation import Vended
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_900, tzinfo=UTC)
 AT_MS = "1767323045678"

@@ -31,8 +31,8 @@ from storage.identity.keys import CredentialNotIssued
 from storage.profiles.gcs import GcsProfile
 from storage.profiles.kinds import read_profile
 from storage.vending import gcs_boundary
+from storage.vending.delegation import FileAccess, Vended
 from storage.vending.gcs_boundary import access_boundary, cel_string
-from storage.vending.vended import FileAccess, Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
 from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
 

@@ -18,9 +18,9 @@ from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.signing.uri import Parameters
 from storage.validation.s3_probes import StoreResponse, encoded_key, send, sign
+from storage.vending.delegation import FileAccess
 from storage.vending.s3_session_policy import keys_from_vended
 from storage.vending.vend import issue
-from storage.vending.vended import FileAccess
 from tests.parts.s3 import S3Server
 
 pytestmark = pytest.mark.django_db

@@ -24,7 +24,7 @@ from storage.identity.keys import CredentialNotIssued
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.vending import oss
-from storage.vending.vended import FileAccess, Vended
+from storage.vending.delegation import FileAccess, Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
 from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
 from tests.storage.vending.policy_fixtures import actions, plain_matches, statement

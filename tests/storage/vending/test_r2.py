@@ -26,7 +26,7 @@ from storage.identity.token_service import MAX_RESPONSE_BYTES
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.vending import r2
-from storage.vending.vended import FileAccess, Vended
+from storage.vending.delegation import FileAccess, Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
 
 pytestmark = pytest.mark.django_db

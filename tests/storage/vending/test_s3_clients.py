@@ -10,8 +10,8 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from storage.credentials import read_credential
 from storage.profiles.kinds import read_profile
 from storage.vending.client_config import client_config, credential_config
+from storage.vending.delegation import FileAccess
 from storage.vending.vend import issue
-from storage.vending.vended import FileAccess
 from tests.parts.minio import Minio
 
 pytestmark = pytest.mark.django_db

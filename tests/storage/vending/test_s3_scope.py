@@ -17,9 +17,9 @@ from storage.identity.keys import CredentialNotIssued
 from storage.identity.s3 import assume_role
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
+from storage.vending.delegation import FileAccess, Vended
 from storage.vending.s3_session_policy import s3_policy
 from storage.vending.vend import issue
-from storage.vending.vended import FileAccess, Vended
 from tests.parts.minio import Minio
 from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
 

@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError
 
 from storage.credentials import read_credential
 from storage.profiles.kinds import read_profile
+from storage.vending.delegation import FileAccess
 from storage.vending.vend import issue
-from storage.vending.vended import FileAccess
 from tests.parts.seaweedfs import SeaweedFS
 
 pytestmark = pytest.mark.django_db

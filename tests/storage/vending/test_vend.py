@@ -23,8 +23,8 @@ from storage.profiles.kinds import read_profile
 from storage.profiles.profile import MissingCredential
 from storage.secrets.stores import secret_store
 from storage.vending import vend as module
+from storage.vending.delegation import FileAccess
 from storage.vending.vend import UnsupportedCredential, issue, issue_credential, vend
-from storage.vending.vended import FileAccess
 from tests.parts.minio import Minio
 from tests.storage.vending.cache_metrics_fixtures import CacheNumbers, cache_numbers, reset_metrics
 

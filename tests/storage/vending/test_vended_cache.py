@@ -15,8 +15,8 @@ from icekeeper.kernel.request_context import deadline
 from icekeeper.kernel.thread_slots import MAX_LONG_WAITERS, MAX_SHORT_WAITERS
 from storage.identity.keys import CredentialNotIssued
 from storage.vending import vend as module
+from storage.vending.delegation import Vended
 from storage.vending.vend import CredentialCache
-from storage.vending.vended import Vended
 from tests.storage.vending.cache_metrics_fixtures import CacheNumbers, cache_numbers, reset_metrics
 
 pytestmark = pytest.mark.django_db
