@@ -14,7 +14,6 @@ from azure.storage.blob import ContainerClient
 from django.conf import settings
 from obstore.store import AzureStore
 
-from icekeeper.kernel.errors.types import CatalogError
 from storage.credentials import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity, Credential
 from storage.errors import StoreUnavailable
 from storage.identity.azure import account_url, catalog_token
@@ -31,7 +30,7 @@ from storage.io.bucket import (
     unavailable_error,
 )
 from storage.network.store_http import MAX_RESPONSE_BYTES, azure_client_options, retry_store_call, unlimited
-from storage.profiles.azure import AdlsProfile, OneLakeProfile
+from storage.profiles.azure import AdlsProfile, OneLakeProfile, account_and_container
 from storage.vending.client_config import SAS_TOKEN
 from storage.vending.delegation import Vended
 
@@ -105,7 +104,7 @@ class AzureContainer(Bucket):
     max_parallel_deletes: ClassVar[int] = 16
 
     def __init__(self, profile: Profile, auth: Auth) -> None:
-        account, container = _names(profile)
+        account, container = account_and_container(profile)
         service = _blob_service(profile, account)
         if isinstance(auth, Bearer) and service.startswith("http://"):
             raise CredentialNotIssued("Tokens of Entra ID are sent over https only: ICEKEEPER__STORAGE__AZURE_ENDPOINT")
@@ -135,19 +134,19 @@ class AzureContainer(Bucket):
         )
 
     @classmethod
-    def of(cls, profile: Profile, credential: Credential | None) -> Self:
-        """Return the client of the catalog itself. Raises `CredentialNotIssued`."""
-        match credential:
-            case AzureSharedKey():
-                return cls(profile, AccountKey(_names(profile)[0], credential.key.get_secret_value()))
-            case AzureClientCredentials() | AzureSystemIdentity():
-                return cls(profile, Bearer(lambda: catalog_token(profile, credential)))
-        raise CredentialNotIssued("The warehouse has no credential for its storage")
+    def of(cls, profile: Profile, access: Credential | Vended | None) -> Self:
+        """Return the client of the catalog itself with its credential, or of an engine with vended credentials.
 
-    @classmethod
-    def with_vended(cls, profile: Profile, vended: Vended) -> Self:
-        """Return the client of an engine with vended credentials."""
-        return cls(profile, Signature(vended))
+        Raises `CredentialNotIssued`.
+        """
+        match access:
+            case AzureSharedKey():
+                return cls(profile, AccountKey(account_and_container(profile)[0], access.key.get_secret_value()))
+            case AzureClientCredentials() | AzureSystemIdentity():
+                return cls(profile, Bearer(lambda: catalog_token(profile, access)))
+            case Vended():
+                return cls(profile, Signature(access))
+        raise CredentialNotIssued("The warehouse has no credential for its storage")
 
     def prepare(self) -> None:
         self._auth.prepare()
@@ -180,15 +179,8 @@ class AzureContainer(Bucket):
             if not token:
                 return
 
-    def delete_names(self, names: Sequence[str]) -> None:
-        first: CatalogError | None = None
-        for name in names:
-            try:
-                self._retry(name, self._delete, name, delete_snapshots="include")
-            except CatalogError as error:
-                first = first or error
-        if first is not None:
-            raise first
+    def delete_name(self, name: str) -> None:
+        self._retry(name, self._delete, name, delete_snapshots="include")
 
     def is_folder(self, name: str) -> bool:
         return self._retry(name, self._has_mark_of_folder, name)
@@ -238,13 +230,6 @@ class AzureContainer(Bucket):
 def _is_folder(metadata: Mapping[str, str] | None) -> bool:
     """Return whether a blob is a directory: of a hierarchical account, or a directory marker of Hadoop."""
     return (metadata or {}).get("hdi_isfolder") == "true"
-
-
-def _names(profile: Profile) -> tuple[str, str]:
-    """Return account and container. OneLake is one account, whatever the host."""
-    if isinstance(profile, OneLakeProfile):
-        return "onelake", profile.workspace_id
-    return profile.account_name, profile.filesystem
 
 
 def _blob_service(profile: Profile, account: str) -> str:

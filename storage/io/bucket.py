@@ -76,12 +76,19 @@ class Bucket(ABC):
         """
 
     @abstractmethod
-    def delete_names(self, names: Sequence[str]) -> None:
-        """Delete objects, if they exist. An error does not stop the others. Raises as `list_names`."""
-
     def delete_name(self, name: str) -> None:
         """Delete one object, if it exists. Raises as `list_names`."""
-        self.delete_names([name])
+
+    def delete_names(self, names: Sequence[str]) -> None:
+        """Delete objects, if they exist. An error does not stop the others. Raises as `list_names`."""
+        first: CatalogError | None = None
+        for name in names:
+            try:
+                self.delete_name(name)
+            except CatalogError as error:
+                first = first or error
+        if first is not None:
+            raise first
 
     def is_folder(self, name: str) -> bool:
         """Return whether a directory with this name exists, in stores that have directories."""

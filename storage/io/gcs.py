@@ -13,8 +13,8 @@ and failed with "Bad response: not multi-part".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 from urllib.parse import quote
 
@@ -22,7 +22,7 @@ import requests
 from django.conf import settings
 from obstore.store import GCSStore
 
-from icekeeper.kernel.errors.types import BadRequest, CatalogError
+from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.client import BoundedSession, ResponseBodyTooLarge
 from icekeeper.kernel.json.strict import JsonBound, read_json
 from storage.credentials import DEFAULT_UNIVERSE, Credential, GcpSystemIdentity, GcsServiceAccount
@@ -80,21 +80,21 @@ class GcsBucket(Bucket):
         )
 
     @classmethod
-    def of(cls, profile: GcsProfile, credential: Credential | None) -> Self:
-        """Return the client of the catalog itself. Raises `CredentialNotIssued`."""
-        match credential:
-            case GcsServiceAccount():
-                universe = credential.key.universe_domain.get_secret_value()
-                return cls(profile, lambda: catalog_token(profile, credential), universe=universe)
-            case GcpSystemIdentity():
-                return cls(profile, lambda: catalog_token(profile, credential))
-        raise CredentialNotIssued("The warehouse has no credential for its storage")
+    def of(cls, profile: GcsProfile, access: Credential | Vended | None) -> Self:
+        """Return the client of the catalog itself with its credential, or of an engine with vended credentials.
 
-    @classmethod
-    def with_vended(cls, profile: GcsProfile, vended: Vended) -> Self:
-        """Return the client of an engine with vended credentials."""
-        token = Token(vended.config["gcs.oauth2.token"], vended.expires_at)
-        return cls(profile, lambda: token)
+        Raises `CredentialNotIssued`.
+        """
+        match access:
+            case GcsServiceAccount():
+                universe = access.key.universe_domain.get_secret_value()
+                return cls(profile, lambda: catalog_token(profile, access), universe=universe)
+            case GcpSystemIdentity():
+                return cls(profile, lambda: catalog_token(profile, access))
+            case Vended():
+                token = Token(access.config["gcs.oauth2.token"], access.expires_at)
+                return cls(profile, lambda: token)
+        raise CredentialNotIssued("The warehouse has no credential for its storage")
 
     def prepare(self) -> None:
         self._tokens.current()
@@ -127,17 +127,9 @@ class GcsBucket(Bucket):
                 return
             parameters["pageToken"] = token
 
-    def delete_names(self, names: Sequence[str]) -> None:
-        first: CatalogError | None = None
-        for name in names:
-            try:
-                self._retry("DELETE", self._object(name), name, {})
-            except ObjectNotFound:
-                continue
-            except CatalogError as error:
-                first = first or error
-        if first is not None:
-            raise first
+    def delete_name(self, name: str) -> None:
+        with suppress(ObjectNotFound):
+            self._retry("DELETE", self._object(name), name, {})
 
     def _object(self, name: str) -> str:
         return f"{self._objects_at}/{quote(name, safe='')}"

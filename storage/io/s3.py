@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC
-from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 from urllib.parse import urlsplit
@@ -41,6 +40,7 @@ from storage.network.aws_clients import create_client
 from storage.network.store_http import retry_store_call, unlimited
 from storage.profiles.s3 import S3Profile
 from storage.vending.delegation import Vended
+from storage.vending.s3_session_policy import keys_from_vended
 
 if TYPE_CHECKING:
     from obstore.store import S3Config, S3Credential  # not there at run time
@@ -90,22 +90,14 @@ class S3Bucket(Bucket):
         )
 
     @classmethod
-    def of(cls, profile: S3Profile, credential: Credential | None) -> Self:
-        """Return the client of the catalog itself."""
-        is_old = bool(profile.legacy_md5_behavior) or isinstance(credential, AliyunOss)
-        return cls(profile, lambda: catalog_keys(profile, credential), sends_md5=is_old)
-
-    @classmethod
-    def with_vended(cls, profile: S3Profile, vended: Vended) -> Self:
-        """Return the client of an engine with vended credentials."""
-        config = vended.config
-        keys = Keys(
-            config["s3.access-key-id"],
-            config["s3.secret-access-key"],
-            config["s3.session-token"],
-            vended.expires_at,
-        )
-        return cls(profile, lambda: keys, sends_md5=bool(profile.legacy_md5_behavior))
+    def of(cls, profile: S3Profile, access: Credential | Vended | None) -> Self:
+        """Return the client of the catalog itself with its credential, or of an engine with vended credentials."""
+        sends_md5 = bool(profile.legacy_md5_behavior)
+        if isinstance(access, Vended):
+            keys = keys_from_vended(access)
+            return cls(profile, lambda: keys, sends_md5=sends_md5)
+        sends_md5 = sends_md5 or isinstance(access, AliyunOss)
+        return cls(profile, lambda: catalog_keys(profile, access), sends_md5=sends_md5)
 
     def prepare(self) -> None:
         self._keys.current()
@@ -142,7 +134,7 @@ class S3Bucket(Bucket):
     def delete_name(self, name: str) -> None:
         """Uses botocore, as `read` does."""
         with suppress(ObjectNotFound):
-            self._retry(name, partial(self._delete, name))
+            self._retry(name, lambda: self._client().delete_object(Bucket=self._profile.bucket, Key=name))
 
     def delete_names(self, names: Sequence[str]) -> None:
         bulk = [name for name in names if not _NOT_IN_XML.search(name)]
@@ -153,11 +145,7 @@ class S3Bucket(Bucket):
                 alone = list(names)
         except CatalogError as error:
             first = error
-        for name in alone:
-            try:
-                self._retry(name, partial(self._delete, name))
-            except CatalogError as error:
-                first = first or error
+        super().delete_names(alone)
         if first is not None:
             raise first
 
@@ -181,9 +169,6 @@ class S3Bucket(Bucket):
             if code != "NoSuchKey":
                 raise store_error(_STATUS_OF.get(code or "", 500), code, f"{self._location}/{failed.get('Key', '')}")
         return True
-
-    def _delete(self, name: str) -> None:
-        self._client().delete_object(Bucket=self._profile.bucket, Key=name)
 
     def _retry(self, name: str, call: Callable[[], T]) -> T:
         def attempt(_tried: int) -> T:

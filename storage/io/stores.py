@@ -15,7 +15,6 @@ from django.conf import settings
 
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from storage.credentials import Credential
-from storage.documents import read_document
 from storage.errors import StoreRefused, StoreUnavailable
 from storage.io.bucket import Bucket
 from storage.io.local import LocalStore, unwritable_storage
@@ -25,7 +24,7 @@ from storage.models import WarehouseStorage
 from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.profiles.gcs import GcsProfile
-from storage.profiles.kinds import TYPES
+from storage.profiles.kinds import read_stored_profile
 from storage.profiles.profile import Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.secrets.stores import stored_credential
@@ -55,12 +54,12 @@ def store_for(storage: WarehouseStorage) -> ObjectStore:
     if store is not None:
         return store
     credential = stored_credential(storage.secret_id)
-    profile = read_document(TYPES[storage.profile["type"]], storage.profile, "storage-profile")
+    profile = read_stored_profile(storage.profile)
     require_permitted_addresses(profile, credential)
     with _opening:
         store = _open.get(storage.key)
         if store is None:
-            store = _open[storage.key] = RemoteStore(_own_bucket(profile, credential), profile.location)
+            store = _open[storage.key] = RemoteStore(_bucket(profile, credential), profile.location)
         return store
 
 
@@ -80,47 +79,30 @@ def open_store(profile: Profile, credential: Credential | None) -> ObjectStore:
     if profile.type == "local":
         return _open_local()
     require_permitted_addresses(profile, credential)
-    return RemoteStore(_own_bucket(profile, credential), profile.location)
+    return RemoteStore(_bucket(profile, credential), profile.location)
 
 
 def open_vended_store(profile: Profile, vended: Vended) -> RemoteStore:
     """Open the store with vended credentials, as a client does. Raises as `open_store`."""
     require_permitted_addresses(profile, None)
-    return RemoteStore(_vended_bucket(profile, vended), profile.location)
+    return RemoteStore(_bucket(profile, vended), profile.location)
 
 
-def _own_bucket(profile: Profile, credential: Credential | None) -> Bucket:
+def _bucket(profile: Profile, access: Credential | Vended | None) -> Bucket:
     """Return the client of a bucket. The libraries of each cloud are imported when the first warehouse needs them."""
     match profile:
         case S3Profile() | StackitProfile():
             from storage.io.s3 import S3Bucket
 
-            return S3Bucket.of(profile.as_s3(), credential)
+            return S3Bucket.of(profile.as_s3(), access)
         case AdlsProfile() | OneLakeProfile():
             from storage.io.azure import AzureContainer
 
-            return AzureContainer.of(profile, credential)
+            return AzureContainer.of(profile, access)
         case GcsProfile():
             from storage.io.gcs import GcsBucket
 
-            return GcsBucket.of(profile, credential)
-    raise AssertionError(f"no store of type {profile.type}")
-
-
-def _vended_bucket(profile: Profile, vended: Vended) -> Bucket:
-    match profile:
-        case S3Profile() | StackitProfile():
-            from storage.io.s3 import S3Bucket
-
-            return S3Bucket.with_vended(profile.as_s3(), vended)
-        case AdlsProfile() | OneLakeProfile():
-            from storage.io.azure import AzureContainer
-
-            return AzureContainer.with_vended(profile, vended)
-        case GcsProfile():
-            from storage.io.gcs import GcsBucket
-
-            return GcsBucket.with_vended(profile, vended)
+            return GcsBucket.of(profile, access)
     raise AssertionError(f"no store of type {profile.type}")
 
 

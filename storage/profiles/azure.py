@@ -169,3 +169,10 @@ class OneLakeProfile(Profile):
                 plain_id = self.workspace_id.replace("-", "")
                 return f"{plain_id}.z{plain_id[:2]}.{ONELAKE_HOST}"
         return f"onelake.{ONELAKE_HOST}"
+
+
+def account_and_container(profile: AdlsProfile | OneLakeProfile) -> tuple[str, str]:
+    """Return account and container, as in URLs and signatures. OneLake is one account, whatever the host."""
+    if isinstance(profile, OneLakeProfile):
+        return "onelake", profile.workspace_id
+    return profile.account_name, profile.filesystem

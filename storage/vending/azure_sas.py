@@ -15,7 +15,7 @@ from icekeeper.kernel.clock import now
 from storage.credentials import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
 from storage.identity.azure import DelegationKeys, delegation_keys
 from storage.identity.keys import CredentialNotIssued
-from storage.profiles.azure import AdlsProfile, OneLakeProfile
+from storage.profiles.azure import AdlsProfile, OneLakeProfile, account_and_container
 from storage.vending.client_config import SAS_TOKEN
 from storage.vending.delegation import FileAccess, Vended, folder_of
 
@@ -68,7 +68,7 @@ def directory_sas(
     """
     if not folder:
         raise ValueError("a signature for the whole container")
-    account, container = _canonical(profile)
+    account, container = account_and_container(profile)
     return generate_blob_sas(
         account_name=account,
         container_name=container,
@@ -81,13 +81,6 @@ def directory_sas(
         expiry=expiry,
         protocol="https",
     )
-
-
-def _canonical(profile: AdlsProfile | OneLakeProfile) -> tuple[str, str]:
-    """Return account and container as they are signed. OneLake is one account, whatever the host."""
-    if isinstance(profile, OneLakeProfile):
-        return "onelake", profile.workspace_id
-    return profile.account_name, profile.filesystem
 
 
 def _account_key(credential: AzureSharedKey) -> str:
