@@ -103,7 +103,7 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "tenancy",
     "storage",
-    "tasks.queue",
+    "tasks",
     "catalog",
     "management",
     "icekeeper.apps.DeploymentConfig",

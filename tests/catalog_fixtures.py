@@ -12,8 +12,8 @@ from django.conf import settings
 from icekeeper.kernel.clock import now
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
-from tasks.queue.models import Task
-from tasks.workers.worker import Worker
+from tasks.models import Task
+from tasks.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector
 from tenancy.selectors.projects import get_project

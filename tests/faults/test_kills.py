@@ -28,8 +28,8 @@ from catalog.selectors.tables.metadata_cache import MetadataCache
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
-from tasks.queue.models import Task
-from tasks.workers.worker import Worker
+from tasks.models import Task
+from tasks.worker import Worker
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCHEMA, chosen, finishing_updates, snapshot
 from tests.wsgi_client import ApiClient
@@ -42,8 +42,9 @@ TRACED = tuple(
         "catalog/services",
         "catalog/selectors/tables/targets.py",
         "storage/io",
-        "tasks/queue",
-        "tasks/workers",
+        "tasks/leases.py",
+        "tasks/models.py",
+        "tasks/worker.py",
         "tenancy/authz/securables.py",
         "icekeeper/kernel/db/sql.py",
         "icekeeper/kernel/db/transactions.py",

@@ -9,7 +9,7 @@ import pytest
 
 from catalog.models import Namespace, Tabular
 from storage.models import Warehouse
-from tasks.queue.models import Task
+from tasks.models import Task
 from tests.catalog_fixtures import SCHEMA
 from tests.faults.test_kills import kill_at_line_after_line, no_pool
 from tests.tree_invariants import check_trees

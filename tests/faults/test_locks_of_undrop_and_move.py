@@ -23,8 +23,8 @@ from catalog.services.tables import undrop as undrops
 from catalog.services.tables.drop import expire_tabular
 from icekeeper.kernel.errors.types import NotFound
 from storage.models import Warehouse
-from tasks.queue.leases import Lease, LeaseLost, lease_task
-from tasks.queue.models import Task
+from tasks.leases import Lease, LeaseLost, lease_task
+from tasks.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Securable, User
 from tenancy.models.securable import ObjectRef

@@ -18,8 +18,8 @@ from icekeeper.wsgi import application
 from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
 from storage.models import Warehouse
-from tasks.queue.leases import lease_task
-from tasks.queue.models import Task
+from tasks.leases import lease_task
+from tasks.models import Task
 from tests.catalog_fixtures import SCHEMA, finishing_updates
 from tests.wsgi_client import ApiClient, Response
 

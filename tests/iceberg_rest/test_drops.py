@@ -17,8 +17,8 @@ from catalog.services.tables.drop import expire_tabular
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
-from tasks.queue.leases import Lease, LeaseLost, lease_due_task, lease_task
-from tasks.queue.models import Task
+from tasks.leases import Lease, LeaseLost, lease_due_task, lease_task
+from tasks.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable

@@ -26,8 +26,8 @@ from icekeeper.kernel.ids import new_id
 from storage.io.local import LocalStore
 from storage.models import Warehouse, WarehouseStorage
 from storage.services.warehouses import create_warehouse
-from tasks.queue.leases import lease_task
-from tasks.queue.models import Task
+from tasks.leases import lease_task
+from tasks.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA

@@ -12,7 +12,7 @@ import pytest
 
 from catalog.models import GenericTable, IdempotencyRecord, Tabular
 from storage.models import Warehouse
-from tasks.queue.models import Task
+from tasks.models import Task
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCAN_REPORT, SCHEMA
 from tests.wsgi_client import ApiClient, Response, call

@@ -10,7 +10,7 @@ import pytest
 
 from catalog.models import LocationClaim, Namespace, Tabular
 from storage.models import Warehouse
-from tasks.queue.models import Task
+from tasks.models import Task
 from tests.catalog_fixtures import SCHEMA, finishing_updates
 from tests.wsgi_client import ApiClient, Response
 

@@ -11,7 +11,7 @@ import pytest
 from catalog.models import LocationClaim, Tabular
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
-from tasks.queue.models import Task
+from tasks.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA

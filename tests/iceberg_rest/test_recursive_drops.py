@@ -15,8 +15,8 @@ from catalog.services.namespaces import drop
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
-from tasks.queue.leases import lease_task
-from tasks.queue.models import Task
+from tasks.leases import lease_task
+from tasks.models import Task
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef

@@ -11,7 +11,7 @@ import pytest
 from catalog.models import LocationClaim, Tabular
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import write_json
-from tasks.queue.models import Task
+from tasks.models import Task
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCHEMA
 from tests.wsgi_client import ApiClient

@@ -10,7 +10,7 @@ from django.conf import settings
 
 from catalog.models import Snapshot, Tabular, TabularMetadata
 from storage.models import Warehouse
-from tasks.queue.models import Task
+from tasks.models import Task
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCHEMA, snapshot
 from tests.wsgi_client import ApiClient

@@ -19,8 +19,8 @@ from storage.io.object_store import RemoteStore
 from storage.io.stores import store_for
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
-from tasks.queue.models import Task
-from tasks.workers.worker import Worker
+from tasks.models import Task
+from tasks.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA

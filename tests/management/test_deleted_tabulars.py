@@ -17,7 +17,7 @@ from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
-from tasks.queue.models import Task
+from tasks.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project

@@ -26,8 +26,8 @@ from management.call_counter import CallCounter, Flusher
 from management.models import EndpointStatistic
 from management.openapi.documents import APIS, build_document
 from storage.io.local import LocalStore
-from tasks.queue.models import Task
-from tasks.workers.worker import Worker, WorkerStopped
+from tasks.models import Task
+from tasks.worker import Worker, WorkerStopped
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
 from tenancy.authn.own_tokens.stored_tokens import read_token

@@ -17,8 +17,8 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
-from tasks.queue.leases import LeaseLost, lease_task
-from tasks.queue.models import Task
+from tasks.leases import LeaseLost, lease_task
+from tasks.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project

@@ -19,7 +19,7 @@ from storage.models import Warehouse
 from storage.profiles.location import ancestor_keys, build_location_key, descendant_key_range
 from storage.selectors import list_warehouses_for
 from storage.services import warehouses
-from tasks.queue.models import Task
+from tasks.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.models import Grant, Project, Securable

@@ -13,9 +13,9 @@ from django.db import connection
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
-from tasks.queue import leases
-from tasks.queue.leases import LEASE_SECONDS, Lease, LeaseLost, lease_due_task, lease_task
-from tasks.queue.models import Task
+from tasks import leases
+from tasks.leases import LEASE_SECONDS, Lease, LeaseLost, lease_due_task, lease_task
+from tasks.models import Task
 
 PURGE = Task.Queue.TABULAR_PURGE
 QUEUES = list(Task.Queue.values)

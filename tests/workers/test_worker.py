@@ -19,9 +19,9 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.logs import JsonFormatter
 from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
-from tasks.queue.models import Task
-from tasks.workers import worker as task_worker
-from tasks.workers.worker import Worker, WorkerStopped
+from tasks import worker as task_worker
+from tasks.models import Task
+from tasks.worker import Worker, WorkerStopped
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -124,7 +124,7 @@ def test_a_signal_wakes_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_loop_survives_a_database_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     from django.db import OperationalError
 
-    from tasks.workers import worker as module
+    from tasks import worker as module
 
     monkeypatch.setattr(module, "PAUSE_AFTER_ERROR", 0.0)
     worker = Worker(poll_interval=3600)

@@ -17,7 +17,7 @@ from catalog.models import Tabular
 from catalog.selectors.visible_pages import BATCH_SIZE, filter_visible, open_page_token, seal_page_token
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
 from icekeeper.kernel.http.paging import MIN_ID, Page
-from tasks.queue.models import Task
+from tasks.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import action_forbidden

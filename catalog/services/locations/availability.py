@@ -22,7 +22,7 @@ from storage.errors import StoreRefused, StoreUnavailable
 from storage.io.stores import store_for
 from storage.profiles.location import location_inside
 from storage.profiles.profile import allows_non_empty_locations
-from tasks.queue.leases import Lease, LeaseLost, lease_task
+from tasks.leases import Lease, LeaseLost, lease_task
 from tenancy.actor import Actor
 
 RESERVED_SECONDS = 2.0

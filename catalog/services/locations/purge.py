@@ -14,7 +14,7 @@ from icekeeper.kernel.errors.types import InvalidLocation
 from storage.io.stores import store_for
 from storage.models import Warehouse
 from storage.profiles.location import location_inside
-from tasks.queue.leases import Lease
+from tasks.leases import Lease
 
 logger = logging.getLogger("icekeeper.tasks")
 

@@ -22,8 +22,8 @@ from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.ids import new_id
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from tasks.queue.leases import Lease, cancel_tasks, has_running_tasks
-from tasks.queue.models import Task
+from tasks.leases import Lease, cancel_tasks, has_running_tasks
+from tasks.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import EndedGrants, remove_securables

@@ -121,7 +121,7 @@ def _describe_databases() -> dict[str, str]:
 
 def _work(parent: int) -> None:
     """Run in the process of the worker."""
-    from tasks.workers.worker import run_worker
+    from tasks.worker import run_worker
 
     run_worker(parent=parent)
 

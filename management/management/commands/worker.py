@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
 from storage.secrets.stores import require_readable_secrets
-from tasks.workers.worker import run_worker
+from tasks.worker import run_worker
 from tenancy import maintenance
 
 

@@ -11,19 +11,18 @@ import catalog
 import icekeeper
 import management
 import storage
-import tasks.queue
-import tasks.workers
+import tasks
 import tenancy
 from icekeeper.kernel.errors.types import CatalogError
 from storage.documents import InvalidMember
 from storage.profiles.kinds import TYPES
 
-PACKAGES = (catalog, icekeeper, management, storage, tasks.queue, tasks.workers, tenancy)
+PACKAGES = (catalog, icekeeper, management, storage, tasks, tenancy)
 
 
 def load_modules(package: ModuleType) -> None:
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not {"wsgi", "migrations", "server"} & set(module.name.split(".")):
+        if not {"wsgi", "migrations", "server", "spark"} & set(module.name.split(".")):
             importlib.import_module(module.name)
 
 

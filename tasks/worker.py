@@ -19,8 +19,8 @@ from django.utils.module_loading import import_string
 from catalog.services.locations.purge import purge
 from catalog.services.tables.drop import expire_tabular
 from icekeeper.kernel.errors.types import CatalogError
-from tasks.queue.leases import Lease, LeaseLost, lease_due_task
-from tasks.queue.models import Task
+from tasks.leases import Lease, LeaseLost, lease_due_task
+from tasks.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.maintenance import is_read_only, start_watching
 

@@ -26,7 +26,7 @@ class TaskQuerySet(models.QuerySet["Task"]):
 class Task(models.Model):
     """Work after a commit that survives a crash: the row is inserted in the transaction that requests the work.
 
-    A worker leases it (`tasks.queue.leases`): the task is running until `leased_until`. `attempt` counts the leases, so
+    A worker leases it (`tasks.leases`): the task is running until `leased_until`. `attempt` counts the leases, so
     that a worker can detect that its lease has ended. The transaction that finishes the work deletes the row. After a
     failure the task is scheduled again, with `last_error`.
     """

@@ -19,7 +19,7 @@ from django.db.models.functions import Now
 
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_one
 from icekeeper.kernel.json.strict import read_stored_json
-from tasks.queue.models import Task
+from tasks.models import Task
 
 LEASE_SECONDS = 120
 HEARTBEAT_SECONDS = 20.0

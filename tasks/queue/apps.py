@@ -1,6 +1,0 @@
-from django.apps import AppConfig
-
-
-class QueueConfig(AppConfig):
-    name = "tasks.queue"
-    label = "tasks"
