@@ -52,8 +52,7 @@ TRACED = tuple(
         "catalog/api/namespaces.py",
         "catalog/api/tables.py",
         "catalog/api/render.py",
-        "management/api/tabulars",
-        "management/api/namespaces",
+        "management/api/warehouse_objects",
     )
 )
 DIED, RESPONDED = 9, 0

@@ -9,11 +9,12 @@ from typing import Any, Final
 from drf_spectacular.utils import extend_schema
 
 from icekeeper.kernel.http.serializers import empty_response, operation_responses
-from management.api.permissions.explanations import ExplainRequest, ExplainResponse
 from management.api.permissions.serializers import (
     ActionsBatchCheckRequest,
     ActionsBatchCheckResponse,
     AllowedActionsResponse,
+    ExplainRequest,
+    ExplainResponse,
     NamespaceAuthPropertiesResponse,
     ObjectActionsResponse,
     PermissionCheckRequest,

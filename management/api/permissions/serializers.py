@@ -1,28 +1,35 @@
-"""Requests and responses about permission checks, allowed actions and managed access."""
+"""Requests and responses about permission checks, explanations, allowed actions and managed access."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from rest_framework import serializers
 
 from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
-from management.api.permissions.action_contexts import ActionField
+from management.api.permissions.checks import MAX_CHECKS, TABULAR_IDS, TABULAR_NAMES, ActionField, ActionNames
 from management.api.schema import OBJECT_TYPES, WITH_EXTENSIONS
-from management.api.serializers import IdText, ResponseSerializer, UserOrRole, VariantSerializer
-from tenancy.authz.action_names import LEGACY_ACTION_NAMES
-from tenancy.authz.actions import Can
+from management.api.serializers import (
+    GrantPrincipal,
+    IdText,
+    ResponseSerializer,
+    UserOrRole,
+    VariantSerializer,
+    render_grantee,
+    resource_type,
+)
+from tenancy.authz.action_names import ACTION_NAMES, LEGACY_ACTION_NAMES
+from tenancy.authz.builtin.role_paths import Entry
+from tenancy.authz.explanation import ALLOWALL
+from tenancy.authz.permissions import Standing
 from tenancy.models import Securable
+from tenancy.selectors.explanations import VisibleGrant, VisibleStep
+from tenancy.selectors.objects import NamedObject
 
 T = Securable.Type
-ActionNames = Mapping[Securable.Type, Mapping[str, Can]]
-MAX_CHECKS: Final = 1000
 _LEVELS: Final = "The levels of its name"
 
-TABULAR_IDS: Final = ("table-id", "view-id", "generic-table-id", "table_id", "view_id", "generic_table_id")
-TABULAR_NAMES: Final = ("table", "view", "generic-table", "generic_table")
-"""The members that may hold the id, and the name, of a table, view or generic table: clients use all of them."""
 _TABULAR_MEMBERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(TABULAR_IDS, "table-id"),
     **dict.fromkeys(TABULAR_NAMES, "table"),
@@ -144,7 +151,7 @@ class NamespaceAuthPropertiesResponse(ResponseSerializer):
     )
 
 
-# The request of a batch check is described here and parsed by `management.api.permissions.batch_checks`.
+# The request of a batch check is described here and parsed by `management.api.permissions.checks`.
 
 
 class ServerActionOperation(KebabSerializer):
@@ -226,3 +233,99 @@ class ActionCheckResult(ResponseSerializer):
 
 class ActionsBatchCheckResponse(ResponseSerializer):
     results = serializers.ListField(child=ActionCheckResult(), help_text="In the order of the checks")
+
+
+STANDING = [ALLOWALL, Standing.BLOCKED.value, Standing.EVERYBODY.value, Standing.INSTANCE_ADMIN.value]
+
+
+class ExplainOperation(PermissionCheckOperation):
+    action_names = ACTION_NAMES
+    suffix = "Explain"
+
+
+class ExplainRequest(PermissionCheckRequest):
+    operation = ExplainOperation(help_text="Exactly one of its members")
+
+
+class ExplainedObject(ResponseSerializer):
+    type = serializers.ChoiceField([resource_type(each) for each in ACTION_NAMES])
+    id = Text(source="object_id", help_text="The id that clients see")
+    warehouse_id = serializers.UUIDField(required=False, help_text="Of objects in a warehouse")
+    namespace = serializers.ListField(
+        child=Text(), required=False, help_text="The levels of a namespace, or of the namespace of a table or view"
+    )
+    name = Text(required=False, help_text="Of a project, warehouse, table, view, role or tag")
+
+    def render_type(self, found: NamedObject) -> str:
+        return resource_type(found.securable_type)
+
+    def render_namespace(self, found: NamedObject) -> Sequence[str] | None:
+        return found.levels or None
+
+
+class ExplainedMembership(ResponseSerializer):
+    role = serializers.UUIDField(source="role_id")
+    name = Text(source="role_name")
+    entry = serializers.ChoiceField(
+        [each.value for each in Entry],
+        help_text="How the previous role, or for the first role the principal of the check, became a member",
+    )
+    expires_at = serializers.DateTimeField(required=False, help_text="Absent for a permanent membership")
+
+
+class ExplainedGrant(ResponseSerializer):
+    privilege = Text()
+    principal = GrantPrincipal(help_text="The grantee")
+    through = ExplainedMembership(
+        many=True,
+        required=False,
+        help_text="The chain of memberships to the grantee, starting with the principal's own; empty for a grant to "
+        "the user, absent when the caller may not read the members of these roles",
+    )
+    expires_at = serializers.DateTimeField(required=False, help_text="Absent for a permanent grant")
+
+    def render_principal(self, grant: VisibleGrant) -> dict[str, str]:
+        return render_grantee(grant.grantee)
+
+
+class ExplainedStep(ResponseSerializer):
+    withheld = serializers.BooleanField(
+        help_text="True for steps on objects whose grants the caller may not read; then all other members are absent"
+    )
+    relation = Text(required=False, help_text="A privilege, or `can_` and an action, as in the authorization model")
+    object = ExplainedObject(required=False)
+    grant = ExplainedGrant(required=False, help_text="Absent when the step follows from the previous steps")
+
+    def to_representation(self, instance: VisibleStep | None) -> dict[str, Any]:
+        return {"withheld": True} if instance is None else super().to_representation(instance)
+
+    def render_withheld(self, _: VisibleStep) -> bool:
+        return False
+
+
+class ExplainedCure(ResponseSerializer):
+    privilege = Text()
+    object = ExplainedObject()
+
+
+class ExplainResponse(ResponseSerializer):
+    allowed = serializers.BooleanField(source="is_allowed", help_text="The result of `permissions/check`")
+    by_grants = serializers.BooleanField(
+        source="is_by_grants",
+        help_text="Whether grants allow it. Differs from `allowed` where `standing` has the reason, while a change is "
+        "not yet delivered to OpenFGA, and with a custom authorization backend",
+    )
+    standing = serializers.ChoiceField(
+        STANDING,
+        required=False,
+        help_text="What decides independently of grants: authorization is off, the user is blocked, the action is "
+        "allowed for every user, or the user is an instance admin",
+    )
+    chain = ExplainedStep(
+        many=True, help_text="If grants allow it: the shortest chain from a grant to the action, in that order"
+    )
+    cures = ExplainedCure(
+        many=True,
+        help_text="If grants do not allow it: up to 50 grants on the object or its parents, each of which is "
+        "sufficient, nearest and weakest first",
+    )

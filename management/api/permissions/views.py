@@ -11,9 +11,14 @@ from rest_framework.response import Response
 
 from catalog.objects import name_objects, resolve_objects
 from management.api.base import ManagementViewSet, ObjectViewSet, no_body
-from management.api.permissions.batch_checks import read_batch_check, read_ids, read_items, read_must_exist
-from management.api.permissions.checks import read_check
-from management.api.permissions.explanations import ExplainRequest, ExplainResponse
+from management.api.permissions.checks import (
+    ActionNames,
+    read_batch_check,
+    read_check,
+    read_ids,
+    read_items,
+    read_must_exist,
+)
 from management.api.permissions.schema import (
     describe_access,
     describe_actions,
@@ -22,9 +27,10 @@ from management.api.permissions.schema import (
     describe_managed_access,
 )
 from management.api.permissions.serializers import (
-    ActionNames,
     ActionsBatchCheckResponse,
     AllowedActionsResponse,
+    ExplainRequest,
+    ExplainResponse,
     NamespaceAuthPropertiesResponse,
     ObjectActionsResponse,
     PermissionCheckOperation,

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from django.urls import path
 
+from management.api.base import WAREHOUSE_PATH
 from management.api.statistics.views import EndpointStatisticsViewSet, WarehouseStatisticsViewSet
 
 urlpatterns = [
     path("v1/endpoint-statistics", EndpointStatisticsViewSet.as_view({"post": "list"}), name="endpoint-statistics"),
     path(
-        "v1/warehouse/<str:warehouse_id>/statistics",
+        f"{WAREHOUSE_PATH}/statistics",
         WarehouseStatisticsViewSet.as_view({"get": "list"}),
         name="warehouse-statistics",
     ),

@@ -2,19 +2,19 @@ from __future__ import annotations
 
 from django.urls import path
 
+from management.api.base import WAREHOUSE_PATH
 from management.api.tags.views import ColumnTagViewSet, TableColumnTagsViewSet, TagDefinitionViewSet, TagViewSet
 from tenancy.models import Securable
 
-_WAREHOUSE = "v1/warehouse/<str:warehouse_id>"
 _DEFINITION = "v1/tag-definition/<str:tag_definition_id>"
-_TABLE = f"{_WAREHOUSE}/table/<str:object_id>"
+_TABLE = f"{WAREHOUSE_PATH}/table/<str:object_id>"
 _COLUMN_TAGS = f"{_TABLE}/column/<str:column_name>/tags"
 _OBJECTS = {
-    Securable.Type.WAREHOUSE: _WAREHOUSE,
-    Securable.Type.NAMESPACE: f"{_WAREHOUSE}/namespace/<str:object_id>",
+    Securable.Type.WAREHOUSE: WAREHOUSE_PATH,
+    Securable.Type.NAMESPACE: f"{WAREHOUSE_PATH}/namespace/<str:object_id>",
     Securable.Type.TABLE: _TABLE,
-    Securable.Type.VIEW: f"{_WAREHOUSE}/view/<str:object_id>",
-    Securable.Type.GENERIC_TABLE: f"{_WAREHOUSE}/generic-table/<str:object_id>",
+    Securable.Type.VIEW: f"{WAREHOUSE_PATH}/view/<str:object_id>",
+    Securable.Type.GENERIC_TABLE: f"{WAREHOUSE_PATH}/generic-table/<str:object_id>",
 }
 _WRITE = {"put": "update", "delete": "destroy"}
 

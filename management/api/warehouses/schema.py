@@ -21,7 +21,7 @@ from management.api.schema import (
     Operation,
     describe,
 )
-from management.api.tabulars.serializers import ProtectionResponse, SetProtectionRequest
+from management.api.warehouse_objects.serializers import ProtectionResponse, SetProtectionRequest
 from management.api.warehouses.serializers import (
     CreateWarehouseRequest,
     RenameWarehouseRequest,

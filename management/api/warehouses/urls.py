@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from django.urls import path
 
+from management.api.base import WAREHOUSE_PATH
 from management.api.warehouses.views import StorageValidationViewSet, WarehouseViewSet
 
-_WAREHOUSE = "v1/warehouse/<str:warehouse_id>"
 _UPDATES = {
     "rename": ("rename", "rename-warehouse"),
     "activate": ("activate", "activate-warehouse"),
@@ -26,9 +26,9 @@ _VALIDATIONS = {
 
 urlpatterns = [
     path("v1/warehouse", WarehouseViewSet.as_view({"get": "list", "post": "create"}), name="warehouses"),
-    path(_WAREHOUSE, WarehouseViewSet.as_view({"get": "retrieve", "delete": "destroy"}), name="warehouse"),
+    path(WAREHOUSE_PATH, WarehouseViewSet.as_view({"get": "retrieve", "delete": "destroy"}), name="warehouse"),
     *(
-        path(f"{_WAREHOUSE}/{segment}", WarehouseViewSet.as_view({"post": action}), name=name)
+        path(f"{WAREHOUSE_PATH}/{segment}", WarehouseViewSet.as_view({"post": action}), name=name)
         for segment, (action, name) in _UPDATES.items()
     ),
     path(
@@ -37,7 +37,7 @@ urlpatterns = [
         name="validate-warehouse",
     ),
     *(
-        path(f"{_WAREHOUSE}/storage/{segment}", StorageValidationViewSet.as_view({"post": action}), name=name)
+        path(f"{WAREHOUSE_PATH}/storage/{segment}", StorageValidationViewSet.as_view({"post": action}), name=name)
         for segment, (action, name) in _VALIDATIONS.items()
     ),
 ]

@@ -11,7 +11,7 @@ from catalog.services.delete_warehouse import delete_warehouse
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import Page
 from management.api.base import ManagementViewSet
-from management.api.tabulars.serializers import ProtectionResponse, SetProtectionRequest
+from management.api.warehouse_objects.serializers import ProtectionResponse, SetProtectionRequest
 from management.api.warehouses.schema import describe_storage_validation, describe_warehouses
 from management.api.warehouses.serializers import (
     CreateWarehouseRequest,

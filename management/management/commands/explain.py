@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from catalog.objects import name_objects
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
-from management.api.permissions.explanations import ExplainResponse
+from management.api.permissions.serializers import ExplainResponse
 from management.selectors.cli_lookup import (
     USAGE,
     describe_grantee,

@@ -1,4 +1,4 @@
-"""OpenAPI descriptions of the operations on tables, views and generic tables."""
+"""OpenAPI descriptions of the operations on namespaces, tables, views and generic tables of a warehouse."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from management.api.schema import (
     describe,
     path_parameter,
 )
-from management.api.tabulars.serializers import (
+from management.api.warehouse_objects.serializers import (
     ListDeletedTabularsResponse,
+    MoveNamespaceRequest,
+    MoveNamespaceResponse,
     ProtectionResponse,
     SearchTabularRequest,
     SearchTabularResponse,
@@ -74,6 +76,31 @@ describe_tabulars = describe(
         request=SearchTabularRequest,
         responses=operation_responses(
             {200: SearchTabularResponse}, {400: BAD_PAGE, 404: f"{NO_WAREHOUSE}, {NO_NAMESPACE}", 413: TOO_LARGE}
+        ),
+    ),
+)
+
+describe_namespaces = describe(
+    move=extend_schema(
+        operation_id="move_namespace",
+        tags=TAGS,
+        summary="Update the name or parent of a namespace",
+        description="Its tables, views, generic tables and child namespaces move with it. Ids, properties, locations "
+        "and files do not change. A move to the current path changes nothing.",
+        parameters=[
+            WAREHOUSE_ID,
+            path_parameter("namespace_id", "The namespace's id"),
+        ],
+        request=MoveNamespaceRequest,
+        responses=operation_responses(
+            {200: MoveNamespaceResponse},
+            {
+                400: "`NamespaceEmpty`, `NamespaceDepthExceeded`, `ReservedNamespace`, `NamespaceCannotMoveIntoSelf`; "
+                "`StorageLayoutForbidsNamespaceMove`: the folders of the warehouse contain the paths of namespaces",
+                404: f"{NO_WAREHOUSE}; {NO_NAMESPACE}: the namespace or its new parent",
+                409: "`AlreadyExistsException`; `NamespaceProtected`, `ChildNamespaceProtected`: without `force`",
+                413: "`PayloadTooLargeException`",
+            },
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Tables, views and generic tables of a warehouse: search, dropped ones, and protection, which namespaces have too."""
+"""Namespaces, tables, views and generic tables of a warehouse: search, dropped ones, moves and protection."""
 
 from __future__ import annotations
 
@@ -10,22 +10,26 @@ from rest_framework.response import Response
 from catalog.models import Tabular
 from catalog.selectors.tables.deleted import list_deleted_tabulars_for
 from catalog.selectors.tables.search import Wanted, search_tabulars_for
+from catalog.services.namespaces.move import move_namespace
 from catalog.services.protection import get_protection_for, set_protection
 from catalog.services.tables.undrop import undrop_tabulars
 from icekeeper.kernel.http.paging import listing_key
 from management.api.base import ManagementViewSet, ObjectViewSet
 from management.api.schema import OperationsByType
 from management.api.serializers import read_uuid
-from management.api.tabulars.schema import describe_protection, describe_tabulars
-from management.api.tabulars.serializers import (
+from management.api.warehouse_objects.schema import describe_namespaces, describe_protection, describe_tabulars
+from management.api.warehouse_objects.serializers import (
     KINDS,
     ListDeletedTabularsResponse,
+    MoveNamespaceRequest,
+    MoveNamespaceResponse,
     ProtectionResponse,
     SearchTabularRequest,
     SearchTabularResponse,
     SetProtectionRequest,
     UndropTabularsRequest,
 )
+from tenancy.models import Securable
 
 
 @describe_tabulars
@@ -69,6 +73,23 @@ class WarehouseTabularViewSet(ManagementViewSet):
             page=self.search_page("search-tabular", body, self.warehouse_id, kinds, namespace_id),
         )
         return self.respond_hits(SearchTabularResponse, "tabulars", found, body)
+
+
+@describe_namespaces
+class NamespaceMoveViewSet(ObjectViewSet):
+    securable_type = Securable.Type.NAMESPACE
+
+    def move(self, request: Request, **path: str) -> Response:
+        namespace_id = self.object_id
+        body = self.body(MoveNamespaceRequest)
+        moved = move_namespace(
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            namespace_id=namespace_id,
+            destination=body["destination"],
+            force=bool(body.get("force")),
+        )
+        return self.respond(MoveNamespaceResponse, moved)
 
 
 class ProtectionViewSet(ObjectViewSet):
