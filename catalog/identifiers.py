@@ -52,9 +52,10 @@ def lookup_key(name: str) -> str:
 
 def path_key(levels: Levels) -> str:
     """Return the look-up key of a namespace; for impossible names a key that matches nothing."""
-    if any("\x00" in level or LEVEL_SEPARATOR in level for level in levels):
-        return ""
-    return LEVEL_SEPARATOR.join(name_key(level) for level in levels)
+    for level in levels:
+        if "\x00" in level or LEVEL_SEPARATOR in level:
+            return ""
+    return LEVEL_SEPARATOR.join(map(name_key, levels))
 
 
 def require_levels(value: object) -> Levels:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.utils.functional import cached_property
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSetMixin
 
@@ -209,7 +210,7 @@ class TabularViewSet(CatalogViewSet):
     name_segment: ClassVar = "table"
     """The segment of the path that has the name."""
 
-    @property
+    @cached_property
     def identifier(self) -> Identifier:
         """The namespace and name of the path."""
         return Identifier(self.levels, decode_segment(self.kwargs[self.name_segment]))
@@ -260,14 +261,17 @@ class TabularViewSet(CatalogViewSet):
     def list_tabulars(self, request: HttpRequest) -> HttpResponse:
         with_uuids = RETURN_UUIDS.read(request)
         with_protection = RETURN_PROTECTION.read(request)
-        levels, found, token = list_tabulars_for(
+        levels = self.levels
+        stored_levels, found, token = list_tabulars_for(
             actor=self.actor,
             warehouse_id=self.warehouse_id,
-            levels=self.levels,
+            levels=levels,
             kind=self.kind,
-            page=self.page(request, f"{self.kind.value}s", self.levels),
+            page=self.page(request, f"{self.kind.value}s", levels),
         )
-        listing: ListTablesResponse = {"identifiers": [{"namespace": levels, "name": each.name} for each in found]}
+        listing: ListTablesResponse = {
+            "identifiers": [{"namespace": stored_levels, "name": each.name} for each in found]
+        }
         if with_uuids:
             listing["table-uuids"] = [str(each.uuid) for each in found]
         if with_protection:

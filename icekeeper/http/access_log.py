@@ -60,7 +60,11 @@ def log_request(request: HttpRequest, response: HttpResponseBase) -> None:
 
 def redact_tokens(text: str) -> str:
     """Replace the secret part of access tokens in `text`."""
-    return _TOKEN.sub(r"\1_***", text)
+    return _TOKEN.sub(_without_secret, text)
+
+
+def _without_secret(token: re.Match[str]) -> str:
+    return f"{token[1]}_***"
 
 
 def write_line(fields: dict[str, Any], *, level: int = logging.INFO) -> None:

@@ -128,6 +128,8 @@ class EdgeHandler(WSGIHandler):
     def __init__(self) -> None:
         super().__init__()
         self._hooks = [import_string(path) for path in settings.RESPONSE_HOOKS]
+        self._observers: list[Callable[[HttpRequest, HttpResponseBase], None]] = [log_request]
+        """They are called when the server closes the response, after its last byte was sent."""
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         return self._complete(request, super().get_response(request))
@@ -139,6 +141,7 @@ class EdgeHandler(WSGIHandler):
 
     def _complete(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         meta = request.META
+        closers: list[Callable[[], None]] = response._resource_closers  # type: ignore[attr-defined]  # noqa: SLF001
         for hook in self._hooks:
             hook(request, response)
         headers = response.headers
@@ -149,8 +152,8 @@ class EdgeHandler(WSGIHandler):
             # A slow client must not occupy a pooled connection while it reads the response.
             release_connections()
         else:
-            _when_closed(response, release_connections)
-        _when_closed(response, partial(log_request, request, response))
+            closers.append(release_connections)
+        closers += [partial(observe, request, response) for observe in self._observers]
         return response
 
 
@@ -166,6 +169,10 @@ class ApiHandler(EdgeHandler):
     others, including those for browsers (CORS).
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._observers += [import_string(path) for path in settings.REQUEST_OBSERVERS]
+
     def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002
         self._view_middleware: list[Any] = []
         self._template_response_middleware: list[Any] = []
@@ -177,16 +184,12 @@ class ApiHandler(EdgeHandler):
             except MiddlewareNotUsed:
                 continue
         self._middleware_chain = handle
-        self._observers = [import_string(path) for path in settings.REQUEST_OBSERVERS]
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         """Skip Django's per-thread URL configuration and its additional log line for errors."""
         response = self._middleware_chain(request)
-        _when_closed(response, request.close)
-        response = self._complete(request, response)
-        for observe in self._observers:
-            _when_closed(response, partial(observe, request, response))
-        return response
+        response._resource_closers.append(request.close)  # type: ignore[attr-defined]  # noqa: SLF001
+        return self._complete(request, response)
 
     def _call_view(self, request: HttpRequest) -> HttpResponseBase:
         error = request.META.get("icekeeper.error")
@@ -198,12 +201,6 @@ class ApiHandler(EdgeHandler):
             not_allowed.headers["Allow"] = response.headers.get("Allow", "")
             return not_allowed
         return response
-
-
-def _when_closed(response: HttpResponseBase, callback: Callable[[], None]) -> None:
-    """Let Django call `callback` when the server closes the response, after its last byte was sent."""
-    closers: list[Callable[[], None]] = response._resource_closers  # type: ignore[attr-defined]  # noqa: SLF001
-    closers.append(callback)
 
 
 def _catch_errors(handle: Handle) -> Handle:

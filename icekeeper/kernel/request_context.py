@@ -147,10 +147,10 @@ def deadline(at: float) -> Iterator[None]:
 
 def remaining_seconds() -> float | None:
     """Return the seconds left, None without a deadline. Raises `RequestTimeout` (408) when none are left."""
-    at = current_context().deadline
-    if at is None:
+    context = _current.get()
+    if context is None or context.deadline is None:
         return None
-    left = at - time.monotonic()
+    left = context.deadline - time.monotonic()
     if left <= 0:
         raise RequestTimeout("The request took longer than the server allows (LAKEKEEPER__MAX_REQUEST_TIME)")
     return left

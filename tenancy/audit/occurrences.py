@@ -194,6 +194,8 @@ def audit_response(request: HttpRequest, response: HttpResponseBase) -> None:
     """Write the records of the request; a 401 or 403 without any record gets one here."""
     if isinstance(response, ErrorResponse) and not collector.has_pending():
         _record_denied_response(request, response)
+    if not collector.has_pending():
+        return
     if response.status_code not in SHOWN_DENIALS:
         collector.defer_denials()
     collector.write_pending()

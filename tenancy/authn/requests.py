@@ -156,11 +156,14 @@ class VerifiedTokens:
         self._lock = Lock()
 
     def get(self, digest: bytes) -> Identity | None:
-        with self._lock:
-            known = self._verified.get(digest)
-        if known is None or time.time() >= known.expires_at:
+        try:
+            with self._lock:
+                known = self._verified[digest]
+        except KeyError:
             return None
-        if known.revocations is not None and known.revocations != revocations.read():
+        if time.time() >= known.expires_at:
+            return None
+        if known.revocations is not None and known.revocations != revocations.current():
             return None
         return known.identity
 

@@ -36,7 +36,7 @@ class SharedEpoch:
     def __init__(self) -> None:
         self._word = memoryview(mmap.mmap(-1, _BITS // 8)).cast("Q")
 
-    def read(self) -> int:
+    def current(self) -> int:
         return self._word[0]
 
     def bump(self) -> None:
@@ -56,19 +56,13 @@ ON CONFLICT (singleton) DO UPDATE SET number = tenancy_rightsversion.number + 1
 """
 
 
-class PermissionEpoch:
+class PermissionEpoch(SharedEpoch):
     """The epoch as one process knows it; processes of the same server share the number."""
 
     def __init__(self) -> None:
-        self._shared = SharedEpoch()
+        super().__init__()
         self._version: int | None = None
         self._polled_at = float("-inf")
-
-    def current(self) -> int:
-        return self._shared.read()
-
-    def bump(self) -> None:
-        self._shared.bump()
 
     def is_fresh(self) -> bool:
         """Return whether cached decisions may be used at all."""
@@ -81,7 +75,7 @@ class PermissionEpoch:
         version = None if row is None else int(row[0])
         if version != self._version:
             self._version = version
-            self._shared.bump()
+            self.bump()
         self._polled_at = polled_at
 
     def invalidate(self) -> None:
@@ -147,9 +141,12 @@ class DecisionCache(Generic[T]):
     def get(self, key: Hashable) -> CachedDecision[T] | None:
         if not permission_epoch.is_fresh():
             return None
-        with self._lock:
-            cached = self._values.get(key)
-        if cached is None or cached.epoch != permission_epoch.current() or cached.ends_at <= time.time():
+        try:
+            with self._lock:
+                cached = self._values[key]
+        except KeyError:
+            return None
+        if cached.epoch != permission_epoch.current() or cached.ends_at <= time.time():
             return None
         return cached
 

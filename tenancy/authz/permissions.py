@@ -242,7 +242,8 @@ def recheck_before_write(actor: Actor, checks: Sequence[PermissionCheck], epoch:
 
     `missing` is as for `require_permission`, for checks on one object.
     """
-    record_overrides(actor, [each for each in checks if standing_reason(actor, *each) is Standing.INSTANCE_ADMIN])
+    if is_instance_admin(actor):
+        record_overrides(actor, [each for each in checks if standing_reason(actor, *each) is Standing.INSTANCE_ADMIN])
     for check in checks:
         request_context.record_permission(_recheck, _RequiredPermission(actor, check, epoch, missing))
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -28,8 +27,7 @@ class AuthorizationBackendError(CatalogError):
     status, wire_type, retry_after = 503, "AuthorizationBackendError", 5
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(NamedTuple):
     """A user with the roles of the token, or one assumed role."""
 
     user_id: str | None

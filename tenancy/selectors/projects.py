@@ -63,10 +63,10 @@ def get_project(given: str | None) -> Project:
     project_id = requested_project_id(given)
     if project_id is None:
         raise ProjectIdMissing("No project: send x-project-id, or enable the default project")
-    project = Project.objects.filter(pk=project_id).first()
-    if project is None:
-        raise no_such_project(project_id)
-    return project
+    try:
+        return Project.objects.get(pk=project_id)
+    except Project.DoesNotExist:
+        raise no_such_project(project_id) from None
 
 
 def get_project_for(*, actor: Actor, given: str | None) -> Project:

@@ -157,7 +157,7 @@ def test_a_token_is_not_cached_beyond_its_expiry(alice: TokenClient, monkeypatch
     monkeypatch.setattr(time, "time", lambda: at)
     verified = authenticators()[0].verify(alice.token)
     assert verified.expires_at == end
-    assert verified.revocations == revocations.read()
+    assert verified.revocations == revocations.current()
 
 
 def test_a_value_that_expires_during_the_lookup_is_not_cached(
@@ -181,7 +181,7 @@ def test_revocations_do_not_affect_tokens_of_other_providers() -> None:
     cached = VerifiedTokens()
     identity = Identity("oidc~x", "oidc", "human")
     cached.put(b"theirs", VerifiedToken(identity, time.time() + 60))
-    cached.put(b"ours", VerifiedToken(identity, time.time() + 60, revocations=revocations.read()))
+    cached.put(b"ours", VerifiedToken(identity, time.time() + 60, revocations=revocations.current()))
     revocations.bump()
     assert cached.get(b"theirs") == identity
     assert cached.get(b"ours") is None

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from cachetools import LRUCache
@@ -31,8 +30,7 @@ MAX_CHECKED_MEMBERS = 1_000
 """Maximum number of versions whose members for requirement checks are cached."""
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(NamedTuple):
     """One metadata file of one tabular, whole or with the referenced `snapshots` only ("refs")."""
 
     tabular_id: UUID
@@ -58,10 +56,12 @@ class MetadataCache:
 
     def last_seen(self, address: Hashable) -> tuple[Version | None, bytes | None]:
         """Return the version that was current at `address` when it was last read, if its document is cached."""
-        with self._lock:
-            version = self._last_seen.get(address)
-            document = self._documents.get(version) if version is not None else None
-        return (version, document) if document is not None else (None, None)
+        try:
+            with self._lock:
+                version = self._last_seen[address]
+                return version, self._documents[version]
+        except KeyError:
+            return None, None
 
     def get(self, version: Version) -> bytes | None:
         with self._lock:
@@ -99,7 +99,7 @@ class MetadataCache:
             self._last_seen[address] = version
             if before is not None and version.comes_after(before):
                 self._documents.pop(before, None)
-                self._documents.pop(replace(before, snapshots="refs"), None)
+                self._documents.pop(before._replace(snapshots="refs"), None)
                 self._parsed.pop(before, None)
                 self._checked_members.pop(before, None)
         self.put_document(version, document)

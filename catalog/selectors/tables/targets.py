@@ -120,9 +120,10 @@ def find_target(*, warehouse_id: UUID, identifier: Identifier) -> Target:
 
 def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tuple[Target, bytes]:
     """As `find_target`, with the bytes of the current metadata file; empty without a file."""
-    seen, cached = metadata_cache.last_seen((warehouse_id, identifier.path_key, identifier.name_key))
+    address = (warehouse_id, identifier.path_key, identifier.name_key)
+    seen, cached = metadata_cache.last_seen(address)
     known = (seen.tabular_id, seen.metadata_location) if seen else (None, None)
-    params = [*known, identifier.path_key, identifier.name_key, warehouse_id]
+    params = [*known, *address[1:], warehouse_id]
     row = fetch_one_as(_TargetRow, "default", _TARGET_WITH_DOCUMENT, params)
     target = _target(warehouse_id, identifier, row)
     if target.current is None or not target.current.metadata_location or row is None:

@@ -61,8 +61,8 @@ def fetch_one(alias: str, statement: str, params: Sequence[Any]) -> Row | None:
 
 def fetch_one_as(row_type: Callable[..., R], alias: str, statement: str, params: Sequence[Any]) -> R | None:
     """Return the result of `fetch_one` as a `NamedTuple`, whose fields are the columns in their order."""
-    row = fetch_one(alias, statement, params)
-    return None if row is None else row_type(*row)
+    rows = fetch_all(alias, statement, params)
+    return row_type(*rows[0]) if rows else None
 
 
 def execute(statement: str, params: Sequence[Any]) -> int:

@@ -43,6 +43,8 @@ def raw_path(target: str) -> str:
 
 def decode_segment(segment: str) -> str:
     """Decode one path segment. Raises `BadRequest` when the bytes are not UTF-8."""
+    if "%" not in segment and "+" not in segment:
+        return segment
     try:
         return unquote_plus(segment, errors="strict")
     except UnicodeDecodeError:
@@ -51,7 +53,7 @@ def decode_segment(segment: str) -> str:
 
 def decode_id(segment: str) -> UUID | None:
     """Return the UUID in a path segment; None for anything else. Some clients encode its hyphens (`%2D`)."""
-    return parse_id(unquote_plus(segment))
+    return parse_id(unquote_plus(segment) if "%" in segment else segment)
 
 
 def decode_levels(segment: str) -> tuple[str, ...]:

@@ -151,7 +151,7 @@ class AccessTokenAuthenticator(Authenticator):
         return token.startswith(PREFIXES)
 
     def verify(self, token: str) -> VerifiedToken:
-        epoch = revocations.read()  # before the row: a concurrent revocation invalidates the result
+        epoch = revocations.current()  # before the row: a concurrent revocation invalidates the result
         accepted = accept(token)
         until = min(accepted.expires_at, time.time() + MAX_REVOCATION_LAG_SECONDS)
         return VerifiedToken(accepted.identity(), until, revocations=epoch)

@@ -140,7 +140,7 @@ class BuiltinAuthorizer(Authorizer):
 
     def _cached(self, subject: Subject, ids: Sequence[str]) -> dict[str, Evaluation]:
         known: dict[str, Evaluation] = {}
-        for own_id in ids:
+        for own_id in dict.fromkeys(ids):
             kept = self._objects.get((subject, own_id))
             if kept is not None:
                 known[own_id] = kept.value
