@@ -17,6 +17,9 @@ from icekeeper.kernel.errors.types import BadRequest, InvalidLocation
 from storage.profiles.profile import Profile
 
 _FILE = re.compile(r"file:(?://)?(/.*)", re.DOTALL)
+_FORBIDDEN = re.compile(r"[%?#\\\x00-\x1f\x7f\ud800-\udfff]")
+EMPTY_OR_DOTS = frozenset({"", ".", ".."})
+"""Segments that no location may have."""
 MAX_LOCATION_BYTES = 2000
 """Limit of its UTF-8 form: a location must fit into an index entry of the database."""
 
@@ -35,9 +38,9 @@ def normalize_location(location: str) -> str:
         raise InvalidLocation(f"Location is longer than {MAX_LOCATION_BYTES} bytes")
     path = matched[1].rstrip("/")
     segments = path.split("/")[1:]
-    if not segments or any(segment in {"", ".", ".."} for segment in segments):
+    if not segments or not EMPTY_OR_DOTS.isdisjoint(segments):
         raise InvalidLocation(f"Location {location!r} has empty or dot segments")
-    if re.search(r"[%?#\\\x00-\x1f\x7f\ud800-\udfff]", path):
+    if _FORBIDDEN.search(path):
         raise InvalidLocation(f"Location {location!r} contains a character that is not allowed")
     return f"file://{path}"
 

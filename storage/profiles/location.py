@@ -16,7 +16,7 @@ from uuid import UUID
 
 from icekeeper.kernel.errors.types import InvalidLocation
 from storage.profiles.azure import DEFAULT_HOST, ONELAKE_HOST
-from storage.profiles.local import MAX_LOCATION_BYTES, normalize_location
+from storage.profiles.local import EMPTY_OR_DOTS, MAX_LOCATION_BYTES, normalize_location
 from storage.profiles.s3 import all_aws_hosts, has_wildcard, store_key
 
 SCHEME_ALIASES: Final = {"s3": ("s3", "s3a", "s3n"), "abfss": ("abfss", "wasbs"), "gs": ("gs",)}
@@ -95,13 +95,13 @@ def _normalize(location: str, base: str) -> str:
         raise InvalidLocation(f"Location {location[:200]!r} is not a {scheme}: location")
     if len(location.encode(errors="replace")) > MAX_LOCATION_BYTES:
         raise InvalidLocation(f"Location is longer than {MAX_LOCATION_BYTES} bytes")
-    if any(unicodedata.category(character) in {"Cc", "Cf", "Cs"} for character in location):
+    if not location.isprintable() and any(unicodedata.category(each) in {"Cc", "Cf", "Cs"} for each in location):
         raise InvalidLocation(f"Location {location!r} contains a control character")
     authority, path = matched[2], (matched[3] or "").removesuffix("/")
     if re.search(r"[?#]|://", path):
         raise InvalidLocation(f"Location {location!r} contains a character that is not allowed")
     segments = path.split("/")[1:]
-    if any(segment in {"", ".", ".."} for segment in segments):
+    if not EMPTY_OR_DOTS.isdisjoint(segments):
         raise InvalidLocation(f"Location {location!r} has empty or dot segments")
     if scheme == "abfss":
         _require_unchanged_by_azure(location, authority, segments)
