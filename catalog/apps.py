@@ -15,15 +15,15 @@ class CatalogConfig(AppConfig):
 
     def ready(self) -> None:
         from catalog.models import Namespace, Tabular
-        from tenancy.authz.permissions import filter_visible
+        from tenancy.authz.permissions import restrict_to_visible
         from tenancy.models import Securable
         from tenancy.models.querysets import set_visibility_filter
 
         def visible_tabulars(rows: QuerySet[Any], actor: Actor) -> QuerySet[Any]:
             visible = rows.none()
             for kind in Tabular.Kind:
-                visible |= filter_visible(rows.filter(kind=kind), actor, Securable.Type(kind.value))
+                visible |= restrict_to_visible(rows.filter(kind=kind), actor, Securable.Type(kind.value))
             return visible
 
-        set_visibility_filter(Namespace, lambda rows, actor: filter_visible(rows, actor, Securable.Type.NAMESPACE))
+        set_visibility_filter(Namespace, lambda rows, actor: restrict_to_visible(rows, actor, Securable.Type.NAMESPACE))
         set_visibility_filter(Tabular, visible_tabulars)

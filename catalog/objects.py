@@ -23,7 +23,7 @@ from tenancy.actor import Actor, Grantee
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.grants import ListedGrant, LocatedGrant, list_grants_of
-from tenancy.selectors.objects import NamedObject, PermissionTarget, require_found
+from tenancy.selectors.objects import NamedObject, PermissionTarget
 
 TABULARS: Final = {
     Securable.Type.TABLE: Tabular.Kind.TABLE,
@@ -86,14 +86,17 @@ def find_target(*, actor: Actor, key: ObjectKey, project: Project | None) -> Per
     if ref is not None and project is not None:
         is_in_project = Warehouse.objects.filter(pk=key.warehouse_id, project=project).exists()
         ref = ref if is_in_project else None
-    return require_found(ref, missing)
+    if ref is None:
+        raise missing
+    return PermissionTarget(ref, missing)
 
 
 def find_namespace_target(*, actor: Actor, namespace_id: UUID) -> PermissionTarget:
     """Return a namespace by its id alone, for routes without a warehouse. Raises `NoSuchNamespace` (404)."""
-    exists = Namespace.objects.filter(pk=namespace_id).exists()
-    ref = ObjectRef(Securable.Type.NAMESPACE, namespace_id) if exists else None
-    return require_found(ref, no_such_object("namespace", namespace_id))
+    missing = no_such_object("namespace", namespace_id)
+    if not Namespace.objects.filter(pk=namespace_id).exists():
+        raise missing
+    return PermissionTarget(ObjectRef(Securable.Type.NAMESPACE, namespace_id), missing)
 
 
 def _warehouses(wanted: Sequence[ObjectKey]) -> dict[ObjectKey, ObjectRef]:
@@ -240,20 +243,12 @@ def own_ids_of(client_uuid: UUID, *, project_id: str | None) -> list[UUID]:
     return sorted(rows.values_list("pk", flat=True))
 
 
-@dataclass(frozen=True, slots=True)
-class GrantedObject:
-    """An object by the ids that clients know; `warehouse_id` only of a warehouse and of objects in one."""
-
-    securable_type: Securable.Type
-    object_id: str
-    warehouse_id: str | None = None
-
-
 def list_grants_of_for(
     *, actor: Actor, project: Project, grantee: Grantee, page: Page
-) -> tuple[list[tuple[ListedGrant, GrantedObject]], str | None]:
-    """List the grants of one principal in a project, without objects in inactive warehouses.
+) -> tuple[list[tuple[ListedGrant, NamedObject]], str | None]:
+    """List the grants of one principal in a project with their objects, which have ids but no names.
 
+    Objects in inactive warehouses are left out.
     Raises `GrantActionForbidden` (403).
     """
 
@@ -273,12 +268,12 @@ def list_grants_of_for(
     return found, token
 
 
-def _granted_object(located: LocatedGrant, uuids: Mapping[UUID, UUID]) -> GrantedObject | None:
-    """Return None for a tabular that was deleted concurrently."""
+def _granted_object(located: LocatedGrant, uuids: Mapping[UUID, UUID]) -> NamedObject | None:
+    """Return the object without its names, None for a tabular that was deleted concurrently."""
     securable_type, object_id = located.ref.type, str(located.ref.id)
     if securable_type in {Securable.Type.PROJECT, Securable.Type.TAG}:
-        return GrantedObject(securable_type, object_id)
+        return NamedObject(securable_type, object_id)
     if securable_type not in TABULARS:
-        return GrantedObject(securable_type, object_id, located.warehouse_id)
+        return NamedObject(securable_type, object_id, warehouse_id=located.warehouse_id)
     uuid = uuids.get(UUID(object_id))
-    return None if uuid is None else GrantedObject(securable_type, str(uuid), located.warehouse_id)
+    return None if uuid is None else NamedObject(securable_type, str(uuid), warehouse_id=located.warehouse_id)

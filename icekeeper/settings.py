@@ -138,8 +138,8 @@ PERIODIC_JOBS = [
 ]
 # Called by `serve` before it listens; a CatalogError prevents the start.
 STARTUP_CHECKS = [
-    "tenancy.selectors.server.require_terms_accepted",
-    "tenancy.services.authorization_startup.require_chosen_backend",
+    "tenancy.services.startup_checks.require_terms_accepted",
+    "tenancy.services.startup_checks.require_chosen_backend",
     "storage.secrets.stores.require_readable_secrets",
     "storage.signing.enforcement.warn_of_unsigned_writes",
     "tenancy.signing_keys.require_signing_keys",

@@ -20,7 +20,7 @@ from catalog.selectors.tables.metadata_cache import metadata_cache
 from catalog.services.commit import queue
 from storage.io import stores
 from storage.vending.vend import _cache_of
-from tenancy.authn.assumed_roles import known_roles
+from tenancy.authn.requests import known_roles
 from tenancy.services.registration import registered_users
 
 Row = tuple[Any, ...]

@@ -15,6 +15,7 @@ from icekeeper.kernel.errors.responses import error_response, to_catalog_error
 from icekeeper.kernel.errors.types import MethodNotAllowed
 from icekeeper.kernel.json.shapes import Body, Keywords
 from icekeeper.kernel.json.strict import write_json
+from tenancy.actor import SCOPES, join_scopes
 from tenancy.authn.own_tokens.oauth import (
     ACCESS_TOKEN_TYPE,
     CLIENT_CREDENTIALS,
@@ -25,7 +26,6 @@ from tenancy.authn.own_tokens.oauth import (
     OAuthError,
     grant,
 )
-from tenancy.authn.own_tokens.scopes import ALL, join_scopes
 
 logger = logging.getLogger("icekeeper.errors")
 
@@ -41,7 +41,7 @@ class OAuthTokenRequest(TypedDict):
 
     grant_type: Annotated[str, Keywords(enum=[CLIENT_CREDENTIALS, TOKEN_EXCHANGE])]
     scope: NotRequired[
-        Annotated[str, f"Of {', '.join(f'`{scope}`' for scope in ALL)}, separated by spaces; default: all"]
+        Annotated[str, f"Of {', '.join(f'`{scope}`' for scope in SCOPES)}, separated by spaces; default: all"]
     ]
     client_id: NotRequired[
         Annotated[

@@ -18,10 +18,9 @@ from icekeeper.kernel.names import name_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
-from tenancy.authz.actions import Can
+from tenancy.authz.actions import Can, reads_grants
 from tenancy.authz.permissions import check_permissions, is_allowed, require_permission, require_permission_and_check
 from tenancy.authz.port import NO_OBJECT
-from tenancy.authz.privileges import reads_grants
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import is_project_id

@@ -33,8 +33,7 @@ from storage.services.warehouses import (
 )
 from tenancy.actor import INTERNAL, Actor
 from tenancy.models import Project
-from tenancy.selectors.projects import get_project
-from tenancy.selectors.server import get_server
+from tenancy.selectors.projects import get_project, get_server
 from tenancy.services.projects import create_project, rename_project
 from tenancy.services.server import (
     DEFAULT_PROJECT_NAME,

@@ -17,9 +17,8 @@ from storage.models import Warehouse
 from tenancy.actor import Grantee, require_user_id
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.models.securable import ObjectRef
-from tenancy.selectors.projects import get_project, no_such_project
+from tenancy.selectors.projects import get_project, get_server, no_such_project
 from tenancy.selectors.roles import role_id_not_found
-from tenancy.selectors.server import get_server
 from tenancy.selectors.tags import tag_id_not_found
 
 T = Securable.Type

@@ -20,7 +20,7 @@ from storage.secrets.port import SecretMissing, SecretStore, SecretUnreadable
 from storage.secrets.stores import database_secrets, read_secret, secret_stores
 from tenancy.actor import Actor
 from tenancy.audit.recording import Event, record
-from tenancy.selectors.server import get_server
+from tenancy.selectors.projects import get_server
 
 BATCH = 200
 """Rows of one transaction: short locks, and little repeated work after a kill."""

@@ -2,7 +2,7 @@
 
 The denied request itself writes its record, before the 401 or 403 is sent and after its transaction is rolled back; the
 limits below keep a client that is denied repeatedly from filling the disk. Everything else is kept in memory until
-`flush` (`tenancy.audit.collector`): aggregated records, denials that the response hides, and records of failed writes.
+`write_and_seal`: aggregated records, denials that the response hides, and records of failed writes.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ MAX_IMMEDIATE_ROWS_PER_CALLER: Final = 20
 MAX_IMMEDIATE_ROWS: Final = 120
 """Records that the requests of one caller, and of all callers, write themselves in an interval and a process.
 
-`flush` writes the others, unchanged. Authenticated and unauthenticated callers have separate limits."""
+`write_due` writes the others, unchanged. Authenticated and unauthenticated callers have separate limits."""
 
 MAX_DENIALS_PER_CALLER: Final = 100
 """Distinct denials of one caller in an interval; further ones are aggregated without their object."""
@@ -175,10 +175,10 @@ MAX_UNWRITTEN: Final = 10_000
 """Records kept while the database is unavailable; of further ones only the number of occurrences is kept."""
 
 MAX_WAIT_SECONDS: Final = 0.5
-"""Seconds that a request waits for other SQLite writers before it leaves its record to `flush`."""
+"""Seconds that a request waits for other SQLite writers before it leaves its record to `write_due`."""
 
 BACKOFF_SECONDS: Final = 5.0
-"""Seconds after a failed write in which requests leave their records to `flush` without trying."""
+"""Seconds after a failed write in which requests leave their records to `write_due` without trying."""
 
 BATCH: Final = 500
 
@@ -192,7 +192,7 @@ class _Handling(Enum):
 
 
 class Collector:
-    """Audit records of this process that wait for the end of their request or for `flush`."""
+    """Audit records of this process that wait for the end of their request or for `write_due`."""
 
     def __init__(self) -> None:
         self._denials = {is_authenticated: Tallies(max_keys=MAX_DISTINCT_DENIALS) for is_authenticated in (True, False)}
@@ -235,7 +235,7 @@ class Collector:
         return current_context().audit_rows is not None
 
     def defer_denials(self) -> None:
-        """Leave the denials of the current request to `flush`."""
+        """Leave the denials of the current request to `write_due`."""
         pending = current_context().audit_rows
         if pending is None:
             return
@@ -263,7 +263,7 @@ class Collector:
             self._backoff_until = monotonic() + BACKOFF_SECONDS
             self._keep(rows)
 
-    def flush(self, *, is_last: bool = False) -> None:
+    def write_due(self, *, is_last: bool = False) -> None:
         """Write due records, with `is_last` all; keep those that cannot be written, as in maintenance mode."""
         if is_read_only():
             return
@@ -379,7 +379,7 @@ def _lost_records(count: int) -> AuditRecord:
     return row
 
 
-FLUSH_SECONDS: Final = 5.0
+WRITE_SECONDS: Final = 5.0
 
 
 def start_flushing() -> Callable[[], None]:
@@ -389,21 +389,21 @@ def start_flushing() -> Callable[[], None]:
     """
     if settings.ICEKEEPER.maintenance_mode != "off":
         return lambda: None
-    thread = PeriodicThread("audit", flush, interval=FLUSH_SECONDS)
+    thread = PeriodicThread("audit", write_and_seal, interval=WRITE_SECONDS)
     thread.start()
 
     def stop() -> None:
         thread.stop()
-        flush(is_last=True)
+        write_and_seal(is_last=True)
         connections.close_all()
 
     return stop
 
 
-def flush(*, is_last: bool = False) -> None:
+def write_and_seal(*, is_last: bool = False) -> None:
     """Write due records, with `is_last` all of them, and seal; errors are logged and retried at the next run."""
     try:
-        collector.flush(is_last=is_last)
+        collector.write_due(is_last=is_last)
         if not is_read_only():
             seal_records(actor=INTERNAL)
     except Exception as error:  # noqa: BLE001 - an exception would end the thread

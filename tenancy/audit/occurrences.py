@@ -25,8 +25,8 @@ from tenancy.audit.recording import (
     PrivilegeSource,
     build_record,
     is_audit_enabled,
+    log_event,
     truncate_text,
-    write_line,
 )
 from tenancy.models import AuditRecord
 
@@ -166,7 +166,7 @@ def _record(event: Event, actor: Actor, object_type: str, object_id: object, **m
     fields = {"type": object_type, "id": str(object_id)} | {
         name: str(more[name]) for name in ("action", "reason", "project") if more.get(name)
     }
-    write_line(event, actor, fields)
+    log_event(event, actor, fields)
 
 
 def _token_use(actor: Actor, token_id: UUID | None) -> AuditRecord:

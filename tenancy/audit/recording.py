@@ -114,10 +114,10 @@ def record(
         fields["type"] = object_type
     if project is not None:
         fields["project"] = project
-    transaction.on_commit(partial(write_line, event, actor, fields | details), robust=True)
+    transaction.on_commit(partial(log_event, event, actor, fields | details), robust=True)
 
 
-def write_line(event: Event, actor: Actor, fields: dict[str, Any]) -> None:
+def log_event(event: Event, actor: Actor, fields: dict[str, Any]) -> None:
     """Write the log line of an event, unless audit tracing is disabled."""
     if not settings.ICEKEEPER.audit.tracing.enabled:
         return

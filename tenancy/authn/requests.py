@@ -1,6 +1,7 @@
 """Authenticates API requests, and rejects changes in maintenance mode and from pages of other origins.
 
-Bearer tokens are verified with the configured authenticators; results are cached for up to a minute.
+Bearer tokens are verified with the configured authenticators; results are cached for up to a minute. With an assumed
+role (`x-assume-role`) the caller acts with the rights of that role instead of their own.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlsplit
+from uuid import UUID
 
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 from django.conf import settings
 from django.http import HttpRequest
 from rest_framework.request import Request
 
 from icekeeper.kernel.db.sql import fetch_one
-from icekeeper.kernel.errors.types import CatalogError, Forbidden, Unauthorized
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden, Unauthorized
 from icekeeper.kernel.http.base_url import base_url
+from icekeeper.kernel.ids import parse_id
 from tenancy import maintenance
 from tenancy.actor import (
     ANONYMOUS,
@@ -32,15 +35,17 @@ from tenancy.actor import (
     GenuineTokenRejected,
     Identity,
     SignedTokenRejected,
+    require_scope,
     require_user_id,
 )
 from tenancy.audit.occurrences import record_token_use
-from tenancy.authn.assumed_roles import assume_role
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
 from tenancy.authn.oidc.jwt import NotAJwt, read_jwt
-from tenancy.authn.own_tokens.scopes import require_scope
 from tenancy.authn.own_tokens.stored_tokens import revocations
 from tenancy.authn.providers import authenticators
+from tenancy.authz.actions import Can
+from tenancy.authz.permissions import require_permission
+from tenancy.models import Securable
 
 
 class UnderMaintenance(CatalogError):
@@ -139,6 +144,7 @@ logger = logging.getLogger("icekeeper.authn")
 
 CACHE_SECONDS: Final = 60.0
 MAX_CACHED: Final = 10_000
+"""Tokens, and roles."""
 MAX_TOKEN_LENGTH: Final = 16_384
 _IS_ACTIVE: Final = "SELECT is_active FROM tenancy_user WHERE id = %s"
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
@@ -264,3 +270,73 @@ def _describe(token: str) -> str:
         return str(read_jwt(token))
     except NotAJwt as reason:
         return f"as a JWT: {reason}"
+
+
+ROLE_CACHE_SECONDS: Final = 5.0
+K = TypeVar("K")
+
+_ROLE_EXISTS: Final = "SELECT 1 FROM tenancy_role WHERE id = %s"
+
+
+class InvalidRoleId(BadRequest):
+    wire_type = "InvalidRoleIdError"
+
+
+class UnknownAssumedRole(BadRequest):
+    wire_type, is_final = "InvalidAssumeRoleId", False
+
+
+class AssumeRoleForbidden(Forbidden):
+    wire_type = "AssumeRoleForbidden"
+
+
+class KnownIds(Generic[K]):
+    """Ids of rows that exist, per process. A deletion here evicts the id; one on another node takes effect later."""
+
+    def __init__(self, *, seconds: float) -> None:
+        self._ids: TTLCache[K, None] = TTLCache(MAX_CACHED, seconds)
+        self._lock = Lock()
+
+    def contains(self, row_id: K) -> bool:
+        with self._lock:
+            return row_id in self._ids
+
+    def add(self, row_id: K) -> None:
+        with self._lock:
+            self._ids[row_id] = None
+
+    def evict(self, *row_ids: K) -> None:
+        with self._lock:
+            for row_id in row_ids:
+                self._ids.pop(row_id, None)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._ids.clear()
+
+
+known_roles: Final[KnownIds[UUID]] = KnownIds(seconds=ROLE_CACHE_SECONDS)
+"""Roles that exist. One that was deleted meanwhile has no rights left to use."""
+
+
+def unknown_assumed_role(role_id: UUID) -> UnknownAssumedRole:
+    return UnknownAssumedRole(f"Role {role_id} of x-assume-role does not exist")
+
+
+def assume_role(actor: Actor, wanted: str) -> Actor:
+    """Return `actor` with the role `wanted`, of any project, assumed.
+
+    Raises `InvalidRoleId` or `UnknownAssumedRole` (400), or `AssumeRoleForbidden` (403).
+    """
+    role_id = parse_id(wanted.strip())
+    if role_id is None:
+        raise InvalidRoleId("x-assume-role must be the UUID of one role")
+    if not known_roles.contains(role_id):
+        if fetch_one(settings.READ_DATABASE, _ROLE_EXISTS, [role_id]) is None:
+            raise unknown_assumed_role(role_id)
+        known_roles.add(role_id)
+    try:
+        require_permission(actor, Can.ASSUME, Securable.Type.ROLE, role_id)
+    except Forbidden as error:
+        raise AssumeRoleForbidden(f"{actor.name} may not assume the role {role_id}") from error
+    return replace(actor, assumed_role=role_id)

@@ -16,7 +16,7 @@ from uuid import UUID
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
 from tenancy.actor import Actor
-from tenancy.authz.actions import Can
+from tenancy.authz.actions import ASSIGNEE, Can, privilege_names
 from tenancy.authz.builtin.evaluation import Evaluation, Node
 from tenancy.authz.builtin.queries import SHOWS, read_grants_on_paths
 from tenancy.authz.builtin.role_paths import (
@@ -40,7 +40,6 @@ from tenancy.authz.model import (
 )
 from tenancy.authz.permissions import Standing, standing_reason
 from tenancy.authz.port import Subject, authorizer
-from tenancy.authz.privileges import ASSIGNEE, privilege_names
 from tenancy.authz.securables import end_of
 from tenancy.models import Grant, Securable
 from tenancy.models.securable import ObjectRef, securable_id

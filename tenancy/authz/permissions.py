@@ -20,10 +20,9 @@ from icekeeper.kernel.errors.types import CatalogError, Forbidden
 from tenancy.actor import Actor, is_instance_admin
 from tenancy.audit.occurrences import record_denial, record_override
 from tenancy.authz import port
-from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.actions import SEEN_BY, Can, reads_grants
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.port import AuthorizationBackendError, PermissionCheck, require_decision_for_each
-from tenancy.authz.privileges import reads_grants
 from tenancy.authz.securables import are_registered
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
@@ -300,7 +299,7 @@ def _decide(
     return [next(rest) if decision is None else decision for decision in decisions]
 
 
-def filter_visible(rows: QuerySet[Any], actor: Actor, securable_type: Securable.Type) -> QuerySet[Any]:
+def restrict_to_visible(rows: QuerySet[Any], actor: Actor, securable_type: Securable.Type) -> QuerySet[Any]:
     """Return those of the rows, of objects of a type by their primary key, that `actor` may see.
 
     The built-in backend adds a condition to the query, after one statement for the actor's roles if they are not
@@ -310,4 +309,4 @@ def filter_visible(rows: QuerySet[Any], actor: Actor, securable_type: Securable.
     standing = standing_right(actor, action, ObjectRef(securable_type, port.NO_OBJECT))
     if standing is not None:
         return rows if standing else rows.none()
-    return port.authorizer().filter_visible(actor, rows, securable_type, action)
+    return port.authorizer().restrict_to_visible(actor, rows, securable_type, action)

@@ -102,7 +102,7 @@ class Authorizer(ABC):
             found |= self.all_visible(actor, parent=parent, child_type=child_type, after=NO_OBJECT)
         return found
 
-    def filter_visible(
+    def restrict_to_visible(
         self, actor: Actor, rows: QuerySet[Any], securable_type: Securable.Type, action: Can
     ) -> QuerySet[Any]:
         """Return those of the rows, of objects of a type by their primary key, on which `action` is allowed."""
@@ -124,7 +124,7 @@ class AllowAll(Authorizer):
     ) -> list[UUID]:
         raise RuntimeError("every actor may list everything, so visible ids are never read")
 
-    def filter_visible(
+    def restrict_to_visible(
         self, actor: Actor, rows: QuerySet[Any], securable_type: Securable.Type, action: Can
     ) -> QuerySet[Any]:
         return rows

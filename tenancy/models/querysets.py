@@ -1,12 +1,11 @@
-"""QuerySets with `visible_to`, and what they need of the database: order of paths, and ids out of text."""
+"""QuerySets with `visible_to`: those of the rows that an actor may see."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
-from django.db.models import Field, Func, Lookup, Model, Q, QuerySet, UUIDField
+from django.db.models import Model, QuerySet
 
 M = TypeVar("M", bound=Model)
 
@@ -37,44 +36,3 @@ class VisibleQuerySet(QuerySet[M]):
         page = self.all()
         page.query.clear_limits()
         return visible(page.filter(pk__in=list(self.values_list("pk", flat=True))), actor)  # type: ignore[return-value]
-
-
-class ExpiringQuerySet(VisibleQuerySet[M]):
-    """Rows that expire at `expires_at`, or never if that is null."""
-
-    def unexpired(self, at: datetime) -> Self:
-        return self.filter(Q(expires_at=None) | Q(expires_at__gt=at))
-
-
-class AsUuid(Func):
-    """A UUID in text, as the database keeps UUID columns."""
-
-    output_field = UUIDField()
-
-    template = "CAST(%(expressions)s AS uuid)"
-
-    def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
-        return super().as_sql(compiler, connection, template="REPLACE(%(expressions)s, '-', '')")
-
-
-class _PathOrder(Lookup):
-    """Compares texts byte by byte, whatever the collation of the database, so that an index of paths serves it."""
-
-    operator: str
-    pattern_operator: str
-
-    def as_sql(self, compiler: Any, connection: Any) -> Any:
-        left, left_params = self.process_lhs(compiler, connection)
-        right, right_params = self.process_rhs(compiler, connection)
-        operator = self.pattern_operator if connection.vendor == "postgresql" else self.operator
-        return f"{left} {operator} {right}", [*left_params, *right_params]
-
-
-@Field.register_lookup
-class AfterPath(_PathOrder):
-    lookup_name, operator, pattern_operator = "path_after", ">", "~>~"
-
-
-@Field.register_lookup
-class BeforePath(_PathOrder):
-    lookup_name, operator, pattern_operator = "path_before", "<", "~<~"

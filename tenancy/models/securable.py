@@ -2,15 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from datetime import datetime
+from typing import Any, NamedTuple, Self, TypeVar
 from uuid import UUID
 
 from django.db import models
-from django.db.models import F, Value
+from django.db.models import F, Field, Func, Lookup, Model, Q, UUIDField, Value
 from django.db.models.functions import Concat, Length, Substr
 
 from icekeeper.kernel.ids import new_id
-from tenancy.models.querysets import ExpiringQuerySet, VisibleQuerySet
+from tenancy.models.querysets import VisibleQuerySet
+
+M = TypeVar("M", bound=Model)
+
+
+class AsUuid(Func):
+    """A UUID in text, as the database keeps UUID columns."""
+
+    output_field = UUIDField()
+
+    template = "CAST(%(expressions)s AS uuid)"
+
+    def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
+        return super().as_sql(compiler, connection, template="REPLACE(%(expressions)s, '-', '')")
+
+
+class _PathOrder(Lookup):
+    """Compares texts byte by byte, whatever the collation of the database, so that an index of paths serves it."""
+
+    operator: str
+    pattern_operator: str
+
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
+        left, left_params = self.process_lhs(compiler, connection)
+        right, right_params = self.process_rhs(compiler, connection)
+        operator = self.pattern_operator if connection.vendor == "postgresql" else self.operator
+        return f"{left} {operator} {right}", [*left_params, *right_params]
+
+
+@Field.register_lookup
+class AfterPath(_PathOrder):
+    lookup_name, operator, pattern_operator = "path_after", ">", "~>~"
+
+
+@Field.register_lookup
+class BeforePath(_PathOrder):
+    lookup_name, operator, pattern_operator = "path_before", "<", "~<~"
 
 
 class SecurableQuerySet(VisibleQuerySet["Securable"]):
@@ -89,6 +126,13 @@ def parse_securable_id(own_id: str) -> ObjectRef:
 def project_in(path: str) -> str | None:
     """Return the project id in a path of `Securable`, None for the server; project ids contain no slash."""
     return next((part.removeprefix("project:") for part in path.split("/") if part.startswith("project:")), None)
+
+
+class ExpiringQuerySet(VisibleQuerySet[M]):
+    """Rows that expire at `expires_at`, or never if that is null."""
+
+    def unexpired(self, at: datetime) -> Self:
+        return self.filter(Q(expires_at=None) | Q(expires_at__gt=at))
 
 
 class GrantQuerySet(ExpiringQuerySet["Grant"]):

@@ -30,15 +30,6 @@ class UserQuerySet(VisibleQuerySet["User"]):
 
 
 class UserManager(BaseUserManager["User"]):
-    def get_queryset(self) -> UserQuerySet:
-        return UserQuerySet(self.model, using=self._db)
-
-    def existing(self) -> UserQuerySet:
-        return self.get_queryset().existing()
-
-    def visible_to(self, actor: Any) -> VisibleQuerySet[User]:
-        return self.get_queryset().visible_to(actor)
-
     def create_user(self, *, id: str, name: str = "", email: str = "") -> User:  # noqa: A002
         """Create a user without a usable password: an identity provider signs them in."""
         user = self.model(id=id, name=name, email=email)
@@ -94,7 +85,7 @@ class User(AbstractBaseUser):
     updated_at = models.DateTimeField(auto_now=True)
     deleted_at = models.DateTimeField(null=True, help_text="When the user was deleted.")
 
-    objects: ClassVar[UserManager] = UserManager()
+    objects = UserManager.from_queryset(UserQuerySet)()
 
     USERNAME_FIELD = "id"
     EMAIL_FIELD = "email"

@@ -33,7 +33,7 @@ from tenancy.authz.access_review import (
     read_users,
     read_users_seeing,
 )
-from tenancy.authz.actions import SEEN_BY
+from tenancy.authz.actions import ASSIGNEE, SEEN_BY, reads_grants
 from tenancy.authz.builtin.role_paths import (
     Entry,
     Membership,
@@ -44,13 +44,12 @@ from tenancy.authz.builtin.role_paths import (
 )
 from tenancy.authz.permissions import check_permissions, deny_as_missing, require_permission
 from tenancy.authz.port import Subject
-from tenancy.authz.privileges import ASSIGNEE, reads_grants
 from tenancy.models import Project, Role, Securable, User
 from tenancy.models.role import OWN_PROVIDER
 from tenancy.models.securable import ObjectRef, parse_securable_id, securable_id
-from tenancy.selectors.allowed_actions import check_subject
 from tenancy.selectors.grants import require_permission_to_read_grants
 from tenancy.selectors.objects import NamedObject, NameObjects, PermissionTarget, target_project
+from tenancy.selectors.permission_checks import check_subject
 from tenancy.selectors.principal_reviews import AccessSource, PrincipalReview
 
 _ROLE, _USER = "role:", "user:"

@@ -23,7 +23,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.permissions import is_allowed, require_permission
 from tenancy.models import AuditChain, AuditRecord, Project, Securable
 from tenancy.models.securable import ObjectRef
-from tenancy.selectors.server import get_server
+from tenancy.selectors.projects import server_ref
 
 CHUNK: Final = 200
 """Rows of an export that are in memory at once."""
@@ -159,7 +159,7 @@ def _authorize(actor: Actor, filters: AuditFilters, *, is_export: bool, details:
     The permission on a project covers rows since its creation: clients choose ids of projects, and an earlier project
     may have had the same. Rows of a deleted project need the permission on the server. Raises `Forbidden`.
     """
-    server: ObjectRef = ObjectRef(Securable.Type.SERVER, get_server().server_id)
+    server: ObjectRef = server_ref()
     securable, created_at = server, None
     if filters.project is not None:
         created_at = Project.objects.filter(pk=filters.project).values_list("created_at", flat=True).first()

@@ -17,19 +17,15 @@ from uuid import UUID
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor, Grantee
 from tenancy.audit.occurrences import record_access_review
-from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.actions import SEEN_BY, Can, reads_grants
 from tenancy.authz.builtin.role_paths import Entry, Membership
 from tenancy.authz.explanation import Explanation, GrantRow, Step, explain
-from tenancy.authz.permissions import (
-    check_permissions,
-    is_allowed,
-)
+from tenancy.authz.permissions import check_permissions, is_allowed
 from tenancy.authz.port import AuthorizationBackendError, PermissionCheck
-from tenancy.authz.privileges import reads_grants
 from tenancy.models import Role, Securable
 from tenancy.models.securable import ObjectRef, parse_securable_id
-from tenancy.selectors.allowed_actions import check_subject, resolve_checked_actor
 from tenancy.selectors.objects import NamedObject, NameObjects
+from tenancy.selectors.permission_checks import check_subject, resolve_checked_actor
 
 T = Securable.Type
 

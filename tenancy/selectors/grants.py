@@ -17,7 +17,7 @@ from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.audit.occurrences import record_denial
-from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.actions import ASSIGNEE, SEEN_BY, Can, Privilege, grant_action, privileges_on, reads_grants
 from tenancy.authz.permissions import (
     GrantActionForbidden,
     check_permissions,
@@ -26,12 +26,10 @@ from tenancy.authz.permissions import (
     require_permission,
 )
 from tenancy.authz.port import PermissionCheck
-from tenancy.authz.privileges import ASSIGNEE, Privilege, grant_action, privileges_on, reads_grants
 from tenancy.models import Grant, Project, RoleMember, Securable
-from tenancy.models.querysets import ExpiringQuerySet
-from tenancy.models.securable import ObjectRef, parse_securable_id, securable_id
-from tenancy.selectors.allowed_actions import check_subject
+from tenancy.models.securable import ExpiringQuerySet, ObjectRef, parse_securable_id, securable_id
 from tenancy.selectors.objects import PermissionTarget, target_project
+from tenancy.selectors.permission_checks import check_subject
 
 M = TypeVar("M", bound=Model)
 

@@ -9,9 +9,8 @@ from uuid import UUID
 from icekeeper.kernel.errors.types import CatalogError, NotFound
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.models.securable import ObjectRef
-from tenancy.selectors.projects import no_such_project
+from tenancy.selectors.projects import no_such_project, server_ref
 from tenancy.selectors.roles import role_id_not_found, role_not_found
-from tenancy.selectors.server import get_server
 from tenancy.selectors.tags import tag_id_not_found
 
 
@@ -20,8 +19,9 @@ class NamedObject:
     """An object with the names that clients use for it.
 
     `warehouse_id` and `warehouse_name` are set for warehouses and for objects in them. `levels` are those of a
-    namespace, or of the namespace of a tabular; `name` is set for all types but namespaces and the server. `is_dropped`
-    marks a soft-deleted object, which keeps its grants.
+    namespace, or of the namespace of a tabular; `name` is set for all types but namespaces and the server. Objects of
+    listed grants, and objects hidden from the reader of a review, have no names. `is_dropped` marks a soft-deleted
+    object, which keeps its grants.
     """
 
     securable_type: Securable.Type
@@ -59,7 +59,7 @@ class PermissionTarget:
 
 
 def the_server() -> PermissionTarget:
-    return PermissionTarget(ObjectRef(Securable.Type.SERVER, get_server().server_id), NotFound("There is no server"))
+    return PermissionTarget(server_ref(), NotFound("There is no server"))
 
 
 def target_project(project: Project) -> PermissionTarget:
@@ -73,20 +73,16 @@ def find_role_target(*, project: Project | None, role_id: UUID) -> PermissionTar
         missing: CatalogError = role_id_not_found(role_id)
     else:
         rows, missing = rows.filter(project=project), role_not_found(role_id, project)
-    ref = ObjectRef(Securable.Type.ROLE, role_id) if rows.exists() else None
-    return require_found(ref, missing)
+    if not rows.exists():
+        raise missing
+    return PermissionTarget(ObjectRef(Securable.Type.ROLE, role_id), missing)
 
 
 def find_tag_target(*, project: Project | None, definition_id: UUID) -> PermissionTarget:
     """Return a tag definition of `project`, or of any project. Raises `TagDefinitionIdNotFound` (404)."""
     rows = TagDefinition.objects.filter(pk=definition_id)
     rows = rows if project is None else rows.filter(project=project)
-    ref = ObjectRef(Securable.Type.TAG, definition_id) if rows.exists() else None
-    return require_found(ref, tag_id_not_found(definition_id, project))
-
-
-def require_found(ref: ObjectRef | None, missing: CatalogError) -> PermissionTarget:
-    """Return `ref` with the error that hides it. Raises `missing` for None."""
-    if ref is None:
+    missing = tag_id_not_found(definition_id, project)
+    if not rows.exists():
         raise missing
-    return PermissionTarget(ref, missing)
+    return PermissionTarget(ObjectRef(Securable.Type.TAG, definition_id), missing)

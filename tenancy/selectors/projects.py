@@ -1,4 +1,4 @@
-"""Reads of projects, and the project that a request names."""
+"""Reads of the server and its projects, and the project that a request names."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from icekeeper.kernel.errors.types import BadRequest, NotFound
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import are_allowed, is_allowed, require_permission
-from tenancy.models import Project, Securable
+from tenancy.models import Project, Securable, Server
 from tenancy.models.securable import ObjectRef
-from tenancy.selectors.server import get_server
 
 _PROJECT_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -29,6 +28,16 @@ class MalformedProjectId(BadRequest):
 
 class ProjectNotFound(NotFound):
     wire_type = "ProjectNotFound"
+
+
+def get_server() -> Server:
+    """Return the single row of this deployment."""
+    return Server.objects.get()
+
+
+def server_ref() -> ObjectRef:
+    """Return the reference to the server in permission checks. One statement."""
+    return ObjectRef(Securable.Type.SERVER, get_server().server_id)
 
 
 def is_project_id(text: str) -> bool:
@@ -79,7 +88,7 @@ def get_project_for(*, actor: Actor, given: str | None) -> Project:
 def list_projects_for(*, actor: Actor) -> list[Project]:
     """Return the projects that `actor` may see, in order of creation."""
     projects = list(Project.objects.order_by("created_at", "id"))
-    if is_allowed(actor, Can.LIST_ALL_PROJECTS, Securable.Type.SERVER, get_server().server_id):
+    if is_allowed(actor, Can.LIST_ALL_PROJECTS, *server_ref()):
         return projects
     shown = are_allowed(actor, Can.INCLUDE_IN_LIST, [ObjectRef(Securable.Type.PROJECT, each.pk) for each in projects])
     return [each for each, is_shown in zip(projects, shown, strict=True) if is_shown]

@@ -176,19 +176,23 @@ _MEMBERS_OF: dict[MemberKind | None, str] = {
     "role": _MEMBERS.format(members="AND m.member_role_id IS NOT NULL", owners="AND o.role_id IS NOT NULL"),
 }
 
-_ROLES_OF_ROLE = f"""
+
+def _direct_roles(member: str, owner: str) -> str:
+    """Return the statement for the roles that a user or role is directly in; both are columns that refer to it."""
+    return f"""
 SELECT e.id, r.id, r.provider_id, r.source_id, r.name, e.entry
   FROM (
     SELECT * FROM (
-        SELECT m.id, 'member' AS entry, m.role_id FROM tenancy_rolemember m
-         WHERE (m.member_role_id, m.id) > (%s, %s) AND m.member_role_id <= %s AND {_LASTS}
-         ORDER BY m.member_role_id, m.id LIMIT %s
+        SELECT m.id, 'member' AS entry, m.role_id
+          FROM tenancy_rolemember m JOIN tenancy_role r ON r.id = m.role_id
+         WHERE (m.{member}, m.id) > (%s, %s) AND m.{member} <= %s AND r.project_id = %s AND {_LASTS}
+         ORDER BY m.{member}, m.id LIMIT %s
     ) joined
     UNION ALL
     SELECT * FROM (
         SELECT o.id, 'owner', o.owned_role_id
           FROM tenancy_grant o JOIN tenancy_role r ON r.id = o.owned_role_id
-         WHERE o.role_id = %s AND o.owned_role_id IS NOT NULL AND o.id > %s AND r.project_id = %s
+         WHERE o.{owner} = %s AND o.owned_role_id IS NOT NULL AND o.id > %s AND r.project_id = %s
            AND {_OWNER_LASTS} AND {_ONLY_OWNS}
          ORDER BY o.id LIMIT %s
     ) owning
@@ -196,26 +200,9 @@ SELECT e.id, r.id, r.provider_id, r.source_id, r.name, e.entry
  ORDER BY e.id LIMIT %s
 """  # noqa: S608
 
-_ROLES_OF_USER = f"""
-SELECT e.id, r.id, r.provider_id, r.source_id, r.name, e.entry
-  FROM (
-    SELECT * FROM (
-        SELECT m.id, 'member' AS entry, m.role_id
-          FROM tenancy_rolemember m JOIN tenancy_role r ON r.id = m.role_id
-         WHERE (m.user_id, m.id) > (%s, %s) AND m.user_id <= %s AND r.project_id = %s AND {_LASTS}
-         ORDER BY m.user_id, m.id LIMIT %s
-    ) joined
-    UNION ALL
-    SELECT * FROM (
-        SELECT o.id, 'owner', o.owned_role_id
-          FROM tenancy_grant o JOIN tenancy_role r ON r.id = o.owned_role_id
-         WHERE o.user_id = %s AND o.owned_role_id IS NOT NULL AND o.id > %s AND r.project_id = %s
-           AND {_OWNER_LASTS} AND {_ONLY_OWNS}
-         ORDER BY o.id LIMIT %s
-    ) owning
-  ) e JOIN tenancy_role r ON r.id = e.role_id
- ORDER BY e.id LIMIT %s
-"""  # noqa: S608
+
+_ROLES_OF_ROLE = _direct_roles("member_role_id", "role_id")
+_ROLES_OF_USER = _direct_roles("user_id", "user_id")
 
 _ALL_MEMBERS = f"""
 WITH RECURSIVE below(id) AS (
@@ -247,6 +234,11 @@ SELECT entry, kind, role_id, user_id, name, provider_id, source_id, email, user_
  ORDER BY kind, role_id, user_id LIMIT %s
 """  # noqa: S608
 
+_ROLES_ABOVE = """SELECT r.id, r.id, r.provider_id, r.source_id, r.name,
+       CASE WHEN r.id IN (SELECT id FROM assigned) THEN 'member' ELSE 'owner' END
+  FROM tenancy_role r
+ WHERE r.id IN (SELECT id FROM above) AND r.project_id = %s AND r.id > %s"""
+
 _ALL_ROLES_OF_ROLE = f"""
 WITH RECURSIVE above(id) AS (
     SELECT id FROM tenancy_role WHERE id = %s
@@ -255,10 +247,7 @@ WITH RECURSIVE above(id) AS (
 ), assigned(id) AS (
     SELECT m.role_id FROM tenancy_rolemember m WHERE m.member_role_id IN (SELECT id FROM above) AND {_LASTS}
 )
-SELECT r.id, r.id, r.provider_id, r.source_id, r.name,
-       CASE WHEN r.id IN (SELECT id FROM assigned) THEN 'member' ELSE 'owner' END
-  FROM tenancy_role r
- WHERE r.id IN (SELECT id FROM above) AND r.project_id = %s AND r.id > %s AND r.id <> %s
+{_ROLES_ABOVE} AND r.id <> %s
  ORDER BY r.id LIMIT %s
 """  # noqa: S608
 
@@ -278,10 +267,7 @@ WITH RECURSIVE joined(id) AS (
     UNION ALL
     SELECT m.role_id FROM tenancy_rolemember m WHERE m.member_role_id IN (SELECT id FROM above) AND {_LASTS}
 )
-SELECT r.id, r.id, r.provider_id, r.source_id, r.name,
-       CASE WHEN r.id IN (SELECT id FROM assigned) THEN 'member' ELSE 'owner' END
-  FROM tenancy_role r
- WHERE r.id IN (SELECT id FROM above) AND r.project_id = %s AND r.id > %s
+{_ROLES_ABOVE}
  ORDER BY r.id LIMIT %s
 """  # noqa: S608
 
@@ -347,9 +333,7 @@ def list_roles_above_role_for(
     A role may own roles of other projects, which are listed for those projects.
     """
     get_role_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
-    at, after, limit = now(), page.after_id(), page.sql_limit
-    joined = [role_id, after, role_id, at, limit]
-    return _read_roles(page, _ROLES_OF_ROLE, [*joined, role_id, after, project.pk, *[at] * 3, limit])
+    return _read_direct_roles(page, _ROLES_OF_ROLE, role_id, project)
 
 
 def list_all_roles_above_role_for(
@@ -367,9 +351,7 @@ def list_roles_of_user_for(
 ) -> tuple[list[ListedRole], str | None]:
     """Return the roles of a project that a user is directly in, in the order in which they joined."""
     get_user_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, user_id=user_id)
-    at, after, limit = now(), page.after_id(), page.sql_limit
-    joined = [user_id, after, user_id, project.pk, at, limit]
-    return _read_roles(page, _ROLES_OF_USER, [*joined, user_id, after, project.pk, *[at] * 3, limit])
+    return _read_direct_roles(page, _ROLES_OF_USER, user_id, project)
 
 
 def list_all_roles_of_user_for(
@@ -385,6 +367,14 @@ def list_all_roles_of_user_for(
 def _require_role(project: Project, role_id: UUID) -> None:
     if not project.roles.filter(pk=role_id).exists():
         raise role_not_found(role_id, project)
+
+
+def _read_direct_roles(
+    page: Page, statement: str, member: object, project: Project
+) -> tuple[list[ListedRole], str | None]:
+    at, after, limit = now(), page.after_id(), page.sql_limit
+    joined = [member, after, member, project.pk, at, limit]
+    return _read_roles(page, statement, [*joined, member, after, project.pk, *[at] * 3, limit])
 
 
 def _read_roles(page: Page, statement: str, params: list[Any]) -> tuple[list[ListedRole], str | None]:

@@ -1,9 +1,13 @@
-"""Authorized reads of users. All actions on oneself are allowed; actions on others need permissions on the server."""
+"""Authorized reads of users, service accounts and access tokens.
+
+All actions on oneself are allowed; actions on others need permissions on the server.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from uuid import UUID
 
 from django.db.models import F, Q
 from django.db.models.functions import Lower
@@ -22,9 +26,9 @@ from tenancy.authz.permissions import (
     require_permission,
 )
 from tenancy.authz.port import PermissionCheck
-from tenancy.models import Securable, User
+from tenancy.models import AccessToken, Securable, ServiceAccount, User
 from tenancy.models.securable import ObjectRef
-from tenancy.selectors.server import get_server
+from tenancy.selectors.projects import server_ref
 from tenancy.selectors.similarity import DEFAULT_HITS, needle_of, search
 
 _RIGHTS_ON_SERVER = {
@@ -62,7 +66,7 @@ def _required_check(actor: Actor, action: Can, user_id: str) -> PermissionCheck 
     if actor.user_id == user_id:  # also with an assumed role
         return None
     on_server = _RIGHTS_ON_SERVER.get(action)
-    return None if on_server is None else (on_server, ObjectRef(Securable.Type.SERVER, get_server().server_id))
+    return None if on_server is None else (on_server, server_ref())
 
 
 def find_blocked_users(user_ids: Collection[str]) -> set[str]:
@@ -88,7 +92,7 @@ def list_allowed_on_user(actor: Actor, actions: Sequence[Can], user_id: str) -> 
     if actor.user_id == user_id:
         return [] if actor.is_blocked else list(actions)
     on_server = list(dict.fromkeys(_RIGHTS_ON_SERVER[action] for action in actions if action in _RIGHTS_ON_SERVER))
-    server = ObjectRef(Securable.Type.SERVER, get_server().server_id)
+    server = server_ref()
     results = dict(zip(on_server, check_permissions(actor, [(each, server) for each in on_server]), strict=True))
     return [action for action in actions if action not in _RIGHTS_ON_SERVER or results[_RIGHTS_ON_SERVER[action]]]
 
@@ -114,7 +118,7 @@ def get_own_user(*, actor: Actor) -> User:
 
 def list_users_for(*, actor: Actor, name: str | None, page: Page) -> tuple[list[User], str | None]:
     """Return users whose name contains `name`, ignoring case, in the order of ids, and the next page token."""
-    require_permission(actor, Can.LIST_USERS, Securable.Type.SERVER, get_server().server_id)
+    require_permission(actor, Can.LIST_USERS, *server_ref())
     rows = User.objects.existing().filter(pk__gt=page.after_key())
     if name:
         rows = rows.filter(name_key__contains=name_key(name))
@@ -128,11 +132,11 @@ def search_users(*, actor: Actor, typed: str, user_type: str | None, page: Page)
     Every caller may search for users to share with. Without the permission to list users, an empty search text finds no
     user, and there is one page of at most `DEFAULT_HITS`. Raises `Forbidden` (403) for further pages.
     """
-    server_id = get_server().server_id
+    server = server_ref()
     if page.token:
-        require_permission(actor, Can.LIST_USERS, Securable.Type.SERVER, server_id)
+        require_permission(actor, Can.LIST_USERS, *server)
         return _search(typed, user_type, page)
-    if is_allowed(actor, Can.LIST_USERS, Securable.Type.SERVER, server_id):
+    if is_allowed(actor, Can.LIST_USERS, *server):
         return _search(typed, user_type, page)
     if not needle_of(typed):
         return [], None
@@ -145,3 +149,66 @@ def search_users(*, actor: Actor, typed: str, user_type: str | None, page: Page)
 def _search(typed: str, user_type: str | None, page: Page) -> tuple[list[User], str | None]:
     rows = User.objects.existing() if user_type is None else User.objects.existing().filter(user_type=user_type)
     return search(rows, typed, texts=[F("name_key"), Lower("email")], page=page, is_named=Q(pk=typed))
+
+
+class AuthenticationRequired(Unauthorized):
+    wire_type = "AuthenticationRequired"
+
+
+class AccessTokenNotFound(NotFound):
+    wire_type = "AccessTokenNotFound"
+
+
+def require_authenticated(actor: Actor) -> None:
+    """Raise `AuthenticationRequired` (401) for anonymous actors.
+
+    This applies also while authentication is off and everything is allowed: a token that an unknown client created
+    would stay valid after authentication is enabled.
+    """
+    if actor.is_anonymous:
+        raise AuthenticationRequired("Access tokens belong to a user: this needs authentication")
+
+
+def require_permission_on_server(actor: Actor, action: Can) -> None:
+    """Require a permission of `actor` on the server. Raises `AuthenticationRequired` (401), `Forbidden` (403)."""
+    require_authenticated(actor)
+    require_permission(actor, action, *server_ref())
+
+
+def require_own_or_permission_on_server(actor: Actor, user_id: str, action: Can) -> None:
+    """Require the permission on the server unless the tokens are the actor's own."""
+    require_authenticated(actor)
+    if user_id != actor.user_id:
+        require_permission_on_server(actor, action)
+
+
+def get_access_token_for(*, actor: Actor, token_id: UUID, action: Can = Can.UPDATE_USERS) -> AccessToken:
+    """Return a token, live or not; for one of another user `action` on the server is required.
+
+    Raises `AccessTokenNotFound` (404), `AuthenticationRequired` (401), `Forbidden` (403).
+    """
+    require_authenticated(actor)
+    token = AccessToken.objects.filter(pk=token_id).first()
+    if token is None:
+        raise AccessTokenNotFound(f"Access token does not exist: {token_id}")
+    require_own_or_permission_on_server(actor, token.user_id, action)
+    return token
+
+
+def list_access_tokens_for(*, actor: Actor, user_id: str | None, page: Page) -> tuple[list[AccessToken], str | None]:
+    """Return the tokens of a user, live or not, in order of creation, and the next page token.
+
+    `user_id` None is the actor. An unknown user has no tokens.
+    """
+    require_authenticated(actor)
+    owner = user_id if user_id is not None else actor.user_id or ""
+    require_own_or_permission_on_server(actor, owner, Can.UPDATE_USERS)
+    found = AccessToken.objects.filter(user_id=owner, pk__gt=page.after_id()).order_by("pk")
+    return build_page([(token.pk, token) for token in found[: page.sql_limit]], page)
+
+
+def list_service_accounts_for(*, actor: Actor, page: Page) -> tuple[list[ServiceAccount], str | None]:
+    """Return service accounts in order of creation, and the next page token."""
+    require_permission_on_server(actor, Can.LIST_USERS)
+    found = ServiceAccount.objects.existing().filter(pk__gt=page.after_id()).order_by("pk")
+    return build_page([(account.pk, account) for account in found[: page.sql_limit]], page)

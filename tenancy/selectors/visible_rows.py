@@ -7,9 +7,8 @@ from typing import Any
 from django.db.models import Exists, OuterRef, QuerySet
 
 from tenancy.actor import Actor
-from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.permissions import check_permissions, filter_visible, is_allowed
-from tenancy.authz.privileges import reads_grants
+from tenancy.authz.actions import SEEN_BY, Can, reads_grants
+from tenancy.authz.permissions import check_permissions, is_allowed, restrict_to_visible
 from tenancy.models import (
     AccessToken,
     AuditRecord,
@@ -25,14 +24,14 @@ from tenancy.models import (
 )
 from tenancy.models.querysets import set_visibility_filter
 from tenancy.models.securable import ObjectRef, parse_securable_id
-from tenancy.selectors.server import get_server
+from tenancy.selectors.projects import server_ref
 
 
 def set_visibility_filters() -> None:
     """Called when the app is ready."""
-    set_visibility_filter(Project, lambda rows, actor: filter_visible(rows, actor, Securable.Type.PROJECT))
-    set_visibility_filter(Role, lambda rows, actor: filter_visible(rows, actor, Securable.Type.ROLE))
-    set_visibility_filter(TagDefinition, lambda rows, actor: filter_visible(rows, actor, Securable.Type.TAG))
+    set_visibility_filter(Project, lambda rows, actor: restrict_to_visible(rows, actor, Securable.Type.PROJECT))
+    set_visibility_filter(Role, lambda rows, actor: restrict_to_visible(rows, actor, Securable.Type.ROLE))
+    set_visibility_filter(TagDefinition, lambda rows, actor: restrict_to_visible(rows, actor, Securable.Type.TAG))
     set_visibility_filter(User, lambda rows, actor: _own_or_all(rows, actor, Can.LIST_USERS, "pk"))
     set_visibility_filter(ServiceAccount, _visible_service_accounts)
     set_visibility_filter(AccessToken, lambda rows, actor: _own_or_all(rows, actor, Can.UPDATE_USERS, "user_id"))
@@ -44,7 +43,7 @@ def set_visibility_filters() -> None:
 
 
 def _is_allowed_on_server(actor: Actor, action: Can) -> bool:
-    return is_allowed(actor, action, Securable.Type.SERVER, get_server().server_id)
+    return is_allowed(actor, action, *server_ref())
 
 
 def _own_or_all(rows: QuerySet[Any], actor: Actor, action: Can, owner: str) -> QuerySet[Any]:

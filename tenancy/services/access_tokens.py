@@ -22,16 +22,17 @@ from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, Forbidden
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import require_name
-from tenancy.actor import Actor, AuthenticationFailed
-from tenancy.audit.recording import Event, record
-from tenancy.authn.own_tokens.scopes import (
+from tenancy.actor import (
     DEFAULT_SCOPES,
+    Actor,
+    AuthenticationFailed,
     InsufficientScope,
     expand_scopes,
     join_scopes,
     narrow_scopes,
     validate_scopes,
 )
+from tenancy.audit.recording import Event, record
 from tenancy.authn.own_tokens.stored_tokens import (
     TokenKind,
     create_token_text,
@@ -43,13 +44,13 @@ from tenancy.authn.own_tokens.stored_tokens import (
 from tenancy.authz.actions import Can
 from tenancy.models import AccessToken, ServiceAccount, User
 from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
-from tenancy.selectors.access_tokens import (
+from tenancy.selectors.users import (
     AccessTokenNotFound,
     get_access_token_for,
     require_authenticated,
     require_permission_on_server,
+    user_not_found,
 )
-from tenancy.selectors.users import user_not_found
 from tenancy.services.administrators import lock_roles, require_permission_to_act_as
 from tenancy.services.registration import register_principal
 

@@ -13,7 +13,7 @@ from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from icekeeper.kernel.errors.types import Conflict
 from tenancy.actor import Actor, is_instance_admin, require_instance_admin
 from tenancy.audit.occurrences import record_denial
-from tenancy.authz.actions import Can
+from tenancy.authz.actions import ADMINISTRATORS, Can, grant_action
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.permissions import (
     GrantActionForbidden,
@@ -22,7 +22,6 @@ from tenancy.authz.permissions import (
     recheck_before_write,
     record_overrides,
 )
-from tenancy.authz.privileges import ADMINISTRATORS, grant_action
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef, parse_securable_id
 

@@ -11,7 +11,7 @@ from icekeeper.kernel.db.sql import as_uuid, execute, fetch_all
 from icekeeper.kernel.ids import new_id
 from tenancy.actor import Actor
 from tenancy.audit.recording import Event, record
-from tenancy.authn.assumed_roles import unknown_assumed_role
+from tenancy.authn.requests import unknown_assumed_role
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import enqueue_creator_grant
 from tenancy.authz.securables import MAX_NAMED, EndedGrants, names_that_fit, summarize_grants

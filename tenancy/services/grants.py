@@ -15,7 +15,7 @@ from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, No
 from tenancy.actor import Actor, Grantee
 from tenancy.audit.occurrences import record_denial
 from tenancy.audit.recording import Event, record
-from tenancy.authz.actions import Can
+from tenancy.authz.actions import ASSIGNEE, PASS_GRANTS, Can, grant_action, is_privilege
 from tenancy.authz.builtin.role_paths import NEVER, expiry_timestamp
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import enqueue_grant, enqueue_managed_access
@@ -30,7 +30,6 @@ from tenancy.authz.permissions import (
     require_permission,
     visibility_checks,
 )
-from tenancy.authz.privileges import ASSIGNEE, PASS_GRANTS, grant_action, is_privilege
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.models.role import RoleMemberQuerySet
 from tenancy.models.securable import GrantQuerySet, ObjectRef, project_in, securable_id

@@ -13,13 +13,13 @@ from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import INTERNAL
 from tenancy.audit.recording import Event, record
+from tenancy.authz.actions import privilege_names
 from tenancy.authz.model import MANAGED_ACCESS, OWNERSHIP, UP
 from tenancy.authz.openfga.outbox import enqueue_grant
 from tenancy.authz.openfga.reconciliation import pages_of
 from tenancy.authz.openfga.store import OpenFgaStore, StoredTuple
 from tenancy.authz.openfga.tuples import ASSIGNEE, FOREVER, TupleKey, desired_tuples, role_of, user_of
 from tenancy.authz.permission_epoch import bump_permission_epoch
-from tenancy.authz.privileges import privilege_names
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.models.securable import parse_securable_id, project_in
 from tenancy.services.role_members import lock_memberships, require_nestable

@@ -12,7 +12,7 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key, require_trimmed_name
 from tenancy.actor import Actor
 from tenancy.audit.recording import Event, record
-from tenancy.authn.assumed_roles import known_roles
+from tenancy.authn.requests import known_roles
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga.outbox import enqueue_role_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
@@ -20,8 +20,7 @@ from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable, remove_securables
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.models.securable import ObjectRef, securable_id
-from tenancy.selectors.projects import no_such_project, require_project_id
-from tenancy.selectors.server import get_server
+from tenancy.selectors.projects import get_server, no_such_project, require_project_id
 from tenancy.services.administrators import administrated_by, keeping_administrators, require_permission_to_delete_roles
 from tenancy.services.automatic_grants import PROJECT_ADMIN, delete_grants_of_roles, grant_creator, rights_of_project
 
@@ -128,7 +127,7 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
                 roles=len(roles), **ended,
             )  # fmt: skip
             bump_permission_epoch()  # another project may get the same id
-        known_roles.invalidate(*roles)
+        known_roles.evict(*roles)
     except (RestrictedError, IntegrityError):
         raise not_empty from None
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import Final, Literal
 
-from cachetools import TTLCache
 from django.db import IntegrityError
 
 from icekeeper.kernel.clock import now
@@ -27,39 +25,15 @@ from tenancy.actor import (
 )
 from tenancy.audit.recording import Event, record
 from tenancy.authn.providers import is_identity_provider
+from tenancy.authn.requests import KnownIds
 from tenancy.models import AccessToken, User
 from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
 
 CACHE_SECONDS: Final = 60.0
-MAX_CACHED: Final = 10_000
 
 
-class RegisteredUsers:
-    """Ids of registered users, per process. A deletion here evicts the user; one on another node takes effect after
-    `CACHE_SECONDS`."""
-
-    def __init__(self) -> None:
-        self._ids: TTLCache[str, None] = TTLCache(MAX_CACHED, CACHE_SECONDS)
-        self._lock = Lock()
-
-    def contains(self, user_id: str) -> bool:
-        with self._lock:
-            return user_id in self._ids
-
-    def add(self, user_id: str) -> None:
-        with self._lock:
-            self._ids[user_id] = None
-
-    def evict(self, user_id: str) -> None:
-        with self._lock:
-            self._ids.pop(user_id, None)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._ids.clear()
-
-
-registered_users = RegisteredUsers()
+registered_users: Final[KnownIds[str]] = KnownIds(seconds=CACHE_SECONDS)
+"""Users who are registered and not deleted."""
 
 
 MAX_NAME_LENGTH, MAX_EMAIL_LENGTH = 255, 320

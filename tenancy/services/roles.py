@@ -17,7 +17,7 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import hidden_character, name_key, require_description, require_trimmed_name
 from tenancy.actor import Actor
 from tenancy.audit.recording import Event, record
-from tenancy.authn.assumed_roles import known_roles, unknown_assumed_role
+from tenancy.authn.requests import known_roles, unknown_assumed_role
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import enqueue_role_deletion
@@ -179,7 +179,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
         remove_securable(Securable.Type.ROLE, role_id)
         record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_details(role), **ended)
         bump_permission_epoch()
-    known_roles.invalidate(role_id)
+    known_roles.evict(role_id)
 
 
 def _lock_memberships_of(role_id: UUID) -> None:

@@ -21,7 +21,7 @@ from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Securable, Server, User
 from tenancy.models.securable import ObjectRef, securable_id
-from tenancy.selectors.server import get_server
+from tenancy.selectors.projects import get_server
 from tenancy.services.automatic_grants import PROJECT_ADMIN
 from tenancy.services.registration import register_principal
 

@@ -1,15 +1,22 @@
-"""Services that register, provision, update, block and delete users."""
+"""Services that register, provision, update, block and delete users, and that create and delete service accounts.
+
+Service accounts are users of type application that exist on this server only.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Final
+from uuid import UUID
 
 from django.contrib.auth.hashers import make_password
+from django.db import IntegrityError
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.transactions import write_transaction
-from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.errors.types import BadRequest, Conflict, NotFound
+from icekeeper.kernel.ids import new_id, parse_id
+from icekeeper.kernel.names import name_key, require_description, require_trimmed_name
 from tenancy.actor import (
     OWN_PROVIDERS,
     Actor,
@@ -24,10 +31,10 @@ from tenancy.authz.actions import Can
 from tenancy.authz.openfga.outbox import enqueue_user_deletion
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import is_allowed, require_permission
-from tenancy.models import RoleMember, Securable, User
-from tenancy.selectors.access_tokens import require_permission_on_server
-from tenancy.selectors.server import get_server
-from tenancy.selectors.users import require_permission_on_user, user_not_found
+from tenancy.models import RoleMember, ServiceAccount, User
+from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
+from tenancy.selectors.projects import server_ref
+from tenancy.selectors.users import require_permission_on_server, require_permission_on_user, user_not_found
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.automatic_grants import delete_grants_of_user, rights_of_user
@@ -128,7 +135,7 @@ def _other_profile(
     require_new_user_id(user_id)
     if user_id != user_id.strip():  # possible at a provider, but here most likely a typing error
         raise InvalidUserId("The id of another user must not end with a space", field="id")
-    require_permission(actor, Can.PROVISION_USERS, Securable.Type.SERVER, get_server().server_id)
+    require_permission(actor, Can.PROVISION_USERS, *server_ref())
     if name is None:
         raise MissingUserName("The name of another user must be given", field="name")
     if user_type is None:
@@ -150,7 +157,7 @@ def _caller_profile(actor: Actor, name: str | None, email: str | None, user_type
     is_renamed = (given.name, given.email) != (by_token.name, by_token.email)
     if is_proven and not is_renamed:
         return by_token
-    if is_renamed and is_allowed(actor, Can.UPDATE_USERS, Securable.Type.SERVER, get_server().server_id):
+    if is_renamed and is_allowed(actor, Can.UPDATE_USERS, *server_ref()):
         return replace(given, origin=User.Origin.ADMINISTRATOR)
     stored = User.objects.existing().filter(pk=given.user_id).first()
     if stored is None or not stored.has_called:
@@ -207,3 +214,73 @@ def create_local_user(*, actor: Actor, user_id: str) -> bool:
         if is_new:
             record(Event.USER_CREATED, actor=actor, subject=user_id)
     return is_new
+
+
+MAX_DESCRIPTION_LENGTH: Final = 1000
+
+
+class ServiceAccountExists(Conflict):
+    wire_type = "ServiceAccountAlreadyExists"
+
+
+class ServiceAccountNotFound(NotFound):
+    wire_type = "ServiceAccountNotFound"
+
+
+def service_account_id(text: str) -> UUID | None:
+    """Parse `icekeeper~<uuid>` or a bare UUID; None for anything else."""
+    return parse_id(text.removeprefix(SERVICE_ACCOUNT_PREFIX))
+
+
+def create_service_account(*, actor: Actor, name: object, description: str = "") -> ServiceAccount:
+    """Create a service account.
+
+    Raises `ServiceAccountExists` (409), `BadRequest` (400) for an invalid name or too long a description.
+    """
+    require_permission_on_server(actor, Can.PROVISION_USERS)
+    checked = require_trimmed_name(name, "service account name")
+    require_description(description, max_length=MAX_DESCRIPTION_LENGTH)
+    account_id, at = new_id(), now()
+    try:
+        with write_transaction():
+            ServiceAccount.objects.named(checked).exclude(user__deleted_at=None).delete()
+            user = User(id=f"{SERVICE_ACCOUNT_PREFIX}{account_id}", name=checked, user_type=User.Type.APPLICATION)
+            user.origin = User.Origin.ADMINISTRATOR
+            user.set_unusable_password()
+            user.save(force_insert=True)
+            account = ServiceAccount.objects.create(
+                id=account_id,
+                user=user,
+                name=checked,
+                name_key=name_key(checked),
+                description=description,
+                created_at=at,
+                created_by=actor.user_id or actor.name,
+            )
+            record(Event.SERVICE_ACCOUNT_CREATED, actor=actor, subject=account.user_id, named=checked)
+    except IntegrityError:
+        raise ServiceAccountExists(f"A service account named {checked!r} already exists", field="name") from None
+    return account
+
+
+def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
+    """Delete a service account with its grants and memberships, and revoke its tokens; its user row stays as deleted.
+
+    Raises `ServiceAccountNotFound` (404), `LastAdministrator` (409).
+    """
+    require_permission_on_server(actor, Can.DELETE_USERS)
+    user_id = f"{SERVICE_ACCOUNT_PREFIX}{account_id}"
+    with revocation_transaction():
+        lock_user(user_id)  # before any securable, in the lock order of grants
+        if not ServiceAccount.objects.existing().filter(pk=account_id).exists():
+            raise ServiceAccountNotFound(f"Service account does not exist: {account_id}")
+        lock_roles(user_id=user_id)
+        with keeping_administrators(administrated_by(user_id=user_id)):
+            User.objects.filter(pk=user_id).update(deleted_at=now())
+            revoked_tokens = revoke_tokens_of(user_id=user_id)
+            revoked = rights_of_user(user_id)
+            enqueue_user_deletion(user_id)
+            RoleMember.objects.filter(user_id=user_id).delete()
+            delete_grants_of_user(user_id)
+        record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=revoked_tokens, **revoked)
+        bump_permission_epoch()

@@ -9,10 +9,9 @@ from django.conf import settings
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from icekeeper.conf.environment import read_settings
-from tenancy.authn.assumed_roles import known_roles
 from tenancy.authn.authenticator import Authenticator
 from tenancy.authn.providers import authenticators
-from tenancy.authn.requests import verified_tokens
+from tenancy.authn.requests import known_roles, verified_tokens
 from tests.identity_provider import IdentityProvider, running
 from tests.wsgi_client import Response, call
 

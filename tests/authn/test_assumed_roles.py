@@ -12,8 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tenancy.actor import INTERNAL, Actor
-from tenancy.authn.assumed_roles import UnknownAssumedRole
-from tenancy.authn.requests import authenticate_request
+from tenancy.authn.requests import UnknownAssumedRole, authenticate_request
 from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.core.checks import run_checks
 
-from tenancy.checks import ANY_AUDIENCE, NO_AUTHENTICATION, PLAIN_HTTP
+from tenancy.authn.providers import ANY_AUDIENCE, NO_AUTHENTICATION, PLAIN_HTTP
 from tests.authn.conftest import SwitchOn
 
 URI, AUDIENCE = "LAKEKEEPER__OPENID_PROVIDER_URI", "LAKEKEEPER__OPENID_AUDIENCE"

@@ -13,8 +13,7 @@ from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.authz import permissions
 from tenancy.authz.access_review import ACTIONS_OF_ALL_USERS
-from tenancy.authz.action_names import ACTIONS_ON
-from tenancy.authz.actions import Can
+from tenancy.authz.actions import ACTIONS_ON, Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.model import rights_model
 from tenancy.authz.port import Subject

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenancy.authz.action_names import ACTIONS_ON, GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
-from tenancy.authz.actions import Can
+from tenancy.authz.actions import ACTIONS_ON, GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES, Can
 from tenancy.authz.model import rights_model
 from tenancy.models import Securable
 from tests.management.api_digest import read_lakekeeper

@@ -10,8 +10,7 @@ import pytest
 from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.authz import port
-from tenancy.authz.action_names import ACTIONS_ON
-from tenancy.authz.actions import Can
+from tenancy.authz.actions import ACTIONS_ON, Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef

@@ -9,7 +9,7 @@ import pytest
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from tenancy.audit.collector import collector
-from tenancy.authz.privileges import privileges_on
+from tenancy.authz.actions import privileges_on
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
 from tests.authz.permission_fixtures import (
     FORBIDDEN,
@@ -444,7 +444,7 @@ def test_errors_are_in_the_audit_trail_with_their_true_reason(things: Things) ->
         AuditRecord.objects.all().delete()
         client.get(f"{path}/assignments")
         client.post(f"{path}/assignments", body)
-        collector.flush()
+        collector.write_due()
         denied = AuditRecord.objects.filter(event="access.denied").order_by("action")
         assert [(row.action, row.reason, row.object_type, row.object_id) for row in denied] == [
             (action, reason, *about) for action in ("grant_modify", "read_grants")

@@ -15,7 +15,7 @@ from tenancy.audit.chain import delete_old_records, seal_records
 from tenancy.audit.recording import Event, record
 from tenancy.models import AuditRecord, Securable
 from tenancy.models.securable import ObjectRef
-from tenancy.selectors.server import get_server
+from tenancy.selectors.projects import get_server
 from tenancy.services.projects import create_project, delete_project
 from tests.audit_rows import BOB, audit_settings
 from tests.authz.conftest import user

@@ -12,12 +12,10 @@ from catalog.models import Namespace, Tabular
 from tenancy.actor import INTERNAL, Actor
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable
 from tenancy.models.securable import ObjectRef
-from tenancy.selectors.projects import get_project
-from tenancy.selectors.server import get_server
+from tenancy.selectors.projects import get_project, get_server
 from tenancy.services import automatic_grants
 from tenancy.services.roles import delete_role
-from tenancy.services.service_accounts import create_service_account, delete_service_account
-from tenancy.services.users import delete_user
+from tenancy.services.users import create_service_account, delete_service_account, delete_user
 from tests.audit_rows import audit_settings, rows, the_row
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give, role

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenancy.authz.action_names import GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
+from tenancy.authz.actions import GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
 from tenancy.models import Securable
 from tests.authz.permission_fixtures import (
     FORBIDDEN,

@@ -10,7 +10,7 @@ import pytest
 from catalog.models import Namespace, Tabular
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
-from tenancy.authz.action_names import ACTIONS_ON
+from tenancy.authz.actions import ACTIONS_ON
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable, Server

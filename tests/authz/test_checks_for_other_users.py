@@ -13,20 +13,20 @@ from icekeeper.kernel.errors.types import CatalogError, NoSuchWarehouse
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, INTERNAL, Actor, Grantee, acting_as, is_instance_admin
-from tenancy.authz.action_names import ACTIONS_ON
-from tenancy.authz.actions import Can
+from tenancy.authz.actions import ACTIONS_ON, Can
 from tenancy.authz.permissions import ProjectActionForbidden, WarehouseActionForbidden
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable, Server, User
 from tenancy.models.securable import ObjectRef
-from tenancy.selectors.allowed_actions import (
+from tenancy.selectors.permission_checks import (
+    ActionCheck,
+    check_actions_for,
     check_subject,
     check_subjects,
     is_allowed_for,
     list_allowed_actions_for,
     list_user_actions_for,
 )
-from tenancy.selectors.permission_checks import ActionCheck, check_actions_for
 from tenancy.selectors.projects import get_project
 from tenancy.selectors.roles import RoleIdNotFound
 from tenancy.selectors.users import UserNotFound

@@ -11,8 +11,8 @@ import pytest
 from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
+from tenancy.authz.actions import privileges_on
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.privileges import privileges_on
 from tenancy.models import Grant, Securable, User
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.services.roles import create_role

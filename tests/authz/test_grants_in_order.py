@@ -17,8 +17,7 @@ from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import delete_role
-from tenancy.services.service_accounts import create_service_account, delete_service_account
-from tenancy.services.users import delete_user
+from tenancy.services.users import create_service_account, delete_service_account, delete_user
 from tests.authz.conftest import good
 from tests.authz.test_drops_beside_grants import outcome
 from tests.authz.test_rights_revoked_concurrently import wait_until_one_waits

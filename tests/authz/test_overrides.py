@@ -32,7 +32,7 @@ def ada(client: Client, lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPa
 
 def overridden() -> set[tuple[str, str, str]]:
     """Return the rows since the last call: action, type and id."""
-    collector.flush(is_last=True)
+    collector.write_due(is_last=True)
     rows = AuditRecord.objects.filter(event="access.overridden")
     assert {(row.actor, row.outcome, row.privilege_source) for row in rows} <= {
         ("oidc~ada", "allowed", "instance_admin")

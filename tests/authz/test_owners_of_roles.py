@@ -14,7 +14,7 @@ from django.conf import settings
 from icekeeper.conf.groups import RoleSettings
 from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL
-from tenancy.authn.assumed_roles import UnknownAssumedRole
+from tenancy.authn.requests import UnknownAssumedRole
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.models.securable import ObjectRef

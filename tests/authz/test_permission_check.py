@@ -9,7 +9,7 @@ import pytest
 from catalog.models import Tabular
 from icekeeper.kernel.clock import now
 from storage.models import Warehouse
-from tenancy.authz.action_names import LEGACY_ACTION_NAMES
+from tenancy.authz.actions import LEGACY_ACTION_NAMES
 from tenancy.models import Securable
 from tests.authz.permission_check_fixtures import A_WORD, KINDS, NAMES, TABULARS, asked, by_id, by_name
 from tests.authz.permission_fixtures import MISSING, SHOWS, Things, other_project

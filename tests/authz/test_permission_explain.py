@@ -13,7 +13,7 @@ from catalog.models import Tabular
 from icekeeper.kernel.clock import now
 from tenancy.actor import Actor
 from tenancy.authz import port
-from tenancy.authz.action_names import ACTION_NAMES, ACTIONS_ON, LEGACY_ACTION_NAMES
+from tenancy.authz.actions import ACTION_NAMES, ACTIONS_ON, LEGACY_ACTION_NAMES
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.port import Authorizer
 from tenancy.models import Grant, Role, RoleMember, Securable

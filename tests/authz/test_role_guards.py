@@ -13,7 +13,7 @@ from django.conf import settings
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL, Actor
-from tenancy.authn.assumed_roles import assume_role
+from tenancy.authn.requests import assume_role
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.permissions import GrantActionForbidden, ProjectActionForbidden

@@ -9,8 +9,8 @@ import pytest
 from tenancy.actor import INTERNAL
 from tenancy.authz import port
 from tenancy.models import Server
-from tenancy.services.authorization_startup import AuthorizationNotChosen, require_chosen_backend
 from tenancy.services.server import appoint_administrator, bootstrap
+from tenancy.services.startup_checks import AuthorizationNotChosen, require_chosen_backend
 from tests.management.warehouse_request_fixtures import use_settings
 
 pytestmark = pytest.mark.django_db

@@ -16,7 +16,7 @@ from tenancy.selectors.projects import get_project
 from tenancy.services import access_tokens as service
 from tenancy.services import grants
 from tenancy.services.access_tokens import create_token, rotate_token
-from tenancy.services.service_accounts import create_service_account
+from tenancy.services.users import create_service_account
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give, role
 from tests.fingerprint import Fingerprint

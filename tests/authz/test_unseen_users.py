@@ -16,11 +16,10 @@ from tenancy.authz.actions import Can
 from tenancy.authz.permissions import is_allowed
 from tenancy.models import Grant, RoleMember, Securable, User
 from tenancy.models.securable import ObjectRef
-from tenancy.selectors.server import get_server
+from tenancy.selectors.projects import get_server
 from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tenancy.services.registration import registered_users
-from tenancy.services.service_accounts import create_service_account
-from tenancy.services.users import delete_user, register_user
+from tenancy.services.users import create_service_account, delete_user, register_user
 from tests.authz.conftest import user
 from tests.authz.permission_fixtures import Everything, Things, to_user
 from tests.management.warehouse_request_fixtures import use_settings

@@ -251,7 +251,7 @@ def test_the_audit_trail_shows_who_read_and_as_whom(world: Lake) -> None:
 
     def denied() -> list[tuple[Any, ...]]:
         assert looks_missing(trino.get(A + through("open.outer", "open.inner"), **assumed))
-        collector.flush()
+        collector.write_due()
         rows = AuditRecord.objects.filter(event="access.denied").order_by("pk")
         reported = [
             (row.actor, row.assumed_role, row.action, row.object_id, row.reason, json.loads(row.details))

@@ -17,14 +17,13 @@ from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Project, Role, Securable, Server, User
 from tenancy.models.securable import ObjectRef
-from tenancy.services import grants, projects, role_members, roles, service_accounts, users
+from tenancy.services import grants, projects, role_members, roles, users
 from tenancy.services.administrators import LastAdministrator, administrated_among
 from tenancy.services.grants import Difference, Grantee, GrantRoleNotInProject, GrantSpec, apply_grants
 from tenancy.services.projects import create_project, delete_project
 from tenancy.services.role_members import Members, add_role_members, remove_role_members
 from tenancy.services.roles import create_role, delete_role
-from tenancy.services.service_accounts import create_service_account, delete_service_account
-from tenancy.services.users import delete_user
+from tenancy.services.users import create_service_account, delete_service_account, delete_user
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(120)]
 
@@ -185,7 +184,7 @@ def test_a_deleted_member_is_no_administrator(meet: Meet, project: Project, team
         remove_role_members(actor=INTERNAL, project=project, role_id=team.pk, members=Members(["oidc~member"]))
         add_role_members(actor=INTERNAL, project=project, role_id=team.pk, members=Members([robot.user_id]))
     first, second = meet(
-        service_accounts if is_robot else users,
+        users,
         "administrated_by",
         (lambda: delete_service_account(actor=INTERNAL, account_id=robot.pk))
         if is_robot

@@ -28,7 +28,7 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> Reported:
     use_settings(monkeypatch, audit=settings.ICEKEEPER.audit.model_copy(update={"reads": True}))
 
     def rows() -> list[tuple[str, str, str, str, int]]:
-        collector.flush(is_last=True)
+        collector.write_due(is_last=True)
         found = AuditRecord.objects.filter(event__startswith="data.").order_by("at", "id")
         read = [(row.event, row.action, row.object_type, row.object_id, row.count) for row in found]
         assert {row.actor for row in found} <= {"anonymous"}
@@ -54,7 +54,7 @@ def test_signatures_that_are_refused(signing: Warehouse, reported: Reported, mon
     for granted, reason in (((Can.USE,), "CannotSeeResource"), ((Can.USE, Can.GET_METADATA), "ActionForbidden")):
         refuse(monkeypatch, *granted)
         ask(by_id(signing, table.pk), "GET", f"{BASE}/wh/t/a")
-        collector.flush()
+        collector.write_due()
         row = AuditRecord.objects.get(event="access.denied", reason=reason)
         assert (row.action, row.object_type, row.object_id) == ("read_data", "table", str(table.pk))
     assert AuditRecord.objects.filter(event="access.denied").count() == 2

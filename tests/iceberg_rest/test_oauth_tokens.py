@@ -22,7 +22,7 @@ from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.authn.requests import identify
 from tenancy.models import AccessToken, ServiceAccount
 from tenancy.services.access_tokens import rotate_token
-from tenancy.services.service_accounts import create_service_account
+from tenancy.services.users import create_service_account
 from tests.fingerprint import Fingerprint
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import Response, call

@@ -131,7 +131,7 @@ def test_rows_can_be_switched_off(bootstrapped: None, monkeypatch: pytest.Monkey
     assert api.post("/project", {"project-name": "p"}).status == 201
     refuse(monkeypatch)
     assert api.post("/project", {"project-name": "q"}).status == 403
-    collector.flush(is_last=True)
+    collector.write_due(is_last=True)
     assert rows() == before
 
 
@@ -149,7 +149,7 @@ def test_lines_can_be_switched_off(
             assert [line["message"] for line in lines.read()] == expected
             use_settings(monkeypatch, audit=audit_settings(tracing=tracing))
     collector.write_pending()
-    collector.flush()
+    collector.write_due()
     assert [len(rows(event=event)) for event in ("project.created", "access.denied")] == [2, 2]
 
 
@@ -224,7 +224,7 @@ def test_uses_of_a_token_are_summed_up(alice: TokenClient) -> None:
     for _ in range(3):
         assert alice.get("/token").status == 200
     assert rows(event="token.used") == []
-    collector.flush()
+    collector.write_due()
     token = read_token(alice.token)
     assert token is not None
     first = the_row(event="token.used")
@@ -232,16 +232,16 @@ def test_uses_of_a_token_are_summed_up(alice: TokenClient) -> None:
     assert (first.count, first.address, first.outcome) == (3, "192.0.2.7", "allowed")
     for _ in range(2):
         alice.get("/token")
-    collector.flush()
+    collector.write_due()
     assert rows(event="token.used") == [first]
-    collector.flush(is_last=True)
+    collector.write_due(is_last=True)
     assert [row.count for row in rows(event="token.used")] == [3, 2]
 
 
 def test_a_use_that_is_refused_for_its_scope_is_both(access_tokens: None) -> None:
     narrow = TokenClient(new_token(scopes=["catalog"]))
     assert narrow.get("/project-list").status == 403
-    collector.flush()
+    collector.write_due()
     denied, used = the_row(event="access.denied"), the_row(event="token.used")
     assert (denied.reason, denied.actor) == ("InsufficientScope", "local~alice")
     assert used.count == 1
@@ -253,14 +253,14 @@ def test_a_token_of_a_provider_is_a_use_by_its_user(callers: NamedCallers, boots
     anna = CallerClient("/management/v1", "anna")
     anna.get("/whoami")
     anna.get("/project", **{"x-assume-role": str(role.pk)})
-    collector.flush()
+    collector.write_due()
     found = [(row.actor, row.assumed_role, row.object_type, row.object_id) for row in rows(event="token.used")]
     assert found == [("oidc~anna", None, "user", "oidc~anna"), ("oidc~anna", role.pk, "user", "oidc~anna")]
 
 
 def test_no_token_is_used_where_authentication_is_off(bootstrapped: None) -> None:
     assert api.get("/project").status == 200
-    collector.flush(is_last=True)
+    collector.write_due(is_last=True)
     assert rows(event="token.used") == []
 
 
@@ -275,12 +275,12 @@ def read_data(**more: Any) -> None:
 
 def test_reads_are_recorded_if_enabled(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     read_data()
-    collector.flush(is_last=True)
+    collector.write_due(is_last=True)
     assert rows() == []
     use_settings(monkeypatch, audit=audit_settings(reads=True))
     for _ in range(5):
         read_data()
-    collector.flush()
+    collector.write_due()
     row = the_row(event="data.credentials-vended")
     assert (row.count, row.actor, row.action, row.object_type) == (5, "oidc~bob", "read_data", "table")
 
@@ -299,7 +299,7 @@ def test_no_row_has_a_secret(alice: TokenClient, bootstrapped: None, monkeypatch
     call("GET", f"/management/v1/token/{secret}", headers={"authorization": f"Bearer {secret}x"})
     refuse(monkeypatch)
     call("GET", f"/management/v1/token/{secret}?token={secret}", headers={"authorization": f"Bearer {alice.token}"})
-    collector.flush(is_last=True)
+    collector.write_due(is_last=True)
     found = str([row.__dict__ for row in rows()])
     assert len(rows()) >= 6
     for hidden in ("a-secret", "another-secret", secret, secret[27:], alice.token, alice.token[27:]):

@@ -103,7 +103,7 @@ def test_a_denial_returned_as_404_is_written_after_the_response(refused_as_missi
     with counting() as seen:
         refused_as_missing(1)
     assert seen["statements"] == first, "another denial adds no statement"
-    collector.flush()
+    collector.write_due()
     found = rows(event="access.denied")
     assert [(row.object_id, row.reason) for row in found] == [
         (str(UUID(int=number)), "CannotSeeResource") for number in range(2)
@@ -126,7 +126,7 @@ def test_deferred_denials_are_written_when_the_server_stops(
 def test_a_flood_of_deferred_denials_is_bounded(refused_as_missing: Callable[[int], None]) -> None:
     refused_as_missing(300)
     assert len(collector._unwritten) == collecting.MAX_IMMEDIATE_ROWS_PER_CALLER
-    collector.flush(is_last=True)
+    collector.write_due(is_last=True)
     found = rows(event="access.denied")
     assert sum(row.count for row in found) == 300
     assert len(found) == collecting.MAX_DENIALS_PER_CALLER + 1
@@ -154,9 +154,9 @@ def test_equal_denials_are_summed_up(db: None) -> None:
     deny(object_id=REQUEST_ID)
     collector.write_pending()
     assert [(row.object_id, row.count) for row in rows()] == [(NOWHERE_ID, 1), (REQUEST_ID, 1)]
-    collector.flush()
+    collector.write_due()
     assert len(rows()) == 2, "the minute is not over"
-    collector.flush(is_last=True)
+    collector.write_due(is_last=True)
     first, rest = rows(object_id=NOWHERE_ID)
     assert (rest.count, rest.request_id) == (999, None)
     assert rest.last_at is not None
@@ -171,7 +171,7 @@ def test_many_denied_objects_do_not_fill_the_disk(db: None) -> None:
     collector.write_pending()
     at_once = rows()
     assert len(at_once) == collecting.MAX_IMMEDIATE_ROWS_PER_CALLER + 1
-    collector.flush(is_last=True)
+    collector.write_due(is_last=True)
     [rest] = rows(object_id="")
     assert (rest.actor, rest.count, rest.details) == ("oidc~bob", 5000 - 100, '{"several":true}')
     assert len(rows()) == collecting.MAX_DENIALS_PER_CALLER + 1 + 1
@@ -182,7 +182,7 @@ def test_many_denials_of_a_user_keep_their_objects(db: None) -> None:
         deny(object_id=UUID(int=number), project=f"p{number}")
     collector.write_pending()
     assert len(rows()) == 20
-    collector.flush()
+    collector.write_due()
     found = rows()
     assert sorted((row.object_id, row.project_id) for row in found) == sorted(
         (str(UUID(int=number)), f"p{number}") for number in range(100)
@@ -213,7 +213,7 @@ def test_many_callers_fill_no_disk_either(db: None) -> None:
         deny(Actor(user_id=f"oidc~{number}"))
     collector.write_pending()
     assert len(rows()) == collecting.MAX_IMMEDIATE_ROWS
-    collector.flush(is_last=True)
+    collector.write_due(is_last=True)
     found = rows()
     assert sum(row.count for row in found) == 3000
     assert len(found) <= collecting.MAX_IMMEDIATE_ROWS + 2 * collecting.MAX_DISTINCT_DENIALS + 1
@@ -233,10 +233,10 @@ def test_a_denial_that_cannot_be_written_now_waits(db: None, monkeypatch: pytest
     assert rows() == [], "no retry so soon"
     with monkeypatch.context() as patched:
         patched.setattr(AuditRecord.objects, "bulk_create", fail)
-        collector.flush()
+        collector.write_due()
     assert rows() == []
-    collector.flush()
-    collector.flush()
+    collector.write_due()
+    collector.write_due()
     assert [row.object_id for row in rows()] == [NOWHERE_ID, REQUEST_ID]
     monkeypatch.setattr(collector, "_backoff_until", 0.0)
     deny(object_id="later")
@@ -249,9 +249,9 @@ def test_nothing_is_written_in_maintenance_mode(db: None, monkeypatch: pytest.Mo
         patched.setattr(switch, "is_on", True)
         deny()
         collector.write_pending()
-        collector.flush(is_last=True)
+        collector.write_due(is_last=True)
         assert rows() == []
-    collector.flush()
+    collector.write_due()
     assert the_row().object_id == NOWHERE_ID
 
 
@@ -262,7 +262,7 @@ def test_records_beyond_the_limit_are_counted(db: None, monkeypatch: pytest.Monk
         for number in range(5):
             deny(object_id=UUID(int=number))
         collector.write_pending()
-    collector.flush()
+    collector.write_due()
     assert [row.object_id for row in rows(event="access.denied")] == [str(UUID(int=number)) for number in range(3)]
     lost = the_row(event="audit.records-lost")
     assert (lost.count, lost.outcome, lost.actor) == (2, "failed", "internal")
@@ -283,8 +283,8 @@ def test_an_invalid_row_does_not_block_others(db: None, monkeypatch: pytest.Monk
         collector.write_pending()
     with monkeypatch.context() as patched:
         patched.setattr(AuditRecord.objects, "bulk_create", fail)
-        collector.flush()
-    collector.flush()
+        collector.write_due()
+    collector.write_due()
     assert [(row.event, row.count) for row in rows()] == [("access.denied", 1), ("audit.records-lost", 1)]
 
 
@@ -316,7 +316,7 @@ def test_an_error_waits_only_briefly_for_another_writer() -> None:
         collector.write_pending()
         assert rows() == []
         other.execute("ROLLBACK")
-    collector.flush()
+    collector.write_due()
     assert the_row().object_id == NOWHERE_ID
 
 
@@ -340,7 +340,7 @@ def test_only_genuine_refused_tokens_show_whose_they_are(
         response = TokenClient(token).get("/whoami")
         assert response.refused(401, "AuthenticationFailed")
         assert "alice" not in response.error["message"]
-    collector.flush(is_last=True)
+    collector.write_due(is_last=True)
     reported = {(row.actor, row.access_token_id, row.reason, row.count) for row in rows(event="sign-in.refused")}
     known = {(f"local~{name}", id_of(token), reason, 1) for name, token in (("alice", alice), ("bob", bob))}
     assert known < reported

@@ -31,7 +31,7 @@ from tenancy.services.server import (
     bootstrap,
     reopen_bootstrap,
 )
-from tenancy.services.service_accounts import create_service_account
+from tenancy.services.users import create_service_account
 from tests.fingerprint import Fingerprint
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment

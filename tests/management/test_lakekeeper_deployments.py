@@ -16,9 +16,8 @@ from storage.secrets.stores import require_readable_secrets
 from tenancy.actor import INTERNAL
 from tenancy.authz import port
 from tenancy.models import Server
-from tenancy.selectors.server import require_terms_accepted
-from tenancy.services.authorization_startup import require_chosen_backend
 from tenancy.services.server import bootstrap
+from tenancy.services.startup_checks import require_chosen_backend, require_terms_accepted
 from tests.management.test_openapi_comparison import rows, section
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment

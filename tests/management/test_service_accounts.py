@@ -8,8 +8,7 @@ import pytest
 from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
 from tenancy.models import AccessToken, Grant, Role, RoleMember, ServiceAccount, User
-from tenancy.selectors.projects import get_project
-from tenancy.selectors.server import get_server
+from tenancy.selectors.projects import get_project, get_server
 from tenancy.services.access_tokens import create_token
 from tests.fingerprint import Fingerprint
 from tests.token_fixtures import TokenClient

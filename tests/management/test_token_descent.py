@@ -14,7 +14,7 @@ from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.models import AccessToken
 from tenancy.services import access_tokens as service
 from tenancy.services.access_tokens import rotate_token
-from tenancy.services.service_accounts import create_service_account
+from tenancy.services.users import create_service_account
 from tests.token_fixtures import TokenClient, new_token
 
 pytestmark = pytest.mark.django_db

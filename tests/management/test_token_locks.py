@@ -19,7 +19,7 @@ from tenancy.authn.requests import identify
 from tenancy.models import AccessToken
 from tenancy.services import access_tokens as service
 from tenancy.services.access_tokens import create_token, revoke_tokens_of, rotate_token
-from tenancy.services.service_accounts import create_service_account
+from tenancy.services.users import create_service_account
 from tests.token_fixtures import new_token
 
 pytestmark = [

@@ -9,8 +9,7 @@ import pytest
 
 from icekeeper.kernel.errors.types import Forbidden
 from storage.models import Warehouse
-from tenancy.actor import Identity
-from tenancy.authn.own_tokens.scopes import ALL, InsufficientScope, narrow_scopes, require_scope
+from tenancy.actor import SCOPES, Identity, InsufficientScope, narrow_scopes, require_scope
 from tests.fingerprint import Fingerprint
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import Response
@@ -51,7 +50,7 @@ def was_refused(response: Response) -> bool:
     return response.status == 403 and 'error="insufficient_scope"' in response.headers.get("WWW-Authenticate", "")
 
 
-@pytest.mark.parametrize("scope", ALL)
+@pytest.mark.parametrize("scope", SCOPES)
 def test_a_scope_allows_its_routes_and_no_others(
     warehouse: Warehouse, access_tokens: None, scope: str, everything: Callable[[], Fingerprint]
 ) -> None:
@@ -93,7 +92,7 @@ def test_no_scope_allows_paths_outside_the_apis() -> None:
     require_scope(identity(None), "/elsewhere", is_reading=False)
     for path in ("/elsewhere", "/", "/catalogs/v1", "/Catalog/v1", "//catalog/v1", "/ui/"):
         with pytest.raises(InsufficientScope):
-            require_scope(identity(frozenset(ALL)), path, is_reading=True)
+            require_scope(identity(frozenset(SCOPES)), path, is_reading=True)
     for path in ("/catalog", "/catalog/", "/management/x"):
         with pytest.raises(Forbidden):
             require_scope(identity(frozenset()), path, is_reading=True)

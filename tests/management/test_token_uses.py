@@ -39,14 +39,14 @@ def test_a_use_is_written_down_later(alice: TokenClient, uses: TokenUses) -> Non
     for _ in range(3):
         assert alice.get("/token").status == 200
     assert used_at() == [None, None]
-    uses.flush()
+    uses.write_noted()
     first, second = used_at()
     assert first is not None
     assert before <= first <= datetime.now(UTC)
     assert second is None
     assert alice.get("/token").json()["tokens"][0]["last-used-at"] == first.isoformat()
     assert TokenClient(unused[:-1]).get("/token").status == 401
-    uses.flush()
+    uses.write_noted()
     assert used_at() == [first, None]
 
 
@@ -68,9 +68,9 @@ def test_uses_that_cannot_be_written_are_kept(
     alice.get("/token")
     with monkeypatch.context() as patched:
         patched.setattr(stored_tokens, "record_uses", fail)
-        uses.flush()
+        uses.write_noted()
     assert used_at() == [None]
-    uses.flush()
+    uses.write_noted()
     assert used_at() != [None]
 
 
@@ -80,10 +80,10 @@ def test_uses_are_kept_while_maintenance_is_switched_on(
     alice.get("/token")
     with monkeypatch.context() as patched:
         patched.setattr(switch, "is_on", True)
-        uses.flush()
+        uses.write_noted()
         assert alice.get("/token").status == 200
     assert used_at() == [None]
-    uses.flush()
+    uses.write_noted()
     assert used_at() != [None]
 
 

@@ -23,7 +23,7 @@ from tenancy.authz.actions import Can
 from tenancy.models import AccessToken, ServiceAccount, User
 from tenancy.services import access_tokens as service
 from tenancy.services.access_tokens import create_token, delete_old_tokens, revoke_tokens_of
-from tenancy.services.service_accounts import create_service_account
+from tenancy.services.users import create_service_account
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import refuse
 from tests.token_fixtures import TokenClient, new_token

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management import call_command
 
 from tenancy.actor import INTERNAL
-from tenancy.services.service_accounts import create_service_account
+from tenancy.services.users import create_service_account
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient, NamedCallers

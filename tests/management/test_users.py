@@ -18,8 +18,7 @@ from tenancy.models import AccessToken, Grant, Project, RoleMember, Securable, S
 from tenancy.services.registration import ServiceAccountIsNamed, register_principal
 from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
-from tenancy.services.service_accounts import create_service_account, delete_service_account
-from tenancy.services.users import register_user
+from tenancy.services.users import create_service_account, delete_service_account, register_user
 from tests.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import refuse
 from tests.named_callers import CallerClient, NamedCallers

@@ -6,7 +6,7 @@ from typing import Any
 
 from tenancy.actor import INTERNAL
 from tenancy.services.access_tokens import create_token
-from tenancy.services.service_accounts import create_service_account
+from tenancy.services.users import create_service_account
 from tests.catalog_fixtures import COMMIT_REPORT, SCAN_REPORT, finishing_updates
 from tests.openapi_examples.story import Story
 

@@ -26,7 +26,7 @@ from tenancy.authz.port import authorizer
 from tenancy.models import AuditRecord, Grant, RoleMember, Securable, Server, UndeliveredTuple
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
-from tenancy.services.authorization_startup import require_chosen_backend
+from tenancy.services.startup_checks import require_chosen_backend
 from tests.audit_rows import rows
 from tests.authz.conftest import user
 from tests.authz.parity.pair_fixtures import another_user, grant, member

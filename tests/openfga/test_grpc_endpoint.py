@@ -25,7 +25,7 @@ from tenancy.authz.openfga import http_interface
 from tenancy.authz.openfga.client import NoHttpResponse, OpenFgaEndpointIsGrpc, OpenFgaUnavailable
 from tenancy.authz.openfga.store import install, openfga_store
 from tenancy.models import Server
-from tenancy.services.authorization_startup import AuthorizationNotChosen, require_chosen_backend
+from tenancy.services.startup_checks import AuthorizationNotChosen, require_chosen_backend
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.openfga_fixtures import choose_openfga
 from tests.parts import process

@@ -10,13 +10,12 @@ import pytest
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
-from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.actions import SEEN_BY, Can, reads_grants
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.client import OpenFgaUnavailable
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.openfga.tuples import Condition, grant_key
 from tenancy.authz.permissions import check_permissions
-from tenancy.authz.privileges import reads_grants
 from tenancy.models import Grant, Project, Role, RoleMember, Securable, TagDefinition, User
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project

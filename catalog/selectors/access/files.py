@@ -27,8 +27,7 @@ from storage.vending.delegation import (
     parse_requested_access,
 )
 from storage.vending.vend import vend
-from tenancy.actor import Actor
-from tenancy.authn.own_tokens.scopes import may_change_catalog
+from tenancy.actor import Actor, may_change_catalog
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import (
     Missing,

@@ -1,6 +1,6 @@
 """Permissions of reads through views: the actor whose permissions decide at the end of a chain of views.
 
-A trusted engine (`tenancy.trusted_engines`) sends the views that it expanded, outermost first. The current reader must
+A trusted engine (`tenancy.actor`) sends the views that it expanded, outermost first. The current reader must
 be allowed to use each of them. After a view with an owner (DEFINER) the owner is the reader; any other view (INVOKER)
 does not change it. Owners are read from the primary database only, never from a replica or from a file of the
 warehouse.
@@ -24,13 +24,12 @@ from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden
 from icekeeper.kernel.json.strict import read_stored_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.errors import no_such_warehouse
-from tenancy.actor import Actor, require_user_id
+from tenancy.actor import Actor, owner_properties_of, require_user_id
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import check_permissions
 from tenancy.models import Securable, User
 from tenancy.models.securable import ObjectRef
-from tenancy.trusted_engines import owner_properties_of
 
 _VIEWS = """
 SELECT w.status, n.path_key, t.name_key, t.id, t.metadata_location, m.document

@@ -27,11 +27,10 @@ from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors.types import Forbidden
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import require_name
-from tenancy.actor import Actor
+from tenancy.actor import Actor, owner_properties, owner_properties_of
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
-from tenancy.trusted_engines import owner_properties, owner_properties_of
 
 VIEW = Tabular.Kind.VIEW
 

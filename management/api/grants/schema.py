@@ -35,7 +35,7 @@ from management.api.schema import (
     Operation,
     describe,
 )
-from tenancy.authz.privileges import privileges_on
+from tenancy.authz.actions import privileges_on
 from tenancy.models import Securable
 from tenancy.services.grants import MAX_CHANGES
 

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from rest_framework import serializers
 
-from catalog.objects import GrantedObject
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.serializers import (
@@ -26,9 +25,10 @@ from management.api.serializers import (
     resource_type,
 )
 from management.api.users.serializers import SEEN
-from tenancy.authz.privileges import Privilege, is_privilege
+from tenancy.authz.actions import Privilege, is_privilege
 from tenancy.models import Securable
 from tenancy.selectors.grants import ListedGrant
+from tenancy.selectors.objects import NamedObject
 from tenancy.services.grants import (
     MAX_CHANGES,
     MAX_PRIVILEGE_LENGTH,
@@ -103,7 +103,7 @@ class GrantResource(ResponseSerializer):
     generic_table_id = serializers.UUIDField(required=False, help_text="The UUID of a generic table")
     tag_definition_id = serializers.UUIDField(required=False, help_text="The id of a tag definition")
 
-    def to_representation(self, instance: GrantedObject) -> dict[str, Any]:
+    def to_representation(self, instance: NamedObject) -> dict[str, Any]:
         rendered = {"type": resource_type(instance.securable_type)}
         if instance.warehouse_id is not None:
             rendered["warehouse-id"] = instance.warehouse_id
@@ -124,7 +124,7 @@ class GrantResponse(ResponseSerializer):
     expires_at = serializers.DateTimeField(required=False, help_text=_NO_EXPIRY)
     seen = serializers.BooleanField(required=False, help_text=f"For users. {SEEN}")
 
-    def to_representation(self, instance: tuple[ListedGrant, GrantedObject]) -> dict[str, Any]:
+    def to_representation(self, instance: tuple[ListedGrant, NamedObject]) -> dict[str, Any]:
         grant, granted_on = instance
         return super().to_representation(
             {

@@ -8,7 +8,7 @@ from functools import partial
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.objects import GrantedObject, list_grants_of_for
+from catalog.objects import list_grants_of_for
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import Page, listing_key
 from management.api.base import ManagementViewSet, ObjectViewSet, require_parameters
@@ -27,10 +27,10 @@ from management.api.grants.serializers import (
 )
 from management.api.schema import PAGE_NAMES, PRINCIPAL_NAMES, OperationsByType
 from management.api.serializers import grant_principal, required_grant_principal, unseen_users
-from tenancy.authz.privileges import privileges_on
+from tenancy.authz.actions import privileges_on
 from tenancy.models import Project, Securable
 from tenancy.selectors.grants import GrantFilter, list_grantable_for, list_grants_for, list_grants_on_for
-from tenancy.selectors.objects import PermissionTarget
+from tenancy.selectors.objects import NamedObject, PermissionTarget
 from tenancy.services.grants import apply_assignments, apply_grants
 
 T = Securable.Type
@@ -75,11 +75,11 @@ class GrantViewSet(ObjectViewSet):
         """The project that the object must be in; None for the server."""
         return None if self.securable_type is T.SERVER else self.project()
 
-    def _granted_object(self, target: PermissionTarget) -> GrantedObject:
+    def _granted_object(self, target: PermissionTarget) -> NamedObject:
         if self.securable_type in {T.SERVER, T.PROJECT, T.TAG}:
-            return GrantedObject(self.securable_type, str(target.ref.id))
+            return NamedObject(self.securable_type, str(target.ref.id))
         key = self.object_key
-        return GrantedObject(self.securable_type, str(key.object_id), str(key.warehouse_id))
+        return NamedObject(self.securable_type, str(key.object_id), warehouse_id=str(key.warehouse_id))
 
 
 @describe_principal_grants

@@ -17,8 +17,7 @@ from icekeeper.kernel.ids import parse_id
 from management.api.base import ManagementViewSet
 from management.api.serializers import read_grantee, read_uuid
 from tenancy.actor import Grantee
-from tenancy.authz.action_names import ACTIONS_ON
-from tenancy.authz.actions import Can
+from tenancy.authz.actions import ACTIONS_ON, Can
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.objects import PermissionTarget, find_role_target, find_tag_target, target_project, the_server

@@ -40,7 +40,7 @@ from management.api.schema import (
     describe,
 )
 from management.api.serializers import VariantSerializer
-from tenancy.authz.action_names import ACTIONS_ON, GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
+from tenancy.authz.actions import ACTIONS_ON, GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
 from tenancy.models import Securable
 
 T = Securable.Type

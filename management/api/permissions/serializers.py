@@ -19,7 +19,7 @@ from management.api.serializers import (
     render_grantee,
     resource_type,
 )
-from tenancy.authz.action_names import ACTION_NAMES, LEGACY_ACTION_NAMES
+from tenancy.authz.actions import ACTION_NAMES, LEGACY_ACTION_NAMES
 from tenancy.authz.builtin.role_paths import Entry
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.permissions import Standing

@@ -11,7 +11,7 @@ from management.api.permissions.views import (
     PermissionCheckViewSet,
     ProjectByIdAccessViewSet,
 )
-from tenancy.authz.action_names import GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
+from tenancy.authz.actions import GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
 from tenancy.models import Securable
 
 T = Securable.Type

@@ -42,12 +42,18 @@ from management.api.permissions.serializers import (
 from management.api.schema import OperationsByType
 from management.api.serializers import principal_of_query
 from tenancy.actor import require_user_id
-from tenancy.authz.action_names import ACTION_NAMES, ACTIONS_ON, GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
+from tenancy.authz.actions import ACTION_NAMES, ACTIONS_ON, GRANT_ACTION_NAMES, LEGACY_ACTION_NAMES
 from tenancy.models import Securable
-from tenancy.selectors.allowed_actions import is_allowed_for, list_allowed_actions_for, list_user_actions_for
 from tenancy.selectors.explanations import explain_for
 from tenancy.selectors.grants import get_managed_access_for
-from tenancy.selectors.permission_checks import ActionCheck, Verdict, check_actions_for
+from tenancy.selectors.permission_checks import (
+    ActionCheck,
+    Verdict,
+    check_actions_for,
+    is_allowed_for,
+    list_allowed_actions_for,
+    list_user_actions_for,
+)
 from tenancy.selectors.projects import named_project_id, requested_project_id
 from tenancy.services.grants import set_managed_access
 

@@ -13,7 +13,7 @@ from management.api.base import ManagementViewSet
 from management.api.server.schema import describe_server
 from management.api.server.serializers import BootstrapRequest, IcekeeperInfo, ServerInfo
 from tenancy.authz.port import AllowAll, authorizer
-from tenancy.selectors.server import get_server
+from tenancy.selectors.projects import get_server
 from tenancy.services.server import bootstrap
 
 AUTHZ_BACKENDS: Final = {AllowAll.name: "allow-all"}

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.http.serializers import KebabSerializer, Number, Text
 from management.api.serializers import LAST_PAGE, ResponseSerializer
-from tenancy.authn.own_tokens.scopes import ALL
+from tenancy.actor import SCOPES
 from tenancy.models import AccessToken
 from tenancy.services.access_tokens import DEFAULT_OVERLAP_SECONDS, MAX_OVERLAP_SECONDS
 
@@ -23,8 +23,8 @@ class CreateTokenRequest(KebabSerializer):
         child=Text(),
         required=False,
         allow_null=True,
-        help_text=f"Of {', '.join(f'`{scope}`' for scope in ALL)}; default: `catalog` and `management`, limited to the "
-        "scopes of the token that sends the request",
+        help_text=f"Of {', '.join(f'`{scope}`' for scope in SCOPES)}; default: `catalog` and `management`, limited to "
+        "the scopes of the token that sends the request",
     )
     expires_in_seconds = Number(
         required=False,
@@ -54,7 +54,7 @@ class AccessTokenResponse(ResponseSerializer):
     user_id = Text(help_text="The user that the token authenticates")
     name = Text()
     prefix = Text(help_text="The first characters of the token, by which a leaked token is identified")
-    scopes = serializers.ListField(child=serializers.ChoiceField(ALL))
+    scopes = serializers.ListField(child=serializers.ChoiceField(SCOPES))
     status = serializers.ChoiceField(
         ["active", "replaced", "expired", "revoked"],
         help_text="`replaced`: the token was rotated and stays valid until `expires-at`",

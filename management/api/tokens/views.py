@@ -24,7 +24,7 @@ from management.api.tokens.serializers import (
     ServiceAccountResponse,
     TokenListResponse,
 )
-from tenancy.selectors.access_tokens import (
+from tenancy.selectors.users import (
     AccessTokenNotFound,
     get_access_token_for,
     list_access_tokens_for,
@@ -37,7 +37,7 @@ from tenancy.services.access_tokens import (
     revoke_token,
     rotate_token,
 )
-from tenancy.services.service_accounts import (
+from tenancy.services.users import (
     ServiceAccountNotFound,
     create_service_account,
     delete_service_account,

@@ -10,14 +10,12 @@ from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
 from management.api.tokens.serializers import CreatedTokenResponse
-from tenancy.actor import INTERNAL
+from tenancy.actor import INTERNAL, SCOPES
 from tenancy.authn.own_tokens.access_tokens import AccessTokenAuthenticator
-from tenancy.authn.own_tokens.scopes import ALL
 from tenancy.authn.providers import authenticators
 from tenancy.models import ServiceAccount
 from tenancy.services.access_tokens import create_token
-from tenancy.services.service_accounts import ServiceAccountExists, create_service_account
-from tenancy.services.users import create_local_user
+from tenancy.services.users import ServiceAccountExists, create_local_user, create_service_account
 
 
 def duration(text: str) -> float:
@@ -51,7 +49,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--name", default="created by command", help="purpose of the token; default: %(default)r")
         parser.add_argument(
-            "--scope", action="append", choices=ALL, help="may be repeated; default: catalog and management"
+            "--scope", action="append", choices=SCOPES, help="may be repeated; default: catalog and management"
         )
         parser.add_argument(
             "--expires-in",

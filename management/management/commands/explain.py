@@ -18,13 +18,11 @@ from management.selectors.cli_lookup import (
     resolve_project,
 )
 from tenancy.actor import INTERNAL, Grantee
-from tenancy.authz.action_names import ACTION_NAMES
-from tenancy.authz.actions import Can
+from tenancy.authz.actions import ACTION_NAMES, ASSIGNEE, Can
 from tenancy.authz.builtin.role_paths import Entry
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.permissions import Standing
 from tenancy.authz.port import authorizer
-from tenancy.authz.privileges import ASSIGNEE
 from tenancy.models import Securable
 from tenancy.models.securable import securable_id
 from tenancy.selectors.explanations import Explained, VisibleMembership, VisibleStep, explain_to_operator

@@ -19,7 +19,7 @@ from tenancy.selectors.audit_records import (
     read_chunk,
     require_no_gap,
 )
-from tenancy.selectors.server import get_server
+from tenancy.selectors.projects import get_server
 
 
 class Command(BaseCommand):

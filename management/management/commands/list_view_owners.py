@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from catalog.selectors.access.view_chains import list_owned_views
 from icekeeper.kernel.json.strict import write_json
-from tenancy.trusted_engines import owner_properties
+from tenancy.actor import owner_properties
 
 
 class Command(BaseCommand):

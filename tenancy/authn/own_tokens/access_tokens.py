@@ -23,9 +23,8 @@ from joserfc.jwk import OctKey
 
 from icekeeper.kernel.db.sql import as_uuid, fetch_one
 from icekeeper.kernel.ids import parse_id
-from tenancy.actor import AuthenticationFailed, Identity
+from tenancy.actor import AuthenticationFailed, Identity, join_scopes, narrow_scopes
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
-from tenancy.authn.own_tokens.scopes import join_scopes, narrow_scopes
 from tenancy.authn.own_tokens.stored_tokens import (
     MAX_REVOCATION_LAG_SECONDS,
     StoredToken,

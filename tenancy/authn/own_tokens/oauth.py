@@ -15,7 +15,15 @@ from typing import Final
 from urllib.parse import unquote_plus
 from uuid import UUID
 
-from tenancy.actor import ANONYMOUS, Actor, AuthenticationFailed, GenuineTokenRejected
+from tenancy.actor import (
+    ANONYMOUS,
+    SCOPES,
+    Actor,
+    AuthenticationFailed,
+    GenuineTokenRejected,
+    join_scopes,
+    narrow_scopes,
+)
 from tenancy.audit.occurrences import record_sign_in
 from tenancy.authn.own_tokens.access_tokens import (
     SESSION_PREFIX,
@@ -26,7 +34,6 @@ from tenancy.authn.own_tokens.access_tokens import (
     accept_session_token,
     create_session_token,
 )
-from tenancy.authn.own_tokens.scopes import ALL, join_scopes, narrow_scopes
 from tenancy.authn.own_tokens.stored_tokens import StoredToken
 from tenancy.authn.providers import authenticators
 from tenancy.models import AccessToken
@@ -250,6 +257,8 @@ def _scopes(requested: str | None, granted: frozenset[str]) -> frozenset[str]:
     """Return the scopes of the new token: those requested, or all of the parent token."""
     wanted = frozenset((requested or "").split()) or granted
     scopes = narrow_scopes(wanted, granted)
-    if not wanted <= set(ALL) or not scopes:
-        raise OAuthError("invalid_scope", f"scope must be of {', '.join(ALL)}; this client has {join_scopes(granted)}")
+    if not wanted <= set(SCOPES) or not scopes:
+        raise OAuthError(
+            "invalid_scope", f"scope must be of {', '.join(SCOPES)}; this client has {join_scopes(granted)}"
+        )
     return scopes

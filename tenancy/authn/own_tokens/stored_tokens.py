@@ -260,7 +260,7 @@ class TokenUses:
         with self._lock:
             self._used = {**taken, **self._used}
 
-    def flush(self) -> None:
+    def write_noted(self) -> None:
         """Write the uses; keep them for the next time if that fails or in maintenance mode."""
         if is_read_only():
             return
@@ -292,6 +292,6 @@ def start_recording() -> Callable[[], None]:
     """
     if settings.ICEKEEPER.maintenance_mode != "off":
         return lambda: None
-    thread = PeriodicThread("token-uses", token_uses.flush, interval=WRITE_USES_SECONDS)
+    thread = PeriodicThread("token-uses", token_uses.write_noted, interval=WRITE_USES_SECONDS)
     thread.start()
     return thread.stop

@@ -31,8 +31,7 @@ from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.permission_epoch import NO_EXPIRY, DecisionCache, permission_epoch
 from tenancy.authz.port import Authorizer, PermissionCheck, Subject
 from tenancy.models import Securable
-from tenancy.models.querysets import AsUuid
-from tenancy.models.securable import ObjectRef, securable_id
+from tenancy.models.securable import AsUuid, ObjectRef, securable_id
 
 MAX_CACHED_OBJECTS: Final = 50_000
 """Pairs of subject and object, each about half a KB."""
@@ -115,7 +114,7 @@ class BuiltinAuthorizer(Authorizer):
         subject = Subject.of(actor)
         return read_shown_leaves(subject, self.roles_of(subject).ids, parents, child_type.value)
 
-    def filter_visible(
+    def restrict_to_visible(
         self, actor: Actor, rows: QuerySet[Any], securable_type: Securable.Type, action: Can
     ) -> QuerySet[Any]:
         """Add a condition to the query; runs one statement for the roles of a subject that is not cached."""

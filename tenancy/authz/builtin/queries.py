@@ -21,10 +21,10 @@ from django.db.models.functions import Concat, Length, Substr
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
 from icekeeper.kernel.http.paging import NO_LIMIT
+from tenancy.authz.actions import ASSIGNEE
 from tenancy.authz.builtin.evaluation import Evaluation, Node, showing_privileges
 from tenancy.authz.model import DOWN, MANAGED_ACCESS, UP, rights_model
 from tenancy.authz.port import Subject
-from tenancy.authz.privileges import ASSIGNEE
 from tenancy.models import Grant, Securable
 from tenancy.models.securable import ObjectRef, securable_id
 

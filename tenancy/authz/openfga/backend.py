@@ -211,15 +211,15 @@ class OpenFgaAuthorizer(Authorizer):
         shown = self.decide(actor, [(Can.INCLUDE_IN_LIST, ref) for ref in refs])
         return {each for each, is_shown in zip(recorded, shown, strict=True) if is_shown}
 
-    def filter_visible(
+    def restrict_to_visible(
         self, actor: Actor, rows: QuerySet[Any], securable_type: Securable.Type, action: Can
     ) -> QuerySet[Any]:
         """Filter what is visible by our rows through OpenFGA, in requests of up to MAX_BATCH_CHECK_SIZE checks.
 
         Raises `OpenFgaUnavailable` (503) if they take longer than `MAX_DECISION_SECONDS`: filter a page of a big table.
         """
-        candidates = self._record.filter_visible(actor, rows, securable_type, action)
-        return super().filter_visible(actor, candidates, securable_type, action)
+        candidates = self._record.restrict_to_visible(actor, rows, securable_type, action)
+        return super().restrict_to_visible(actor, candidates, securable_type, action)
 
     def clear_caches(self) -> None:
         self._record.clear_caches()

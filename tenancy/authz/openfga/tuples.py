@@ -16,9 +16,9 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from tenancy.authz.actions import privilege_names
 from tenancy.authz.model import MANAGED_ACCESS, UP
 from tenancy.authz.openfga.authorization_model import EXPIRES_AT, UNEXPIRED, implied
-from tenancy.authz.privileges import privilege_names
 from tenancy.models import Grant, RoleMember, Securable
 
 ASSIGNEE: Final = "assignee"

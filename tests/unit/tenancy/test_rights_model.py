@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenancy.authz.actions import Can
+from tenancy.authz.actions import Can, grant_action, privileges_on
 from tenancy.authz.builtin.evaluation import Evaluation, Node, showing_privileges
 from tenancy.authz.model import (
     Computed,
@@ -17,7 +17,6 @@ from tenancy.authz.model import (
     read_model,
     rights_model,
 )
-from tenancy.authz.privileges import grant_action, privileges_on
 from tenancy.models import Securable
 
 BEGIN = "model\n  schema 1.1\ntype user\ntype thing\n  relations\n    define parent: [thing]\n"

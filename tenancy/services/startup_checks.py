@@ -1,4 +1,4 @@
-"""Startup check of the authorization backend."""
+"""Checks before the server starts (`STARTUP_CHECKS`): accepted terms of use, and the authorization backend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tenancy.authz.port import Authorizer, authorizer
 from tenancy.maintenance import is_read_only
 from tenancy.models import Securable, Server
 from tenancy.models.securable import securable_id
-from tenancy.selectors.server import get_server
+from tenancy.selectors.projects import get_server
 from tenancy.services.administrators import administrated_among
 
 logger = logging.getLogger("icekeeper.authz")
@@ -31,12 +31,33 @@ OPEN_BEFORE: Final = frozenset({None, NOT_SERVED, ALLOW_ALL})
 """Stored values of a server without access control."""
 
 
+class TermsNotOnRecord(CatalogError):
+    """The deployment was bootstrapped without accepted terms of use, as after a manual change of its row."""
+
+
 class AuthorizationNotChosen(CatalogError):
     """The authorization backend must be configured; the message lists the choices."""
 
 
+def require_terms_accepted() -> None:
+    """Check that the terms of use are accepted. Raises `TermsNotOnRecord`.
+
+    A server that is not bootstrapped yet starts with a warning.
+    """
+    server = get_server()
+    if server.bootstrapped_at is None:
+        logging.getLogger("icekeeper.server").warning(
+            "the catalog is not bootstrapped: the first caller of POST /management/v1/bootstrap becomes administrator"
+        )
+    elif server.terms_accepted_at is None:
+        raise TermsNotOnRecord(
+            "The catalog is bootstrapped, but the terms of use are not accepted. "
+            "Run: manage.py reopen_bootstrap --yes, then manage.py bootstrap"
+        )
+
+
 def require_chosen_backend() -> None:
-    """Check the authorization backend at startup (`STARTUP_CHECKS`). Raises `AuthorizationNotChosen`.
+    """Check the authorization backend. Raises `AuthorizationNotChosen`.
 
     A server with unrestricted access keeps it until an operator configures a backend, so that an upgrade locks no user
     out. The backend of the last start is stored, also before bootstrap, which may be a request to a running server.
