@@ -117,7 +117,7 @@ def look_at_roles_that_a_user_is_in(crowd: dict[str, Any]) -> None:
     held = list(RoleMember.objects.filter(user=user).order_by("pk").values_list("pk", flat=True))
     inner = list(RoleMember.objects.filter(member_role=many[1]).order_by("pk").values_list("pk", flat=True))
     for after in (MIN_ID, inner[5_000]):
-        joined = [many[1].pk, after, many[1].pk, at, limit]
+        joined = [many[1].pk, after, many[1].pk, project, at, limit]
         owned = [many[1].pk, after, project, *[at] * 3, limit]
         assert rows_read(roles._ROLES_OF_ROLE, [*joined, *owned, limit]) == limit
     for after in (MIN_ID, held[5_000]):
