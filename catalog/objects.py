@@ -76,7 +76,7 @@ def resolve_objects(keys: Sequence[ObjectKey]) -> list[ObjectRef | None]:
     return [found.get(each) for each in keys]
 
 
-def find_target(*, actor: Actor, key: ObjectKey, project: Project | None) -> PermissionTarget:
+def find_permission_target(*, actor: Actor, key: ObjectKey, project: Project | None) -> PermissionTarget:
     """Return the warehouse or object that a key names, dropped or not; with `project` only one of that project.
 
     Raises `NoSuchWarehouse` or the "no such" error of its type (404).

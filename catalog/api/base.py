@@ -13,7 +13,7 @@ from django.utils.functional import cached_property
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSetMixin
 
-from catalog.api.parameters import (
+from catalog.api.operation import (
     ACCESS_DELEGATION,
     FORCE,
     IDEMPOTENCY_KEY,

@@ -8,8 +8,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
 from catalog.api.base import CatalogViewSet, json_response
-from catalog.api.operation import NO_WAREHOUSE, operation
-from catalog.api.parameters import Header, QueryText
+from catalog.api.operation import NO_WAREHOUSE, Header, QueryText, operation
 from catalog.selectors.warehouses import find_warehouse_for
 from icekeeper.kernel.http.base_url import base_url
 from storage.vending.client_config import warehouse_config

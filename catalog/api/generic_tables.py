@@ -16,24 +16,22 @@ from catalog.api.base import (
     json_response,
 )
 from catalog.api.operation import (
+    ACCESS_DELEGATION,
     BAD_PAGE,
+    FORCE,
+    IDEMPOTENCY_KEY,
     NAMESPACE_PATH,
     NO_GENERIC_TABLE,
     NO_NAMESPACE,
+    PAGE,
     PROTECTED,
+    PURGE_UNLESS_FALSE,
+    REFERENCED_BY,
     STORE_DENIED,
     TABLE_PATH,
     TOO_LARGE,
     TOO_MANY_VIEWS,
     WAREHOUSE_PATH,
-)
-from catalog.api.parameters import (
-    ACCESS_DELEGATION,
-    FORCE,
-    IDEMPOTENCY_KEY,
-    PAGE,
-    PURGE_UNLESS_FALSE,
-    REFERENCED_BY,
 )
 from catalog.api.render import load_generic_table_response
 from catalog.identifiers import Identifier, Levels

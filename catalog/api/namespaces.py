@@ -10,14 +10,19 @@ from django.http import HttpRequest, HttpResponse
 from catalog.api.base import CatalogViewSet, json_response, no_content
 from catalog.api.operation import (
     BAD_PAGE,
+    IDEMPOTENCY_KEY,
+    LISTING,
     NAMESPACE_PATH,
     NO_NAMESPACE,
     NO_WAREHOUSE,
+    RETURN_PROTECTION,
+    RETURN_UUIDS,
     TOO_LARGE,
     WAREHOUSE_PATH,
+    QueryFlag,
+    QueryText,
     operation,
 )
-from catalog.api.parameters import IDEMPOTENCY_KEY, LISTING, RETURN_PROTECTION, RETURN_UUIDS, QueryFlag, QueryText
 from catalog.identifiers import Levels
 from catalog.selectors.namespaces import ListedNamespace, get_namespace_for, list_namespaces_for
 from catalog.services.namespaces.create import create_namespace

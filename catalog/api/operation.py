@@ -1,15 +1,22 @@
-"""The OpenAPI description of one operation of the catalog, from the shapes and parameters that its action uses."""
+"""Operations of the catalog: their parameters, each read and described by one object, and their OpenAPI description."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import quote, unquote_to_bytes
 
+from django.conf import settings
+from django.http import HttpRequest
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 
+from catalog.identifiers import Identifier
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
 from icekeeper.kernel.http.serializers import operation_responses
 from icekeeper.kernel.json.shapes import Body
+from icekeeper.kernel.names import LEVEL_SEPARATOR
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -92,3 +99,141 @@ def operation(
         request=None if request is None else Body.of(request),
         responses=operation_responses(success, own_errors, has_body=has_body),
     )
+
+
+class QueryFlag(OpenApiParameter):
+    """A parameter of the query that is true or false."""
+
+    def __init__(self, name: str, description: str, *, default: bool = False) -> None:
+        super().__init__(name, OpenApiTypes.BOOL, default=default, description=description)
+        self._default = "true" if default else "false"
+
+    def read(self, request: HttpRequest) -> bool:
+        """`true` in any case of letters: PyIceberg sends `True`."""
+        given = request.GET.get(self.name, self._default).lower()
+        if given not in {"true", "false"}:
+            raise BadRequest(f"{self.name}: must be true or false")
+        return given == "true"
+
+
+class QueryText(OpenApiParameter):
+    """A parameter of the query."""
+
+    def __init__(self, name: str, description: str, kind: Any = OpenApiTypes.STR, **options: Any) -> None:
+        super().__init__(name, kind, description=description, **options)
+
+    def read(self, request: HttpRequest) -> str | None:
+        return request.GET.get(self.name)
+
+
+class Header(OpenApiParameter):
+    """A header of the request."""
+
+    def __init__(self, name: str, description: str, kind: Any = OpenApiTypes.STR) -> None:
+        super().__init__(name, kind, OpenApiParameter.HEADER, description=description)
+        self._key = f"HTTP_{name.upper().replace('-', '_')}"
+
+    def read(self, request: HttpRequest) -> str | None:
+        value: str | None = request.META.get(self._key)
+        return value
+
+
+PAGE_TOKEN: Final = QueryText(
+    "pageToken",
+    "Without it everything is listed at once. Empty: the first page. Else `next-page-token` of a page",
+)
+PAGE_SIZE: Final = QueryText(
+    "pageSize",
+    "Maximum number of entries of a page, if there are pages; the server has a default and a maximum",
+    {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE},
+)
+RETURN_UUIDS: Final = QueryFlag("returnUuids", "Also list UUIDs")
+RETURN_PROTECTION: Final = QueryFlag("returnProtectionStatus", "Also list which are protected")
+PAGE: Final = [PAGE_TOKEN, PAGE_SIZE]
+LISTING: Final = [PAGE_TOKEN, PAGE_SIZE, RETURN_UUIDS, RETURN_PROTECTION]
+
+_PURGE: Final = "Also delete its files, by a task that is queued"
+PURGE_REQUESTED: Final = QueryFlag("purgeRequested", _PURGE)
+PURGE_UNLESS_FALSE: Final = QueryFlag("purgeRequested", _PURGE, default=True)
+FORCE: Final = QueryFlag("force", "Also when it is protected; and for good, also in a soft-delete warehouse")
+
+SNAPSHOTS: Final = QueryText(
+    "snapshots",
+    "Return all snapshots, or only those that a branch or tag references",
+    enum=["all", "refs"],
+    default="all",
+)
+REFERENCED_BY: Final = QueryText(
+    "referenced-by",
+    "The views that it is read through, outermost first, separated by commas; of each the levels and the "
+    "name, joined by U+001F (`%1F`) and percent-encoded. At most 10 (`LAKEKEEPER__REFERENCED_BY__MAX_NESTING_DEPTH`). "
+    "Trusted engines alone may use it, to read with the rights of the views' owners; 404 as for something missing "
+    "where a view may not be used, 403 `AuthzBadRequest` where a view has no owner",
+)
+IF_NONE_MATCH: Final = Header(
+    "If-None-Match", "The `ETag` of an earlier response: 304 without a body if the table has not changed"
+)
+IDEMPOTENCY_KEY: Final = Header(
+    "Idempotency-Key",
+    "A request that is repeated with the same key is not executed again and gets the stored response. "
+    "400 `InvalidIdempotencyKey`, `DuplicateIdempotencyKey`; `IdempotencyKeyReused`: used with another request before",
+    OpenApiTypes.UUID,
+)
+ACCESS_DELEGATION: Final = Header(
+    "X-Iceberg-Access-Delegation",
+    "How the client can access files, separated by commas: `vended-credentials`, `remote-signing`, or `client-managed` "
+    "for neither. Default: what the warehouse offers, credentials first",
+)
+
+
+class ReferencedByDepthExceeded(BadRequest):
+    wire_type = "ReferencedByDepthExceeded"
+
+
+def parse_referenced_by(request: HttpRequest) -> tuple[Identifier, ...]:
+    """Return the views of `referenced-by`, outermost first; none if it is absent, given twice, or malformed.
+
+    It is split before it is decoded, as names may contain commas (`%2C`). Raises `ReferencedByDepthExceeded` (400).
+    """
+    query = request.META["QUERY_STRING"]
+    if not query:  # most have none, and then there is nothing to parse
+        return ()
+    chains = list(_raw_values(query))
+    limit = settings.ICEKEEPER.referenced_by.max_nesting_depth
+    if any(chain.count(",") >= limit for chain in chains):
+        raise ReferencedByDepthExceeded(f"{REFERENCED_BY.name}: more than {limit} views")
+    if len(chains) != 1:
+        return ()
+    views = [_parse_view(text) for text in chains[0].split(",")]
+    return () if None in views else tuple(view for view in views if view is not None)
+
+
+def format_referenced_by(views: Sequence[Identifier]) -> str:
+    """Return the query that `parse_referenced_by` reads `views` from."""
+    named = ("%1F".join(quote(part, safe="") for part in (*view.levels, view.name)) for view in views)
+    return f"{REFERENCED_BY.name}={','.join(named)}"
+
+
+def _raw_values(query: str) -> Iterator[str]:
+    """Yield the raw values of the parameter."""
+    for field in query.split("&"):
+        name, _, value = field.partition("=")
+        if _decode(name) == REFERENCED_BY.name:
+            yield value
+
+
+def _parse_view(text: str) -> Identifier | None:
+    """Parse levels and a name joined by U+001F."""
+    decoded = _decode(text)
+    *levels, name = (decoded or "").split(LEVEL_SEPARATOR)
+    if not levels or not name or not all(levels):
+        return None
+    return Identifier(tuple(levels), name)
+
+
+def _decode(text: str) -> str | None:
+    """Return None if it is not UTF-8. The server passes bytes as characters of Latin-1."""
+    try:
+        return unquote_to_bytes(text.replace("+", " ").encode("latin-1")).decode()
+    except UnicodeError:
+        return None

@@ -13,12 +13,12 @@ from uuid import UUID
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
-from catalog.api.parameters import format_referenced_by
+from catalog.api.operation import format_referenced_by
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.access.files import Access, Reader, TabularFiles, vended_credentials
 from catalog.selectors.tables.generic_tables import LoadedGenericTable
-from catalog.selectors.tables.load import Loaded, StagedTable
+from catalog.selectors.tables.load import LoadedTabular, StagedTable
 from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.clock import now, now_ms
 from icekeeper.kernel.errors.types import CatalogError
@@ -150,21 +150,21 @@ def _refresh_time(vended: list[Vended]) -> datetime | None:
 
 
 def load_table_result(
-    loaded: Loaded | StagedTable, access_config: TableAccessConfig, *, etag: str | None
+    loaded: LoadedTabular | StagedTable, access_config: TableAccessConfig, *, etag: str | None
 ) -> HttpResponse:
     """LoadTableResult; `metadata-location` is null for a staged table. `etag` does not cover credentials."""
-    location = write_json(loaded.metadata_location if isinstance(loaded, Loaded) else None)
+    location = write_json(loaded.metadata_location if isinstance(loaded, LoadedTabular) else None)
     content = b'{"metadata-location":%b,"metadata":%b%b}' % (location, loaded.document, _access_members(access_config))
     return _response(content, None if etag is None else _expiring_etag(etag, access_config.refresh_at))
 
 
-def load_view_result(loaded: Loaded, access_config: TableAccessConfig) -> HttpResponse:
+def load_view_result(loaded: LoadedTabular, access_config: TableAccessConfig) -> HttpResponse:
     """LoadViewResult, which has no `storage-credentials`."""
     parts = (write_json(loaded.metadata_location), loaded.document, write_json(access_config.config))
     return _response(b'{"metadata-location":%b,"metadata":%b,"config":%b}' % parts, None)
 
 
-def commit_table_response(table: Loaded) -> HttpResponse:
+def commit_table_response(table: LoadedTabular) -> HttpResponse:
     """CommitTableResponse: as a load, without config."""
     location = write_json(table.metadata_location)
     etag = table_etag(table.metadata_location)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 from django.http import HttpRequest, HttpResponse
 
@@ -11,6 +11,8 @@ from catalog.api.base import (
     ListTablesResponse,
     LoadCredentialsResponse,
     RenameTableRequest,
+    StorageCredentials,
+    TableIdentifier,
     TabularViewSet,
     no_content,
     optional_flag,
@@ -18,14 +20,22 @@ from catalog.api.base import (
     require_list,
 )
 from catalog.api.operation import (
+    ACCESS_DELEGATION,
     BAD_LOCATION,
     BAD_PAGE,
+    FORCE,
+    IDEMPOTENCY_KEY,
+    IF_NONE_MATCH,
+    LISTING,
     NAME_TAKEN,
     NAMESPACE_PATH,
     NO_METADATA_FILE,
     NO_NAMESPACE,
     NO_TABLE,
     PROTECTED,
+    PURGE_REQUESTED,
+    REFERENCED_BY,
+    SNAPSHOTS,
     STORE_DENIED,
     STORE_FAILED,
     TABLE_PATH,
@@ -34,16 +44,6 @@ from catalog.api.operation import (
     UNKNOWN_STATE,
     WAREHOUSE_PATH,
     operation,
-)
-from catalog.api.parameters import (
-    ACCESS_DELEGATION,
-    FORCE,
-    IDEMPOTENCY_KEY,
-    IF_NONE_MATCH,
-    LISTING,
-    PURGE_REQUESTED,
-    REFERENCED_BY,
-    SNAPSHOTS,
 )
 from catalog.api.render import (
     TableAccessConfig,
@@ -54,20 +54,15 @@ from catalog.api.render import (
     not_modified,
     table_etag,
 )
-from catalog.api.table_shapes import (
-    CommitTableRequest,
-    CommitTableResponse,
-    CommitTransactionRequest,
-    CreateTableRequest,
-    LoadTableResult,
-    RegisterTableRequest,
-    ReportMetricsRequest,
-)
+from catalog.iceberg import shapes
+from catalog.iceberg.metrics_reports import REPORTS
+from catalog.iceberg.requirements import TABLE_REQUIREMENTS
+from catalog.iceberg.updates import TABLE_UPDATES
 from catalog.identifiers import Identifier, path_key, require_identifier
 from catalog.models import Tabular
 from catalog.selectors.access.files import access_of_creator
 from catalog.selectors.tables.load import (
-    Loaded,
+    LoadedTabular,
     StagedTable,
     load_tabular_for,
     require_tabular_exists,
@@ -81,9 +76,86 @@ from catalog.services.tables.register import register_tabular
 from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import empty_response
-from icekeeper.kernel.json.shapes import Body
+from icekeeper.kernel.json.shapes import Body, TaggedUnion
 
 TABLE = Tabular.Kind.TABLE
+
+TableRequirement = Annotated[
+    dict[str, Any],
+    TaggedUnion("TableRequirement", "type", {name: kind.members for name, kind in TABLE_REQUIREMENTS.items()}),
+]
+TableUpdate = Annotated[
+    dict[str, Any],
+    TaggedUnion("TableUpdate", "action", {name: kind.members for name, kind in TABLE_UPDATES.items()}, suffix="Update"),
+]
+_REQUIREMENTS: Final = "Conditions on the current metadata; if one is not met, nothing is changed (409)"
+_UPDATES: Final = "Applied in their order"
+
+CreateTableRequest = TypedDict(
+    "CreateTableRequest",
+    {
+        "name": str,
+        "location": NotRequired[
+            Annotated[
+                str | None,
+                "An empty folder in the warehouse that neither lies in another table's folder nor contains one. "
+                "Default: `<location of the namespace>/<table uuid>`",
+            ]
+        ],
+        "schema": Annotated[shapes.SchemaDocument, "New field ids are assigned, from 1"],
+        "partition-spec": NotRequired[shapes.PartitionSpecDocument | None],
+        "write-order": NotRequired[shapes.SortOrderDocument | None],
+        "stage-create": NotRequired[
+            Annotated[bool | None, "Only return the metadata; a commit that asserts `assert-create` creates the table"]
+        ],
+        "properties": NotRequired[
+            Annotated[
+                dict[str, str] | None,
+                "`format-version` sets the version of the table, 1 to 4, of those that the warehouse allows",
+            ]
+        ],
+    },
+)
+LoadTableResult = TypedDict(
+    "LoadTableResult",
+    {
+        "metadata-location": Annotated[str | None, "Null for a staged table"],
+        "metadata": Annotated[shapes.TableMetadataDocument, "Exactly the content of the file at `metadata-location`"],
+        "config": Annotated[dict[str, str], "Settings for this table; empty on local files"],
+        "storage-credentials": NotRequired[StorageCredentials],
+    },
+)
+RegisterTableRequest = TypedDict(
+    "RegisterTableRequest",
+    {
+        "name": str,
+        "metadata-location": Annotated[str, "A metadata file in the warehouse"],
+        "overwrite": NotRequired[
+            Annotated[bool | None, "Replace the table that has the name; the files of that one are kept"]
+        ],
+    },
+)
+
+
+class CommitTableRequest(TypedDict):
+    identifier: NotRequired[Annotated[TableIdentifier | None, "If given, that of the path"]]
+    requirements: NotRequired[Annotated[list[TableRequirement] | None, _REQUIREMENTS]]
+    updates: NotRequired[Annotated[list[TableUpdate] | None, _UPDATES]]
+
+
+CommitTableResponse = TypedDict(
+    "CommitTableResponse", {"metadata-location": str, "metadata": shapes.TableMetadataDocument}
+)
+
+
+class TableChangesDocument(TypedDict):
+    identifier: TableIdentifier
+    requirements: NotRequired[Annotated[list[TableRequirement] | None, _REQUIREMENTS]]
+    updates: NotRequired[Annotated[list[TableUpdate] | None, _UPDATES]]
+
+
+CommitTransactionRequest = TypedDict("CommitTransactionRequest", {"table-changes": list[TableChangesDocument]})
+ReportMetricsRequest: Final = TaggedUnion("ReportMetricsRequest", "report-type", REPORTS)
 
 
 class TableIdentifierRequired(BadRequest):
@@ -362,7 +434,7 @@ class TableViewSet(TabularViewSet):
         )
         return no_content()
 
-    def _new_table(self, request: HttpRequest, table: Loaded, identifier: Identifier) -> HttpResponse:
+    def _new_table(self, request: HttpRequest, table: LoadedTabular, identifier: Identifier) -> HttpResponse:
         """Return LoadTableResult of a table that the caller has created or registered."""
         access_config = self.access_config_after_write(request, table, identifier)
         etag = table_etag(table.metadata_location, access=access_config.access)

@@ -8,14 +8,20 @@ from django.http import HttpRequest, HttpResponse
 
 from catalog.api.base import ListTablesResponse, RenameTableRequest, TabularViewSet, no_content, optional_list
 from catalog.api.operation import (
+    ACCESS_DELEGATION,
     BAD_LOCATION,
     BAD_PAGE,
+    FORCE,
+    IDEMPOTENCY_KEY,
+    LISTING,
     NAME_TAKEN,
     NAMESPACE_PATH,
     NO_METADATA_FILE,
     NO_NAMESPACE,
     NO_VIEW,
     PROTECTED,
+    PURGE_REQUESTED,
+    REFERENCED_BY,
     STORE_DENIED,
     STORE_FAILED,
     TOO_LARGE,
@@ -25,18 +31,10 @@ from catalog.api.operation import (
     WAREHOUSE_PATH,
     operation,
 )
-from catalog.api.parameters import (
-    ACCESS_DELEGATION,
-    FORCE,
-    IDEMPOTENCY_KEY,
-    LISTING,
-    PURGE_REQUESTED,
-    REFERENCED_BY,
-)
 from catalog.api.render import load_view_result
 from catalog.iceberg import shapes
 from catalog.iceberg.requirements import VIEW_REQUIREMENTS
-from catalog.iceberg.view_updates import VIEW_UPDATES
+from catalog.iceberg.views import VIEW_UPDATES
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.tables.load import load_tabular_for, require_tabular_exists

@@ -29,8 +29,7 @@ from catalog.iceberg.types import (
     ViewMetadata,
 )
 from catalog.iceberg.updates import finish
-from catalog.iceberg.view_updates import ViewDraft, add_version, add_view_schema
-from catalog.iceberg.view_versions import read_new_version
+from catalog.iceberg.views import ViewDraft, add_version, add_view_schema, read_new_version
 from icekeeper.kernel.errors.types import BadRequest
 
 _VERSION: Final = re.compile(r"[vV]?([0-9]{1,3})")

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from catalog.iceberg.column_types import is_primitive
 from catalog.iceberg.json_fields import as_object, clip, field_path, optional_int, read_int, read_list, read_string
+from catalog.iceberg.partition_specs import Transform, check_source, parse_transform
 from catalog.iceberg.schemas import Schema
-from catalog.iceberg.transforms import Transform, check_source, parse_transform
 from icekeeper.kernel.errors.types import BadRequest
 
 SortFieldIdentity: TypeAlias = tuple[int, str, str, str]

@@ -56,8 +56,7 @@ from catalog.iceberg.types import (
     TableMetadata,
     ViewMetadata,
 )
-from catalog.iceberg.view_updates import check_view_format_version
-from catalog.iceberg.view_versions import check_version_log_entry, check_view_version
+from catalog.iceberg.views import check_version_log_entry, check_view_format_version, check_view_version
 from icekeeper.kernel.errors.types import BadRequest
 
 

@@ -10,7 +10,7 @@ from django.db.models import FilteredRelation, Q
 from catalog.errors import no_such_column, no_such_object
 from catalog.iceberg.schemas import parse_schema
 from catalog.models import Tabular
-from catalog.selectors.tables.load import read_document
+from catalog.selectors.tables.load import read_metadata_document
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page
@@ -166,7 +166,9 @@ def _field_id(key: TagTargetKey, table_id: UUID, column: str) -> int:
     if table is None:  # dropped concurrently
         raise key.missing
     version = Version(table_id, table.metadata_location)
-    metadata = metadata_of(version, read_document(table.warehouse.storage, version, table.current_metadata.document))
+    metadata = metadata_of(
+        version, read_metadata_document(table.warehouse.storage, version, table.current_metadata.document)
+    )
     current = next(each for each in metadata["schemas"] if each["schema-id"] == metadata["current-schema-id"])
     field_id = parse_schema(current, "schema").ids_by_name.get(column)
     if field_id is None:

@@ -97,7 +97,7 @@ class Scan(NamedTuple, Generic[T]):
         return Scan(self.items[:size], self.items[size - 1])
 
 
-def filter_visible(
+def scan_visible(
     *, actor: Actor, batches: Iterable[Sequence[T]], ref: Callable[[T], ObjectRef], sees_everything: bool, wanted: int
 ) -> Scan[T]:
     """Return the first `wanted` items that `actor` may see, in their order, among the first `MAX_SCANNED`.

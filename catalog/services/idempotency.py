@@ -27,7 +27,7 @@ from django.db import IntegrityError
 
 from catalog.models import IdempotencyRecord
 from catalog.selectors.tables.generic_tables import LoadedGenericTable, load_generic_table_by_id
-from catalog.selectors.tables.load import Loaded, StagedTable, load_version
+from catalog.selectors.tables.load import LoadedTabular, StagedTable, load_version
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_in_batches
 from icekeeper.kernel.db.transactions import write_transaction
@@ -68,7 +68,7 @@ class ReplayedError(CatalogError):
 class ModernizedVersion:
     """A version whose file has an older form than its document: the record stores the document for the replay."""
 
-    version: Loaded
+    version: LoadedTabular
 
 
 _MARK_DIGITS = 12
@@ -90,73 +90,76 @@ class IdempotencyKey:
         return blake2b(whole, digest_size=_MARK_DIGITS // 2).hexdigest()
 
 
-def file_id(request: IdempotencyKey | None) -> UUID:
+def file_id(idempotency_key: IdempotencyKey | None) -> UUID:
     """Return a new id for a file that the request writes; with a key it ends in the key's `mark`."""
     fresh = new_id()
-    return fresh if request is None else UUID(hex=fresh.hex[:-_MARK_DIGITS] + request.mark)
+    return fresh if idempotency_key is None else UUID(hex=fresh.hex[:-_MARK_DIGITS] + idempotency_key.mark)
 
 
-def run_idempotent(actor: Actor, request: IdempotencyKey, act: Callable[[], T]) -> T:
-    """Return the stored response of `request`, or execute `act`, which stores its own response under `request`.
+def run_idempotent(actor: Actor, idempotency_key: IdempotencyKey, act: Callable[[], T]) -> T:
+    """Return the stored response of the key, or execute `act`, which stores its own response under the key.
 
     Raises what `act` raises or the stored error, and `KeyReused` (400) when the key was used for another request.
     """
-    replay = _find_replay(actor, request)
+    replay = _find_replay(actor, idempotency_key)
     if replay is not None:
         return cast("T", replay.result)
     try:
         return act()
     except DuplicateRequest:
-        return cast("T", _require_replay(actor, request).result)
+        return cast("T", _require_replay(actor, idempotency_key).result)
     except CatalogError as error:
-        if not _is_storable(actor, request, error):
+        if not _is_storable(actor, idempotency_key, error):
             # A 4xx promises that nothing was committed, but the same request may have been committed concurrently.
-            replay = _find_replay(actor, request) if error.status < 500 else None  # noqa: PLR2004
+            replay = _find_replay(actor, idempotency_key) if error.status < 500 else None  # noqa: PLR2004
             if replay is None:
                 raise
             return cast("T", replay.result)
         # The error may be caused by the same request, committed a moment ago: then its response is replayed.
         try:
             with write_transaction():
-                _insert(request, error.status, {"type": error.wire_type, "message": error.message})
+                _insert(idempotency_key, error.status, {"type": error.wire_type, "message": error.message})
         except DuplicateRequest:
-            return cast("T", _require_replay(actor, request).result)
+            return cast("T", _require_replay(actor, idempotency_key).result)
         raise
 
 
-def _is_storable(actor: Actor, request: IdempotencyKey, error: CatalogError) -> bool:
+def _is_storable(actor: Actor, idempotency_key: IdempotencyKey, error: CatalogError) -> bool:
     if not error.is_final:
         return False
     needed = Can.LIST_EVERYTHING if isinstance(error, NotFound) else Can.USE
-    return is_allowed(actor, needed, Securable.Type.WAREHOUSE, request.warehouse_id)
+    return is_allowed(actor, needed, Securable.Type.WAREHOUSE, idempotency_key.warehouse_id)
 
 
-def store_response(request: IdempotencyKey | None, result: object = None) -> None:
-    """Insert the response of `request` in the caller's transaction (see `serialize_result`); no-op without a key.
+def store_response(idempotency_key: IdempotencyKey | None, result: object = None) -> None:
+    """Insert the response of the request in the caller's transaction (see `serialize_result`); no-op without a key.
 
     Raises `DuplicateRequest` when the same request was committed first: the caller's transaction must be rolled back.
     """
-    if request is not None:
-        _insert(request, 200, response_to_store(request, result))
+    if idempotency_key is not None:
+        _insert(idempotency_key, 200, response_to_store(idempotency_key, result))
 
 
-def store_unchanged_response(request: IdempotencyKey | None, result: object = None) -> None:
+def store_unchanged_response(idempotency_key: IdempotencyKey | None, result: object = None) -> None:
     """As `store_response`, for a request that changed nothing: in a transaction of its own."""
-    if request is not None:
+    if idempotency_key is not None:
         with write_transaction():
-            store_response(request, result)
+            store_response(idempotency_key, result)
 
 
-def response_to_store(request: IdempotencyKey, result: object) -> dict[str, Any]:
+def response_to_store(idempotency_key: IdempotencyKey, result: object) -> dict[str, Any]:
     """Serialize `result` with the permissions that a replay needs."""
-    needed = [(action.value, kind.value, str(own_id)) for action, (kind, own_id) in required_permissions(request.actor)]
+    needed = [
+        (action.value, kind.value, str(own_id))
+        for action, (kind, own_id) in required_permissions(idempotency_key.actor)
+    ]
     return serialize_result(result) | {"needed": needed}
 
 
 def serialize_result(result: object) -> dict[str, Any]:
     """Serialize the result of a request: a version of a tabular, a generic table, a staged table, JSON, or None."""
     match result:
-        case Loaded():
+        case LoadedTabular():
             return {"tabular": str(result.id), "metadata-location": result.metadata_location}
         case ModernizedVersion(version):
             return serialize_result(version) | {"document": version.document.decode()}
@@ -178,12 +181,12 @@ def delete_expired_idempotency_records(*, actor: Actor) -> int:
     return delete_in_batches(IdempotencyRecord.objects.filter(created_at__lt=before))
 
 
-def _insert(request: IdempotencyKey, status: int, response: dict[str, Any]) -> None:
+def _insert(idempotency_key: IdempotencyKey, status: int, response: dict[str, Any]) -> None:
     try:
         IdempotencyRecord.objects.create(
-            warehouse_id=request.warehouse_id,
-            key=request.key,
-            fingerprint=request.fingerprint,
+            warehouse_id=idempotency_key.warehouse_id,
+            key=idempotency_key.key,
+            fingerprint=idempotency_key.fingerprint,
             status=status,
             response=write_json(response).decode(),
             created_at=now(),
@@ -198,29 +201,31 @@ class _Replay(NamedTuple):
     result: Any
 
 
-def _require_replay(actor: Actor, request: IdempotencyKey) -> _Replay:
-    replay = _find_replay(actor, request)
+def _require_replay(actor: Actor, idempotency_key: IdempotencyKey) -> _Replay:
+    replay = _find_replay(actor, idempotency_key)
     if replay is None:
         raise DuplicateRequest("The same request is in progress; try again")
     return replay
 
 
-def _find_replay(actor: Actor, request: IdempotencyKey) -> _Replay | None:
-    """Find what `request` returned before. Raises its stored error, and `KeyReused`."""
+def _find_replay(actor: Actor, idempotency_key: IdempotencyKey) -> _Replay | None:
+    """Find what the request returned before. Raises its stored error, and `KeyReused`."""
     # Responses of an inactive warehouse are not replayed.
-    active = Warehouse.objects.active().filter(pk=request.warehouse_id).values("pk")
-    stored = IdempotencyRecord.objects.filter(warehouse_id__in=active, key=request.key).first()
+    active = Warehouse.objects.active().filter(pk=idempotency_key.warehouse_id).values("pk")
+    stored = IdempotencyRecord.objects.filter(warehouse_id__in=active, key=idempotency_key.key).first()
     if stored is None:
         return None
     response = read_stored_json(stored.response.encode())
-    may_use_warehouse, *still_allowed = _check_permissions(actor, request.warehouse_id, response.get("needed", ()))
+    may_use_warehouse, *still_allowed = _check_permissions(
+        actor, idempotency_key.warehouse_id, response.get("needed", ())
+    )
     if not may_use_warehouse:
         return None
-    if bytes(stored.fingerprint) != request.fingerprint:
+    if bytes(stored.fingerprint) != idempotency_key.fingerprint:
         raise KeyReused("The Idempotency-Key was used for another request before")
     if not all(still_allowed):
         return None
-    return _Replay(_read_result(actor, request.warehouse_id, stored.status, response))
+    return _Replay(_read_result(actor, idempotency_key.warehouse_id, stored.status, response))
 
 
 def _read_result(actor: Actor, warehouse_id: UUID, status: int, response: dict[str, Any]) -> Any:
@@ -230,7 +235,7 @@ def _read_result(actor: Actor, warehouse_id: UUID, status: int, response: dict[s
     if "tabular" in response:
         tabular_id, location = UUID(response["tabular"]), response["metadata-location"]
         if "document" in response:
-            return Loaded(tabular_id, location, response["document"].encode())
+            return LoadedTabular(tabular_id, location, response["document"].encode())
         return load_version(actor=actor, warehouse_id=warehouse_id, tabular_id=tabular_id, location=location)
     if "generic-table" in response:
         table_id = UUID(response["generic-table"])

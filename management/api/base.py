@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSetMixin
 
 from catalog.errors import no_such_object
-from catalog.objects import ObjectKey, find_namespace_target, find_target
+from catalog.objects import ObjectKey, find_namespace_target, find_permission_target
 from catalog.selectors.warehouses import conceal_warehouse
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from icekeeper.kernel.http.paging import Page, listing_key, page_with_size
@@ -249,7 +249,7 @@ class ObjectViewSet(ManagementViewSet):
             case T.NAMESPACE if "warehouse_id" not in self.kwargs:
                 return find_namespace_target(actor=self.actor, namespace_id=self.object_id)
             case _:
-                return find_target(actor=self.actor, key=self.object_key, project=project)
+                return find_permission_target(actor=self.actor, key=self.object_key, project=project)
 
     def _project(self) -> Project:
         """Return the project in the path, else that of the request."""

@@ -25,7 +25,7 @@ class InvalidDocument(Exception):
     """The document cannot be read; the message has the position and no secrets."""
 
 
-def read_document(path: str) -> Any:
+def read_document_file(path: str) -> Any:
     """Read the file `path`, `-` for standard input. JSON if its name ends with .json or it begins with a brace."""
     try:
         if path == "-":

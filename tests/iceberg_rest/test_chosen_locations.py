@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from catalog.models import LocationClaim, Tabular
-from catalog.services.locations import availability
+from catalog.services.locations import purge
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from icekeeper.wsgi import application
@@ -173,7 +173,7 @@ def nothing_happened(purging: Path, written: list[Path], **task: Any) -> bool:
 def test_a_purge_that_a_worker_is_at_is_not_done_twice(
     create: Callable[..., Response], purging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(availability, "MAX_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(purge, "MAX_WAIT_SECONDS", 0.2)
     written = sorted(purging.rglob("*"))
     assert lease_task(Task.objects.get().pk) is not None
     response = create()
@@ -195,9 +195,9 @@ def test_a_worker_that_is_about_to_finish_is_waited_for(
     def nap(seconds: float) -> None:
         naps.append(seconds)
         if len(naps) == 3:
-            availability.purge(lease, lambda: None)
+            purge.purge(lease, lambda: None)
 
-    monkeypatch.setattr(availability.time, "sleep", nap)
+    monkeypatch.setattr(purge.time, "sleep", nap)
     assert create().status == 200
     assert len(naps) == 3
 
@@ -205,7 +205,7 @@ def test_a_worker_that_is_about_to_finish_is_waited_for(
 def test_the_worker_continues_a_purge_that_takes_too_long(
     create: Callable[..., Response], purging: Path, monkeypatch: pytest.MonkeyPatch, do_tasks: Callable[[], int]
 ) -> None:
-    monkeypatch.setattr(availability, "RESERVED_SECONDS", 10_000.0)
+    monkeypatch.setattr(purge, "RESERVED_SECONDS", 10_000.0)
     written = sorted(purging.rglob("*"))
     response = create()
     assert response.refused(503, "SlowDownException", "still being deleted")
@@ -279,7 +279,7 @@ def test_a_purge_that_outlasts_the_request_is_requeued(
     create: Callable[..., Response], purging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One slow step may take longer than the whole request had."""
-    monkeypatch.setattr(availability, "RESERVED_SECONDS", 0.0)
+    monkeypatch.setattr(purge, "RESERVED_SECONDS", 0.0)
 
     def slow(_: Any, __: str, checkpoint: Callable[[], object]) -> None:
         time.sleep(1.2)

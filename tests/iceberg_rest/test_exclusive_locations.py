@@ -15,8 +15,8 @@ from catalog.models import LocationClaim, Namespace, Tabular
 from catalog.selectors.tables.targets import Target
 from catalog.services.locations.claims import (
     claim,
-    require_free_location,
     require_outside_tabulars,
+    require_unclaimed,
     require_unreserved,
     require_valid_locations,
 )
@@ -70,7 +70,7 @@ def is_taken(warehouse: Warehouse, location: str) -> bool:
     """Return whether the location is taken, by all checks, which must agree."""
     errors = 0
     for look in (
-        lambda: require_free_location(warehouse=warehouse, location=location, owner=NO_ONE),
+        lambda: require_unclaimed(warehouse=warehouse, location=location, owner=NO_ONE),
         lambda: require_unreserved(target_of(warehouse), [location], owner=NO_ONE),
     ):
         try:

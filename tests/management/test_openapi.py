@@ -14,7 +14,7 @@ from openapi_spec_validator import validate
 from catalog.api.config import ENDPOINTS, ConfigViewSet
 from catalog.iceberg.requirements import TABLE_REQUIREMENTS
 from catalog.iceberg.updates import TABLE_UPDATES
-from catalog.iceberg.view_updates import VIEW_UPDATES
+from catalog.iceberg.views import VIEW_UPDATES
 from management.management.commands import openapi as command
 from management.openapi import documents as openapi
 from tests.management.openapi_shape import Shape, is_open, read_record, read_shape

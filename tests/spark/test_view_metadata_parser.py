@@ -18,7 +18,7 @@ from catalog.iceberg.create import create_view_metadata
 from catalog.iceberg.requirements import check_view_requirements
 from catalog.iceberg.types import ViewMetadata
 from catalog.iceberg.validation import read_view_metadata
-from catalog.iceberg.view_updates import apply_view_updates
+from catalog.iceberg.views import apply_view_updates
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed
 from tests.spark.iceberg_java_fixtures import Java, java_error
 from tests.unit.iceberg.damaged_document_fixtures import damaged

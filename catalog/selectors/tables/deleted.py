@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce
 
 from catalog.identifiers import Levels
 from catalog.models import Tabular
-from catalog.selectors.visible_pages import BATCH_SIZE, filter_visible, open_page_token, seal_page_token
+from catalog.selectors.visible_pages import BATCH_SIZE, open_page_token, scan_visible, seal_page_token
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
 from icekeeper.kernel.http.paging import MIN_ID, Page
 from tasks.models import Task
@@ -59,7 +59,7 @@ def list_deleted_tabulars_for(
     if page.token:
         (after_text,) = open_page_token(page.token, page.kind)
         after = UUID(after_text)
-    found = filter_visible(
+    found = scan_visible(
         actor=actor,
         batches=_batches(warehouse_id, namespace_id, after, page.sql_limit if sees_everything else BATCH_SIZE),
         ref=lambda item: ObjectRef(Securable.Type(item.kind), item.id),

@@ -91,7 +91,7 @@ class _GenericTableRow(FilesRow):
 class LoadedGenericTable:
     """A generic table. `schema` and `statistics` are JSON texts, None when not given.
 
-    `files` and `rights` are as of `catalog.selectors.tables.load.Loaded`.
+    `files` and `rights` are as of `catalog.selectors.tables.load.LoadedTabular`.
     """
 
     id: UUID

@@ -110,7 +110,7 @@ class _VersionRow(StorageRow):
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedTabular:
     """A version of a table or view: its metadata location and the exact bytes of the metadata.
 
     `files` is None in a replayed response to a write, as the files may have changed since: then use `files_of`.
@@ -148,7 +148,7 @@ class ListedTabular(NamedTuple):
         return as_uuid(self.stored_uuid)
 
 
-def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, kind: Tabular.Kind) -> Loaded:
+def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, kind: Tabular.Kind) -> LoadedTabular:
     """Load the current metadata of a table or view. One statement; the document comes from the cache if possible.
 
     Raises `NoSuchWarehouse`, `NoSuchTable` or `NoSuchView` (also when the namespace is missing, as clients probe).
@@ -168,12 +168,12 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
     files = read_files(warehouse_id, row)
     verify_metadata_file(files.storage, row.metadata_location)
     if document is None or current != seen:
-        document = read_document(files.storage, current, row.document)
+        document = read_metadata_document(files.storage, current, row.document)
         metadata_cache.put(current, document, address=address)
-    return Loaded(tabular_id, row.metadata_location, document, files, rights)
+    return LoadedTabular(tabular_id, row.metadata_location, document, files, rights)
 
 
-def read_document(storage: WarehouseStorage, version: Version, stored: Any) -> bytes:
+def read_metadata_document(storage: WarehouseStorage, version: Version, stored: Any) -> bytes:
     """Return the bytes of a metadata file: `stored` from the database; if null, from the cache or the object store."""
     if stored is not None:
         return bytes(stored)
@@ -183,7 +183,7 @@ def read_document(storage: WarehouseStorage, version: Version, stored: Any) -> b
     return _read_file(storage, version.metadata_location)
 
 
-def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location: str) -> Loaded:
+def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location: str) -> LoadedTabular:
     """Load the version of a table or view at the metadata `location`; if that file is deleted, the current version.
 
     Raises `ObjectNotFound` (404) when neither exists.
@@ -197,12 +197,12 @@ def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location
         require_permission(actor, Can.GET_METADATA, Securable.Type(row.kind), tabular_id, missing=missing)
     if row.metadata_location != location:
         try:
-            return Loaded(tabular_id, location, _read_file(storage, location))
+            return LoadedTabular(tabular_id, location, _read_file(storage, location))
         except ObjectNotFound:
             if row.kind is None:
                 raise
-    document = read_document(storage, Version(tabular_id, row.metadata_location), row.document)
-    return Loaded(tabular_id, row.metadata_location, document)
+    document = read_metadata_document(storage, Version(tabular_id, row.metadata_location), row.document)
+    return LoadedTabular(tabular_id, row.metadata_location, document)
 
 
 def _read_file(storage: WarehouseStorage, location: str) -> bytes:
@@ -287,7 +287,7 @@ def require_listing(
     return Listing(tuple(path.split(LEVEL_SEPARATOR)), seen_in)
 
 
-def with_referenced_snapshots(loaded: Loaded) -> Loaded:
+def with_referenced_snapshots(loaded: LoadedTabular) -> LoadedTabular:
     """Return the table with only those snapshots that a branch or tag references (`snapshots=refs`)."""
     version = Version(loaded.id, loaded.metadata_location, snapshots="refs")
     document = metadata_cache.get(version)

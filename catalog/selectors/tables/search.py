@@ -23,7 +23,7 @@ from django.db.models.functions import Cast
 
 from catalog.identifiers import Levels
 from catalog.models import Namespace, Tabular
-from catalog.selectors.visible_pages import BATCH_SIZE, filter_visible, open_page_token, seal_page_token
+from catalog.selectors.visible_pages import BATCH_SIZE, open_page_token, scan_visible, seal_page_token
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.ids import parse_id
@@ -255,7 +255,7 @@ def search_tabulars_for(
         matches = find_by_id(uuid, among)
     else:
         matches = find_similar(name_key(search), among, after=after, limit=page.sql_limit if sees_everything else None)
-    shown = filter_visible(
+    shown = scan_visible(
         actor=actor,
         batches=_batches(match for match in matches if match > after),
         ref=lambda match: ObjectRef(Securable.Type(match.kind), match.id),

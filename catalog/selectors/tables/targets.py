@@ -11,7 +11,7 @@ from catalog.errors import no_such_namespace, no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.access.files import STORAGE_COLUMNS, StorageRow, read_storage
-from catalog.selectors.tables.load import read_document
+from catalog.selectors.tables.load import read_metadata_document
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from icekeeper.kernel.db.sql import as_uuid, fetch_one_as
 from icekeeper.kernel.json.strict import read_stored_json
@@ -131,7 +131,7 @@ def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tupl
     version = Version(target.current.id, target.current.metadata_location)
     if cached is not None and version == seen:
         return target, cached
-    return target, read_document(target.storage, version, row.document)
+    return target, read_metadata_document(target.storage, version, row.document)
 
 
 def _target(warehouse_id: UUID, identifier: Identifier, row: _TargetRow | None) -> Target:

@@ -1,4 +1,7 @@
-"""New versions of existing tables and views: write one metadata file each, then move all pointers or none."""
+"""New versions of existing tables and views: write one metadata file each, then move all pointers or none.
+
+A pointer moves by compare-and-set, with all dependent rows in the same transaction.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +10,32 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError, IntegrityError, InterfaceError
+from django.db import DatabaseError, IntegrityError, InterfaceError, connection, transaction
 
 from catalog.iceberg.metadata_files import deletes_expired_files, encode, metadata_folder, next_metadata_location
 from catalog.identifiers import Identifier
-from catalog.models import Tabular
-from catalog.selectors.tables.load import Loaded
+from catalog.models import Snapshot, Tabular, TabularMetadata
+from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables.targets import CurrentTabular, Target
-from catalog.services.commit.pointer import PointerUpdate, StoredResponse, move_pointer
 from catalog.services.idempotency import DuplicateRequest, IdempotencyKey, response_to_store, store_response
 from catalog.services.locations.claims import (
     claim,
     folder_outside,
     lock_warehouse,
-    require_free_location,
+    require_unclaimed,
     require_unreserved,
     require_valid_locations,
 )
 from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.sql import batches, fetch_one, lock_row
 from icekeeper.kernel.db.transactions import is_outcome_unknown, is_overload, write_transaction
 from icekeeper.kernel.errors.types import (
     BadRequest,
@@ -63,6 +66,24 @@ logger = logging.getLogger("icekeeper.catalog")
 
 
 @dataclass(frozen=True, slots=True)
+class PointerUpdate:
+    """One change of a pointer. `document` is None when it is too large for the database.
+
+    `namespace_id` is the tabular's namespace: its permissions were checked, so the tabular must still be in it.
+    """
+
+    tabular_id: UUID
+    namespace_id: UUID
+    seen: str
+    metadata_location: str
+    location: str
+    document: bytes | None
+    added_snapshots: Sequence[dict[str, Any]]
+    removed_snapshot_ids: Sequence[int]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Revision:
     """The next version of a tabular, computed from the current one and not written yet.
 
@@ -79,8 +100,8 @@ class Revision:
     expired_files: list[str]
 
     @property
-    def result(self) -> Loaded:
-        return Loaded(self.move.tabular_id, self.move.metadata_location, self.document)
+    def result(self) -> LoadedTabular:
+        return LoadedTabular(self.move.tabular_id, self.move.metadata_location, self.document)
 
     @property
     def wanted_locations(self) -> list[str]:
@@ -163,7 +184,7 @@ def write_revisions(
     target: Target,
     revisions: Sequence[Revision],
     *,
-    unchanged: Sequence[Loaded] = (),
+    unchanged: Sequence[LoadedTabular] = (),
     idempotency_key: IdempotencyKey | None,
     result: object,
 ) -> bool:
@@ -224,7 +245,7 @@ def _write_files(store: ObjectStore, revisions: Sequence[Revision], written: lis
 def _move(
     target: Target,
     revisions: Sequence[Revision],
-    unchanged: Sequence[Loaded],
+    unchanged: Sequence[LoadedTabular],
     idempotency_key: IdempotencyKey | None,
     result: object,
 ) -> bool:
@@ -232,13 +253,7 @@ def _move(
         request_context.begin_write()
         with _nothing_committed():
             request_context.recheck_permissions()
-        record = _record_of(idempotency_key, result) if idempotency_key else None
-        try:
-            is_moved = move_pointer(revisions[0].move, record)
-        except IntegrityError:
-            if idempotency_key is None:
-                raise
-            raise DuplicateRequest("The same request was executed already") from None
+        is_moved = move_pointer(revisions[0].move, idempotency_key=idempotency_key, result=result)
         if is_moved:
             request_context.end_write()
             request_context.clear_permissions()
@@ -263,20 +278,11 @@ def _nothing_committed() -> Iterator[None]:
         raise
 
 
-def _record_of(idempotency_key: IdempotencyKey, result: object) -> StoredResponse:
-    return StoredResponse(
-        idempotency_key.warehouse_id,
-        idempotency_key.key,
-        idempotency_key.fingerprint,
-        response_to_store(idempotency_key, result),
-    )
-
-
 class _ChangedByOthers(Exception):
     """One of several pointers was moved concurrently: rolls back the others."""
 
 
-def _move_all(target: Target, revisions: Sequence[Revision], unchanged: Sequence[Loaded]) -> None:
+def _move_all(target: Target, revisions: Sequence[Revision], unchanged: Sequence[LoadedTabular]) -> None:
     """Move all pointers in the caller's transaction.
 
     Locks are taken in a fixed order: the warehouse if locations are claimed, then the tabulars by id. Each pointer has
@@ -287,27 +293,29 @@ def _move_all(target: Target, revisions: Sequence[Revision], unchanged: Sequence
         warehouse = lock_warehouse(target.warehouse_id)
         if warehouse is None:
             raise no_such_warehouse(target.warehouse_id)
-    steps: list[tuple[UUID, Revision | Loaded]] = [(revision.move.tabular_id, revision) for revision in revisions]
+    steps: list[tuple[UUID, Revision | LoadedTabular]] = [
+        (revision.move.tabular_id, revision) for revision in revisions
+    ]
     steps += [(seen.id, seen) for seen in unchanged]
     for tabular_id, step in sorted(steps, key=itemgetter(0)):
-        if isinstance(step, Loaded):
+        if isinstance(step, LoadedTabular):
             is_done = _is_unchanged(step)
         else:
             if warehouse is not None:
                 _claim_locations(warehouse, tabular_id, step)
-            is_done = move_pointer(step.move, None)
+            is_done = move_pointer(step.move)
         if not is_done:
             raise _ChangedByOthers
 
 
-def _is_unchanged(seen: Loaded) -> bool:
+def _is_unchanged(seen: LoadedTabular) -> bool:
     where = "id = %s AND metadata_location = %s AND deleted_at IS NULL"
     return lock_row(Tabular, where, [seen.id, seen.metadata_location]) is not None
 
 
 def _claim_locations(warehouse: Warehouse, owner: UUID, revision: Revision) -> None:
     for location in revision.wanted_locations:
-        require_free_location(warehouse=warehouse, location=location, owner=owner)
+        require_unclaimed(warehouse=warehouse, location=location, owner=owner)
     claim(warehouse=warehouse, owner=owner, locations=revision.new_claims)
 
 
@@ -318,6 +326,116 @@ def _cache_version(target: Target, revision: Revision) -> None:
     metadata_cache.put(
         version, revision.document, address=(target.warehouse_id, identifier.path_key, identifier.name_key)
     )
+
+
+# On PostgreSQL one statement, whose parts all depend on the compare-and-set of the pointer: one round trip, and no lock
+# held between statements.
+_POINTER = """
+WITH moved AS (
+  UPDATE catalog_tabular SET metadata_location = %s, location = %s, updated_at = %s
+   WHERE id = %s AND namespace_id = %s AND metadata_location = %s AND deleted_at IS NULL
+  RETURNING id
+), stored AS (
+  UPDATE catalog_tabularmetadata SET document = %s WHERE tabular_id IN (SELECT id FROM moved)
+)"""
+
+_SNAPSHOTS = """, removed AS (
+  DELETE FROM catalog_snapshot WHERE tabular_id IN (SELECT id FROM moved) AND snapshot_id = ANY(%s)
+), added AS (
+  INSERT INTO catalog_snapshot
+         (tabular_id, snapshot_id, parent_snapshot_id, sequence_number, schema_id, timestamp_ms, summary)
+  SELECT moved.id, s.snapshot_id, s.parent_snapshot_id, s.sequence_number, s.schema_id, s.timestamp_ms, s.summary
+    FROM moved, jsonb_to_recordset(%s::jsonb) AS s(snapshot_id bigint, parent_snapshot_id bigint,
+         sequence_number bigint, schema_id bigint, timestamp_ms bigint, summary jsonb)
+  ON CONFLICT (tabular_id, snapshot_id) DO UPDATE SET
+         parent_snapshot_id = excluded.parent_snapshot_id, sequence_number = excluded.sequence_number,
+         schema_id = excluded.schema_id, timestamp_ms = excluded.timestamp_ms, summary = excluded.summary
+)"""
+
+_IDEMPOTENCY_RECORD = """, recorded AS (
+  INSERT INTO catalog_idempotencyrecord (warehouse_id, key, fingerprint, status, response, created_at)
+  SELECT %s, %s, %s, 200, %s, %s FROM moved
+)"""
+
+_COUNT = "\nSELECT count(*) FROM moved"
+
+_STATEMENTS = {
+    (with_snapshots, with_record): _POINTER
+    + (_SNAPSHOTS if with_snapshots else "")
+    + (_IDEMPOTENCY_RECORD if with_record else "")
+    + _COUNT
+    for with_snapshots in (False, True)
+    for with_record in (False, True)
+}
+
+
+def move_pointer(move: PointerUpdate, *, idempotency_key: IdempotencyKey | None = None, result: object = None) -> bool:
+    """Move the pointer if it is still at `seen`, in its namespace; otherwise change nothing and return False.
+
+    Snapshots, the document and the idempotency record with `result` change in the same transaction. Raises
+    `DuplicateRequest`, and changes nothing, when the same request was committed first.
+    """
+    if connection.vendor != "postgresql":
+        return _move_step_by_step(move, idempotency_key, result)
+    try:
+        return _move_in_one_statement(move, idempotency_key, result)
+    except IntegrityError:
+        if idempotency_key is None:
+            raise
+        raise DuplicateRequest("The same request was executed already") from None
+
+
+def snapshot_row(snapshot: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of a snapshot. U+0000 is replaced: it is legal in JSON but not in a jsonb column."""
+    summary = {key.replace("\0", "\ufffd"): _printable(value) for key, value in (snapshot.get("summary") or {}).items()}
+    return {
+        "snapshot_id": snapshot["snapshot-id"],
+        "parent_snapshot_id": snapshot.get("parent-snapshot-id"),
+        "sequence_number": snapshot.get("sequence-number"),
+        "schema_id": snapshot.get("schema-id"),
+        "timestamp_ms": snapshot["timestamp-ms"],
+        "summary": summary,
+    }
+
+
+def _printable(value: Any) -> Any:
+    return value.replace("\0", "\ufffd") if isinstance(value, str) else str(value)
+
+
+def _move_in_one_statement(move: PointerUpdate, idempotency_key: IdempotencyKey | None, result: object) -> bool:
+    params: list[Any] = [move.metadata_location, move.location, move.at]
+    params += [move.tabular_id, move.namespace_id, move.seen, move.document]
+    with_snapshots = bool(move.added_snapshots or move.removed_snapshot_ids)
+    if with_snapshots:
+        rows = [snapshot_row(snapshot) for snapshot in move.added_snapshots]
+        # All parts of the statement see the rows as they were before it: a replaced row is updated, not deleted first.
+        replaced = {row["snapshot_id"] for row in rows}
+        removed = [snapshot_id for snapshot_id in move.removed_snapshot_ids if snapshot_id not in replaced]
+        params += [removed, write_json(rows).decode()]
+    if idempotency_key is not None:
+        response = write_json(response_to_store(idempotency_key, result)).decode()
+        params += [idempotency_key.warehouse_id, idempotency_key.key, idempotency_key.fingerprint, response, move.at]
+    row = fetch_one("default", _STATEMENTS[with_snapshots, idempotency_key is not None], params)
+    return row is not None and row[0] == 1
+
+
+def _move_step_by_step(move: PointerUpdate, idempotency_key: IdempotencyKey | None, result: object) -> bool:
+    with transaction.atomic():
+        seen = Tabular.objects.filter(
+            deleted_at__isnull=True, pk=move.tabular_id, namespace_id=move.namespace_id, metadata_location=move.seen
+        )
+        moved = seen.update(metadata_location=move.metadata_location, location=move.location, updated_at=move.at)
+        if not moved:
+            return False
+        TabularMetadata.objects.filter(pk=move.tabular_id).update(document=move.document)
+        if move.removed_snapshot_ids:
+            for batch in batches(move.removed_snapshot_ids, 500):
+                Snapshot.objects.filter(tabular_id=move.tabular_id, snapshot_id__in=batch).delete()
+        Snapshot.objects.bulk_create(
+            [Snapshot(tabular_id=move.tabular_id, **snapshot_row(s)) for s in move.added_snapshots], batch_size=500
+        )
+        store_response(idempotency_key, result)
+    return True
 
 
 def serialize_metadata(metadata: dict[str, Any]) -> bytes:

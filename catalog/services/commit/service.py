@@ -1,7 +1,7 @@
 """Commits to tables: validate against the newest metadata, write new files, compare-and-set the pointers.
 
 A commit writes one metadata file for each table (`revisions`), then, in one transaction, the pointer, the metadata in
-the database, snapshot rows, claims of new locations and the idempotency record (`pointer`, `revisions`).
+the database, snapshot rows, claims of new locations and the idempotency record (`revisions`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from catalog.iceberg.requirements import check_requirements, checked_members, gu
 from catalog.iceberg.updates import apply_updates
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
-from catalog.selectors.tables.load import Loaded
+from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache, metadata_of
 from catalog.selectors.tables.targets import Target, find_target_of_commit
 from catalog.selectors.warehouses import require_active
@@ -51,7 +51,7 @@ class TableChanges:
 
 def commit_table(
     *, actor: Actor, warehouse_id: UUID, changes: TableChanges, idempotency_key: IdempotencyKey | None = None
-) -> Loaded:
+) -> LoadedTabular:
     """Apply the changes; the new metadata is durable on return. Updates without an effect write nothing.
 
     When the pointer was moved concurrently and the requirements are still met, the updates are applied to the newer
@@ -71,7 +71,7 @@ def commit_table(
                     actor, target, namespace_id, updates=changes.updates, idempotency_key=idempotency_key
                 )
             revision = _revise_table(actor, target, before, changes)
-            if isinstance(revision, Loaded):
+            if isinstance(revision, LoadedTabular):
                 store_unchanged_response(idempotency_key, revision)
                 return revision
             if write_revisions(target, [revision], idempotency_key=idempotency_key, result=revision.result):
@@ -97,7 +97,7 @@ def commit_transaction(
     with reserve_commit_slots(addresses):
         for _ in attempts("a table of the transaction"):
             revisions: list[Revision] = []
-            unchanged: list[Loaded] = []
+            unchanged: list[LoadedTabular] = []
             target = None
             for change in changes:
                 target, before = find_target_of_commit(warehouse_id=warehouse_id, identifier=change.table)
@@ -120,8 +120,8 @@ def _is_visible_table(actor: Actor, target: Target) -> bool:
     return is_allowed(actor, Can.GET_METADATA, Securable.Type.TABLE, target.current.id)
 
 
-def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableChanges) -> Revision | Loaded:
-    """Compute the revision of `changes` to the metadata `before`; return `Loaded` when they have no effect."""
+def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableChanges) -> Revision | LoadedTabular:
+    """Compute the revision of `changes` to the metadata `before`; return `LoadedTabular` when they have no effect."""
     current = target.tabular_for(actor, Can.COMMIT, Tabular.Kind.TABLE)
     base = _checked_base(Version(current.id, current.metadata_location), before, changes.requirements)
     change = apply_updates(
@@ -133,7 +133,7 @@ def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableCha
         between_updates=request_context.remaining_seconds,
     )
     if not change.changed:
-        return Loaded(current.id, current.metadata_location, before)
+        return LoadedTabular(current.id, current.metadata_location, before)
     metadata = change.metadata
     if metadata["format-version"] != base["format-version"]:
         require_format_version(target, metadata["format-version"])

@@ -139,14 +139,14 @@ def require_outside_tabulars(*, warehouse: Warehouse, location: str) -> None:
         raise location_taken(location)
 
 
-def require_free_location(*, warehouse: Warehouse, location: str, owner: UUID) -> None:
+def require_unclaimed(*, warehouse: Warehouse, location: str, owner: UUID) -> None:
     """Under the lock of `warehouse`: raises `LocationAlreadyTaken` for claims of others at, above or below."""
     if _find_others(warehouse.pk, warehouse.location, location, owner, None):
         raise location_taken(location)
 
 
 def take_location(*, actor: Actor, warehouse: Warehouse, location: str, owner: UUID) -> None:
-    """As `require_free_location`, but deletes the claim of a table that `actor` staged at exactly the location."""
+    """As `require_unclaimed`, but deletes the claim of a table that `actor` staged at exactly the location."""
     others = _find_others(warehouse.pk, warehouse.location, location, owner, actor)
     if not all(others):
         raise location_taken(location)
@@ -157,7 +157,7 @@ def take_location(*, actor: Actor, warehouse: Warehouse, location: str, owner: U
 def require_unreserved(target: Target, locations: Sequence[str], *, owner: UUID, actor: Actor | None = None) -> None:
     """Check `locations` before a file is written or read there, without a lock.
 
-    `require_free_location` must follow, or `take_location` when there is an `actor`. Without this check a running purge
+    `require_unclaimed` must follow, or `take_location` when there is an `actor`. Without this check a running purge
     could delete the file and finish, which leaves the location free.
     """
     for location in locations:

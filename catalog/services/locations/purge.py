@@ -1,20 +1,44 @@
-"""Purge: deletion of the files of dropped tables, views and generic tables."""
+"""Purges: deletion of the files of dropped tables, views and generic tables.
+
+The worker runs them, or a request that needs the location for a new table; that location must be empty afterwards.
+"""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
 
-from django.db import transaction
+from django.db import DatabaseError, InterfaceError, transaction
 
+from catalog.errors import LocationNotEmpty, location_taken
+from catalog.iceberg.metadata_files import is_first_metadata_file
 from catalog.models import LocationClaim
-from catalog.services.locations.claims import is_occupied, lock_warehouse
+from catalog.selectors.tables.targets import Target
+from catalog.services.idempotency import IdempotencyKey
+from catalog.services.locations.claims import find_other_claims, is_occupied, lock_warehouse
+from icekeeper.kernel import request_context
 from icekeeper.kernel.db.transactions import write_transaction
-from icekeeper.kernel.errors.types import InvalidLocation
+from icekeeper.kernel.errors.types import Busy, InvalidLocation
+from storage.errors import StoreRefused, StoreUnavailable
 from storage.io.stores import store_for
 from storage.models import Warehouse
 from storage.profiles.location import location_inside
-from tasks.leases import Lease
+from storage.profiles.profile import allows_non_empty_locations
+from tasks.leases import Lease, LeaseLost, lease_task
+from tenancy.actor import Actor
+
+RESERVED_SECONDS = 2.0
+"""The part of the request's time that is reserved for its other work."""
+
+MAX_WAIT_SECONDS = 5.0
+"""Maximum time to wait for a worker that runs the purge."""
+
+PAUSE_SECONDS = 0.05
 
 logger = logging.getLogger("icekeeper.tasks")
 
@@ -69,3 +93,102 @@ def _log_skipped(lease: Lease, location: str, reason: str) -> None:
 
 def _log_fields(lease: Lease, location: str) -> dict[str, str]:
     return {"task": str(lease.task_id), "warehouse": str(lease.warehouse_id), "location": location}
+
+
+def require_empty_location(actor: Actor, target: Target, location: str, idempotency_key: IdempotencyKey | None) -> None:
+    """Raises `LocationAlreadyTaken` (409) when the location has another owner, `InvalidLocation` (400) when it contains
+    files, unless the warehouse allows that.
+
+    Files of a dropped table whose purge is pending are deleted first (see `run_pending_purges`); the metadata file of
+    the same request, interrupted earlier, is ignored.
+    """
+    run_pending_purges(actor, target, location)
+    if allows_non_empty_locations(target.storage.profile):
+        return
+    compared = location_inside(location, base=target.warehouse_location)
+    if not store_for(target.storage).is_empty(compared, ignore=partial(_is_own_metadata_file, idempotency_key)):
+        raise LocationNotEmpty(f"Unexpected files in location {compared}: a new table needs an empty one")
+
+
+def run_pending_purges(actor: Actor, target: Target, location: str) -> None:
+    """Run the queued purges of dropped tables at or below the location now, instead of in the worker.
+
+    Raises `LocationAlreadyTaken` (409) when the location overlaps that of another owner, `Busy` (503) when the time is
+    too short, or when a worker runs the purge and does not finish soon.
+    """
+    compared = location_inside(location, base=target.warehouse_location)
+    budget = _TimeBudget.of_this_request(compared)
+    while tasks := _queued_purges(actor, target, compared):
+        # From here on only `budget` limits the time: a purge that is interrupted must release its lease.
+        request_context.begin_write()
+        for task_id in tasks:
+            lease = lease_task(task_id)
+            if lease is None:
+                budget.wait_for_the_worker()
+            else:
+                _purge_now(lease, budget)
+
+
+def _is_own_metadata_file(idempotency_key: IdempotencyKey | None, name: str) -> bool:
+    return idempotency_key is not None and is_first_metadata_file(name, idempotency_key.mark)
+
+
+@dataclass(frozen=True, slots=True)
+class _TimeBudget:
+    """The ends of the request's time (None: no limit) and of its waiting time, on the monotonic clock.
+
+    The request's own deadline cannot be used: it does not apply after the first purge, which is a write.
+    """
+
+    location: str
+    until: float | None
+    wait_until: float
+
+    @classmethod
+    def of_this_request(cls, location: str) -> _TimeBudget:
+        remaining, at = request_context.remaining_seconds(), time.monotonic()
+        return cls(location, None if remaining is None else at + remaining - RESERVED_SECONDS, at + MAX_WAIT_SECONDS)
+
+    def require_time(self) -> None:
+        if self.until is not None and time.monotonic() > self.until:
+            raise self.exhausted()
+
+    def wait_for_the_worker(self) -> None:
+        self.require_time()
+        if time.monotonic() > self.wait_until:
+            raise self.exhausted()
+        time.sleep(PAUSE_SECONDS)
+
+    def exhausted(self) -> Busy:
+        return Busy(
+            f"Files of a dropped table are still being deleted at {self.location}: nothing was created, try again"
+        )
+
+
+def _queued_purges(actor: Actor, target: Target, location: str) -> list[UUID]:
+    """Find the tasks with claims at or below the location. Raises `LocationAlreadyTaken` for any other claim."""
+    found: list[UUID] = []
+    base = target.warehouse_location
+    for claim in find_other_claims(actor=actor, warehouse_id=target.warehouse_id, base=base, location=location):
+        if claim.task_id is None or not f"{claim.location}/".startswith(f"{location}/"):
+            raise location_taken(location)
+        found.append(claim.task_id)
+    return list(dict.fromkeys(found))
+
+
+def _purge_now(lease: Lease, budget: _TimeBudget) -> None:
+    def extend_lease() -> None:
+        budget.require_time()
+        lease.extend()
+
+    try:
+        purge(lease, extend_lease)
+    except LeaseLost:
+        raise budget.exhausted() from None
+    except (StoreUnavailable, StoreRefused) as error:
+        lease.fail(error.message)
+        raise
+    except BaseException:
+        with suppress(DatabaseError, InterfaceError):
+            lease.release()
+        raise

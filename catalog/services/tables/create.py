@@ -28,13 +28,11 @@ from catalog.iceberg.updates import apply_updates
 from catalog.identifiers import Identifier, Levels
 from catalog.models import LocationClaim, Namespace, Snapshot, Tabular
 from catalog.selectors.access.files import TabularFiles, with_client_scheme
-from catalog.selectors.tables.load import Loaded, StagedTable
+from catalog.selectors.tables.load import LoadedTabular, StagedTable
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables.targets import CurrentTabular, Target, find_target
-from catalog.services.commit.pointer import snapshot_row
-from catalog.services.commit.revisions import delete_orphaned_metadata, inline_or_none, serialize_metadata
+from catalog.services.commit.revisions import delete_orphaned_metadata, inline_or_none, serialize_metadata, snapshot_row
 from catalog.services.idempotency import IdempotencyKey, ModernizedVersion, file_id, store_response
-from catalog.services.locations.availability import require_empty_location
 from catalog.services.locations.claims import (
     NO_OWNER,
     claim,
@@ -42,11 +40,12 @@ from catalog.services.locations.claims import (
     is_foreseeable,
     lock_warehouse,
     new_tabular_location,
-    require_free_location,
+    require_unclaimed,
     require_unreserved,
     require_valid_locations,
     take_location,
 )
+from catalog.services.locations.purge import require_empty_location
 from catalog.services.tables.drop import audit_drop, retire
 from catalog.services.tables.staging import TICKET_LIFETIME, require_own_folder
 from icekeeper.kernel import request_context
@@ -97,7 +96,7 @@ def create_table(
     properties: object,
     stage: bool,
     idempotency_key: IdempotencyKey | None = None,
-) -> Loaded | StagedTable:
+) -> LoadedTabular | StagedTable:
     """Create a table, or stage its creation; the arguments are those of CreateTableRequest.
 
     A location that the client chooses, or that the layout derives from the name alone, must be empty; that of a staged
@@ -194,7 +193,7 @@ def files_to_write(
 
 def finish_staged_create(
     actor: Actor, target: Target, namespace_id: UUID, *, updates: list[Any], idempotency_key: IdempotencyKey | None
-) -> Loaded:
+) -> LoadedTabular:
     """Create the table of a commit with the requirement `assert-create`, from its `updates` alone.
 
     The caller has checked that `actor` may create tables in the namespace.
@@ -268,7 +267,7 @@ def create_tabular(
     *,
     fresh_uuid: UUID | None,
     idempotency_key: IdempotencyKey | None,
-) -> Loaded:
+) -> LoadedTabular:
     """Write the first metadata file, then insert the rows; on an error delete the file.
 
     `fresh_uuid` is the UUID if it was generated for this request: then a location that contains it cannot be in use.
@@ -301,7 +300,7 @@ def _require_unreserved(actor: Actor, target: Target, metadata: dict[str, Any], 
     require_unreserved(target, to_check, owner=NO_OWNER, actor=actor)
 
 
-def insert_tabular(new: NewTabular, *, idempotency_key: IdempotencyKey | None) -> Loaded:
+def insert_tabular(new: NewTabular, *, idempotency_key: IdempotencyKey | None) -> LoadedTabular:
     """Insert the rows of a table or view whose metadata file exists. Its creator becomes its owner.
 
     Raises `NoSuchNamespace`, `AlreadyExists` (name or UUID), `LocationAlreadyTaken`, `Busy`, or `CommitStateUnknown`
@@ -311,7 +310,7 @@ def insert_tabular(new: NewTabular, *, idempotency_key: IdempotencyKey | None) -
     client_uuid = _client_uuid(new)
     locations = _locations(new, base=new.target.warehouse_location)
     files = TabularFiles(new.target.storage, with_client_scheme(tuple(locations), new.metadata_location))
-    created = Loaded(new_id(), new.metadata_location, new.document, files)
+    created = LoadedTabular(new_id(), new.metadata_location, new.document, files)
     with translate_integrity_errors(new.kind, identifier), write_transaction():
         _insert_rows(new, created.id, client_uuid, locations)
         store_response(idempotency_key, created if new.is_verbatim else ModernizedVersion(created))
@@ -452,7 +451,7 @@ def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID, locations
         metadata_location=new.metadata_location,
     )
     for each in further:
-        require_free_location(warehouse=warehouse, location=each, owner=tabular_id)
+        require_unclaimed(warehouse=warehouse, location=each, owner=tabular_id)
     claim(warehouse=warehouse, owner=tabular_id, locations=further)
     execute(_INSERT_DOCUMENT, [tabular_id, inline_or_none(new.document, new.kind) if new.is_verbatim else new.document])
     snapshots = new.metadata.get("snapshots") or ()

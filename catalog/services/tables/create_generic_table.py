@@ -16,8 +16,8 @@ from catalog.selectors.access.files import TabularFiles
 from catalog.selectors.tables.generic_tables import LoadedGenericTable
 from catalog.selectors.tables.targets import Target, find_target
 from catalog.services.idempotency import IdempotencyKey, store_response
-from catalog.services.locations.availability import run_pending_purges
 from catalog.services.locations.claims import is_foreseeable, new_tabular_location
+from catalog.services.locations.purge import run_pending_purges
 from catalog.services.namespaces.properties import read_properties
 from catalog.services.tables.create import insert_row, lock_name, translate_integrity_errors
 from icekeeper.kernel.db.transactions import write_transaction

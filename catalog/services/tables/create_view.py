@@ -10,17 +10,17 @@ from catalog.errors import already_exists
 from catalog.iceberg.create import create_view_metadata
 from catalog.iceberg.requirements import check_view_requirements
 from catalog.iceberg.validation import check_times
-from catalog.iceberg.view_updates import apply_view_updates
+from catalog.iceberg.views import apply_view_updates
 from catalog.identifiers import Identifier, Levels
 from catalog.models import Tabular
-from catalog.selectors.tables.load import Loaded
+from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
 from catalog.selectors.tables.targets import find_target, find_target_of_commit
 from catalog.services.commit.queue import attempts, reserve_commit_slots
 from catalog.services.commit.revisions import revise, write_revisions
 from catalog.services.idempotency import IdempotencyKey, store_unchanged_response
-from catalog.services.locations.availability import run_pending_purges
 from catalog.services.locations.claims import is_foreseeable, new_tabular_location
+from catalog.services.locations.purge import run_pending_purges
 from catalog.services.tables.create import create_tabular
 from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now_ms
@@ -46,7 +46,7 @@ def create_view(
     location: object,
     properties: object,
     idempotency_key: IdempotencyKey | None = None,
-) -> Loaded:
+) -> LoadedTabular:
     """Create a view; the arguments are those of CreateViewRequest.
 
     Raises `ProtectedPropertyModification` (403) before any other error, `NoSuchNamespace`, `AlreadyExists`,
@@ -82,7 +82,7 @@ def replace_view(
     requirements: list[Any],
     updates: list[Any],
     idempotency_key: IdempotencyKey | None = None,
-) -> Loaded:
+) -> LoadedTabular:
     """Apply `updates` if the newest metadata meets all `requirements`. Updates without an effect write nothing.
 
     Raises `ProtectedPropertyModification` (403) before any other error, `NoSuchView`, `CommitFailed` (409, nothing was
@@ -100,7 +100,7 @@ def replace_view(
                 base, updates, now_ms=now_ms(), between_updates=request_context.remaining_seconds
             )
             if not change.changed:
-                unchanged = Loaded(current.id, current.metadata_location, before)
+                unchanged = LoadedTabular(current.id, current.metadata_location, before)
                 store_unchanged_response(idempotency_key, unchanged)
                 return unchanged
             require_may_replace(actor, current.id, base, change.metadata)

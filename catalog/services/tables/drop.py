@@ -10,7 +10,7 @@ from uuid import UUID
 from catalog.errors import Protected, no_such_tabular, noun
 from catalog.identifiers import Identifier
 from catalog.models import LocationClaim, Tabular
-from catalog.selectors.tables.load import Loaded
+from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.targets import CurrentTabular, find_target, find_target_of_commit
 from catalog.services.commit.queue import attempts
 from catalog.services.idempotency import IdempotencyKey, store_response
@@ -34,7 +34,7 @@ from tenancy.services.automatic_grants import audit_revoked_grants
 
 def unregister_table(
     *, actor: Actor, warehouse_id: UUID, table: Identifier, idempotency_key: IdempotencyKey | None = None
-) -> Loaded:
+) -> LoadedTabular:
     """Remove a table from the catalog without its files, and return its last version.
 
     It is never soft-deleted. Raises `NoSuchTable`, `Protected` (409), `CommitContended` (409) when concurrent commits
@@ -43,7 +43,7 @@ def unregister_table(
     for _ in attempts(table):
         target, document = find_target_of_commit(warehouse_id=warehouse_id, identifier=table)
         current = target.tabular_for(actor, Can.DROP, Tabular.Kind.TABLE)
-        last = Loaded(current.id, current.metadata_location, document)
+        last = LoadedTabular(current.id, current.metadata_location, document)
         with write_transaction():
             row = _lock_named(current, table)
             if row is None:

@@ -14,7 +14,7 @@ from catalog.iceberg.metadata_files import decode, metadata_folder
 from catalog.iceberg.validation import check_times, read_table_metadata, read_view_metadata
 from catalog.identifiers import Identifier, Levels
 from catalog.models import LocationClaim, Tabular
-from catalog.selectors.tables.load import Loaded
+from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.targets import CurrentTabular, Target, find_target
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import NO_OWNER, require_unreserved, require_valid_locations
@@ -43,7 +43,7 @@ def register_tabular(
     kind: Tabular.Kind,
     overwrite: bool = False,
     idempotency_key: IdempotencyKey | None = None,
-) -> Loaded:
+) -> LoadedTabular:
     """Register a table or view with its metadata file. Keeps its UUID; copies no files.
 
     `overwrite` replaces one of that name and kind in the same transaction; the files of the replaced one stay. When

@@ -7,7 +7,7 @@ from django.db import DatabaseError
 
 from icekeeper.kernel.json.strict import write_json
 from management.bootstrap.declaration import Declaration, InvalidDeclaration, read_declaration
-from management.bootstrap.document import InvalidDocument, read_document
+from management.bootstrap.document import InvalidDocument, read_document_file
 from management.bootstrap.plan import BOOTSTRAP, BootstrapStep, PlanRejected, apply_declaration, build_plan
 
 
@@ -83,6 +83,6 @@ def _declaration(options: dict[str, Any]) -> Declaration:
     if options["admin"] is None:
         if given or options["operator"]:
             raise InvalidDeclaration(["--operator, --name, --email and --user-type require --admin"])
-        return read_declaration({} if options["file"] is None else read_document(options["file"]))
+        return read_declaration({} if options["file"] is None else read_document_file(options["file"]))
     administrator = {"user-id": options["admin"], "is-operator": options["operator"], **given}
     return read_declaration({"administrators": [administrator]})

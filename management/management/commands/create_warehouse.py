@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
-from management.bootstrap.document import InvalidDocument, parse_document, read_document
+from management.bootstrap.document import InvalidDocument, parse_document, read_document_file
 from management.bootstrap.secret_references import MissingSecret, resolve_secrets
 from storage.models import Warehouse
 from storage.selectors import get_warehouse_named_for
@@ -99,13 +99,13 @@ def _profile(options: dict[str, Any]) -> dict[str, Any]:
         return {"type": "local", "path": options["local_path"]}
     given: str = options["profile"]
     is_text = given.lstrip().startswith("{")
-    return _object(parse_document(given.encode(), is_json=True) if is_text else read_document(given), "--profile")
+    return _object(parse_document(given.encode(), is_json=True) if is_text else read_document_file(given), "--profile")
 
 
 def _credential(path: str | None) -> dict[str, Any] | None:
     if path is None:
         return None
-    return _object(resolve_secrets(_object(read_document(path), "--credential"), "credential"), "--credential")
+    return _object(resolve_secrets(_object(read_document_file(path), "--credential"), "credential"), "--credential")
 
 
 def _object(value: Any, option: str) -> dict[str, Any]:

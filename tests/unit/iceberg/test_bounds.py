@@ -9,8 +9,8 @@ import pytest
 
 from catalog.iceberg.column_types import MAX_TYPE_LENGTH, parse_type
 from catalog.iceberg.create import create_table_metadata
+from catalog.iceberg.partition_specs import parse_transform
 from catalog.iceberg.schemas import MAX_FIELDS, MAX_NAME_LENGTHS, parse_schema
-from catalog.iceberg.transforms import parse_transform
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.document_fixtures import NOW, UUID, after, column, one_long_name, schema, table

@@ -15,7 +15,7 @@ from catalog.iceberg.requirements import (
     check_view_requirements,
 )
 from catalog.iceberg.updates import TABLE_UPDATES
-from catalog.iceberg.view_updates import VIEW_UPDATES
+from catalog.iceberg.views import VIEW_UPDATES
 from icekeeper.kernel.errors.types import BadRequest
 from tests.catalog_fixtures import COMMIT_REPORT, SCAN_REPORT
 from tests.unit.iceberg.document_fixtures import table

@@ -7,7 +7,7 @@ from typing import Any
 from catalog.iceberg.create import create_view_metadata
 from catalog.iceberg.types import ViewMetadata
 from catalog.iceberg.validation import read_view_metadata
-from catalog.iceberg.view_updates import ViewChange, apply_view_updates
+from catalog.iceberg.views import ViewChange, apply_view_updates
 from tests.unit.iceberg.document_fixtures import DATA, ID, NOW, TIME, UUID, schema
 
 LATER = NOW + 100_000

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from catalog.iceberg.create import create_view_metadata
 from catalog.iceberg.types import ViewMetadata
-from catalog.iceberg.view_updates import ViewChange, apply_view_updates
+from catalog.iceberg.views import ViewChange, apply_view_updates
 from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.strategy_fixtures import START_MS, UUID, Readers, names, schemas
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from catalog.iceberg.validation import read_view_metadata
-from catalog.iceberg.view_updates import VIEW_UPDATES, apply_view_updates
+from catalog.iceberg.views import VIEW_UPDATES, apply_view_updates
 from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.damaged_document_fixtures import locations
 from tests.unit.iceberg.document_fixtures import NOW, UUID, column, nested_type, one_long_name, schema

@@ -16,8 +16,7 @@ from catalog.iceberg.properties import history_size
 from catalog.iceberg.schemas import parse_schema
 from catalog.iceberg.types import ViewMetadata
 from catalog.iceberg.validation import read_view_metadata
-from catalog.iceberg.view_updates import VIEW_UPDATES, apply_view_updates
-from catalog.iceberg.view_versions import sql_dialects, version_identity
+from catalog.iceberg.views import VIEW_UPDATES, apply_view_updates, sql_dialects, version_identity
 from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.damaged_document_fixtures import damaged, nonsense
 from tests.unit.iceberg.example_fixtures import examples

@@ -1,6 +1,7 @@
-"""A commit's updates applied to a view's metadata, with no I/O of its own.
+"""A commit's updates applied to a view's metadata, with no I/O of its own; versions of a view as documents.
 
-Follows Java's `ViewMetadata.Builder` and `CatalogHandlers` (the reference server), and the REST spec's `ViewUpdate`.
+Follows Java's `ViewMetadata.Builder`, `ViewVersionParser`, `ViewRepresentationParser` and `CatalogHandlers` (the
+reference server), and the REST spec's `ViewUpdate`.
 Adding a schema or a version that exists re-uses its id. Unlike for tables, -1 then refers to that one, even if an
 earlier request added it: a commit that is sent twice, or after an equal one, has the intended result. (Java's server
 rejects such a request.)
@@ -8,21 +9,36 @@ rejects such a request.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Hashable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Annotated, Any, Final, NotRequired
 
 from catalog.iceberg import shapes
 from catalog.iceberg.draft import Additions, UpdateKind, WorkingCopy, apply_each, no_quick_key, schema_additions
-from catalog.iceberg.json_fields import as_list, clip, field_path, read_int, read_object, read_string, require_not_ahead
+from catalog.iceberg.json_fields import (
+    as_list,
+    as_object,
+    as_string_map,
+    clip,
+    field_path,
+    optional_string,
+    read_int,
+    read_list,
+    read_long,
+    read_object,
+    read_string,
+    read_string_list,
+    require_not_ahead,
+    required,
+    without_nulls,
+)
 from catalog.iceberg.properties import history_size, may_drop_dialects, on_remove_properties, read_view_properties
 from catalog.iceberg.schema_changes import checked_id
 from catalog.iceberg.schemas import canonical_schema, parse_new_schema
 from catalog.iceberg.table_changes import check_uuid, on_set_location
-from catalog.iceberg.types import INITIAL_VERSION_ID, LAST_ADDED, VIEW_FORMAT_VERSION, ViewMetadata
-from catalog.iceberg.view_versions import check_dialects_kept, read_new_version, version_identity
-from icekeeper.kernel.errors.types import BadRequest
+from catalog.iceberg.types import INITIAL_VERSION_ID, LAST_ADDED, SQL, VIEW_FORMAT_VERSION, ViewMetadata
+from icekeeper.kernel.errors.types import BadRequest, EmptyView, IllegalArgument
 from icekeeper.kernel.json.shapes import Uuid
 
 
@@ -227,3 +243,96 @@ def _cut_version_log(log: list[Any], kept_ids: Container[int]) -> list[Any]:
         if log[index]["version-id"] not in kept_ids:
             return log[index + 1 :]
     return log
+
+
+def check_view_version(version: dict[str, Any], where: str) -> int:
+    """Check one version document as Java reads it and give its id.
+
+    A representation of a type other than SQL may hold anything. Raises `BadRequest` naming the field.
+    """
+    read_int(version, "schema-id", where)
+    read_long(version, "timestamp-ms", where)
+    as_string_map(required(version, "summary", where), field_path(where, "summary"))
+    optional_string(version, "default-catalog", where)
+    for index, level in enumerate(read_string_list(version, "default-namespace", where)):
+        if "\0" in level:
+            path = f"{field_path(where, 'default-namespace')}[{index}]"
+            raise BadRequest(f"{path}: Cannot create a namespace with the null-byte character")
+    for index, entry in enumerate(read_list(version, "representations", where)):
+        path = f"{field_path(where, 'representations')}[{index}]"
+        representation = as_object(entry, path)
+        if read_string(representation, "type", path).lower() == SQL:
+            read_string(representation, "sql", path)
+            read_string(representation, "dialect", path)
+    return read_int(version, "version-id", where)
+
+
+def read_new_version(document: dict[str, Any], where: str) -> dict[str, Any]:
+    """A version that a client adds, in its canonical form: no null catalog, the type of a representation in lower case.
+
+    It has at least one representation, all of them SQL, as Java writes no others, and one text for each dialect. Raises
+    `BadRequest` naming the field, `EmptyView` and `IllegalArgument` for those two.
+    """
+    version = without_nulls(document, ("default-catalog",))
+    check_view_version(version, where)
+    if not version["representations"]:
+        raise EmptyView(f"{field_path(where, 'representations')}: View must have at least one representation")
+    version["representations"] = [
+        entry if entry["type"] == SQL else {**entry, "type": entry["type"].lower()}
+        for entry in version["representations"]
+    ]
+    unsupported = sorted({entry["type"] for entry in version["representations"]} - {SQL})
+    if unsupported:
+        listed = clip(", ".join(unsupported))
+        raise BadRequest(f"{field_path(where, 'representations')}: Found unsupported view representations: [{listed}]")
+    seen: set[str] = set()
+    for dialect in _dialects(version):
+        if dialect in seen:
+            raise IllegalArgument(f"Invalid view version: Cannot add multiple queries for dialect {clip(dialect)}")
+        seen.add(dialect)
+    return version
+
+
+def version_identity(version: dict[str, Any]) -> Hashable:
+    """Return the value by which versions of a view are compared, without ids and times."""
+    return (
+        version["schema-id"],
+        frozenset(version["summary"].items()),
+        tuple(_representation_identity(entry) for entry in version["representations"]),
+        version.get("default-catalog"),
+        tuple(version["default-namespace"]),
+    )
+
+
+def sql_dialects(version: dict[str, Any]) -> set[str]:
+    """Return the dialects of a version in lower case: engines compare them case-insensitively."""
+    return set(_dialects(version))
+
+
+def check_dialects_kept(previous: dict[str, Any], version: dict[str, Any]) -> None:
+    """Raises `BadRequest` for a version without a dialect of the previous one: an engine would lose the view."""
+    before, after = sql_dialects(previous), sql_dialects(version)
+    if not before <= after:
+        raise BadRequest(
+            "Cannot replace view due to loss of view dialects (replace.drop-dialect.allowed=false):\n"
+            f"Previous dialects: [{_joined(before)}]\nNew dialects: [{_joined(after)}]"
+        )
+
+
+def check_version_log_entry(entry: dict[str, Any], where: str) -> int:
+    """Validate a `version-log` entry and return its version."""
+    read_long(entry, "timestamp-ms", where)
+    return read_int(entry, "version-id", where)
+
+
+def _dialects(version: dict[str, Any]) -> Iterator[str]:
+    return (entry["dialect"].lower() for entry in version["representations"] if entry["type"].lower() == SQL)
+
+
+def _representation_identity(entry: dict[str, Any]) -> Hashable:
+    kind = entry["type"].lower()
+    return (kind, entry["sql"], entry["dialect"]) if kind == SQL else (kind,)
+
+
+def _joined(dialects: set[str]) -> str:
+    return clip(", ".join(sorted(dialects)))
