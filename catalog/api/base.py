@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from typing import Annotated, Any, ClassVar, NotRequired, TypedDict, TypeVar, cast
 from uuid import UUID
@@ -21,7 +22,9 @@ from catalog.api.operation import (
     PAGE_TOKEN,
     RETURN_PROTECTION,
     RETURN_UUIDS,
+    WAREHOUSE_PATH,
     QueryFlag,
+    operation,
     parse_referenced_by,
 )
 from catalog.api.render import (
@@ -41,15 +44,17 @@ from catalog.selectors.access.files import (
     find_files_for,
 )
 from catalog.selectors.access.view_chains import reader_through
-from catalog.selectors.tables.load import list_tabulars_for
+from catalog.selectors.tables.load import LoadedTabular, list_tabulars_for
 from catalog.selectors.warehouses import conceal_warehouse
 from catalog.services.idempotency import IdempotencyKey, run_idempotent
 from catalog.services.tables.drop import drop_tabular
+from catalog.services.tables.register import register_tabular
 from catalog.services.tables.rename import rename_tabular
 from icekeeper.kernel.errors.responses import error_response
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, MethodNotAllowed
 from icekeeper.kernel.http.paging import Page, listing_key, page_with_size
 from icekeeper.kernel.http.raw_path import decode_id, decode_levels, decode_segment
+from icekeeper.kernel.http.serializers import empty_response
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json.shapes import Uuid
 from icekeeper.kernel.json.strict import read_json_object, write_json
@@ -201,6 +206,16 @@ class RenameTableRequest(TypedDict):
     destination: Annotated[TableIdentifier, "In the same namespace or in another one, which must exist"]
 
 
+rename_operation = partial(
+    operation,
+    path=WAREHOUSE_PATH,
+    parameters=[IDEMPOTENCY_KEY],
+    request=RenameTableRequest,
+    response=empty_response("Renamed"),
+)
+RegisterViewRequest = TypedDict(
+    "RegisterViewRequest", {"name": str, "metadata-location": Annotated[str, "A metadata file in the warehouse"]}
+)
 StorageCredentials = Annotated[list[StorageCredential], "Empty on local files, which need none"]
 LoadCredentialsResponse = TypedDict("LoadCredentialsResponse", {"storage-credentials": StorageCredentials})
 
@@ -310,6 +325,25 @@ class TabularViewSet(CatalogViewSet):
             ),
         )
         return no_content()
+
+    def register_tabular(
+        self, request: HttpRequest, body: RegisterViewRequest, *, overwrite: object = None
+    ) -> tuple[LoadedTabular, Identifier]:
+        idempotency_key = self.idempotency_key(request)
+        registered = self.run_idempotent(
+            idempotency_key,
+            lambda: register_tabular(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                levels=self.levels,
+                name=body.get("name"),
+                metadata_location=body.get("metadata-location"),
+                kind=self.kind,
+                overwrite=optional_flag(overwrite, "overwrite"),
+                idempotency_key=idempotency_key,
+            ),
+        )
+        return registered, Identifier(self.levels, str(body.get("name")))
 
     def load_tabular_credentials(self, request: HttpRequest) -> HttpResponse:
         """Vend new credentials for the files."""

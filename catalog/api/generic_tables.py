@@ -10,10 +10,10 @@ from django.http import HttpRequest, HttpResponse
 from catalog.api import operation as described
 from catalog.api.base import (
     LoadCredentialsResponse,
-    RenameTableRequest,
     StorageCredentials,
     TabularViewSet,
     json_response,
+    rename_operation,
 )
 from catalog.api.operation import (
     ACCESS_DELEGATION,
@@ -31,7 +31,6 @@ from catalog.api.operation import (
     TABLE_PATH,
     TOO_LARGE,
     TOO_MANY_VIEWS,
-    WAREHOUSE_PATH,
 )
 from catalog.api.render import load_generic_table_response
 from catalog.identifiers import Identifier, Levels
@@ -201,13 +200,10 @@ class GenericTableViewSet(TabularViewSet):
     def load_credentials(self, request: HttpRequest) -> HttpResponse:
         return self.load_tabular_credentials(request)
 
-    @operation(
+    @rename_operation(
         "rename_generic_table",
         "Rename a generic table; its files stay where they are",
-        path=WAREHOUSE_PATH,
-        parameters=[IDEMPOTENCY_KEY],
-        request=RenameTableRequest,
-        response=empty_response("Renamed"),
+        tag="generic-table",
         errors={
             404: f"{NO_GENERIC_TABLE}, `NoSuchNamespaceException`: that of the destination",
             409: _NAME_TAKEN,

@@ -21,6 +21,7 @@ from catalog.api.operation import (
     WAREHOUSE_PATH,
     QueryFlag,
     QueryText,
+    exists_operation,
     operation,
 )
 from catalog.identifiers import Levels
@@ -163,14 +164,7 @@ class NamespaceViewSet(CatalogViewSet):
             namespace["namespace-uuid"] = str(found.id)
         return json_response(namespace)
 
-    @operation(
-        "namespaceExists",
-        "Check whether a namespace exists",
-        path=NAMESPACE_PATH,
-        response=empty_response("It exists"),
-        errors={404: "It does not exist"},
-        has_body=False,
-    )
+    @exists_operation("namespaceExists", "Check whether a namespace exists", path=NAMESPACE_PATH)
     def exists(self, request: HttpRequest) -> HttpResponse:
         get_namespace_for(actor=self.actor, warehouse_id=self.warehouse_id, levels=self.levels)
         return no_content()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
@@ -14,7 +15,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from catalog.identifiers import Identifier
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
-from icekeeper.kernel.http.serializers import operation_responses
+from icekeeper.kernel.http.serializers import empty_response, operation_responses
 from icekeeper.kernel.json.shapes import Body
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 
@@ -62,6 +63,15 @@ STORE_DENIED: Final = "`StorageRefusedException`, `PermissionDenied`, `ShortTerm
 UNKNOWN_STATE: Final = "`CommitStateUnknownException`: the commit may have succeeded, check before a retry"
 
 
+REQUIREMENTS_DESCRIPTION: Final = "Conditions on the current metadata; if one is not met, nothing is changed (409)"
+UPDATES_DESCRIPTION: Final = "Applied in their order"
+COMMIT_DESCRIPTION: Final = (
+    "All or nothing, checked against the newest version. The new version is durable when the response is sent."
+)
+WRITE_ERRORS: Final = {412: STORE_DENIED, 413: TOO_LARGE, 503: STORE_FAILED}
+"""Of operations that write a metadata file or register one."""
+
+
 class Decorator(Protocol):
     """Of an action, which it returns as it is."""
 
@@ -99,6 +109,11 @@ def operation(
         request=None if request is None else Body.of(request),
         responses=operation_responses(success, own_errors, has_body=has_body),
     )
+
+
+exists_operation = partial(
+    operation, response=empty_response("It exists"), errors={404: "It does not exist"}, has_body=False
+)
 
 
 class QueryFlag(OpenApiParameter):

@@ -10,19 +10,20 @@ from django.http import HttpRequest, HttpResponse
 from catalog.api.base import (
     ListTablesResponse,
     LoadCredentialsResponse,
-    RenameTableRequest,
     StorageCredentials,
     TableIdentifier,
     TabularViewSet,
     no_content,
     optional_flag,
     optional_list,
+    rename_operation,
     require_list,
 )
 from catalog.api.operation import (
     ACCESS_DELEGATION,
     BAD_LOCATION,
     BAD_PAGE,
+    COMMIT_DESCRIPTION,
     FORCE,
     IDEMPOTENCY_KEY,
     IF_NONE_MATCH,
@@ -35,6 +36,7 @@ from catalog.api.operation import (
     PROTECTED,
     PURGE_REQUESTED,
     REFERENCED_BY,
+    REQUIREMENTS_DESCRIPTION,
     SNAPSHOTS,
     STORE_DENIED,
     STORE_FAILED,
@@ -42,7 +44,10 @@ from catalog.api.operation import (
     TOO_LARGE,
     TOO_MANY_VIEWS,
     UNKNOWN_STATE,
+    UPDATES_DESCRIPTION,
     WAREHOUSE_PATH,
+    WRITE_ERRORS,
+    exists_operation,
     operation,
 )
 from catalog.api.render import (
@@ -72,7 +77,6 @@ from catalog.services.commit.service import TableChanges, commit_table, commit_t
 from catalog.services.metrics_reports import report_metrics
 from catalog.services.tables.create import create_table, files_to_write
 from catalog.services.tables.drop import unregister_table
-from catalog.services.tables.register import register_tabular
 from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.serializers import empty_response
@@ -88,8 +92,6 @@ TableUpdate = Annotated[
     dict[str, Any],
     TaggedUnion("TableUpdate", "action", {name: kind.members for name, kind in TABLE_UPDATES.items()}, suffix="Update"),
 ]
-_REQUIREMENTS: Final = "Conditions on the current metadata; if one is not met, nothing is changed (409)"
-_UPDATES: Final = "Applied in their order"
 
 CreateTableRequest = TypedDict(
     "CreateTableRequest",
@@ -139,8 +141,8 @@ RegisterTableRequest = TypedDict(
 
 class CommitTableRequest(TypedDict):
     identifier: NotRequired[Annotated[TableIdentifier | None, "If given, that of the path"]]
-    requirements: NotRequired[Annotated[list[TableRequirement] | None, _REQUIREMENTS]]
-    updates: NotRequired[Annotated[list[TableUpdate] | None, _UPDATES]]
+    requirements: NotRequired[Annotated[list[TableRequirement] | None, REQUIREMENTS_DESCRIPTION]]
+    updates: NotRequired[Annotated[list[TableUpdate] | None, UPDATES_DESCRIPTION]]
 
 
 CommitTableResponse = TypedDict(
@@ -150,8 +152,8 @@ CommitTableResponse = TypedDict(
 
 class TableChangesDocument(TypedDict):
     identifier: TableIdentifier
-    requirements: NotRequired[Annotated[list[TableRequirement] | None, _REQUIREMENTS]]
-    updates: NotRequired[Annotated[list[TableUpdate] | None, _UPDATES]]
+    requirements: NotRequired[Annotated[list[TableRequirement] | None, REQUIREMENTS_DESCRIPTION]]
+    updates: NotRequired[Annotated[list[TableUpdate] | None, UPDATES_DESCRIPTION]]
 
 
 CommitTransactionRequest = TypedDict("CommitTransactionRequest", {"table-changes": list[TableChangesDocument]})
@@ -227,30 +229,16 @@ class TableViewSet(TabularViewSet):
         request=RegisterTableRequest,
         response=LoadTableResult,
         errors={
+            **WRITE_ERRORS,
             400: BAD_LOCATION,
             404: f"{NO_NAMESPACE}, `NotFoundException`: no such file",
             409: f"{NAME_TAKEN}; `LocationAlreadyTaken`; {PROTECTED}: the one to overwrite",
-            412: STORE_DENIED,
-            413: TOO_LARGE,
-            503: STORE_FAILED,
         },
     )
     def register(self, request: HttpRequest) -> HttpResponse:
-        body, idempotency_key = self.body(request, RegisterTableRequest), self.idempotency_key(request)
-        registered = self.run_idempotent(
-            idempotency_key,
-            lambda: register_tabular(
-                actor=self.actor,
-                warehouse_id=self.warehouse_id,
-                levels=self.levels,
-                name=body.get("name"),
-                metadata_location=body.get("metadata-location"),
-                kind=TABLE,
-                overwrite=optional_flag(body.get("overwrite"), "overwrite"),
-                idempotency_key=idempotency_key,
-            ),
-        )
-        return self._new_table(request, registered, Identifier(self.levels, str(body.get("name"))))
+        body = self.body(request, RegisterTableRequest)
+        registered, identifier = self.register_tabular(request, body, overwrite=body.get("overwrite"))
+        return self._new_table(request, registered, identifier)
 
     @operation(
         "loadTable",
@@ -282,14 +270,7 @@ class TableViewSet(TabularViewSet):
             loaded = with_referenced_snapshots(loaded)
         return load_table_result(loaded, access_config, etag=etag)
 
-    @operation(
-        "tableExists",
-        "Check whether a table exists",
-        path=TABLE_PATH,
-        response=empty_response("It exists"),
-        errors={404: "It does not exist"},
-        has_body=False,
-    )
+    @exists_operation("tableExists", "Check whether a table exists", path=TABLE_PATH)
     def exists(self, request: HttpRequest) -> HttpResponse:
         require_tabular_exists(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=TABLE)
         return no_content()
@@ -301,17 +282,14 @@ class TableViewSet(TabularViewSet):
         parameters=[IDEMPOTENCY_KEY],
         request=CommitTableRequest,
         response=CommitTableResponse,
-        description="All or nothing, checked against the newest version. The new version is durable when the response "
-        "is sent.",
+        description=COMMIT_DESCRIPTION,
         errors={
+            **WRITE_ERRORS,
             400: f"{BAD_LOCATION}; `TableIdentifierMismatch`: `identifier` is not the table of the path",
             404: NO_TABLE,
             409: "`CommitFailedException`: not committed, rebuild the commit on the newest version and retry; "
             "`AlreadyExistsException`, `LocationAlreadyTaken`",
-            412: STORE_DENIED,
-            413: TOO_LARGE,
             500: UNKNOWN_STATE,
-            503: STORE_FAILED,
         },
     )
     def commit(self, request: HttpRequest) -> HttpResponse:
@@ -388,13 +366,9 @@ class TableViewSet(TabularViewSet):
     def drop(self, request: HttpRequest) -> HttpResponse:
         return self.drop_tabular(request, PURGE_REQUESTED)
 
-    @operation(
+    @rename_operation(
         "renameTable",
         "Rename a table; its files stay where they are",
-        path=WAREHOUSE_PATH,
-        parameters=[IDEMPOTENCY_KEY],
-        request=RenameTableRequest,
-        response=empty_response("Renamed"),
         errors={
             404: f"{NO_TABLE}, `NoSuchNamespaceException`: that of the destination",
             409: NAME_TAKEN,

@@ -6,11 +6,19 @@ from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 from django.http import HttpRequest, HttpResponse
 
-from catalog.api.base import ListTablesResponse, RenameTableRequest, TabularViewSet, no_content, optional_list
+from catalog.api.base import (
+    ListTablesResponse,
+    RegisterViewRequest,
+    TabularViewSet,
+    no_content,
+    optional_list,
+    rename_operation,
+)
 from catalog.api.operation import (
     ACCESS_DELEGATION,
     BAD_LOCATION,
     BAD_PAGE,
+    COMMIT_DESCRIPTION,
     FORCE,
     IDEMPOTENCY_KEY,
     LISTING,
@@ -22,13 +30,15 @@ from catalog.api.operation import (
     PROTECTED,
     PURGE_REQUESTED,
     REFERENCED_BY,
-    STORE_DENIED,
+    REQUIREMENTS_DESCRIPTION,
     STORE_FAILED,
     TOO_LARGE,
     TOO_MANY_VIEWS,
     UNKNOWN_STATE,
+    UPDATES_DESCRIPTION,
     VIEW_PATH,
-    WAREHOUSE_PATH,
+    WRITE_ERRORS,
+    exists_operation,
     operation,
 )
 from catalog.api.render import load_view_result
@@ -39,7 +49,6 @@ from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.tables.load import load_tabular_for, require_tabular_exists
 from catalog.services.tables.create_view import create_view, replace_view
-from catalog.services.tables.register import register_tabular
 from icekeeper.kernel.http.serializers import empty_response
 from icekeeper.kernel.json.shapes import TaggedUnion
 
@@ -74,19 +83,11 @@ LoadViewResult = TypedDict(
         "config": Annotated[dict[str, str], "Settings for this view; empty on local files"],
     },
 )
-RegisterViewRequest = TypedDict(
-    "RegisterViewRequest", {"name": str, "metadata-location": Annotated[str, "A metadata file in the warehouse"]}
-)
 
 
 class CommitViewRequest(TypedDict):
-    requirements: NotRequired[
-        Annotated[
-            list[ViewRequirement] | None,
-            "Conditions on the current metadata; if one is not met, nothing is changed (409)",
-        ]
-    ]
-    updates: NotRequired[Annotated[list[ViewUpdate] | None, "Applied in their order"]]
+    requirements: NotRequired[Annotated[list[ViewRequirement] | None, REQUIREMENTS_DESCRIPTION]]
+    updates: NotRequired[Annotated[list[ViewUpdate] | None, UPDATES_DESCRIPTION]]
 
 
 _ENGINE_ONLY: Final = "`ProtectedPropertyModification`, `DefinerViewModification`: only a trusted engine may do that"
@@ -116,13 +117,11 @@ class ViewViewSet(TabularViewSet):
         request=CreateViewRequest,
         response=LoadViewResult,
         errors={
+            **WRITE_ERRORS,
             400: _ILLEGAL,
             403: _ENGINE_ONLY,
             404: NO_NAMESPACE,
             409: f"{NAME_TAKEN}; `LocationAlreadyTaken`",
-            412: STORE_DENIED,
-            413: TOO_LARGE,
-            503: STORE_FAILED,
         },
     )
     def create(self, request: HttpRequest) -> HttpResponse:
@@ -152,30 +151,15 @@ class ViewViewSet(TabularViewSet):
         request=RegisterViewRequest,
         response=LoadViewResult,
         errors={
+            **WRITE_ERRORS,
             400: BAD_LOCATION,
             403: _ENGINE_ONLY,
             404: f"{NO_NAMESPACE}, `NotFoundException`: no such file",
             409: f"{NAME_TAKEN}; `LocationAlreadyTaken`",
-            412: STORE_DENIED,
-            413: TOO_LARGE,
-            503: STORE_FAILED,
         },
     )
     def register(self, request: HttpRequest) -> HttpResponse:
-        body, idempotency_key = self.body(request, RegisterViewRequest), self.idempotency_key(request)
-        registered = self.run_idempotent(
-            idempotency_key,
-            lambda: register_tabular(
-                actor=self.actor,
-                warehouse_id=self.warehouse_id,
-                levels=self.levels,
-                name=body.get("name"),
-                metadata_location=body.get("metadata-location"),
-                kind=VIEW,
-                idempotency_key=idempotency_key,
-            ),
-        )
-        identifier = Identifier(self.levels, str(body.get("name")))
+        registered, identifier = self.register_tabular(request, self.body(request, RegisterViewRequest))
         return load_view_result(registered, self.access_config_after_write(request, registered, identifier))
 
     @operation(
@@ -194,14 +178,7 @@ class ViewViewSet(TabularViewSet):
         access = self.access_for(request, reader, view)
         return load_view_result(view, self.access_config(request, reader, view, access))
 
-    @operation(
-        "viewExists",
-        "Check whether a view exists",
-        path=VIEW_PATH,
-        response=empty_response("It exists"),
-        errors={404: "It does not exist"},
-        has_body=False,
-    )
+    @exists_operation("viewExists", "Check whether a view exists", path=VIEW_PATH)
     def exists(self, request: HttpRequest) -> HttpResponse:
         require_tabular_exists(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=VIEW)
         return no_content()
@@ -213,17 +190,14 @@ class ViewViewSet(TabularViewSet):
         parameters=[IDEMPOTENCY_KEY, ACCESS_DELEGATION],
         request=CommitViewRequest,
         response=LoadViewResult,
-        description="All or nothing, checked against the newest version. The new version is durable when the response "
-        "is sent.",
+        description=COMMIT_DESCRIPTION,
         errors={
+            **WRITE_ERRORS,
             400: _ILLEGAL,
             403: _ENGINE_ONLY,
             404: NO_VIEW,
             409: "`CommitFailedException`: not committed; `LocationAlreadyTaken`",
-            412: STORE_DENIED,
-            413: TOO_LARGE,
             500: UNKNOWN_STATE,
-            503: STORE_FAILED,
         },
     )
     def replace(self, request: HttpRequest) -> HttpResponse:
@@ -252,13 +226,9 @@ class ViewViewSet(TabularViewSet):
     def drop(self, request: HttpRequest) -> HttpResponse:
         return self.drop_tabular(request, PURGE_REQUESTED)
 
-    @operation(
+    @rename_operation(
         "renameView",
         "Rename a view; its files stay where they are",
-        path=WAREHOUSE_PATH,
-        parameters=[IDEMPOTENCY_KEY],
-        request=RenameTableRequest,
-        response=empty_response("Renamed"),
         errors={
             404: f"{NO_VIEW}, `NoSuchNamespaceException`: that of the destination",
             409: NAME_TAKEN,

@@ -24,33 +24,20 @@ from tenancy.models import Securable
 
 @dataclass(frozen=True, slots=True)
 class Protection:
+    """The protection of a namespace or tabular, with its internal id."""
+
+    object_id: UUID
     is_protected: bool
     updated_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class ProtectedObject:
-    """A namespace or tabular by its internal id, with its protection."""
+def get_protection_for(
+    *, actor: Actor, warehouse_id: UUID, kind: Securable.Type, object_id: UUID, action: Can = Can.GET_METADATA
+) -> Protection:
+    """Return the protection of a namespace, or of a tabular that is not dropped, if `actor` may do `action` on it.
 
-    id: UUID
-    protection: Protection
-
-
-def get_protection_for(*, actor: Actor, warehouse_id: UUID, kind: Securable.Type, object_id: UUID) -> Protection:
-    """Return the protection of a namespace or tabular, by the id that clients see.
-
-    Raises `NoSuchWarehouse` or the "no such" error of its kind.
+    `object_id` is the id that clients see. Raises `NoSuchWarehouse` or the "no such" error of its kind.
     """
-    found = get_protected_for(
-        actor=actor, action=Can.GET_METADATA, warehouse_id=warehouse_id, kind=kind, object_id=object_id
-    )
-    return found.protection
-
-
-def get_protected_for(
-    *, actor: Actor, action: Can, warehouse_id: UUID, kind: Securable.Type, object_id: UUID
-) -> ProtectedObject:
-    """Return a namespace, or a tabular that is not dropped, if `actor` may do `action` on it."""
     if kind == Securable.Type.NAMESPACE:
         it = FilteredRelation("namespaces", condition=Q(namespaces__pk=object_id))
     else:
@@ -65,7 +52,7 @@ def get_protected_for(
     if own_id is None:
         raise missing
     require_permission(actor, action, kind, own_id, missing=missing)
-    return ProtectedObject(own_id, Protection(is_protected, updated_at))
+    return Protection(own_id, is_protected, updated_at)
 
 
 def set_protection(
@@ -76,21 +63,21 @@ def set_protection(
     Raises `NoSuchWarehouse` or the "no such" error of its kind.
     """
     at = now()
-    found = get_protected_for(
-        actor=actor, action=Can.SET_PROTECTION, warehouse_id=warehouse_id, kind=kind, object_id=object_id
+    found = get_protection_for(
+        actor=actor, warehouse_id=warehouse_id, kind=kind, object_id=object_id, action=Can.SET_PROTECTION
     )
     with write_transaction():
         if kind == Securable.Type.NAMESPACE:
-            rows = Namespace.objects.filter(pk=found.id)
+            rows = Namespace.objects.filter(pk=found.object_id)
             changed = rows.update(protected=is_protected, updated_at=at, version=F("version") + 1)
         else:
-            tabulars = Tabular.objects.live().filter(pk=found.id)
+            tabulars = Tabular.objects.live().filter(pk=found.object_id)
             changed = tabulars.update(protected=is_protected, updated_at=at)
         if not changed:  # dropped concurrently
             raise no_such_object(kind.value, object_id)
         request_context.recheck_permissions()  # the update may have waited
         record(
-            Event.PROTECTION_SET, actor=actor, subject=found.id, object_type=kind.value, warehouse=warehouse_id,
+            Event.PROTECTION_SET, actor=actor, subject=found.object_id, object_type=kind.value, warehouse=warehouse_id,
             uuid=object_id, is_protected=is_protected,
         )  # fmt: skip
-    return Protection(is_protected, at)
+    return Protection(found.object_id, is_protected, at)

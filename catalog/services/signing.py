@@ -18,6 +18,7 @@ from catalog.models import Tabular
 from catalog.selectors.access.files import (
     FILES_COLUMNS,
     LOCATION_COLUMNS,
+    NAMED_TABULAR,
     STORAGE_COLUMNS,
     FilesRow,
     StorageRow,
@@ -51,11 +52,9 @@ SELECT {FILES_COLUMNS}, w.status, {_TABULAR}
 
 _BY_NAME = f"""
 SELECT {FILES_COLUMNS}, w.status, {_TABULAR}
-  FROM storage_warehouse w
-  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
-  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
+{NAMED_TABULAR}
  WHERE w.id = %s
-"""  # noqa: S608
+"""
 
 _NAMESPACE = f"""
 SELECT {STORAGE_COLUMNS}, w.status, n.id

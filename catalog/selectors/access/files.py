@@ -47,6 +47,11 @@ LOCATION_COLUMNS = """t.location, t.metadata_location,
 FILES_COLUMNS = f"{STORAGE_COLUMNS}, {LOCATION_COLUMNS}"
 """`FilesRow` of a warehouse `w` and a tabular `t`."""
 
+NAMED_TABULAR = """FROM storage_warehouse w
+  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
+  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL"""
+"""A warehouse `w`, its namespace `n` and the tabular `t` in it by their look-up keys; `n` and `t` may be missing."""
+
 _BY_ID = f"""
 SELECT {FILES_COLUMNS}
   FROM storage_warehouse w
@@ -56,11 +61,9 @@ SELECT {FILES_COLUMNS}
 
 _BY_NAME = f"""
 SELECT {FILES_COLUMNS}, w.status, t.id, t.kind
-  FROM storage_warehouse w
-  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
-  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
+{NAMED_TABULAR}
  WHERE w.id = %s
-"""  # noqa: S608
+"""
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
 from catalog.selectors.access.files import (
     FILES_COLUMNS,
+    NAMED_TABULAR,
     STORAGE_COLUMNS,
     FilesRow,
     StorageRow,
@@ -44,18 +45,14 @@ from tenancy.models.securable import ObjectRef
 _LOAD = f"""
 SELECT {FILES_COLUMNS}, w.status, t.id, t.kind,
        CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
-  FROM storage_warehouse w
-  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
-  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
+{NAMED_TABULAR}
   LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
  WHERE w.id = %s
-"""  # noqa: S608 - constants
+"""
 
-_EXISTS = """
+_EXISTS = f"""
 SELECT w.status, t.id, t.kind
-  FROM storage_warehouse w
-  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
-  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
+{NAMED_TABULAR}
  WHERE w.id = %s
 """
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from catalog.errors import no_such_namespace, no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
-from catalog.selectors.access.files import STORAGE_COLUMNS, StorageRow, read_storage
+from catalog.selectors.access.files import NAMED_TABULAR, STORAGE_COLUMNS, StorageRow, read_storage
 from catalog.selectors.tables.load import read_metadata_document
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from icekeeper.kernel.db.sql import as_uuid, fetch_one_as
@@ -32,16 +32,10 @@ _COLUMNS = f"""
 SELECT {STORAGE_COLUMNS}, w.status, w.project_id, w.location, w.allowed_format_versions, w.default_format_version,
        n.id, n.location, t.id, t.kind, t.location, t.metadata_location"""
 
-_JOINS = """
-  FROM storage_warehouse w
-  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
-  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
-"""
-
-_TARGET = f"{_COLUMNS}{_JOINS} WHERE w.id = %s"
+_TARGET = f"{_COLUMNS} {NAMED_TABULAR} WHERE w.id = %s"
 
 _TARGET_WITH_DOCUMENT = f"""{_COLUMNS},
-       CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END{_JOINS}
+       CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END {NAMED_TABULAR}
   LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
  WHERE w.id = %s"""
 

@@ -434,7 +434,8 @@ def _move_step_by_step(move: PointerUpdate, idempotency_key: IdempotencyKey | No
         Snapshot.objects.bulk_create(
             [Snapshot(tabular_id=move.tabular_id, **snapshot_row(s)) for s in move.added_snapshots], batch_size=500
         )
-        store_response(idempotency_key, result)
+        if idempotency_key is not None:
+            store_response(idempotency_key, result)
     return True
 
 

@@ -138,14 +138,9 @@ def _lock(
 
 
 def _require_accepting_parent(actor: Actor, moved: Namespace, parent: Namespace | None, levels: Levels) -> None:
-    above: ObjectRef = (
-        ObjectRef(Securable.Type.WAREHOUSE, moved.warehouse_id)
-        if parent is None
-        else ObjectRef(Securable.Type.NAMESPACE, parent.pk)
-    )
     missing = None if parent is None else no_such_namespace(levels[:-1])
     for action in (Can.CREATE_NAMESPACE, Can.ACCEPT_MOVED_NAMESPACE):
-        require_permission(actor, action, *above, missing=missing)
+        require_permission(actor, action, *_above(moved, parent), missing=missing)
 
 
 def _require_layout_permits(profile: dict[str, Any], moved: Namespace, parent: Namespace | None, name: str) -> None:
@@ -196,13 +191,14 @@ def _rewrite(moved: Namespace, parent: Namespace | None, path: str, key: str) ->
     if _parent_id(parent) != moved.parent_id:
         moved.parent = parent
         Namespace.objects.filter(pk=moved.pk).update(parent=parent)
-        above: ObjectRef = (
-            ObjectRef(Securable.Type.WAREHOUSE, moved.warehouse_id)
-            if parent is None
-            else ObjectRef(Securable.Type.NAMESPACE, parent.pk)
-        )
-        move_securable_tree(Securable.Type.NAMESPACE, moved.pk, parent=above)
+        move_securable_tree(Securable.Type.NAMESPACE, moved.pk, parent=_above(moved, parent))
         bump_permission_epoch()
+
+
+def _above(moved: Namespace, parent: Namespace | None) -> ObjectRef:
+    if parent is None:
+        return ObjectRef(Securable.Type.WAREHOUSE, moved.warehouse_id)
+    return ObjectRef(Securable.Type.NAMESPACE, parent.pk)
 
 
 def _parent_id(parent: Namespace | None) -> UUID | None:
