@@ -23,6 +23,7 @@ SOURCES = (
     "management",
     "templates",
     "scripts",
+    "tests",
     "docs",
     "docker",
 )

@@ -100,7 +100,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--share",
         type=_read_share,
         metavar="K/N",
-        help="of the test modules, only the K-th of N shares, which can run beside the other shares",
+        help="of the test modules, only the K-th of N shares, which can run in parallel with the other shares",
     )
 
 

@@ -36,7 +36,7 @@ class NamedCallers(Authenticator):
     def verify(self, token: str) -> VerifiedToken:
         identity = self.identities.get(token)
         if identity is None:
-            raise AuthenticationFailed("nobody knows this token")
+            raise AuthenticationFailed("unknown token")
         return VerifiedToken(identity, time.time() + 3600)
 
 

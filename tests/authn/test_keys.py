@@ -551,7 +551,7 @@ def test_a_token_with_a_verified_signature_does_not_wait_for_an_unavailable_prov
 ) -> None:
     switch_on(
         LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
-        LAKEKEEPER__OPENID_SCOPE="people",
+        LAKEKEEPER__OPENID_SCOPE="humans",
         LAKEKEEPER__OPENID_PROVIDERS__X__URI=other_provider.address,
         LAKEKEEPER__OPENID_PROVIDERS__X__ADDITIONAL_ISSUERS=provider.issuer,
         LAKEKEEPER__OPENID_PROVIDERS__X__REQUIRE_CONNECTED_ON_STARTUP="false",
@@ -609,14 +609,14 @@ def test_the_user_id_does_not_depend_on_which_provider_entry_has_keys_first(
 ) -> None:
     switch_on(
         LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
-        LAKEKEEPER__OPENID_SCOPE="people",
+        LAKEKEEPER__OPENID_SCOPE="humans",
         LAKEKEEPER__OPENID_PROVIDERS__MACHINES__URI=provider.address,
         LAKEKEEPER__OPENID_PROVIDERS__MACHINES__SCOPE="machines",
     )
     connect_providers()
     provider.rotate()
     authenticators()[1].refresh_briefly()
-    assert identify(provider.token(scope="people machines")).user_id == "oidc~anna"
+    assert identify(provider.token(scope="humans machines")).user_id == "oidc~anna"
     provider.rotate()
     assert identify(provider.token(scope="machines")).user_id == "machines~anna"
 
@@ -624,14 +624,14 @@ def test_the_user_id_does_not_depend_on_which_provider_entry_has_keys_first(
 def test_two_providers_of_one_issuer_are_tried_in_turn(provider: IdentityProvider, switch_on: SwitchOn) -> None:
     switch_on(
         LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
-        LAKEKEEPER__OPENID_SCOPE="people",
+        LAKEKEEPER__OPENID_SCOPE="humans",
         LAKEKEEPER__OPENID_PROVIDERS__MACHINES__URI=provider.address,
         LAKEKEEPER__OPENID_PROVIDERS__MACHINES__SCOPE="machines",
     )
     connect_providers()
-    assert identify(provider.token(scope="people")).user_id == "oidc~anna"
+    assert identify(provider.token(scope="humans")).user_id == "oidc~anna"
     assert identify(provider.token(scope="machines")).user_id == "machines~anna"
-    assert identify(provider.token(scope="people machines")).user_id == "oidc~anna"
+    assert identify(provider.token(scope="humans machines")).user_id == "oidc~anna"
     with pytest.raises(AuthenticationFailed):
         identify(provider.token(scope="others"))
 

@@ -42,7 +42,7 @@ FORBIDDEN = {
     T.GENERIC_TABLE: "GenericTableActionForbidden",
     T.TAG: "TagActionForbidden",
 }
-"""For callers who see the object; whoever sees a role may read its members."""
+"""For callers who see the object; callers who see a role may read its members."""
 
 MANAGES: Mapping[Securable.Type, tuple[str, Securable.Type]] = {
     T.SERVER: ("operator", T.SERVER),

@@ -218,7 +218,7 @@ def test_required_permission_for_a_principal(refs: Refs, readers: dict[str, Role
     assert locations(manage("ann").get(f"/access-review?{ANN}")) == [("modify", "table")]
     assert manage("ann").get(f"/access-review?{BOB}").refused(403, "GrantActionForbidden")
     assert manage("stranger").get(f"/access-review?{ANN}").refused(403, "GrantActionForbidden")
-    assert manage("root").get("/access-review?principalUser=oidc~nobody").refused(404, "UserNotFound")
+    assert manage("root").get("/access-review?principalUser=oidc~unknown").refused(404, "UserNotFound")
     assert manage("root").get(f"/access-review?principalRole={NO_ONE}").refused(404, "RoleIdNotFound")
     warehouse = refs[T.WAREHOUSE][1]
     assert manage("ann").get(reached(warehouse, BOB)).refused(403, "GrantActionForbidden")

@@ -140,7 +140,7 @@ def test_to_ask_about_others_takes_the_right_to_read_grants(
     assert ask("bob", f"{target}?principalRole={team.pk}").refused(403, "TableActionForbidden")
     assert "read_data" in reported(ask("root", f"{target}?principalUser=oidc~ann"))
     assert "drop" in reported(ask("root", f"{target}?principalRole={team.pk}"))
-    assert ask("root", f"{target}?principalUser=oidc~nobody").refused(404, "UserNotFound")
+    assert ask("root", f"{target}?principalUser=oidc~unknown").refused(404, "UserNotFound")
     assert ask("root", f"{target}?principalRole={NO_ONE}").refused(404, "RoleIdNotFound")
 
 
@@ -230,8 +230,8 @@ def test_every_user_may_do_everything_with_themselves_and_read_others(
     assert reported(ask("admin", "/user/oidc~ann/actions?principalUser=oidc~ann")) == everything
     assert reported(ask("admin", f"/user/oidc~ann/actions?principalRole={refs[T.ROLE][1]}")) == ["read"]
     assert ask("ann", "/user/oidc~bob/actions?principalUser=oidc~bob").refused(403, "ServerActionForbidden")
-    assert ask("ann", "/user/oidc~nobody/actions").refused(404, "UserNotFound")
-    assert ask("ann", "/user/nobody/actions").refused(400, "InvalidUserIdError")
+    assert ask("ann", "/user/oidc~unknown/actions").refused(404, "UserNotFound")
+    assert ask("ann", "/user/unknown/actions").refused(400, "InvalidUserIdError")
 
 
 # --- who asks ----------------------------------------------------------------------------------------------------

@@ -242,7 +242,7 @@ def test_existing_grants_are_not_granted_again_and_missing_ones_not_revoked(
         ({"writes": [again | {"expires-at": LATER}]}, 409, "TupleAlreadyExistsError"),
         ({"deletes": [again, absent]}, 404, "TupleNotFoundError"),
         ({"writes": [to_user("describe", "dana")], "deletes": [absent]}, 404, "TupleNotFoundError"),
-        ({"deletes": [to_user("select", "nobody")]}, 404, "TupleNotFoundError"),
+        ({"deletes": [to_user("select", "unknown")]}, 404, "TupleNotFoundError"),
     ):
         assert manager.post(f"{path}/assignments", body).refused(status, wire_type), body
         assert everything() == before
@@ -256,14 +256,14 @@ def test_existing_grants_are_not_granted_again_and_missing_ones_not_revoked(
 def test_principals_must_be_there_and_roles_of_the_project(things: Things, everything: Everything) -> None:
     manager, path = things.manager(T.WAREHOUSE), things.path(T.WAREHOUSE)
     foreign = new_role("foreign", other_project())
-    gone = things.client("gone").token
-    User.objects.filter(pk=f"oidc~{gone}").update(deleted_at=datetime.now(UTC))
+    deleted = things.client("deleted").token
+    User.objects.filter(pk=f"oidc~{deleted}").update(deleted_at=datetime.now(UTC))
     things.client("dana")
     before = everything()
     good = to_user("select", "dana")
     for entry, wire_type in (
-        (to_user("select", "nobody"), "GrantUserNotFound"),
-        (to_user("select", "gone"), "GrantUserNotFound"),
+        (to_user("select", "unknown"), "GrantUserNotFound"),
+        (to_user("select", "deleted"), "GrantUserNotFound"),
         ({"type": "select", "role": NO_ONE}, "GrantRoleNotInProject"),
         (to_role("select", foreign), "GrantRoleNotInProject"),
     ):

@@ -147,7 +147,7 @@ def test_nor_by_registering_its_files_under_another_uuid(
     victim = good(root.get(table)).json()
     metadata = victim["metadata"]
     here = metadata["location"]
-    location = f"{here.rsplit('/', 1)[0]}/beside"
+    location = f"{here.rsplit('/', 1)[0]}/sibling"
     own_uuid = metadata["table-uuid"]
     metadata |= {"location": location, "table-uuid": str(new_id())}
     metadata |= {
@@ -251,7 +251,7 @@ def test_a_user_who_may_only_change_a_table_cannot_move_it(
 ) -> None:
     """Neither to the location of a hidden table with existing files, nor to one that overlaps a hidden namespace."""
     bob, is_view = client("bob"), way == "view"
-    gone = good(root.get("/namespaces/closed/tables/a")).json()["metadata"]["location"]
+    dropped = good(root.get("/namespaces/closed/tables/a")).json()["metadata"]["location"]
     good(root.delete("/namespaces/closed/tables/a"))
     give("modify", lake["open.v" if is_view else "open.a"], BOB)
     path = "/namespaces/open/views/v" if is_view else "/namespaces/open/tables/a"
@@ -270,7 +270,7 @@ def test_a_user_who_may_only_change_a_table_cannot_move_it(
         return {"action": "set-properties", "updates": {"write.metadata.path": location}}
 
     before = everything()
-    for location in (gone, f"{gone}/metadata", f"{warehouse.location}/secret"):
+    for location in (dropped, f"{dropped}/metadata", f"{warehouse.location}/secret"):
         assert go(to(location)).refused(403, "NamespaceActionForbidden"), location
     assert everything() == before
     within = {"action": "set-properties", "updates": {"write.metadata.path": f"{own}/meta"}}

@@ -171,7 +171,7 @@ def test_a_page_takes_one_statement_more_and_one_more_to_be_looked_for(refs: Ref
         record(Event.GRANT_CREATED, actor=BOB, subject=refs[kind][1], object_type=kind.value)
     record(Event.ROLE_CREATED, actor=BOB, subject="r", named="r")
     counts = []
-    listed(chief, "actor=nobody")
+    listed(chief, "actor=unknown")
     for query in ("event=role.created", "event=grant.created", f"objectId={row_of(refs[T.TABLE]).uuid}"):
         with counting() as seen:
             listed(chief, query)

@@ -101,7 +101,7 @@ def test_denied_checks_are_not_recorded(things: Things, asker: CallerClient) -> 
     assert (denied.event, denied.actor, denied.object_id) == (
         "access.denied", "oidc~viewer", str(things.refs[T.TABLE][1])
     )  # fmt: skip
-    for identity, wire_type in (({"user": "oidc~nobody"}, "UserNotFound"), ({"role": NO_ONE}, "RoleIdNotFound")):
+    for identity, wire_type in (({"user": "oidc~unknown"}, "UserNotFound"), ({"role": NO_ONE}, "RoleIdNotFound")):
         assert asker.post("/explain", asked(T.TABLE, "read_data", location, identity)).refused(404, wire_type)
     assert rows() == [denied]
 
@@ -118,7 +118,7 @@ def test_checks_and_lists_of_grants_leave_no_rows(things: Things, asker: CallerC
 def test_at_a_shell(things: Things, asker: CallerClient, options: dict[str, bool]) -> None:
     words = ["read_data", "table", str(things.warehouse.pk), things.public_id(T.TABLE)]
     call_command("explain", "oidc~ada", *words, **options, stdout=StringIO(), stderr=StringIO())
-    for wrong in (["oidc~nobody", *words], ["oidc~ada", *words[:-1], NO_ONE]):
+    for wrong in (["oidc~unknown", *words], ["oidc~ada", *words[:-1], NO_ONE]):
         with pytest.raises(CommandError):
             call_command("explain", *wrong, stdout=StringIO(), stderr=StringIO())
     collector.write_pending()  # immediately, except where a test has an open transaction

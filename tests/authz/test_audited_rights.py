@@ -146,7 +146,7 @@ def test_without_the_audit_row_no_table_is_created(
     world: Lake, create_tabular: Callable[[str], Response], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("no room")
+        raise RuntimeError("no space")
 
     monkeypatch.setattr("catalog.services.tables.create.record", fail)
     assert create_tabular("table").status == 500

@@ -81,7 +81,7 @@ def test_full_rights_show_all_actions(things: Things, kind: Securable.Type, rout
 def test_what_follows_from_a_privilege(
     things: Things, right: tuple[str, Securable.Type], kind: Securable.Type, route: str, expected: list[str]
 ) -> None:
-    client = things.with_right("somebody", right)
+    client = things.with_right("another", right)
     assert allowed(client, things.path(kind), route) == expected
 
 
@@ -116,7 +116,7 @@ def test_to_ask_about_others_takes_the_right_to_read_the_grants(
     assert allowed(viewer, path, route, "?principalUser=oidc~viewer") == own
     assert allowed(manager, path, route, f"?principalRole={new_role('empty').pk}") == []
     for query, wire_type in (
-        ("?principalUser=oidc~nobody", "UserNotFound"),
+        ("?principalUser=oidc~unknown", "UserNotFound"),
         (f"?principalRole={NO_ONE}", "RoleIdNotFound"),
     ):
         assert manager.get(f"{path}/{route}{query}").refused(404, wire_type)

@@ -102,7 +102,7 @@ def test_to_ask_about_others_takes_the_right_to_read_what_they_were_granted(wh: 
         action for action in ACTIONS_ON[Securable.Type.WAREHOUSE] if asked(user("anna"), None, wh, action)
     ]
     assert asked(user("bert"), Grantee(user_id="oidc~carl"), wh, Can.USE) == []
-    no_one = Grantee(user_id="oidc~nobody")
+    no_one = Grantee(user_id="oidc~unknown")
     for other in (BERT, no_one, Grantee(role_id=new_id())):
         assert refused(user("anna"), other, wh) is WarehouseActionForbidden
         assert refused(user("carl"), other, wh) is NoSuchWarehouse
@@ -215,7 +215,7 @@ def test_locked_out_users_may_do_nothing_for_any_caller(
     authorizer.cache_clear()
     User.objects.filter(pk="oidc~anna").update(is_active=False)
     check = ActionCheck(Can.GET_METADATA, ObjectKey(*wh), ANNA)
-    checks = [check, replace(check, identity=BERT), replace(check, identity=Grantee(user_id="oidc~nobody-knows"))]
+    checks = [check, replace(check, identity=BERT), replace(check, identity=Grantee(user_id="oidc~unknown-user"))]
     verdicts = check_actions_for(actor=INTERNAL, checks=checks, must_exist=False, resolve=resolve_objects)
     assert [each.is_allowed for each in verdicts] == [False, True, backend == "allowall"]
     assert asked(INTERNAL, ANNA, wh, Can.GET_METADATA) == []

@@ -233,7 +233,7 @@ def test_where_the_row_cannot_be_written_nothing_is_dropped(
     lake: dict[str, ObjectRef], root: CallerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("no room")
+        raise RuntimeError("no space")
 
     monkeypatch.setattr("tenancy.services.automatic_grants.record", fail)
     before = Grant.objects.count()
@@ -400,16 +400,16 @@ def test_long_ids_leave_the_numbers_in_the_row(lake: dict[str, ObjectRef], root:
 
 
 def test_rows_that_go_with_others_are_returned(lake: dict[str, ObjectRef]) -> None:
-    gone, kept = (securable_id(*lake[name]) for name in ("open.a", "open.b"))
-    found = delete_rows_returning(Securable, [gone, "table:none"], child=Grant, columns="securable_id, privilege")
-    assert [tuple(row) for row in found] == [(gone, "ownership")]
-    assert list(Securable.objects.filter(pk__in=[gone, kept]).values_list("pk", flat=True)) == [kept]
+    deleted, kept = (securable_id(*lake[name]) for name in ("open.a", "open.b"))
+    found = delete_rows_returning(Securable, [deleted, "table:none"], child=Grant, columns="securable_id, privilege")
+    assert [tuple(row) for row in found] == [(deleted, "ownership")]
+    assert list(Securable.objects.filter(pk__in=[deleted, kept]).values_list("pk", flat=True)) == [kept]
     assert Grant.objects.filter(securable_id=kept).count() == 1
-    assert not Grant.objects.filter(securable_id=gone).exists()
+    assert not Grant.objects.filter(securable_id=deleted).exists()
     connection.check_constraints()
 
 
-def test_nothing_that_goes_ends_nothing(lake: dict[str, ObjectRef]) -> None:
+def test_deleting_nothing_ends_no_grant(lake: dict[str, ObjectRef]) -> None:
     before = Grant.objects.count()
     assert not remove_securables([])
     own_id = new_id()

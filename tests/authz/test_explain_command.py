@@ -297,8 +297,8 @@ def test_missing_objects_and_invalid_arguments(
     lake = things.warehouse.name
     before = everything()
     for words, text in (
-        (("oidc~nobody", "read_data", *location), "User does not exist: oidc~nobody"),
-        (("nobody", "read_data", *location), "nobody"),
+        (("oidc~unknown", "read_data", *location), "User does not exist: oidc~unknown"),
+        (("unknown", "read_data", *location), "unknown"),
         ((NO_ONE, "read_data", *location), f"Role does not exist: {NO_ONE}"),
         (("oidc~", "read_data", *location), "must have a subject"),
         (("a b~c", "read_data", *location), "user id"),

@@ -122,7 +122,7 @@ def test_a_listing_is_narrowed_to_one_principal(refs: Refs, chief: CallerClient)
     assert len(listed("")) == 3
     assert listed("?principalUser=oidc~bob") == [("modify", {"user": "oidc~bob"})]
     assert listed(f"?principalRole={team}") == [("select", {"role": team})]
-    assert listed("?principalUser=oidc~nobody") == listed(f"?principalRole={NO_ONE}") == []
+    assert listed("?principalUser=oidc~unknown") == listed(f"?principalRole={NO_ONE}") == []
 
 
 @pytest.mark.parametrize("size", [1, 7, 50])
@@ -191,7 +191,7 @@ def test_hidden_objects_are_missing_on_all_three_routes(
     before = everything()
     changes = [
         {"writes": [entry(least(kind))]}, {"deletes": [entry(least(kind))]}, {"writes": [entry("no such")]},
-        {"writes": [entry(least(kind), {"user": "oidc~nobody"})]}, {"writes": [entry(least(kind), {"role": NO_ONE})]},
+        {"writes": [entry(least(kind), {"user": "oidc~unknown"})]}, {"writes": [entry(least(kind), {"role": NO_ONE})]},
         {"writes": [entry(least(kind), **{"expires-at": "2001-01-01T00:00:00Z"})]},
     ]  # fmt: skip
     for act in (
@@ -344,7 +344,7 @@ def test_grantable_privileges_on_an_object_are_shown(
     assert manage("ann").get(f"{target}?principalUser=oidc~ann").json() == of_ann
     if kind is not T.SERVER:
         assert manage("ann").get(f"{target}?principalUser=oidc~bob").refused(403, "GrantActionForbidden")
-    assert chief.get(f"{target}?principalUser=oidc~nobody").refused(404, "UserNotFound")
+    assert chief.get(f"{target}?principalUser=oidc~unknown").refused(404, "UserNotFound")
     assert chief.get(f"{target}?principalRole={NO_ONE}").refused(404, "RoleIdNotFound")
 
 

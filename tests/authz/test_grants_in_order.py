@@ -19,7 +19,7 @@ from tenancy.selectors.projects import get_project
 from tenancy.services.roles import delete_role
 from tenancy.services.users import create_service_account, delete_service_account, delete_user
 from tests.authz.conftest import good
-from tests.authz.test_drops_beside_grants import outcome
+from tests.authz.test_drops_during_grants import call
 from tests.authz.test_rights_revoked_concurrently import wait_until_one_waits
 from tests.authz.tree_fixtures import role
 from tests.named_callers import CallerClient
@@ -58,7 +58,7 @@ def require_in_order(ids: list[UUID], act: Callable[[], Any]) -> None:
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
             Grant.objects.select_for_update().get(pk=ids[0])
-            done = pool.submit(outcome, act)
+            done = pool.submit(call, act)
             wait_until_one_waits()
             free = Grant.objects.filter(pk__in=ids).order_by("pk").select_for_update(skip_locked=True)
             assert list(free.values_list("pk", flat=True)) == ids

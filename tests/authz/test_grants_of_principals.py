@@ -76,7 +76,7 @@ def test_ones_own_take_nothing_but_to_see_the_project(granted: Refs, manage: Cal
     assert kinds(reported(manage("bob").get("/grants?principalUser=oidc~bob"))) == ["table"]
     assert manage("stranger").get("/grants?principalUser=oidc~stranger").refused(403, "GrantActionForbidden")
     assert manage("stranger").get(OF_ANN).refused(403, "GrantActionForbidden")
-    assert reported(manage("root").get("/grants?principalUser=oidc~nobody")) == []
+    assert reported(manage("root").get("/grants?principalUser=oidc~unknown")) == []
 
 
 def test_privileges_of_a_role_are_listed_under_the_role(granted: Refs, manage: Callable[[str], CallerClient]) -> None:

@@ -179,7 +179,7 @@ def test_hidden_and_missing_look_alike_while_undecided(
     give("ownership", lake["open"], user("alice"))
 
     def away(*_: object) -> list[bool]:
-        raise AuthorizationBackendError("nobody answers")
+        raise AuthorizationBackendError("no response")
 
     monkeypatch.setattr(type(authorizer()), "decide", away)
     config = CallerClient("/catalog/v1/config", "alice")

@@ -227,7 +227,7 @@ def test_where_every_user_may_do_everything_a_missing_object_is_still_denied(
 def test_an_undecided_authorizer_is_503(callers: NamedCallers, monkeypatch: pytest.MonkeyPatch, table: Tabular) -> None:
     class Lost(port.AllowAll):
         def decide(self, *_: Any) -> list[bool]:
-            raise AuthorizationBackendError("nobody answers")
+            raise AuthorizationBackendError("no response")
 
     callers.user("ann")
     with monkeypatch.context() as patched:

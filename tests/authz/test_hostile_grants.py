@@ -45,7 +45,7 @@ BAD_BODIES: list[tuple[Any, str]] = [
     ({"writes": [entry("select", {"user": "oidc~a\x00b"})]}, "BadRequestException"),
     ({"writes": [entry("select", {"role": "team"})]}, "BadRequestException"),
     ({"writes": [entry("select", {"role": f"{{{NO_ONE}}}"})]}, "BadRequestException"),
-    ({"writes": [entry("select", {"user": "oidc~nobody"})]}, "GrantUserNotFound"),
+    ({"writes": [entry("select", {"user": "oidc~unknown"})]}, "GrantUserNotFound"),
     ({"writes": [entry("select", {"role": NO_ONE})]}, "GrantRoleNotInProject"),
     ({"writes": [{"privilege": None, "principal": ANN}]}, "BadRequestException"),
     ({"writes": [{"privilege": 7, "principal": ANN}]}, "BadRequestException"),
@@ -96,7 +96,7 @@ def test_all_is_done_or_nothing(refs: Refs, chief: CallerClient, everything: Cal
     target = f"{path_of(refs[T.TABLE])}/grants"
     assert chief.post(target, {"writes": [entry("modify")]}).status == 204
     before = everything()
-    bad = {"writes": [entry("select"), entry("select", {"user": "oidc~nobody"})], "deletes": [entry("modify")]}
+    bad = {"writes": [entry("select"), entry("select", {"user": "oidc~unknown"})], "deletes": [entry("modify")]}
     assert chief.post(target, bad).refused(400, "GrantUserNotFound")
     assert everything() == before
 

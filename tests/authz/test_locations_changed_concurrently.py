@@ -165,7 +165,7 @@ def test_a_right_revoked_while_waiting_for_a_row_changes_nothing(
     what: str, client: Client, lake: dict[str, ObjectRef], everything: Everything
 ) -> None:
     if connection.vendor != "postgresql":
-        pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")
+        pytest.skip("the PostgreSQL run has this: on SQLite nothing waits between the check and the write")
     held, act = WAITING[what]
     for location in ("closed", "open"):
         give("ownership", lake[location], ALICE)

@@ -33,20 +33,20 @@ def put(client: CallerClient, path: str, is_managed: bool) -> None:
 def test_it_is_set_and_inherited_and_taken_back(things: Things, lake: dict[str, ObjectRef]) -> None:
     manager = things.manager(T.WAREHOUSE)
     warehouse, deep = things.path(T.WAREHOUSE), things.path(T.NAMESPACE)
-    closed, beside = (f"/namespace/{lake[name][1]}" for name in ("closed", "open"))
+    closed, sibling = (f"/namespace/{lake[name][1]}" for name in ("closed", "open"))
     assert manager.get(warehouse).json() == {"managed-access": False}
     assert manager.get(deep).json() == {"managed-access": False, "managed-access-inherited": False}
     put(manager, closed, True)
-    assert [reported(manager, each) for each in (warehouse, closed, deep, beside)] == [
+    assert [reported(manager, each) for each in (warehouse, closed, deep, sibling)] == [
         (False,), (True, True), (False, True), (False, False),
     ]  # fmt: skip
     put(manager, warehouse, True)
     put(manager, closed, False)
-    assert [reported(manager, each) for each in (warehouse, closed, deep, beside)] == [
+    assert [reported(manager, each) for each in (warehouse, closed, deep, sibling)] == [
         (True,), (False, True), (False, True), (False, True),
     ]  # fmt: skip
     put(manager, warehouse, False)
-    assert [reported(manager, each) for each in (warehouse, closed, deep, beside)] == [
+    assert [reported(manager, each) for each in (warehouse, closed, deep, sibling)] == [
         (False,), (False, False), (False, False), (False, False),
     ]  # fmt: skip
 

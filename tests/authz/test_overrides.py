@@ -84,7 +84,7 @@ def test_while_the_backend_cannot_be_asked(
     ada: CallerClient, lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> list[bool]:
-        raise AuthorizationBackendError("nobody answers")
+        raise AuthorizationBackendError("no response")
 
     monkeypatch.setattr(type(authorizer()), "decide", away)
     good(ada.delete("/namespaces/closed/tables/a"))

@@ -35,7 +35,7 @@ Put = Callable[[Role, Role], None]
 
 
 def own(outer: Role, inner: Role) -> None:
-    """Make `inner` the owner of `outer`."""
+    """Set `inner` as the owner of `outer`."""
     _assign("ownership", outer, inner)
 
 
@@ -110,9 +110,9 @@ def test_roles_created_in_assumed_roles_form_a_chain(everything: Everything, mon
     with pytest.raises(RoleMembershipDepthExceeded):
         create("link 3", created[2].pk)
     assert everything() == before
-    create("beside", created[1].pk)
+    create("sibling", created[1].pk)
     assert set(Grant.objects.filter(owned_role__isnull=False).values_list("role_id", "owned_role__name")) == {
-        (created[0].pk, "link 1"), (created[1].pk, "link 2"), (created[1].pk, "beside"),
+        (created[0].pk, "link 1"), (created[1].pk, "link 2"), (created[1].pk, "sibling"),
     }  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def test_an_existing_cycle_blocks_no_changes(put: Put) -> None:
         put(c, e)
     acting = replace(ALICE, assumed_role=a.pk)
     give("role_creator", ObjectRef(Securable.Type.PROJECT, get_project(None).pk), ALICE, to=a)
-    create_role(actor=acting, project=get_project(None), name="made in the circle")
+    create_role(actor=acting, project=get_project(None), name="created in the circle")
 
 
 def test_each_role_of_a_circle_is_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,9 +215,9 @@ def test_role_creators_nest_no_roles_that_are_hidden_from_them(way: str, everyth
     project = ObjectRef(Securable.Type.PROJECT, get_project(None).pk)
     give("role_creator", project, ALICE)
     outer, inner = (create_role(actor=ALICE, project=get_project(None), name=name) for name in ("outer", "inner"))
-    secret, gone = role("secret"), Role(id=UUID(int=7))
+    secret, unknown = role("secret"), Role(id=UUID(int=7))
     before, messages = everything(), []
-    for hidden in (secret, gone):
+    for hidden in (secret, unknown):
         with pytest.raises((GrantRoleNotInProject, RoleNotFoundInProject)) as refused:
             nestings(outer, hidden)[way]()
         messages.append(refused.value.message.replace(str(hidden.pk), "X"))

@@ -34,7 +34,7 @@ from tests.openfga_fixtures import deliver_as_recorded
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 BOB, CAROL = user("bob"), user("carol")
-GONE = NotFound("there is no such thing")
+NOT_FOUND = NotFound("there is no such thing")
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def passing(on: ObjectRef, until: datetime | None = None, *, to: Actor = CAROL, 
 def _write(actor: Actor, privilege: str, on: ObjectRef, who: Actor | UUID, until: datetime | None) -> None:
     grantee = Grantee(role_id=who) if isinstance(who, UUID) else Grantee(user_id=who.user_id)
     difference = Difference(writes=[GrantSpec(privilege, grantee, until)])
-    apply_grants(actor=actor, ref=on, difference=difference, missing=GONE)
+    apply_grants(actor=actor, ref=on, difference=difference, missing=NOT_FOUND)
 
 
 def ends(on: ObjectRef, who: Actor = CAROL) -> list[datetime | None]:
@@ -146,12 +146,12 @@ def test_each_grant_of_one_call_is_checked(here: dict[str, ObjectRef], everythin
         [GrantSpec("modify", to, until), GrantSpec("modify", Grantee(user_id=BOB.user_id))],
     ):
         with pytest.raises(GrantActionForbidden, match="modify for longer"):
-            apply_grants(actor=BOB, ref=table, difference=Difference(writes=bad), missing=GONE)
+            apply_grants(actor=BOB, ref=table, difference=Difference(writes=bad), missing=NOT_FOUND)
     assert everything() == before
     good = Difference(writes=[GrantSpec("select", to), GrantSpec("modify", to, until)])
-    apply_grants(actor=BOB, ref=table, difference=good, missing=GONE)
+    apply_grants(actor=BOB, ref=table, difference=good, missing=NOT_FOUND)
     taken = Difference(deletes=[GrantSpec("modify", to), GrantSpec("select", to)])
-    apply_grants(actor=BOB, ref=table, difference=taken, missing=GONE)
+    apply_grants(actor=BOB, ref=table, difference=taken, missing=NOT_FOUND)
 
 
 def test_an_end_that_comes_meanwhile_counts(here: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch) -> None:

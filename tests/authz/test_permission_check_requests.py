@@ -29,7 +29,7 @@ def test_hidden_objects_equal_missing_ones(
         missing = "nothing" if kind is T.NAMESPACE else "closed.deep.nothing"
         pairs.append(((by_name(things, kind), name), (by_name(things, kind, "nothing"), missing)))
     for pair in pairs:
-        for identity in (None, {"user": "oidc~root"}, {"user": "oidc~nobody"}, {"role": NO_ONE}):
+        for identity in (None, {"user": "oidc~root"}, {"user": "oidc~unknown"}, {"role": NO_ONE}):
             messages = []
             for location, named in pair:
                 response = stranger.post(route, asked(kind, A_WORD[kind], location, identity))
@@ -43,11 +43,11 @@ def test_hidden_objects_equal_missing_ones(
 def test_checks_of_others_require_permission_to_read_grants(things: Things, route: str, kind: Securable.Type) -> None:
     viewer = things.with_right("viewer", SHOWS[kind]) if kind in SHOWS else things.client("viewer")
     location = by_id(things, kind)
-    for identity in ({"user": "oidc~root"}, {"user": "oidc~nobody"}, {"role": NO_ONE}, {"role": str(things.role.pk)}):
+    for identity in ({"user": "oidc~root"}, {"user": "oidc~unknown"}, {"role": NO_ONE}, {"role": str(things.role.pk)}):
         assert viewer.post(route, asked(kind, A_WORD[kind], location, identity)).refused(403, FORBIDDEN[kind])
     manager = things.with_right("manager", MANAGES[kind])
     assert manager.post(route, asked(kind, A_WORD[kind], location, {"role": NO_ONE})).refused(404, "RoleIdNotFound")
-    about_no_user = manager.post(route, asked(kind, A_WORD[kind], location, {"user": "oidc~nobody"}))
+    about_no_user = manager.post(route, asked(kind, A_WORD[kind], location, {"user": "oidc~unknown"}))
     if route == "/check":
         assert about_no_user.json() == {"allowed": False}
     else:

@@ -265,7 +265,7 @@ def test_what_stands_whatever_is_granted(things: Things, monkeypatch: pytest.Mon
     assert not reported["allowed"]  # other callers see an unknown user as one without grants
     use_settings(monkeypatch, authz_backend="allowall")
     port.authorizer.cache_clear()
-    reported = explained(things.client("anybody"), T.TABLE, "drop", location)
+    reported = explained(things.client("stranger"), T.TABLE, "drop", location)
     assert (reported["allowed"], reported["by-grants"], reported["standing"]) == (True, False, "allowall")
 
 

@@ -40,13 +40,13 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Client = Callable[[str], CallerClient]
 ALICE, BOB = user("alice"), user("bob")
-GONE = NotFound("there is no such thing")
+NOT_FOUND = NotFound("there is no such thing")
 
 
 def grant_as(actor_name: str, privilege: str, ref: ObjectRef, to: Grantee, *, revoke: bool = False) -> None:
     spec = [GrantSpec(privilege, to)]
     difference = Difference(deletes=spec) if revoke else Difference(writes=spec)
-    apply_grants(actor=user(actor_name), ref=ref, difference=difference, missing=GONE)
+    apply_grants(actor=user(actor_name), ref=ref, difference=difference, missing=NOT_FOUND)
 
 
 # --- granting ------------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_managed_access_binds_roles_too(lake: dict[str, ObjectRef], warehouse: W
     owners = role("owners")
     RoleMember.objects.create(role=owners, user_id="oidc~root")
     Grant.objects.create_on(securable_id=securable_id(*lake["closed"]), role=owners, privilege="ownership")
-    acting = user("nobody")
+    acting = user("unknown")
     acting = type(acting)(user_id=acting.user_id, assumed_role=owners.pk, identity=acting.identity)
     assert is_allowed(acting, Can.GRANT_SELECT, *lake["closed"])
     Securable.objects.filter(pk=securable_id(Securable.Type.WAREHOUSE, warehouse.pk)).update(managed_access=True)
@@ -128,7 +128,7 @@ def test_a_grant_that_would_have_ended_is_refused_and_one_that_has_ended_counts_
     give("describe", lake["open"], ALICE)
     past = GrantSpec("select", Grantee(user_id=ALICE.user_id), expires_at=now() - timedelta(seconds=1))
     with pytest.raises(GrantExpired):
-        apply_grants(actor=INTERNAL, ref=lake["closed.a"], difference=Difference(writes=[past]), missing=GONE)
+        apply_grants(actor=INTERNAL, ref=lake["closed.a"], difference=Difference(writes=[past]), missing=NOT_FOUND)
     own_id = securable_id(*lake["closed.a"])
     Grant.objects.create_on(securable_id=own_id, user_id=ALICE.user_id, privilege="select", expires_at=past.expires_at)
     assert not is_allowed(ALICE, Can.READ_DATA, *lake["closed.a"])
@@ -147,7 +147,9 @@ def test_the_last_administrator_stays(root: CallerClient, act: str, everything: 
     acts: dict[str, Callable[[], None]] = {
         "revoke": lambda: grant_as("root", "project_admin", project, only, revoke=True),
         "delete": lambda: delete_user(actor=INTERNAL, user_id="oidc~root"),
-        "expire": lambda: apply_grants(actor=INTERNAL, ref=project, difference=Difference(writes=ending), missing=GONE),
+        "expire": lambda: apply_grants(
+            actor=INTERNAL, ref=project, difference=Difference(writes=ending), missing=NOT_FOUND
+        ),
     }
     with pytest.raises(LastAdministrator):
         acts[act]()

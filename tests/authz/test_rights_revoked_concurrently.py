@@ -189,7 +189,7 @@ def test_a_request_that_waits_for_a_revocation_is_denied(
 ) -> None:
     """Ada's request waits for a lock of her administrator's transaction, which revokes her permission."""
     if connection.vendor != "postgresql":
-        pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")
+        pytest.skip("the PostgreSQL run has this: on SQLite nothing waits between the check and the write")
     location: ObjectRef = ObjectRef(Securable.Type.PROJECT, get_project(None).pk)
     for name in ("ada", "friend"):
         User.objects.create(id=f"oidc~{name}", name=name)
@@ -239,7 +239,7 @@ def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
 ) -> None:
     """Alice may write in one namespace; the table moves to another one, where she has no permissions."""
     if connection.vendor != "postgresql":
-        pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")
+        pytest.skip("the PostgreSQL run has this: on SQLite nothing waits between the check and the write")
     give("modify", lake["open"], ALICE)
     alice, root, table = client("alice"), client("root"), Tabular.objects.get(pk=lake["open.b"][1])
     is_renamed, may_go, changed = threading.Event(), threading.Event(), rename.bump_permission_epoch
@@ -291,7 +291,7 @@ def test_a_request_that_waits_for_a_role_name_in_a_role_of_another_project(
 ) -> None:
     """Ada acts as a role that loses its permission during the wait; only her own project is locked."""
     if connection.vendor != "postgresql":
-        pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")
+        pytest.skip("the PostgreSQL run has this: on SQLite nothing waits between the check and the write")
     own, project, server = (
         role("own"),
         get_project(None),
@@ -337,4 +337,4 @@ def wait_until_one_waits() -> None:
             if cursor.fetchone() != (0,):
                 return
         time.sleep(0.01)
-    raise AssertionError("nobody waits for a lock")
+    raise AssertionError("no transaction waits for a lock")

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 
 T = Securable.Type
 ALICE, BOB, CAROL = user("alice"), user("bob"), user("carol")
-GONE = NotFound("there is no such thing")
+NOT_FOUND = NotFound("there is no such thing")
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def server(project: ObjectRef) -> ObjectRef:
 
 def change(actor: Actor, of: Role, privilege: str, *, writes: list[Grantee]) -> None:
     difference = Difference(writes=[GrantSpec(privilege, each) for each in writes])
-    apply_grants(actor=actor, ref=ObjectRef(T.ROLE, of.pk), difference=difference, missing=GONE)
+    apply_grants(actor=actor, ref=ObjectRef(T.ROLE, of.pk), difference=difference, missing=NOT_FOUND)
 
 
 def members(actor: Actor, of: Role, *, user: str | None = None, inner: UUID | None = None) -> None:
@@ -82,7 +82,7 @@ def take_out(actor: Actor, of: Role) -> None:
 
 def revoke(actor: Actor, of: Role, privilege: str) -> None:
     difference = Difference(deletes=[GrantSpec(privilege, Grantee(user_id=BOB.user_id))])
-    apply_grants(actor=actor, ref=ObjectRef(T.ROLE, of.pk), difference=difference, missing=GONE)
+    apply_grants(actor=actor, ref=ObjectRef(T.ROLE, of.pk), difference=difference, missing=NOT_FOUND)
 
 
 WAYS_OUT: dict[str, Callable[[Actor, Role], None]] = {
@@ -292,7 +292,7 @@ def test_an_end_for_the_last_administrators_membership(only_bob: Role) -> None:
     spec = GrantSpec("assignee", Grantee(user_id="oidc~bob"), now() + timedelta(days=1))
     with pytest.raises(LastAdministrator):
         apply_grants(
-            actor=INTERNAL, ref=ObjectRef(T.ROLE, only_bob.pk), difference=Difference(writes=[spec]), missing=GONE
+            actor=INTERNAL, ref=ObjectRef(T.ROLE, only_bob.pk), difference=Difference(writes=[spec]), missing=NOT_FOUND
         )
     assert RoleMember.objects.get(role=only_bob).expires_at is None
 
@@ -312,7 +312,7 @@ def test_owners_of_a_role_that_administrates_are_administrators(project: ObjectR
     owned, before = owners if nested else admins, state()
     taken = Difference(deletes=[GrantSpec("ownership", Grantee(user_id="oidc~bob"))])
     with pytest.raises(LastAdministrator):
-        apply_grants(actor=INTERNAL, ref=ObjectRef(T.ROLE, owned.pk), difference=taken, missing=GONE)
+        apply_grants(actor=INTERNAL, ref=ObjectRef(T.ROLE, owned.pk), difference=taken, missing=NOT_FOUND)
     with pytest.raises(LastAdministrator):
         delete_role(actor=INTERNAL, project=get_project(None), role_id=owned.pk)
     assert state() == before

@@ -146,7 +146,7 @@ def test_a_grant_to_no_user_is_warned_about(choose: Any, caplog: pytest.LogCaptu
     ("path", "said"),
     [
         ("nowhere.to.be.Found", "cannot be imported"),
-        ("tenancy.actor.Nobody", "cannot be imported"),
+        ("tenancy.actor.Missing", "cannot be imported"),
         ("tenancy.actor.Actor", "is not a subclass of tenancy.authz.port.Authorizer"),
     ],
 )

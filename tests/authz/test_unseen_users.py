@@ -126,7 +126,7 @@ def test_they_are_listed_as_not_seen_yet(things: Things, manager: CallerClient) 
         actor=INTERNAL,
         ref=ObjectRef(T.SERVER, get_server().server_id),
         difference=Difference([GrantSpec("admin", Grantee(user_id="oidc~manager"))]),
-        missing=NotFound("gone"),
+        missing=NotFound("not found"),
     )
     path = grants_path(things)
     writes = [select_for("oidc~newcomer"), {"privilege": "select", "principal": {"role": str(things.role.pk)}}]
@@ -153,10 +153,10 @@ def test_they_are_listed_as_not_seen_yet(things: Things, manager: CallerClient) 
 
 
 def test_a_deleted_user_starts_without_rights(things: Things, manager: CallerClient) -> None:
-    register_user(actor=INTERNAL, user_id="oidc~gone", name="Gone", email="g@example.com", user_type="human")
-    delete_user(actor=INTERNAL, user_id="oidc~gone")
-    assert manager.post(grants_path(things), {"writes": [select_for("oidc~gone")]}).status == 204
-    user = User.objects.get(pk="oidc~gone")
+    register_user(actor=INTERNAL, user_id="oidc~deleted", name="Deleted", email="g@example.com", user_type="human")
+    delete_user(actor=INTERNAL, user_id="oidc~deleted")
+    assert manager.post(grants_path(things), {"writes": [select_for("oidc~deleted")]}).status == 204
+    user = User.objects.get(pk="oidc~deleted")
     assert (user.name, user.name_key, user.email, user.deleted_at) == ("", "", "", None)
 
 
@@ -243,7 +243,7 @@ def test_many_grants_to_newcomers_at_once(things: Things, providers: None) -> No
             start.wait(10)
             for _ in range(5):
                 specs = [GrantSpec("select", Grantee(user_id=f"oidc~n{number}")) for number in numbers]
-                missing = NotFound("gone")
+                missing = NotFound("not found")
                 apply_grants(actor=INTERNAL, ref=things.refs[T.TABLE], difference=Difference(specs), missing=missing)
         except BaseException as failure:  # noqa: BLE001 - shown below
             failures.append(failure)

@@ -180,7 +180,7 @@ def test_a_locked_out_owner_has_no_rights(world: Lake, change: dict[str, Any]) -
     assert looks_missing(trino.get(A + through("open.d")))
 
 
-@pytest.mark.parametrize("owner", ["nobody-we-know", "oidc~alice", "Alice", "' OR 1=1 --", "kubernetes~x"])
+@pytest.mark.parametrize("owner", ["unknown-user", "oidc~alice", "Alice", "' OR 1=1 --", "kubernetes~x"])
 def test_an_unknown_owner_has_no_rights(world: Lake, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trino, view = world.engine(), world.view("d", owner)
     world.give("select", view, "trino")

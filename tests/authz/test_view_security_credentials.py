@@ -106,8 +106,8 @@ def test_newer_credentials_come_through_the_same_views(world: Lake) -> None:
     assert vended_in(again)[0].keys() >= KEYS
     assert vended_in(trino.get(T))[0]["client.refresh-credentials-endpoint"].endswith(CREDENTIALS)
     Tabular.objects.get(name="d").delete()
-    gone = call("GET", address.removeprefix("http://testserver"), headers={"authorization": "Bearer trino"})
-    assert gone.refused(404, "NoSuchTableException")
+    denied = call("GET", address.removeprefix("http://testserver"), headers={"authorization": "Bearer trino"})
+    assert denied.refused(404, "NoSuchTableException")
 
 
 @pytest.mark.parametrize("headers", [{}, SIGNING, EITHER])

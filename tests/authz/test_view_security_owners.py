@@ -1,4 +1,4 @@
-"""Who may set the owner of a view, and the views through which an engine reads with the owner's permissions."""
+"""Permissions to set the owner of a view, and the views through which an engine reads with the owner's permissions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_no_other_user_creates_a_view_with_an_owner(
     root_client: CallerClient, everything: Everything, name: str, client: Callable[[str], CallerClient]
 ) -> None:
     before = everything()
-    for caller in (root_client, client("nobody")):  # before permissions are checked
+    for caller in (root_client, client("stranger")):  # before permissions are checked
         for more in ({}, {"schema": None}, {"name": "v"}, {"name": 7}):
             body = {"name": "new", **VIEW, "properties": {"a": "b", name: "alice"}, **more}
             assert is_protected(caller.post(VIEWS, body))
@@ -97,7 +97,7 @@ def test_no_other_user_changes_the_owner_of_a_view(
         [7, None, [], settings(**{name: "root"})],
         [*query("SELECT 2"), removal(name)],
     ]
-    for caller in (root_client, client("nobody")):
+    for caller in (root_client, client("stranger")):
         for updates in tries:
             assert is_protected(commit(caller, *updates))
             assert is_protected(commit(caller, *updates, view="/namespaces/nowhere/views/d"))
@@ -144,10 +144,10 @@ def test_no_other_user_changes_what_a_view_with_an_owner_does(
 
 def test_users_who_cannot_commit_learn_nothing_of_owners(world: Lake, client: Callable[[str], CallerClient]) -> None:
     view = world.view("d", "alice")
-    no_one = client("nobody")
+    no_one = client("stranger")
     refused = commit(no_one, *query("SELECT 2"))
     assert refused.refused(404, "NoSuchWarehouseException")
-    world.give("select", view, "nobody")
+    world.give("select", view, "stranger")
     assert commit(no_one, *query("SELECT 2")).refused(403, "ViewActionForbidden")
 
 

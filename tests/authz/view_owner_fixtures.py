@@ -31,7 +31,7 @@ VIEW: dict[str, Any] = {
 }  # fmt: skip
 OWNER = "trino.run-as-owner"
 OTHER_OWNER = "other.owner"
-AUDIENCE = "the-trino-of-this-house"
+AUDIENCE = "the-trino-of-this-project"
 
 
 def engine(

@@ -115,7 +115,7 @@ class PageShell:
         """Run a command that the text of the page asks for; it must succeed."""
         for command in commands:
             response, status = self._response(command)
-            assert status == "0", f"{command}\nanswered {response}"
+            assert status == "0", f"{command}\nreturned {response}"
 
     def _response(self, command: str) -> tuple[list[str], str]:
         """Run a command and return its output without log lines, and its exit status."""
@@ -139,9 +139,9 @@ class PageShell:
                     on_page.append(command)
                     pages.append(block.page)
                 elif not command.response:
-                    assert status == "0", f"{block}\n{command.text}\nanswered {response}"
+                    assert status == "0", f"{block}\n{command.text}\nreturned {response}"
                 if ERROR not in "".join(command.response):
-                    assert ERROR not in "".join(response), f"{block}\n{command.text}\nanswered {response}"
+                    assert ERROR not in "".join(response), f"{block}\n{command.text}\nreturned {response}"
         for index, (ours, theirs) in enumerate(zip(alike(said), alike(on_page), strict=True)):
             if not _is_alike(ours.response, theirs.response):
                 assert UPDATES, f"{ours.text}\nis on {pages[index]}: {theirs.response}\nnow: {ours.response}"

@@ -18,7 +18,7 @@ RUN_ELSEWHERE: Final = {
 }
 """Sections that another test runs as they are on the page."""
 
-OTHER_MACHINES = "the servers that it names are not there"
+OTHER_MACHINES = "the servers that it names do not exist"
 SETTINGS = "settings alone: "
 STORE = "it takes a warehouse in an object store of yours; the same is done in "
 TRIED, NOT_TRIED = "tried by hand, as the page says", "not tried, as the page says"
@@ -64,12 +64,12 @@ NOT_RUN: Final = {
     (
         "install.md",
         "postgresql://icekeeper:secret",
-    ): "the database that it names is not there: every test on PostgreSQL",
+    ): "the database that it names does not exist: every test on PostgreSQL",
     ("install.md", "check --deploy"): "it is about that database: tests/management/test_deploy_checks.py",
     (
         "install.md",
         '"accept-terms-of-use"',
-    ): "it is for a server that nobody has bootstrapped; keycloak.md does the same",
+    ): "it is for a server that is not bootstrapped; keycloak.md does the same",
     ("install.md", "--admin oidc~bob"): IDS + "tests/management/test_commands.py",
     (
         "install.md",
@@ -183,5 +183,5 @@ def test_another_response_than_that_of_the_page_is_found(tmp_path: Path, blocks:
 
 @pytest.mark.parametrize("command", ["false", """echo '{"error":{"code":404}}'"""])
 def test_a_command_that_fails_is_found(tmp_path: Path, command: str) -> None:
-    with page_shell(tmp_path) as shell, pytest.raises(AssertionError, match="answered"):
+    with page_shell(tmp_path) as shell, pytest.raises(AssertionError, match="returned"):
         shell.run([CommandBlock("page.md", "Title", 1, "sh", f"{command}\n")])

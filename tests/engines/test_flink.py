@@ -51,8 +51,8 @@ def test_batches(lake: CatalogServer, reader: Catalog, namespace: str, tmp_path:
         ALTER TABLE copied RENAME TO renamed;
         CREATE TABLE dropped (id BIGINT);
         DROP TABLE dropped;
-        CREATE DATABASE {namespace}_made;
-        DROP DATABASE {namespace}_made;
+        CREATE DATABASE {namespace}_created;
+        DROP DATABASE {namespace}_created;
         SELECT id, city FROM cities ORDER BY id;
         SELECT count(*) AS n FROM cities$snapshots;
         """,

@@ -269,14 +269,14 @@ def test_a_creator_replaces_nothing_of_others(sales: Lake) -> None:
     before = sales.catalog("namespaces/sales/tables/secrets")["metadata-location"]
     view = sales.catalog("namespaces/sales/views/totals")["metadata-location"]
     sales.grant(sales.namespace("sales"), "create", "dora")
-    dora.run("CREATE TABLE lake.sales.made AS SELECT 1 AS x")
+    dora.run("CREATE TABLE lake.sales.created AS SELECT 1 AS x")
     dora.run("CREATE OR REPLACE TABLE lake.sales.replaced AS SELECT 1 AS x")
-    dora.run("CREATE VIEW lake.sales.made_view AS SELECT 1 AS x")
+    dora.run("CREATE VIEW lake.sales.created_view AS SELECT 1 AS x")
     for statement in (
         "CREATE OR REPLACE TABLE lake.sales.secrets AS SELECT 2 AS pin",
         "CREATE OR REPLACE TABLE lake.sales.secrets (pin INTEGER)",
         "CREATE OR REPLACE VIEW lake.sales.totals AS SELECT 2 AS n",
-        "SELECT * FROM lake.sales.made",
+        "SELECT * FROM lake.sales.created",
     ):
         assert denied(dora, statement), statement
     assert fails(dora, "CREATE TABLE lake.sales.secrets (pin INTEGER)") == "TABLE_ALREADY_EXISTS"

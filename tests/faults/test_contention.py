@@ -187,7 +187,7 @@ def test_of_tables_and_generic_tables_of_one_name_or_location_one_is_created(liv
     tables = f"{live_catalog.uri}/v1/{live_catalog.warehouse_id}/namespaces"
     generic = tables.replace("/catalog/", "/lakekeeper/")
     created = requests.post(tables, json={"namespace": ["raced"]}, timeout=30).json()
-    location = f"{created['properties']['location']}place"
+    location = f"{created['properties']['location']}chosen"
     context = multiprocessing.get_context("fork")
     results = context.Queue()
     start = context.Barrier(8)

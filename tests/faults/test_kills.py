@@ -232,7 +232,7 @@ def test_commit(catalog: ApiClient, create_table: Any, state: Any) -> None:
         if has_lived:
             break
     else:
-        raise AssertionError("the process never lived to answer")
+        raise AssertionError("the process ended before it responded")
     assert deaths_before > 30
     assert deaths_after > 3
 
@@ -265,7 +265,7 @@ def kill_at_line_after_line(
         if lives(first_to_live):
             break
     else:
-        raise AssertionError("the process never lived to answer")
+        raise AssertionError("the process ended before it responded")
     first_of_the_last = max(1, first_to_live - max(stride, LAST_STEPS))
     for line in range(first_of_the_last, first_to_live):  # around the commit, every line is tested
         if line not in tried:
@@ -415,10 +415,10 @@ def test_drop_with_purge(catalog: ApiClient, create_table: Any, state: Any) -> N
 
     def check(_: int) -> bool:
         # The table exists and nothing is queued, or it is deleted and its purge is queued.
-        is_gone = "t" not in state()
-        assert is_gone is Task.objects.exists()
-        assert locations_are_held(by_tasks=int(is_gone))
-        return is_gone
+        is_dropped = "t" not in state()
+        assert is_dropped is Task.objects.exists()
+        assert locations_are_held(by_tasks=int(is_dropped))
+        return is_dropped
 
     kill_at_line_after_line(act, check)
 
@@ -475,10 +475,10 @@ def test_expiration(catalog: ApiClient, create_table: Any, soft_delete: int, sta
     def check(_: int) -> bool:
         # The row waits and so does the task, or the row is deleted and its purge is queued.
         assert set(state()) == {"other"}
-        is_gone = not Tabular.objects.filter(name="t").exists()
-        assert Task.objects.get().queue == ("tabular_purge" if is_gone else "soft_deletion")
-        assert locations_are_held(by_tasks=int(is_gone))
-        return is_gone
+        is_dropped = not Tabular.objects.filter(name="t").exists()
+        assert Task.objects.get().queue == ("tabular_purge" if is_dropped else "soft_deletion")
+        assert locations_are_held(by_tasks=int(is_dropped))
+        return is_dropped
 
     kill_at_line_after_line(act, check)
 
@@ -547,23 +547,23 @@ def test_recursive_drop(catalog: ApiClient, create_table: Any, state: Any) -> No
     create_table("other")
 
     def act(_: int) -> Callable[[], Any]:
-        if catalog.head("/namespaces/gone").status == 404:
+        if catalog.head("/namespaces/dropped").status == 404:
             Task.objects.all().delete()
             LocationClaim.objects.all().delete()
-            for levels in (["gone"], ["gone", "inner"]):
+            for levels in (["dropped"], ["dropped", "inner"]):
                 assert catalog.post("/namespaces", {"namespace": levels}).status == 200
                 target = "/namespaces/" + "%1F".join(levels) + "/tables"
                 assert catalog.post(target, {"name": "-".join(levels), "schema": SCHEMA}).status == 200
-            assert Tabular.objects.filter(name="gone-inner").update(deleted_at=now())
-        return lambda: catalog.delete("/namespaces/gone?recursive=true&purge=true")
+            assert Tabular.objects.filter(name="dropped-inner").update(deleted_at=now())
+        return lambda: catalog.delete("/namespaces/dropped?recursive=true&purge=true")
 
     def check(_: int) -> bool:
-        is_gone = "gone" not in state()
-        assert Namespace.objects.count() == (1 if is_gone else 3)
-        assert Tabular.objects.count() == (1 if is_gone else 3)
-        assert Task.objects.count() == (2 if is_gone else 0)
-        assert locations_are_held(by_tasks=2 if is_gone else 0)
-        return is_gone
+        is_dropped = "dropped" not in state()
+        assert Namespace.objects.count() == (1 if is_dropped else 3)
+        assert Tabular.objects.count() == (1 if is_dropped else 3)
+        assert Task.objects.count() == (2 if is_dropped else 0)
+        assert locations_are_held(by_tasks=2 if is_dropped else 0)
+        return is_dropped
 
     kill_at_line_after_line(act, check)
 
@@ -646,13 +646,13 @@ def test_create_generic_table(catalog: ApiClient, namespace: str) -> None:
 def test_drop_namespace(catalog: ApiClient, namespace: str, state: Any) -> None:
     def act(_: int) -> Callable[[], Any]:
         if catalog.head("/namespaces/ns%1Fgone").status == 404:
-            assert catalog.post("/namespaces", {"namespace": ["ns", "gone"]}).status == 200
+            assert catalog.post("/namespaces", {"namespace": ["ns", "dropped"]}).status == 200
         return lambda: catalog.delete("/namespaces/ns%1Fgone")
 
     def check(_: int) -> bool:
         state()
         found = catalog.get("/namespaces?parent=ns").json()["namespaces"]
-        assert found in ([], [["ns", "gone"]])
+        assert found in ([], [["ns", "dropped"]])
         assert catalog.head("/namespaces/ns%1Fgone").status == (204 if found else 404)
         return not found
 

@@ -23,7 +23,7 @@ VERSION = {
     "schema-id": 0,
     "summary": {},
     "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
-    "default-namespace": ["places"],
+    "default-namespace": ["locations"],
 }
 ERRORS = {
     (409, "LocationAlreadyTaken"),
@@ -54,7 +54,7 @@ def ways(round_: int, base: str) -> list[tuple[str, str, dict[str, Any]]]:
 
 @pytest.fixture
 def ask(live_catalog: CatalogServer) -> Callable[[str, str, dict[str, Any]], requests.Response]:
-    prefix = f"{live_catalog.uri}/v1/{live_catalog.warehouse_id}/namespaces/places"
+    prefix = f"{live_catalog.uri}/v1/{live_catalog.warehouse_id}/namespaces/locations"
 
     def ask(kind: str, name: str, body: dict[str, Any]) -> requests.Response:
         if kind == "move":
@@ -68,14 +68,14 @@ def ask(live_catalog: CatalogServer) -> Callable[[str, str, dict[str, Any]], req
 
 def test_overlapping_locations_are_assigned_once(live_catalog: CatalogServer, ask: Any) -> None:
     namespaces = f"{live_catalog.uri}/v1/{live_catalog.warehouse_id}/namespaces"
-    base = requests.post(namespaces, json={"namespace": ["places"]}, timeout=30).json()["properties"]["location"]
+    base = requests.post(namespaces, json={"namespace": ["locations"]}, timeout=30).json()["properties"]["location"]
     for name in ("mover1", "mover2"):
         assert ask("tables", name, {"schema": SCHEMA}).status_code == 200
     with ThreadPoolExecutor(11) as pool:
         for round_ in range(ROUNDS):
             rivals = ways(round_, base)
             apart = [("tables", f"{name}{round_}", {"schema": SCHEMA, "location": f"{base}round{round_}/{location}"})
-                     for name, location in (("apart", "t2"), ("beside", "t_"))]  # fmt: skip
+                     for name, location in (("apart", "t2"), ("sibling", "t_"))]  # fmt: skip
             start = Barrier(len(rivals) + len(apart))
 
             def at_once(kind: str, name: str, body: dict[str, Any], start: Barrier = start) -> tuple[int, str]:
@@ -117,10 +117,10 @@ def require_no_file_but_theirs(folder: Path, ask: Any, winners: dict[str, str]) 
 def test_dropped_and_recreated_by_many(live_catalog: CatalogServer, ask: Any) -> None:
     """A purge, a create with the same name and a register of the dropped file: a successful request keeps its file."""
     namespaces = f"{live_catalog.uri}/v1/{live_catalog.warehouse_id}/namespaces"
-    created = requests.post(namespaces, json={"namespace": ["places"]}, timeout=30)
+    created = requests.post(namespaces, json={"namespace": ["locations"]}, timeout=30)
     assert created.status_code in {200, 409}
-    base = requests.get(f"{namespaces}/places", timeout=30).json()["properties"]["location"]
-    location, tables = f"{base}again/t", f"{namespaces}/places/tables"
+    base = requests.get(f"{namespaces}/locations", timeout=30).json()["properties"]["location"]
+    location, tables = f"{base}again/t", f"{namespaces}/locations/tables"
     with ThreadPoolExecutor(6) as pool:
         for round_ in range(ROUNDS):
             first = ask("tables", f"g{round_}", {"schema": SCHEMA, "location": location})
@@ -136,7 +136,7 @@ def test_dropped_and_recreated_by_many(live_catalog: CatalogServer, ask: Any) ->
 
             def take_over(_: int, start: Barrier = start, register: dict[str, str] = register) -> requests.Response:
                 start.wait(60)
-                return requests.post(f"{namespaces}/places/register", json=register, timeout=60)
+                return requests.post(f"{namespaces}/locations/register", json=register, timeout=60)
 
             responses = list(pool.map(lambda act, n: act(n), [create] * 4 + [take_over] * 2, range(6)))
             won = [response.json() for response in responses if response.status_code == 200]

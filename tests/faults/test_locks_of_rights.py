@@ -28,7 +28,7 @@ from tenancy.services.users import create_service_account, delete_service_accoun
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(120)]
 
 TIMEOUT_SECONDS = 30
-GONE = NotFound("there is no such thing")
+NOT_FOUND = NotFound("there is no such thing")
 REF: ObjectRef = ObjectRef(Securable.Type.PROJECT, "met")
 ADMIN = Grantee(user_id="oidc~admin")
 _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -55,7 +55,7 @@ def team(project: Project) -> Role:
 
 
 def change(**difference: Any) -> None:
-    apply_grants(actor=INTERNAL, ref=REF, difference=Difference(**difference), missing=GONE)
+    apply_grants(actor=INTERNAL, ref=REF, difference=Difference(**difference), missing=NOT_FOUND)
 
 
 Meet = Callable[..., tuple[BaseException | None, BaseException | None]]
@@ -71,7 +71,7 @@ def meet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Meet]:
         def run(act: Callable[[], Any]) -> BaseException | None:
             try:
                 act()
-            except Exception as error:  # noqa: BLE001 - told to the test
+            except Exception as error:  # noqa: BLE001 - returned to the test
                 return error
             finally:
                 connections.close_all()
@@ -114,13 +114,13 @@ def _until_waiting(other: Future[Any]) -> None:
 
 
 def test_a_grant_to_a_role_and_the_end_of_its_project(meet: Meet, project: Project, team: Role) -> None:
-    outcome = meet(
+    results = meet(
         grants,
         "_require_grantees_in_project",
         lambda: change(writes=[GrantSpec("select", Grantee(role_id=team.pk))]),
         lambda: delete_project(actor=INTERNAL, project_id="met"),
     )
-    assert outcome == (None, None)
+    assert results == (None, None)
     assert not Project.objects.filter(pk="met").exists()
     assert not Grant.objects.filter(securable="project:met").exists()
 
@@ -129,13 +129,13 @@ def test_a_grant_to_a_service_account_and_its_end(meet: Meet, project: Project) 
     robot = create_service_account(actor=INTERNAL, name="robot")
     to = Grantee(user_id=robot.user_id)
     change(writes=[GrantSpec("project_admin", to)])
-    outcome = meet(
+    results = meet(
         grants,
         "lock_row",
         lambda: change(writes=[GrantSpec("select", to)]),
         lambda: delete_service_account(actor=INTERNAL, account_id=robot.pk),
     )
-    assert outcome == (None, None)
+    assert results == (None, None)
     assert not Grant.objects.filter(user=robot.user_id).exists()
     assert User.objects.get(pk=robot.user_id).deleted_at is not None
 
@@ -207,7 +207,7 @@ def server(team: Role) -> ObjectRef:
 
 
 def operate(ref: ObjectRef, **difference: Any) -> None:
-    apply_grants(actor=INTERNAL, ref=ref, difference=Difference(**difference), missing=GONE)
+    apply_grants(actor=INTERNAL, ref=ref, difference=Difference(**difference), missing=NOT_FOUND)
 
 
 def test_delete_project_of_an_operator_role_against_removal_of_the_other_operator(
@@ -231,11 +231,11 @@ def test_delete_project_against_delete_of_an_administrator(meet: Meet, server: O
     on = f"server:{server[1]}"
     change(writes=[GrantSpec("project_admin", Grantee(user_id="oidc~member"))])
     operate(server, writes=[GrantSpec("operator", Grantee(user_id="oidc~member"))])
-    outcome = meet(
+    results = meet(
         projects,
         "delete_grants_of_roles",
         lambda: delete_project(actor=INTERNAL, project_id="met"),
         lambda: delete_user(actor=INTERNAL, user_id="oidc~admin"),
     )
-    assert outcome == (None, None)
+    assert results == (None, None)
     assert administrated_among([on]) == {on}

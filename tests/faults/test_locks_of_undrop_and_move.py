@@ -52,7 +52,7 @@ def api(warehouse: Warehouse) -> ApiClient:
 
 
 @pytest.fixture
-def beside() -> Iterator[Callable[..., Future[Any]]]:
+def in_thread() -> Iterator[Callable[..., Future[Any]]]:
     """Start a function in a thread with its own connection."""
     with ThreadPoolExecutor(4) as pool:
 
@@ -121,7 +121,7 @@ def wait_until_one_waits(count: int = 1) -> None:
         if row is not None and row[0] >= count:
             return
         time.sleep(0.01)
-    raise AssertionError("nobody waits for a lock")
+    raise AssertionError("no transaction waits for a lock")
 
 
 @contextmanager
@@ -169,12 +169,12 @@ def expires(lease: Lease) -> bool:
 
 
 def test_an_expiration_that_starts_during_a_restore_does_nothing(
-    api: ApiClient, catalog: ApiClient, dropped: str, hold: Any, beside: Any
+    api: ApiClient, catalog: ApiClient, dropped: str, hold: Any, in_thread: Any
 ) -> None:
     """The worker takes the task between the check and the cancellation."""
     held = hold(retirement, "cancel_tasks")
-    restored = beside(undrop, api, dropped)
-    with standing(held, lambda: beside(expires, lease_of_expiration())) as [expired]:
+    restored = in_thread(undrop, api, dropped)
+    with standing(held, lambda: in_thread(expires, lease_of_expiration())) as [expired]:
         pass
     assert restored.result(TIMEOUT_SECONDS).status == 204
     assert expired.result(TIMEOUT_SECONDS) is False
@@ -183,10 +183,10 @@ def test_an_expiration_that_starts_during_a_restore_does_nothing(
     check_trees()
 
 
-def test_a_table_that_is_just_expiring_is_not_restored(api: ApiClient, dropped: str, hold: Any, beside: Any) -> None:
+def test_a_table_that_is_just_expiring_is_not_restored(api: ApiClient, dropped: str, hold: Any, in_thread: Any) -> None:
     held = hold(retirement, "retire")
-    expired = beside(expires, lease_of_expiration())
-    with standing(held, lambda: beside(undrop, api, dropped)) as [restored]:
+    expired = in_thread(expires, lease_of_expiration())
+    with standing(held, lambda: in_thread(undrop, api, dropped)) as [restored]:
         pass
     assert expired.result(TIMEOUT_SECONDS) is True
     assert restored.result(TIMEOUT_SECONDS).refused(404, "NoSuchTableException", dropped)
@@ -195,22 +195,22 @@ def test_a_table_that_is_just_expiring_is_not_restored(api: ApiClient, dropped: 
     check_trees()
 
 
-def test_two_restores_of_one_table(api: ApiClient, dropped: str, hold: Any, beside: Any) -> None:
+def test_two_restores_of_one_table(api: ApiClient, dropped: str, hold: Any, in_thread: Any) -> None:
     held = hold(undrops, "cancel_expirations", after=True)
-    first = beside(undrop, api, dropped)
-    with standing(held, lambda: beside(undrop, api, dropped)) as [second]:
+    first = in_thread(undrop, api, dropped)
+    with standing(held, lambda: in_thread(undrop, api, dropped)) as [second]:
         pass
     assert (first.result(TIMEOUT_SECONDS).status, second.result(TIMEOUT_SECONDS).status) == (204, 204)
 
 
 def test_a_create_under_the_name_that_is_restored(
-    api: ApiClient, catalog: ApiClient, dropped: str, hold: Any, beside: Any, files: Any
+    api: ApiClient, catalog: ApiClient, dropped: str, hold: Any, in_thread: Any, files: Any
 ) -> None:
     held = hold(undrops, "cancel_expirations", after=True)
     written = files()
-    restored = beside(undrop, api, dropped)
+    restored = in_thread(undrop, api, dropped)
     body = {"name": "t", "schema": SCHEMA}
-    with standing(held, lambda: beside(catalog.post, "/namespaces/ns/tables", body)) as [created]:
+    with standing(held, lambda: in_thread(catalog.post, "/namespaces/ns/tables", body)) as [created]:
         pass
     assert restored.result(TIMEOUT_SECONDS).status == 204
     assert created.result(TIMEOUT_SECONDS).refused(409, "AlreadyExistsException")
@@ -218,14 +218,14 @@ def test_a_create_under_the_name_that_is_restored(
 
 
 def test_a_rename_to_the_name_that_is_restored(
-    api: ApiClient, catalog: ApiClient, create_table: CreateTable, dropped: str, hold: Any, beside: Any
+    api: ApiClient, catalog: ApiClient, create_table: CreateTable, dropped: str, hold: Any, in_thread: Any
 ) -> None:
     """A rename does not lock the warehouse: the constraint of the database decides."""
     create_table("other")
     held = hold(rename, "store_response")
     names = [{"namespace": ["ns"], "name": name} for name in ("other", "t")]
-    renamed = beside(catalog.post, "/tables/rename", {"source": names[0], "destination": names[1]})
-    with standing(held, lambda: beside(undrop, api, dropped)) as [restored]:
+    renamed = in_thread(catalog.post, "/tables/rename", {"source": names[0], "destination": names[1]})
+    with standing(held, lambda: in_thread(undrop, api, dropped)) as [restored]:
         pass
     assert renamed.result(TIMEOUT_SECONDS).status == 204
     assert restored.result(TIMEOUT_SECONDS).refused(409, "AlreadyExistsException", "already taken")
@@ -242,10 +242,10 @@ def tree(catalog: ApiClient) -> ApiClient:
 
 
 @pytest.fixture
-def moving(api: ApiClient, tree: ApiClient, hold: Any, beside: Any) -> tuple[Held, Future[Response]]:
+def moving(api: ApiClient, tree: ApiClient, hold: Any, in_thread: Any) -> tuple[Held, Future[Response]]:
     """The move of `a` to `z.a` is written and not committed."""
     held: Held = hold(namespace_moves, "_rewrite", after=True)
-    going: Future[Response] = beside(move, api, "a", "z", "a")
+    going: Future[Response] = in_thread(move, api, "a", "z", "a")
     held.wait()
     return held, going
 
@@ -279,11 +279,11 @@ def test_a_commit_does_not_wait_for_a_move(tree: ApiClient, moving: Any) -> None
     ],
 )  # fmt: skip
 def test_writes_during_a_namespace_move_fail_with_not_found(
-    tree: ApiClient, moving: Any, beside: Any, files: Any, method: str, target: str, body: Any
+    tree: ApiClient, moving: Any, in_thread: Any, files: Any, method: str, target: str, body: Any
 ) -> None:
     tables, written = Tabular.objects.count(), files()
     call = tree.post if method == "post" else tree.delete
-    with standing(moving[0], lambda: beside(call, target, *([body] if body else []))) as [other]:
+    with standing(moving[0], lambda: in_thread(call, target, *([body] if body else []))) as [other]:
         pass
     assert other.result(TIMEOUT_SECONDS).refused(404, "NoSuchNamespaceException", "a.b")
     assert arrived(moving)
@@ -291,14 +291,16 @@ def test_writes_during_a_namespace_move_fail_with_not_found(
     assert files() == written
 
 
-def test_a_table_that_leaves_while_its_namespace_moves(api: ApiClient, tree: ApiClient, hold: Any, beside: Any) -> None:
+def test_a_table_that_leaves_while_its_namespace_moves(
+    api: ApiClient, tree: ApiClient, hold: Any, in_thread: Any
+) -> None:
     """Its grants follow the table, not its former namespace."""
     assert tree.post("/namespaces", {"namespace": ["q"]}).status == 200
     names = [{"namespace": ["a", "b"], "name": "t"}, {"namespace": ["q"], "name": "t"}]
     body = {"source": names[0], "destination": names[1]}
     held = hold(namespace_moves, "_rewrite", after=True)
-    going = beside(move, api, "a", "z", "a")
-    with standing(held, lambda: beside(tree.post, "/tables/rename", body)) as [left]:
+    going = in_thread(move, api, "a", "z", "a")
+    with standing(held, lambda: in_thread(tree.post, "/tables/rename", body)) as [left]:
         pass
     assert left.result(TIMEOUT_SECONDS).status == 204
     assert arrived((held, going))
@@ -310,14 +312,14 @@ def test_a_table_that_leaves_while_its_namespace_moves(api: ApiClient, tree: Api
     [(["a", "b"], ["q"], "a%1Fb"), (["q"], ["a", "b"], "q"), (["a", "b"], ["a"], "a%1Fb")],
 )
 def test_a_table_that_left_first(
-    api: ApiClient, tree: ApiClient, hold: Any, beside: Any, source: list[str], destination: list[str], left: str
+    api: ApiClient, tree: ApiClient, hold: Any, in_thread: Any, source: list[str], destination: list[str], left: str
 ) -> None:
     assert tree.post("/namespaces", {"namespace": ["q"]}).status == 200
     assert tree.post("/namespaces/q/tables", {"name": "t", "schema": SCHEMA}).status == 200
     body = {"source": {"namespace": source, "name": "t"}, "destination": {"namespace": destination, "name": "u"}}
     held = hold(rename, "bump_permission_epoch")
-    renamed = beside(tree.post, "/tables/rename", body)
-    with standing(held, lambda: beside(move, api, "a", "z", "a")) as [going]:
+    renamed = in_thread(tree.post, "/tables/rename", body)
+    with standing(held, lambda: in_thread(move, api, "a", "z", "a")) as [going]:
         pass
     assert renamed.result(TIMEOUT_SECONDS).status == 204
     assert arrived((held, going))
@@ -328,15 +330,15 @@ def test_a_table_that_left_first(
 
 @pytest.mark.parametrize(("dropped_first", "missing"), [("z", "z"), ("a%1Fb%1Fc", None)])
 def test_a_move_after_a_drop_of_another_namespace(
-    api: ApiClient, tree: ApiClient, hold: Any, beside: Any, dropped_first: str, missing: str | None
+    api: ApiClient, tree: ApiClient, hold: Any, in_thread: Any, dropped_first: str, missing: str | None
 ) -> None:
     """The new parent, or a child that would have moved too. A drop does not lock the warehouse."""
     assert tree.delete(f"/namespaces/{dropped_first}/tables/t").status == 204
     held = hold(drop, "remove_securable")
-    gone = beside(tree.delete, f"/namespaces/{dropped_first}")
-    with standing(held, lambda: beside(move, api, "a", "z", "a")) as [going]:
+    deleted = in_thread(tree.delete, f"/namespaces/{dropped_first}")
+    with standing(held, lambda: in_thread(move, api, "a", "z", "a")) as [going]:
         pass
-    assert gone.result(TIMEOUT_SECONDS).status == 204
+    assert deleted.result(TIMEOUT_SECONDS).status == 204
     if missing is None:
         assert going.result(TIMEOUT_SECONDS).status == 200
     else:
@@ -351,14 +353,14 @@ def granting(path: str) -> None:
     table = Tabular.objects.get(namespace__path=path.replace("/", "\x1f"))
     ref = ObjectRef(Securable.Type.TABLE, table.pk)
     difference = Difference(writes=[GrantSpec("select", Grantee(user_id="oidc~bob"))])
-    apply_grants(actor=INTERNAL, ref=ref, difference=difference, missing=NotFound("gone"))
+    apply_grants(actor=INTERNAL, ref=ref, difference=difference, missing=NotFound("not found"))
 
 
 def test_who_grants_while_a_namespace_moves_grants_where_the_table_went(
-    tree: ApiClient, moving: Any, beside: Any
+    tree: ApiClient, moving: Any, in_thread: Any
 ) -> None:
     held, going = moving
-    with standing(held, lambda: beside(granting, "a/b")) as [granted]:
+    with standing(held, lambda: in_thread(granting, "a/b")) as [granted]:
         pass
     assert going.result(TIMEOUT_SECONDS).status == 200
     granted.result(TIMEOUT_SECONDS)
@@ -366,10 +368,10 @@ def test_who_grants_while_a_namespace_moves_grants_where_the_table_went(
     check_trees()
 
 
-def test_a_grant_before_a_namespace_move_follows_it(api: ApiClient, tree: ApiClient, hold: Any, beside: Any) -> None:
+def test_a_grant_before_a_namespace_move_follows_it(api: ApiClient, tree: ApiClient, hold: Any, in_thread: Any) -> None:
     held = hold(grants, "bump_permission_epoch")
-    granted = beside(granting, "a/b")
-    with standing(held, lambda: beside(move, api, "a", "z", "a")) as [moved]:
+    granted = in_thread(granting, "a/b")
+    with standing(held, lambda: in_thread(move, api, "a", "z", "a")) as [moved]:
         pass
     granted.result(TIMEOUT_SECONDS)
     assert moved.result(TIMEOUT_SECONDS).status == 200
@@ -378,20 +380,20 @@ def test_a_grant_before_a_namespace_move_follows_it(api: ApiClient, tree: ApiCli
 
 
 def test_a_namespace_that_was_dropped_first_is_not_moved(
-    api: ApiClient, tree: ApiClient, hold: Any, beside: Any
+    api: ApiClient, tree: ApiClient, hold: Any, in_thread: Any
 ) -> None:
     assert tree.delete("/namespaces/z/tables/t").status == 204
     held = hold(drop, "remove_securable")
-    gone = beside(tree.delete, "/namespaces/z")
-    with standing(held, lambda: beside(move, api, "z", "y")) as [going]:
+    deleted = in_thread(tree.delete, "/namespaces/z")
+    with standing(held, lambda: in_thread(move, api, "z", "y")) as [going]:
         pass
-    assert gone.result(TIMEOUT_SECONDS).status == 204
+    assert deleted.result(TIMEOUT_SECONDS).status == 204
     assert going.result(TIMEOUT_SECONDS).refused(404, "NoSuchNamespaceException")
     check_trees()
 
 
-def test_two_moves_into_each_other(api: ApiClient, tree: ApiClient, moving: Any, beside: Any) -> None:
-    with standing(moving[0], lambda: beside(move, api, "z", "a", "z")) as [other]:
+def test_two_moves_into_each_other(api: ApiClient, tree: ApiClient, moving: Any, in_thread: Any) -> None:
+    with standing(moving[0], lambda: in_thread(move, api, "z", "a", "z")) as [other]:
         pass
     assert arrived(moving)
     assert other.result(TIMEOUT_SECONDS).refused(404, "NoSuchNamespaceException", "a")
@@ -418,7 +420,7 @@ def some_request(api: ApiClient, catalog: ApiClient, chooses: random.Random) -> 
     return chooses.choice([*requests, requests[-1]])()
 
 
-def test_a_storm(api: ApiClient, catalog: ApiClient, soft_delete: int, beside: Any) -> None:
+def test_a_storm(api: ApiClient, catalog: ApiClient, soft_delete: int, in_thread: Any) -> None:
     """Random operations in random order: no deadlock, no error, and every path is correct at the end."""
     for name in "abc":
         catalog.post("/namespaces", {"namespace": [name]})
@@ -432,7 +434,7 @@ def test_a_storm(api: ApiClient, catalog: ApiClient, soft_delete: int, beside: A
             close_old_connections()
         return wrong
 
-    storms = [beside(work, seed) for seed in range(4)]
+    storms = [in_thread(work, seed) for seed in range(4)]
     assert [storm.result(200) for storm in storms] == [[]] * 4
     check_trees()
     expiring = set(Task.objects.filter(queue="soft_deletion").values_list("entity_id", flat=True))

@@ -74,7 +74,7 @@ def test_a_failure_before_the_commit_is_certain(
     from catalog.services.tables import create
 
     def lose(**_: Any) -> None:
-        raise OperationalError("gone") from psycopg.OperationalError("server closed the connection unexpectedly")
+        raise OperationalError("lost") from psycopg.OperationalError("server closed the connection unexpectedly")
 
     monkeypatch.setattr(create, "take_location", lose)
     response = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA})

@@ -62,7 +62,7 @@ def test_a_drop_between_reports_succeeds_and_leaves_none(live_catalog: CatalogSe
     results: Counter[int] = Counter()
     drops: list[int] = []
 
-    def report_until_gone(address: str, begun: threading.Barrier) -> list[int]:
+    def report_until_dropped(address: str, begun: threading.Barrier) -> list[int]:
         with requests.Session() as session:
             seen = [session.post(address, json=SCAN_REPORT, timeout=60).status_code]
             begun.wait(60)
@@ -76,7 +76,7 @@ def test_a_drop_between_reports_succeeds_and_leaves_none(live_catalog: CatalogSe
             requests.post(tables, json={"name": name, "schema": SCHEMA}, timeout=30).raise_for_status()
             begun = threading.Barrier(REPORTERS - 1)
             reporters = [
-                pool.submit(report_until_gone, f"{tables}/{name}/metrics", begun) for _ in range(REPORTERS - 2)
+                pool.submit(report_until_dropped, f"{tables}/{name}/metrics", begun) for _ in range(REPORTERS - 2)
             ]
             begun.wait(60)
             drops.append(requests.delete(f"{tables}/{name}", timeout=60).status_code)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(600)
 
 PROCESSES = 6
 SECONDS = 60.0 if os.environ.get("ICEKEEPER_TEST_LONG") == "1" else 6.0
-STABLE, VOLATILE = ("calm", "calmer"), ("here", "gone")
+STABLE, VOLATILE = ("calm", "calmer"), ("here", "dropped")
 """Namespaces that stay, and those that come and go."""
 
 TABLES = ("a", "b", "c")
@@ -266,15 +266,17 @@ def _tables_agree(tables: dict[str, Any], diaries: list[Diary], purged: set[str]
     for table in tables.values():
         metadata = table["metadata"]
         assert json.loads(Path(table["metadata-location"].removeprefix("file://")).read_bytes()) == metadata
-        gone = [
+        missing = [
             entry["metadata-file"]
             for entry in metadata["metadata-log"]
             if not Path(entry["metadata-file"].removeprefix("file://")).exists()
         ]
         if metadata["table-uuid"] in registered:
             # A drop without purge released the location before a move; a purge of a later table there may follow.
-            gone = [file for file in gone if _is_below(file, {metadata["location"]}) or not _is_below(file, purged)]
-        assert not gone
+            missing = [
+                file for file in missing if _is_below(file, {metadata["location"]}) or not _is_below(file, purged)
+            ]
+        assert not missing
         if metadata["table-uuid"] not in registered:  # a registered table may continue from an older file
             committed = {
                 snapshot_id

@@ -18,7 +18,7 @@ from tenancy.authn.own_tokens.access_tokens import AccessTokenAuthenticator
 from tenancy.selectors.projects import get_project
 from tenancy.services.server import bootstrap
 from tests.fuzz.object_id_fixtures import CALLER
-from tests.fuzz.response_fixtures import Judge
+from tests.fuzz.response_fixtures import ResponseChecker
 from tests.fuzz.target_fixtures import World, create_world
 from tests.named_callers import CallerClient, NamedCallers
 
@@ -45,5 +45,5 @@ def world(
 
 
 @pytest.fixture
-def judge(world: World) -> Judge:
-    return Judge(world)
+def checker(world: World) -> ResponseChecker:
+    return ResponseChecker(world)

@@ -18,33 +18,33 @@ EVERYWHERE = {(405, "MethodNotAllowedException"), (404, "NotFoundException"), (4
 """Decided before or outside of an operation, so no operation documents them."""
 
 
-class Judge:
+class ResponseChecker:
     """Check exchanges with `world`, which was in the state `before` when each request was sent."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.before: Fingerprint = take_fingerprint(world.storage_root)
 
-    def judge(self, exchange: Exchange) -> None:
+    def check(self, exchange: Exchange) -> None:
         """Raise AssertionError with the whole exchange."""
         status = exchange.response.status
         assert status < 500, f"the server failed:\n{exchange}"
         if status >= 400:
-            self._judge_envelope(exchange)
+            self._check_envelope(exchange)
         else:
-            self._judge_success(exchange)
+            self._check_success(exchange)
         if status >= 400 or exchange.method in SAFE:
             after = take_fingerprint(self._world.storage_root)
             assert after == self.before, f"a request that was not done changed something:\n{exchange}"
 
-    def judge_and_follow(self, exchange: Exchange) -> None:
-        """As `judge`, and keep the changed state for the next request."""
-        self.judge(exchange)
+    def check_and_follow(self, exchange: Exchange) -> None:
+        """As `check`, and keep the changed state for the next request."""
+        self.check(exchange)
         if exchange.response.status < 400 and exchange.method not in SAFE:
             self.before = take_fingerprint(self._world.storage_root)
 
     @staticmethod
-    def _judge_envelope(exchange: Exchange) -> None:
+    def _check_envelope(exchange: Exchange) -> None:
         reply = exchange.response
         assert reply.headers["Content-Type"] == "application/json", str(exchange)
         document = reply.json()
@@ -70,7 +70,7 @@ class Judge:
             assert wire_type in documented, f"docs/openapi/ does not name this type:\n{exchange}"
 
     @staticmethod
-    def _judge_success(exchange: Exchange) -> None:
+    def _check_success(exchange: Exchange) -> None:
         """According to the document that the case was generated from, unless the method was invented."""
         operation = exchange.case.operation
         if exchange.method.lower() != operation.method.lower():

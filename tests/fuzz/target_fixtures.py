@@ -121,7 +121,7 @@ A_MISS = 7
 class Aim:
     """Replace most values by those of existing objects; `seed` decides which.
 
-    `places` are the ids for the management API, by default those at the creation of the world.
+    `locations` are the ids for the management API, by default those at the creation of the world.
     """
 
     def __init__(self, world: World, seed: int, locations: Locations | None = None) -> None:

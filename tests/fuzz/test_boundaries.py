@@ -11,7 +11,7 @@ from schemathesis.schemas import APIOperation
 from tests.conftest import IS_LONG
 from tests.fuzz.document_fixtures import NAMES, operations, serves
 from tests.fuzz.request_fixtures import send
-from tests.fuzz.response_fixtures import Judge
+from tests.fuzz.response_fixtures import ResponseChecker
 from tests.fuzz.target_fixtures import A_MISS, Aim, World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1_800 if IS_LONG else 120)]
@@ -36,14 +36,14 @@ def boundaries(operation: APIOperation) -> list[Case]:
 @pytest.mark.parametrize(
     "operation", [pytest.param(each, id=f"{name}-{each.label}") for name in NAMES for each in operations(name)]
 )
-def test_every_boundary_behaves_as_promised(operation: APIOperation, world: World, judge: Judge) -> None:
+def test_every_boundary_behaves_as_promised(operation: APIOperation, world: World, checker: ResponseChecker) -> None:
     cases = boundaries(operation)
     assert cases
     for number, case in enumerate(cases):
         with world.undone():
-            judge.judge(send(case, Aim(world, number)))
+            checker.check(send(case, Aim(world, number)))
     # However few cases an operation has, its error for missing objects is covered.
     with world.undone():
         missed = send(cases[0], Aim(world, A_MISS))
-        judge.judge(missed)
+        checker.check(missed)
     assert missed.response.status >= 400 or not cases[0].path_parameters, str(missed)

@@ -15,7 +15,7 @@ from tests.conftest import IS_LONG, RUN
 from tests.fuzz.document_fixtures import NAMES, SPECIFICATION, operations, serves
 from tests.fuzz.object_id_fixtures import locations_after
 from tests.fuzz.request_fixtures import send
-from tests.fuzz.response_fixtures import Judge
+from tests.fuzz.response_fixtures import ResponseChecker
 from tests.fuzz.target_fixtures import Aim, World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1_800 if IS_LONG else 120)]
@@ -54,12 +54,12 @@ def cases(operation: APIOperation) -> st.SearchStrategy[Case]:
         if IS_LONG or serves(each)
     ],
 )
-def test_every_request_is_handled_as_promised(operation: APIOperation, world: World, judge: Judge) -> None:
+def test_every_request_is_handled_as_promised(operation: APIOperation, world: World, checker: ResponseChecker) -> None:
     @examples(12, 300)
     @given(case=cases(operation), aim=AIMS)
     def exchange(case: Case, aim: int) -> None:
         with world.undone():
-            judge.judge(send(case, Aim(world, aim)))
+            checker.check(send(case, Aim(world, aim)))
 
     exchange()
 
@@ -74,10 +74,10 @@ def test_histories_behave_as_promised(name: str, world: World) -> None:
     @given(steps=st.lists(step, min_size=10, max_size=20))
     def live_through(steps: list[tuple[Case, int]]) -> None:
         with world.undone():
-            judge, locations = Judge(world), world.locations
+            checker, locations = ResponseChecker(world), world.locations
             for case, aim in steps:
                 exchange = send(case, Aim(world, aim, locations))
-                judge.judge_and_follow(exchange)
+                checker.check_and_follow(exchange)
                 locations = locations_after(locations, f"{exchange.method} {exchange.path}", exchange.response)
 
     live_through()

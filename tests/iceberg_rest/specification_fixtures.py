@@ -33,7 +33,7 @@ def read_specification() -> Digest:
         route: Operation(
             known["parameters"],
             bodies[known["request"]],
-            {status: bodies[key] for status, key in known["answers"].items()},
+            {status: bodies[key] for status, key in known["responses"].items()},
         )
         for route, known in record["operations"].items()
     }
@@ -78,7 +78,7 @@ def main(path: str) -> None:
         route: asdict(operation)
         | {
             "request": keep(operation.request),
-            "answers": {status: keep(body) for status, body in operation.responses.items()},
+            "responses": {status: keep(body) for status, body in operation.responses.items()},
         }
         for route, operation in digest(yaml.safe_load(Path(path).read_text())).items()
         if route in SERVED

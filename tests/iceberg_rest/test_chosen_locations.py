@@ -36,7 +36,7 @@ def target(warehouse: Warehouse) -> str:
 
 @pytest.fixture
 def create(catalog: ApiClient, target: str) -> Callable[..., Response]:
-    """Create the table `t` at `place`."""
+    """Create the table `t` at `location`."""
 
     def ask(**more: Any) -> Response:
         return catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "location": target, **more})
@@ -46,7 +46,7 @@ def create(catalog: ApiClient, target: str) -> Callable[..., Response]:
 
 @pytest.fixture
 def purging(catalog: ApiClient, create_table: CreateTable, target: str) -> Path:
-    """Queue the purge of a dropped table at `place` and return its folder."""
+    """Queue the purge of a dropped table at `location` and return its folder."""
     create_table(location=target)
     folder = Path(target.removeprefix("file://"))
     (folder / "data").mkdir()
@@ -90,9 +90,9 @@ def test_empty_folders_and_neighbours_are_no_obstacle(
     create: Callable[..., Response], namespace: str, target: str
 ) -> None:
     Path(target.removeprefix("file://") + "/data/a=1").mkdir(parents=True)
-    beside = Path(target.removeprefix("file://") + "2")
-    beside.mkdir()
-    (beside / "x").write_text("x")
+    sibling = Path(target.removeprefix("file://") + "2")
+    sibling.mkdir()
+    (sibling / "x").write_text("x")
     assert create(**{"stage-create": True}).status == 200
     assert create().status == 200
 

@@ -27,7 +27,7 @@ LIMIT = 11
 def filled(catalog: ApiClient, warehouse: Warehouse) -> Warehouse:
     """Create one namespace with most of the tables, then a small one, and many namespaces."""
     if connection.vendor != "postgresql":
-        pytest.skip("the PostgreSQL run has this: SQLite tells no rows of a plan")
+        pytest.skip("the PostgreSQL run has this: plans of SQLite have no row counts")
     for name, kind, count in (("full", "table", 3_000), ("small", "table", 50), ("small", "generic-table", 50)):
         catalog.post("/namespaces", {"namespace": [name]})
         Tabular.objects.bulk_create(

@@ -273,7 +273,7 @@ def test_own_files_of_a_registered_log_go(
         older.extend(f"{own.rpartition('/')[0]}/0000{n}-x.metadata.json" for n in range(3))
         for location in older:
             path_of(location).write_text("{}")
-        older.append(older[0].replace("00000-x", "gone.gz"))
+        older.append(older[0].replace("00000-x", "missing.gz"))
         return [*older, older[0].replace("file://", "file:")]
 
     with_log(files_of)

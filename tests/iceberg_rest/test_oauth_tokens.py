@@ -412,7 +412,7 @@ def test_no_secret_is_written_anywhere(secret: str, caplog: pytest.LogCaptureFix
             ask(credentials(damaged)),
             ask(exchange(forged)),
             ask({"grant_type": "x", "client_secret": secret}, authorization="Basic " + "x" * 40),
-            ask(credentials(secret, "local~nobody")),
+            ask(credentials(secret, "local~unknown")),
             TokenClient(forged).get("/token"),
         ]
     written = caplog.text + "".join(repr(record.__dict__) for record in caplog.records)

@@ -79,14 +79,14 @@ def test_everything_is_dropped_and_the_files_stay(tree: ApiClient, files: Files)
 
 def test_everything_is_purged_with_its_files(tree: ApiClient, files: Files, do_tasks: Callable[[], int]) -> None:
     kept = {row.location for row in Tabular.objects.filter(namespace__path__in=OTHERS)}
-    gone = {str(row.pk): row.location for row in Tabular.objects.exclude(namespace__path__in=OTHERS)}
+    dropped = {str(row.pk): row.location for row in Tabular.objects.exclude(namespace__path__in=OTHERS)}
     assert tree.delete("/namespaces/a?recursive=true&purge=true").status == 204
     assert others_are_untouched(tree)
     tasks = Task.objects.all()
-    assert {str(task.entity_id): task.payload["tabular_location"] for task in tasks} == gone
+    assert {str(task.entity_id): task.payload["tabular_location"] for task in tasks} == dropped
     held = LocationClaim.objects.values_list("task_id", "location")
-    assert sorted(held) == sorted((task.pk, gone[str(task.entity_id)]) for task in tasks)
-    assert do_tasks() == len(gone) == 6
+    assert sorted(held) == sorted((task.pk, dropped[str(task.entity_id)]) for task in tasks)
+    assert do_tasks() == len(dropped) == 6
     assert {f"file://{file}".rsplit("/metadata/", 1)[0].rsplit("/", 1)[-1] for file in files()} == {
         location.rsplit("/", 1)[-1] for location in kept
     }

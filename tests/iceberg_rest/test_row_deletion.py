@@ -30,12 +30,12 @@ def test_dependent_rows_are_deleted_and_no_others(
         path = f"/namespaces/ns/tables/{name}"
         assert catalog.post(path, {"requirements": [], "updates": updates}).status == 200
         assert catalog.post(f"{path}/metrics", SCAN_REPORT).status == 204
-    gone, kept = (Tabular.objects.get(name=name).pk for name in ("t", "other"))
-    delete_rows(Tabular, [gone])
+    deleted, kept = (Tabular.objects.get(name=name).pk for name in ("t", "other"))
+    delete_rows(Tabular, [deleted])
     assert list(Tabular.objects.values_list("pk", flat=True)) == [kept]
     for relation in Tabular._meta.related_objects:
         rows = relation.related_model._default_manager.values_list(relation.field.attname, flat=True)
-        assert gone not in rows, relation.related_model
+        assert deleted not in rows, relation.related_model
     for model in (LocationClaim, Snapshot, TabularMetadata):
         assert list(model._default_manager.values_list("tabular_id", flat=True)) == [kept]
 

@@ -307,7 +307,7 @@ def test_a_warehouse_with_only_staged_tables_can_be_deleted(alice: CallerClient,
 # --- checks under the lock -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["namespace", "another namespace", "name", "place", "warehouse"])
+@pytest.mark.parametrize("what", ["namespace", "another namespace", "name", "location", "warehouse"])
 def test_changes_between_the_check_and_the_lock(
     alice: CallerClient, bob: CallerClient, warehouse: Warehouse, path: str, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -321,7 +321,7 @@ def test_changes_between_the_check_and_the_lock(
                 bob.post("/namespaces", {"namespace": ["q"], "properties": {"location": path}}).status == 200
             ),
             "name": lambda: bob.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}).status == 200,
-            "place": lambda: stage(bob, "other", location=f"{path}/in"),
+            "location": lambda: stage(bob, "other", location=f"{path}/in"),
             "warehouse": lambda: Warehouse.objects.filter(pk=warehouse.pk).update(status="inactive"),
         }
         assert done[what]()
@@ -332,7 +332,7 @@ def test_changes_between_the_check_and_the_lock(
     response = alice.post("/namespaces/ns/tables", body)
     error = {
         "namespace": (404, "NoSuchNamespaceException"), "another namespace": (400, "InvalidLocation"),
-        "name": (409, "AlreadyExistsException"), "place": TAKEN, "warehouse": (404, "NoSuchWarehouseException"),
+        "name": (409, "AlreadyExistsException"), "location": TAKEN, "warehouse": (404, "NoSuchWarehouseException"),
     }  # fmt: skip
     assert response.refused(*error[what])
     assert not LocationClaim.objects.filter(staged_by="oidc~alice").exists()

@@ -196,9 +196,9 @@ def test_a_table_at_a_chosen_location(remote: Remote, catalog: ApiClient) -> Non
 
 def test_a_table_at_the_location_of_a_dropped_one(remote: Remote, catalog: ApiClient) -> None:
     """The request itself runs the queued purge."""
-    location = f"{remote.warehouse.location}/place"
+    location = f"{remote.warehouse.location}/chosen"
     create(catalog, location=location)
-    remote.put("place/data/x.parquet")
+    remote.put("chosen/data/x.parquet")
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
     created = create(catalog, location=location)
     assert remote.names() == [created["metadata-location"].removeprefix(f"{remote.warehouse.location}/")]
@@ -256,7 +256,7 @@ REQUESTS = {
     "tables.transaction_of_two": ["PUT", "PUT"],
     "tables.register": ["GET"],
     "views.create": ["PUT"],
-    "views.replace": ["PUT"],
+    "views.rechosen": ["PUT"],
 }
 """That the store gets; what is not named here sends none."""
 

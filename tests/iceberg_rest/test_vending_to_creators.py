@@ -131,7 +131,7 @@ def test_a_dropped_view_is_reported_again(
 
 
 def test_a_staged_table_gets_credentials_again_while_its_location_is_free(lake: ApiClient, bucket: str) -> None:
-    location = f"s3://{bucket}/wh/place"
+    location = f"s3://{bucket}/wh/chosen"
     body = {"name": "mine", "schema": SCHEMA, "stage-create": True, "location": location}
     send = again(lake, "tables", body)
     reported = send()

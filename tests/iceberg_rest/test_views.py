@@ -233,8 +233,8 @@ def test_rename_and_drop(catalog: ApiClient, create_view: CreateView, files: Fil
     assert catalog.post("/views/rename", {"source": source, "destination": destination}).status == 204
     assert catalog.get(V).refused(404, "NoSuchViewException", "View does not exist: ns.v")
     assert catalog.get("/namespaces/other/views/w").json() == created
-    gone = {"source": source, "destination": destination | {"namespace": ["no"]}}
-    assert catalog.post("/views/rename", gone).refused(404, "NoSuchViewException")
+    missing = {"source": source, "destination": destination | {"namespace": ["no"]}}
+    assert catalog.post("/views/rename", missing).refused(404, "NoSuchViewException")
     back = {"source": destination, "destination": {"namespace": ["no"], "name": "v"}}
     assert catalog.post("/views/rename", back).refused(404, "NoSuchNamespaceException", "Namespace does not exist: no")
     assert catalog.delete("/namespaces/other").refused(409, "NamespaceNotEmptyException")

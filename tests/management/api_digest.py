@@ -40,7 +40,7 @@ class Body:
 
 @dataclass
 class Operation:
-    """`parameters` are `in name`, without those in the path; `answers` are the successful response bodies by status."""
+    """`parameters` are `in name`, without those in the path; `responses` are successful response bodies by status."""
 
     parameters: list[str]
     request: Body
@@ -66,7 +66,7 @@ def read_lakekeeper() -> Digest:
         name: Operation(
             known["parameters"],
             Body(**known["request"]),
-            {status: Body(**body) for status, body in known["answers"].items()},
+            {status: Body(**body) for status, body in known["responses"].items()},
         )
         for name, known in json.loads(LAKEKEEPER.read_text()).items()
     }

@@ -154,7 +154,7 @@ def test_filters_by_token(alice: TokenClient) -> None:
 def test_the_permission_is_checked_on_the_server_or_the_project(
     seven: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for asked, headers in (("", {}), ("?projectId=lab", {}), ("", {"x-project-id": "lab"}), ("?projectId=gone", {})):
+    for asked, headers in (("", {}), ("?projectId=lab", {}), ("", {"x-project-id": "lab"}), ("?projectId=deleted", {})):
         for route in ("", "/export"):
             refusing = refuse(monkeypatch)
             expected = "project" if "lab" in f"{asked}{headers}" else "server"

@@ -148,15 +148,15 @@ def test_a_changed_row_with_a_recomputed_hash_is_found(db: None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gone", "reported"),
+    ("deleted", "reported"),
     [
         ([1], "Row 1 is missing"), ([3], "Row 3 is missing"), ([2, 3, 4], "Rows 2 to 4 are missing"),
         ([5], "Row 5 is missing"), ([1, 2, 3, 4, 5], "Rows 1 to 5 are missing"),
     ],
 )  # fmt: skip
-def test_deleted_rows_are_detected(db: None, gone: list[int], reported: str) -> None:
+def test_deleted_rows_are_detected(db: None, deleted: list[int], reported: str) -> None:
     sealed(5)
-    AuditRecord.objects.filter(position__in=gone).delete()
+    AuditRecord.objects.filter(position__in=deleted).delete()
     assert broken() == reported
 
 
@@ -270,7 +270,7 @@ def test_recent_and_unsealed_rows_are_kept(db: None, monkeypatch: pytest.MonkeyP
     keep(monkeypatch, 30)
     report("young")
     seal_records(actor=INTERNAL)
-    report("old, told late")
+    report("old, reported late")
     age(31)
     seal_records(actor=INTERNAL)
     report("old, not sealed")
@@ -450,16 +450,16 @@ def test_writers_sealers_and_deleters_at_once(monkeypatch: pytest.MonkeyPatch) -
         finally:
             ends[writer].set()
 
-    def goes_on() -> bool:
+    def are_writing() -> bool:
         sleep(0.005)  # SQLite's writers do not queue: one without pauses keeps the others waiting
         return not all(end.is_set() for end in ends)
 
     def seal() -> None:
-        while goes_on():
+        while are_writing():
             seal_records(actor=INTERNAL, batch=3)
 
     def seal_and_delete() -> None:
-        while goes_on():
+        while are_writing():
             seal_records(actor=INTERNAL, batch=2)
             delete_old_records(actor=INTERNAL, batch=2)
             verify_chain()

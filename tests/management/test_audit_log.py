@@ -176,7 +176,7 @@ def test_roles_and_their_members(bootstrapped: None, reported: Reported) -> None
     members = {"members": [{"type": "user", "id": "oidc~bob"}, {"type": "role", "id": inner}]}
     source = {"provider-id": "oidc", "source-id": "staff"}
     for act, expected in (
-        (lambda: api.post(role, {"name": "crew"}), {"message": "role.updated", "named": "crew"}),
+        (lambda: api.post(role, {"name": "staff"}), {"message": "role.updated", "named": "staff"}),
         (lambda: api.put(f"{role}/source-system", source), {"message": "role.updated", "ident": "oidc~staff"}),
         (
             lambda: api.post(f"{role}/members", members),
@@ -191,7 +191,7 @@ def test_roles_and_their_members(bootstrapped: None, reported: Reported) -> None
             lambda: api.delete(f"{role}/members/role/{inner}"),
             {"message": "role.members-removed", "users": [], "roles": [inner]},
         ),
-        (lambda: api.delete(role), {"message": "role.deleted", "named": "crew"}),
+        (lambda: api.delete(role), {"message": "role.deleted", "named": "staff"}),
     ):
         line = the_one(reported(lambda act=act: good(act())))
         assert {name: line.get(name) for name in expected} == expected
@@ -295,14 +295,14 @@ def test_rejected_requests_write_no_line(
         ("POST", f"/token/{NOWHERE}/rotate", {}),
         ("DELETE", f"/token/{NOWHERE}", None),
         ("POST", "/user", {"id": "local~alice", "name": "A", "user-type": "human"}),
-        ("DELETE", "/user/oidc~nobody", None),
+        ("DELETE", "/user/oidc~unknown", None),
         ("POST", "/service-account", {"name": " "}),
         ("DELETE", f"/service-account/{NOWHERE}", None),
         ("POST", "/role", {"name": "STAFF"}),
         ("POST", f"/role/{NOWHERE}", {"name": "x"}),
-        ("POST", f"/role/{role}/members", {"members": [{"type": "user", "id": "oidc~nobody"}]}),
+        ("POST", f"/role/{role}/members", {"members": [{"type": "user", "id": "oidc~unknown"}]}),
         ("POST", f"/role/{role}/members", {"members": []}),
-        ("DELETE", f"/role/{role}/members/user/oidc~nobody", None),
+        ("DELETE", f"/role/{role}/members/user/oidc~unknown", None),
         ("POST", "/project", {"project-name": "Default Project"}),
         ("DELETE", f"/project/{warehouse.project_id}", None),
         ("POST", f"/warehouse/{NOWHERE}/rename", {"new-name": "x"}),
@@ -346,7 +346,7 @@ def test_a_repeated_attempt_writes_one_line(
     def losing_at_first(*args: Any) -> Any:
         attempts.append(real(*args))
         if len(attempts) == 1:
-            raise IntegrityError("somebody else was faster")
+            raise IntegrityError("another transaction was faster")
         return attempts[-1]
 
     monkeypatch.setattr(registration, "_put_once", losing_at_first)

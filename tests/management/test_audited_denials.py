@@ -139,13 +139,13 @@ def test_the_project_of_a_denial_is_looked_up(
     table = Tabular.objects.get().pk
     deny(object_id=table)
     record_denial(actor=BOB, action="use", object_type="warehouse", object_id=warehouse.pk)
-    record_denial(actor=BOB, action="delete", object_type="project", object_id="gone")
+    record_denial(actor=BOB, action="delete", object_type="project", object_id="deleted")
     record_denial(actor=BOB, action="delete_users", object_type="server", object_id=NOWHERE_ID)
     deny(object_id=NOWHERE_ID)
     collector.write_pending()
     project = warehouse.project_id
     found = [(row.object_type, row.project_id) for row in rows(event="access.denied")]
-    assert found == [("table", project), ("warehouse", project), ("project", "gone"), ("server", ""), ("table", "")]
+    assert found == [("table", project), ("warehouse", project), ("project", "deleted"), ("server", ""), ("table", "")]
 
 
 def test_equal_denials_are_summed_up(db: None) -> None:

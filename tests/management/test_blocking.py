@@ -47,7 +47,7 @@ def test_in_json(alice: TokenClient) -> None:
 @pytest.mark.parametrize(
     ("user_id", "text"),
     [
-        ("local~nobody", "does not exist"),
+        ("local~unknown", "does not exist"),
         ("local~Bob", "does not exist"),
         ("", "A user id must not be empty"),
         ("bob", "A user id is"),

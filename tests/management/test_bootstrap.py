@@ -45,14 +45,14 @@ ACCEPTED = {"accept-terms-of-use": True}
 
 
 class NamedTokens(Authenticator):
-    """Accept each token as the subject of its user, except `nobody`."""
+    """Accept each token as the subject of its user, except `unknown`."""
 
     def may_accept(self, token: str) -> bool:
         return True
 
     def verify(self, token: str) -> VerifiedToken:
-        if token == "nobody":
-            raise AuthenticationFailed("nobody is not accepted")
+        if token == "unknown":
+            raise AuthenticationFailed("unknown is not accepted")
         kind: Any = "application" if token == "robot" else "human"
         name = None if token == "nameless" else token.title()
         identity = Identity(f"oidc~{token}", "oidc", kind, name=name, email=f"{token}@example.com")
@@ -141,7 +141,7 @@ def test_anonymous_callers_may_while_authentication_is_off(everything: Callable[
 def test_anonymous_callers_may_not_while_it_is_on(with_tokens: None, everything: Callable[[], Fingerprint]) -> None:
     before = everything()
     assert api.post("/bootstrap", ACCEPTED).refused(401, "MissingAuthorizationHeader")
-    assert call_as("nobody").refused(401, "AuthenticationFailed")
+    assert call_as("unknown").refused(401, "AuthenticationFailed")
     assert api.get("/info").refused(401, "MissingAuthorizationHeader")
     with pytest.raises(AnonymousBootstrap) as error:
         bootstrap(actor=ANONYMOUS, accept_terms_of_use=True)
@@ -332,20 +332,20 @@ def test_a_service_account_can_be_administrator() -> None:
 @contextmanager
 def held_before_its_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
     """Pause the first bootstrap in its transaction: it sets the first event and waits for the second one."""
-    inside, go_on = threading.Event(), threading.Event()
+    inside, may_continue = threading.Event(), threading.Event()
     create = module._create_default_project
 
     def create_and_wait(server: Server) -> str | None:
         created = create(server)
         inside.set()
-        assert go_on.wait(60)
+        assert may_continue.wait(60)
         return created
 
     monkeypatch.setattr(module, "_create_default_project", create_and_wait)
     try:
-        yield inside, go_on
+        yield inside, may_continue
     finally:
-        go_on.set()
+        may_continue.set()
 
 
 def bootstrap_in_thread(user_id: str) -> CatalogError | None:
@@ -367,13 +367,13 @@ def test_the_slower_concurrent_request_gets_the_conflict(monkeypatch: pytest.Mon
         enters.set()
         return begin()
 
-    with held_before_its_end(monkeypatch) as (inside, go_on), ThreadPoolExecutor(2) as pool:
+    with held_before_its_end(monkeypatch) as (inside, may_continue), ThreadPoolExecutor(2) as pool:
         first = pool.submit(bootstrap_in_thread, "oidc~first")
         assert inside.wait(60)
         monkeypatch.setattr(module, "write_transaction", note)
         second = pool.submit(bootstrap_in_thread, "oidc~second")
         assert enters.wait(60), "it has read that the catalog is not bootstrapped"
-        go_on.set()
+        may_continue.set()
         assert first.result(60) is None
         error = second.result(60)
     assert isinstance(error, ConcurrentBootstrap)

@@ -50,7 +50,7 @@ def test_the_script_accepts_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [["help"], ["show_config"], ["help", "serve"]])
-def test_output_that_nobody_reads_ends_a_command_without_a_traceback(tmp_path: Path, command: list[str]) -> None:
+def test_output_without_a_reader_ends_a_command_without_a_traceback(tmp_path: Path, command: list[str]) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     try:

@@ -19,8 +19,8 @@ from tests.wsgi_client import Response
 pytestmark = pytest.mark.django_db
 
 ALICE = "local~alice"
-GONE = ["deleted", "deleted and revoked", "revoked", "expired", "forgotten"]
-"""What another node did, of which this one has not heard."""
+INVALID = ["deleted", "deleted and revoked", "revoked", "expired", "purged"]
+"""What another node did to the token or its user; this one has not read it yet."""
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def end(how: str) -> None:
         AccessToken.objects.filter(user_id=ALICE).update(revoked_at=now())
     if how == "expired":
         AccessToken.objects.filter(user_id=ALICE).update(expires_at=now())
-    if how == "forgotten":
+    if how == "purged":
         AccessToken.objects.filter(user_id=ALICE).delete()
 
 
@@ -53,7 +53,7 @@ CALLS: dict[str, Callable[[TokenClient], Response]] = {
 }
 
 
-@pytest.mark.parametrize("how", GONE)
+@pytest.mark.parametrize("how", INVALID)
 @pytest.mark.parametrize("call", [name for name in CALLS if name != "config"])
 def test_an_expired_token_registers_no_user(
     alice: TokenClient, everything: Callable[[], Fingerprint], call: str, how: str
@@ -90,7 +90,7 @@ def identity() -> Identity:
 
 
 @pytest.mark.usefixtures("access_tokens")
-@pytest.mark.parametrize("how", GONE)
+@pytest.mark.parametrize("how", INVALID)
 def test_a_dead_token_does_not_bootstrap(everything: Callable[[], Fingerprint], how: str) -> None:
     new_token()
     actor = Actor(ALICE, identity=identity())

@@ -75,7 +75,7 @@ def test_a_laptop_gets_the_production_warnings(monkeypatch: pytest.MonkeyPatch) 
         (OPENFGA | {"LAKEKEEPER__ROLE__MAX_NESTING_DEPTH": "11", BACKEND: "builtin"}, []),
         (PROVIDER | {f"{ENGINE}AUDIENCES": "lake,trino"}, ["icekeeper.W015"]),
         (PROVIDER | {f"{ENGINE}AUDIENCES": "trino"}, []),
-        (PROVIDER | {f"{ENGINE}AUDIENCES": "lake", "LAKEKEEPER__OPENID_AUDIENCE": "lake,people"}, []),
+        (PROVIDER | {f"{ENGINE}AUDIENCES": "lake", "LAKEKEEPER__OPENID_AUDIENCE": "lake,humans"}, []),
         (PROVIDER | {f"{ENGINE}SUBJECTS": "trino"}, []),
         ({"LAKEKEEPER__BASE_URI": None}, ["icekeeper.W002", "icekeeper.W006"]),
         ({"LAKEKEEPER__BASE_URI": None, "LAKEKEEPER__USE_X_FORWARDED_HEADERS": "false"}, ["icekeeper.W002"]),

@@ -136,7 +136,7 @@ def test_whose_calls_they_are(warehouse: Warehouse, other: Warehouse) -> None:
         | counted(4, warehouse=other.pk)
         | counted(8, warehouse=UNKNOWN_ID)
         | counted(16, warehouse="x" * 36, project="other")
-        | counted(32, project="nobody")
+        | counted(32, project="unknown")
         | counted(64, project="no/project")
         | counted(128)
     )
@@ -320,7 +320,7 @@ def test_filters(warehouse: Warehouse, other: Warehouse) -> None:
     foreign = ALL | {"warehouse": {"type": "warehouse-id", "id": str(other.pk)}}
     assert ask(foreign).refused(404, "NoSuchWarehouseException")
     assert found(foreign, **{"x-project-id": "other"}) == [8]
-    assert ask(ALL, **{"x-project-id": "nobody"}).refused(404, "ProjectNotFound")
+    assert ask(ALL, **{"x-project-id": "unknown"}).refused(404, "ProjectNotFound")
 
 
 def test_a_deleted_warehouse_keeps_its_history(warehouse: Warehouse) -> None:

@@ -50,7 +50,7 @@ def test_users_are_listed_by_name() -> None:
     assert pages_of("/user?name=stra%C3%9Fe&pageSize=1") == [["oidc~STRASSE 2"], ["oidc~Straße"]]
     assert pages_of("/user?name=%25") == [["oidc~100%"]]
     assert pages_of("/user?name=A_B") == [["oidc~a_b"]]
-    assert pages_of("/user?name=nobody") == [[]]
+    assert pages_of("/user?name=unknown") == [[]]
     assert len(pages_of("/user?name=")[0]) == 5
 
 
@@ -114,7 +114,7 @@ def crowd(bootstrapped: None) -> None:
         ("zzz", []),
         ("", ["1", "2", "3", "4", "5", "6"]),
         ("   ", ["1", "2", "3", "4", "5", "6"]),
-        ("anna" + " " * 60 + "nobody", ["2", "3", "1"]),
+        ("anna" + " " * 60 + "unknown", ["2", "3", "1"]),
         ("\ufdfa" * 10_000, []),
     ],
 )

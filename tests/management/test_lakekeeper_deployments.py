@@ -155,11 +155,11 @@ ACCEPTED = {
         accepted("allowall", UNUSED, "LICENSE__KEY"),
     ),
     "chart: external database": (CHART | EXTERNAL_DATABASE, accepted("allowall", UNUSED)),
-    "chart: an empty URL beside the host": (
+    "chart: an empty URL with a host": (
         CHART | variables(PG_DATABASE_URL_WRITE="", PG_DATABASE_URL_READ=""),
         accepted("allowall", UNUSED),
     ),
-    "compose: an empty host beside the URL": (
+    "compose: an empty host with a URL": (
         POSTGRES | variables(PG_HOST_W="", PG_HOST_R="", PG_USER="", PG_PASSWORD=""),
         accepted("allowall"),
     ),
@@ -260,11 +260,11 @@ REFUSED = {
     "chart: no database": (
         CHART | variables(PG_DATABASE=""), HALF_DATABASE, "LAKEKEEPER__PG_HOST_W needs LAKEKEEPER__PG_DATABASE",
     ),
-    "chart: URL for reads beside a host": (
+    "chart: URL for reads with a host": (
         CHART | variables(PG_DATABASE_URL_READ="postgresql://u@r/d"), HALF_DATABASE,
         "LAKEKEEPER__PG_DATABASE_URL_READ needs LAKEKEEPER__PG_DATABASE_URL_WRITE",
     ),
-    "compose: host for reads beside a URL": (
+    "compose: host for reads with a URL": (
         POSTGRES | variables(PG_HOST_R="r", PG_DATABASE_URL_READ=""), HALF_DATABASE,
         "LAKEKEEPER__PG_HOST_R needs LAKEKEEPER__PG_HOST_W",
     ),

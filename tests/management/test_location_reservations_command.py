@@ -111,7 +111,7 @@ def test_the_list_has_location_user_and_expiration(
 def test_only_active_reservations_of_staged_tables(alice: CallerClient, warehouse: Warehouse) -> None:
     assert run("wh") == [HEADER]
     assert run("wh", json=True) == []
-    assert create(alice, f"{warehouse.location}/made").status == 200
+    assert create(alice, f"{warehouse.location}/created").status == 200
     hold(warehouse, "over", until=now() - timedelta(seconds=1))
     LocationClaim.objects.create(warehouse=warehouse, task_id=new_id(), location=f"{warehouse.location}/purged")
     assert run("wh") == [HEADER]
@@ -208,7 +208,7 @@ def test_all_reservations_of_the_exact_location_are_released(alice: CallerClient
     path = hold(warehouse, "a/t")
     hold(warehouse, "a/t", by="oidc~bob\u202e")
     hold(warehouse, "a/t", by="oidc~carl", until=now() - timedelta(seconds=1))
-    created = f"{warehouse.location}/made"
+    created = f"{warehouse.location}/created"
     assert create(alice, created).status == 200
     LocationClaim.objects.create(warehouse=warehouse, task_id=new_id(), location=path)
     kept = {hold(warehouse, below) for below in ("a", "a/t/in", "a/t2", "A/t", "b")}

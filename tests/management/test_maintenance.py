@@ -341,7 +341,7 @@ def test_a_server_with_the_setting_runs_no_worker(server: CatalogServer) -> None
 
 
 def test_a_leaked_token_is_revoked_by_command(alice: TokenClient, close: Callable[[], None]) -> None:
-    """The API does not revoke it: restoring a backup in progress would make it valid again."""
+    """The API does not revoke it: restoring a backup in progress would restore it as valid."""
     leaked = read_token(alice.token)
     assert leaked is not None
     close()

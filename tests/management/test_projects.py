@@ -197,7 +197,7 @@ def test_roles_grants_and_statistics_are_deleted_with_the_project(
 
 
 def test_the_creator_of_a_project_is_its_admin(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    build("by nobody")
+    build("by no caller")
     assert not Grant.objects.exists()
     call_as(monkeypatch, "oidc~alice")
     one, other = (build(name).json()["project-id"] for name in ("one", "other"))

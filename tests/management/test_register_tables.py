@@ -546,7 +546,7 @@ def test_a_lost_database_ends_the_run_with_a_hint_how_to_continue(
     def cut(**arguments: Any) -> Any:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
-        raise AssertionError("the connection is gone by now")
+        raise AssertionError("the connection is closed by now")
 
     steps = ImportSteps(bulk_register.ensure_namespace, cut)
     monkeypatch.setattr("management.management.commands.register_tables.REGISTER", steps)

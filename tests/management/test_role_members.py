@@ -162,7 +162,7 @@ def test_members_are_removed_idempotently() -> None:
     for _ in range(2):
         assert api.delete(f"/role/{staff['id']}/members/role/{devs['id'].upper()}").status == 204
         assert members_of(staff) == [carol["id"]]
-    assert api.delete(f"/role/{staff['id']}/members/user/oidc~nobody").status == 204
+    assert api.delete(f"/role/{staff['id']}/members/user/oidc~unknown").status == 204
     assert api.delete(f"/role/{staff['id']}/members/role/{MISSING}").status == 204
     assert members_of(staff) == [carol["id"]]
 
@@ -184,8 +184,8 @@ def test_only_the_member_of_that_type_is_removed(everything: Callable[[], Finger
 @pytest.mark.parametrize(
     ("bad", "status", "wire_type"),
     [
-        ({"type": "user", "id": "oidc~nobody"}, 404, "RoleAssignmentUserNotFound"),
-        ({"type": "user", "id": "nobody"}, 400, "InvalidUserIdError"),
+        ({"type": "user", "id": "oidc~unknown"}, 404, "RoleAssignmentUserNotFound"),
+        ({"type": "user", "id": "unknown"}, 400, "InvalidUserIdError"),
         ({"type": "user", "id": "oidc~" + "x" * 10_000}, 400, "UserIdTooLongError"),
         ({"type": "user", "id": "oidc~a\x00"}, 400, "BadRequestException"),
         ({"type": "role", "id": MISSING}, 404, "RoleNotFoundInProject"),
@@ -337,7 +337,7 @@ def test_owners_are_members_in_every_list() -> None:
     assert add(c, a).status == 200
     RoleMember.objects.create(role_id=a["id"], user_id=eve["id"], expires_at=now() - timedelta(seconds=1))
     own(a, eve)
-    own(a, user("gone"), expires_at=now() - timedelta(seconds=1))
+    own(a, user("expired"), expires_at=now() - timedelta(seconds=1))
     member, owner = "member", "owner"
     assert entries_at(f"/role/{a['id']}/members", "members") == [
         (ann["id"], member), (bob["id"], member), (b["id"], owner), (carol["id"], owner), (eve["id"], owner)
@@ -403,7 +403,7 @@ def test_listings_add_one_statement_to_those_of_the_path(rest: str) -> None:
     add(roles[7], bob)
     suffix = "/transitive" if rest == "transitive" else ""
     of_role, of_user = 2, 3  # the project and the named object; for users also the server, whose grants count
-    for target, beside in (
+    for target, extra in (
         (f"/role/{roles[0]['id']}/members{suffix}", of_role),
         (f"/role/{roles[7]['id']}/member-of{suffix}", of_role),
         (f"/user/oidc~bob/roles{suffix}", of_user),
@@ -412,7 +412,7 @@ def test_listings_add_one_statement_to_those_of_the_path(rest: str) -> None:
             api.get(target)
         listing = [each for each in captured.captured_queries if "tenancy_rolemember" in each["sql"]]
         # Django does not capture prepared statements of PostgreSQL.
-        assert len(captured) - len(listing) == beside
+        assert len(captured) - len(listing) == extra
         assert len(listing) <= 1
 
 
@@ -588,8 +588,8 @@ def test_the_wait_for_others_is_bounded(monkeypatch: pytest.MonkeyPatch, at_once
 def test_nothing_is_checked_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     staff, inner = role("staff"), role("inner")
     steps: list[str] = []
-    lock, judge = role_members.lock_memberships, role_members.require_nestable
+    lock, check = role_members.lock_memberships, role_members.require_nestable
     monkeypatch.setattr(role_members, "lock_memberships", lambda project: (steps.append("lock"), lock(project)))
-    monkeypatch.setattr(role_members, "require_nestable", lambda *of: (steps.append("judge"), judge(*of)))
+    monkeypatch.setattr(role_members, "require_nestable", lambda *of: (steps.append("check"), check(*of)))
     add(staff, inner)
-    assert steps == ["lock", "judge"]
+    assert steps == ["lock", "check"]

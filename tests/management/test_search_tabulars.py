@@ -59,7 +59,7 @@ def filled(catalog: ApiClient, warehouse: Warehouse) -> list[Tabular]:
         *add(warehouse, "hr", "people", "order_of_merit"),
         *add(warehouse, "hr", "people_view", kind="view"),
         *add(warehouse, "hr", "people_images", kind="generic-table"),
-        *add(warehouse, "hr", "orders_gone", deleted_at=now()),
+        *add(warehouse, "hr", "orders_dropped", deleted_at=now()),
     ]
 
 

@@ -291,7 +291,7 @@ def test_a_definition_is_deleted_with_its_grants(monkeypatch: pytest.MonkeyPatch
 
 def test_a_project_is_deleted_with_its_definitions(other_project: Project) -> None:
     kept = build()["id"]
-    assert api.post("/tag-definition", {"name": "gone", **MARKER}, **{"x-project-id": "other"}).status == 201
+    assert api.post("/tag-definition", {"name": "other tag", **MARKER}, **{"x-project-id": "other"}).status == 201
     assert api.delete("/project/other").status == 204
     assert [str(each.pk) for each in TagDefinition.objects.all()] == [kept]
     assert [each.object_id for each in Securable.objects.filter(type="tag")] == [kept]

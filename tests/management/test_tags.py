@@ -331,8 +331,8 @@ def test_an_error_may_look_like_a_missing_target(
     hidden = api.get(f"{things[kind]}/tags").error
     monkeypatch.undo()
     target = api.base.rpartition("/")[2] if kind == "warehouse" else things[kind].rpartition("/")[2]
-    gone = ApiClient(f"/management/v1/warehouse/{NO_ONE}") if kind == "warehouse" else api
-    missing = gone.get(f"{things[kind].replace(target, NO_ONE)}/tags").error
+    unknown = ApiClient(f"/management/v1/warehouse/{NO_ONE}") if kind == "warehouse" else api
+    missing = unknown.get(f"{things[kind].replace(target, NO_ONE)}/tags").error
     assert (hidden["type"], hidden["message"]) == (missing["type"], missing["message"].replace(NO_ONE, target))
 
 

@@ -49,8 +49,8 @@ def test_definitions(bootstrapped: None, reported: Reported) -> None:
     changed = {"message": "tag-definition.updated", **always, "named": "privacy"}
     assert reported(lambda: management.post(target, body)) == [changed]
     assert reported(lambda: management.post(target, body | {"scope": ["table"]})) == []
-    gone = {"message": "tag-definition.deleted", "grants": 0, "grants_on": {}, "granted": []}
-    assert reported(lambda: management.delete(target)) == [{**changed, **gone}]
+    deleted = {"message": "tag-definition.deleted", "grants": 0, "grants_on": {}, "granted": []}
+    assert reported(lambda: management.delete(target)) == [{**changed, **deleted}]
     assert reported(lambda: management.delete(target)) == []
 
 

@@ -39,7 +39,7 @@ def test_the_first_token_of_a_deployment(access_tokens: None) -> None:
     assert "refuses" not in err
     assert token not in err
     assert TokenClient(token).get("/token").json()["tokens"][0]["created-by"] == "internal"
-    assert "Made" not in run("create_token", "--user", "local~alice", "--create-user")[1]
+    assert "Created" not in run("create_token", "--user", "local~alice", "--create-user")[1]
 
 
 def test_a_hint_where_servers_would_refuse_it(db: None) -> None:
@@ -59,7 +59,7 @@ def test_a_token_of_a_service_account_as_json(access_tokens: None) -> None:
     row = AccessToken.objects.get()
     assert row.expires_at - row.created_at == timedelta(hours=36)
     out, err = run("create_token", "--service-account", "SPARK")
-    assert "Made" not in err
+    assert "Created" not in err
     assert out.startswith("iks_")
     assert AccessToken.objects.filter(user=account.user_id).count() == 2
 
@@ -67,7 +67,7 @@ def test_a_token_of_a_service_account_as_json(access_tokens: None) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--user", "local~nobody"], "User does not exist: local~nobody"),
+        (["--user", "local~unknown"], "User does not exist: local~unknown"),
         (["--user", "oidc~x", "--create-user"], "local user is local~<name>"),
         (["--user", "local~", "--create-user"], "local user is local~<name>"),
         (["--user", "local~a b", "--create-user"], "local user is local~<name>"),

@@ -141,7 +141,7 @@ def test_the_listing_has_pages_and_they_are_of_one_user(alice: TokenClient, robo
         assert alice.get(f"{target}&pageToken={forged}").refused(400, "InvalidPaginationToken")
     for size in ("0", "-1", "a", "1e3", "9999999999"):
         assert alice.get(f"{target}&pageSize={size}").refused(400, "BadRequestException", "pageSize")
-    assert alice.get("/token?userId=nobody").json() == {"tokens": []}
+    assert alice.get("/token?userId=unknown").json() == {"tokens": []}
 
 
 def test_the_life_of_a_token(alice: TokenClient, robot: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +221,7 @@ def test_a_token_cannot_grant_more_than_it_has(access_tokens: None, robot: str) 
         ({"name": "t", "user-id": f"icekeeper~{NOWHERE}"}, "UserNotFound"),
         ({"name": "t", "user-id": "icekeeper~" + "x" * 10_000}, "UserNotFound"),
         ({"name": "t", "user-id": "local~bob"}, "ForbiddenException"),
-        ({"name": "t", "user-id": "local~nobody"}, "ForbiddenException"),
+        ({"name": "t", "user-id": "local~unknown"}, "ForbiddenException"),
     ],
 )
 def test_bodies_that_are_refused(

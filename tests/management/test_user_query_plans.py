@@ -28,7 +28,7 @@ MANY, FEW, SIZE = 10_000, 50, 10
 def crowd(bootstrapped: None) -> dict[str, Any]:
     """Create many users in a role, each in many roles, and a project, a role and a user with few."""
     if connection.vendor != "postgresql":
-        pytest.skip("the PostgreSQL run has this: SQLite tells no rows of a plan")
+        pytest.skip("the PostgreSQL run has this: plans of SQLite have no row counts")
     full = Project.objects.get()
     small = Project.objects.create(id="small", name="small", name_key="small")
     users = User.objects.bulk_create(User(id=f"oidc~{number:05}", name=f"u{number}") for number in range(MANY))

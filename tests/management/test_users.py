@@ -317,7 +317,7 @@ def test_name_and_type_are_needed_to_replace(body: dict[str, Any]) -> None:
 
 
 def test_unknown_users() -> None:
-    for user_id in ("oidc~nobody", "oidc~' OR 1=1 --", "oidc~*"):
+    for user_id in ("oidc~unknown", "oidc~' OR 1=1 --", "oidc~*"):
         target = address(user_id)
         for response in (
             api.get(target),
@@ -327,7 +327,7 @@ def test_unknown_users() -> None:
             api.get(f"{target}/roles/transitive"),
         ):
             assert response.refused(404, "UserNotFound", user_id)
-    for user_id, wire_type in (("nobody", "InvalidUserIdError"), ("oidc~" + "x" * 200, "UserIdTooLongError")):
+    for user_id, wire_type in (("unknown", "InvalidUserIdError"), ("oidc~" + "x" * 200, "UserIdTooLongError")):
         assert api.get(address(user_id)).refused(400, wire_type)
     assert api.get("/user/oidc~%00").refused(400, "BadRequestException", "NUL")
     assert api.get("/user/oidc~%ff").refused(400, "BadRequestException")
@@ -422,7 +422,7 @@ def test_permissions_are_checked_for_other_users(
     User.objects.create(id="oidc~bob", name="Bob")
     server = f"server:{Server.objects.get().server_id}"
     before = everything()
-    for user_id in ("oidc~bob", "oidc~nobody"):
+    for user_id in ("oidc~bob", "oidc~unknown"):
         target = address(user_id)
         body = {"id": user_id, "name": "X", "user-type": "human", "update-if-exists": True}
         for response in (alice.get("/user"), alice.post("/user", body)):
@@ -444,7 +444,7 @@ def test_every_caller_may_read_users(alice: CallerClient, asked: list[tuple[Can,
     """Many responses contain ids of users."""
     User.objects.create(id="oidc~bob", name="Bob")
     assert alice.get(address("oidc~bob")).json()["name"] == "Bob"
-    assert alice.get(address("oidc~nobody")).refused(404, "UserNotFound")
+    assert alice.get(address("oidc~unknown")).refused(404, "UserNotFound")
     assert asked == []
 
 

@@ -95,7 +95,7 @@ def test_all_problems_are_reported_at_once(minio: Minio, bucket: str, storage_ro
     assert api.post("/warehouse", asked(minio, bucket)).status == 201
     body = asked(minio, bucket) | {"allowed-format-versions": [1], "default-format-version": 2}
     response = validate(body | {"managed-by": "instance-admin"})
-    failed = {name for name, outcome in results(response).items() if outcome == "failed"}
+    failed = {name for name, result in results(response).items() if result == "failed"}
     assert failed == {
         "warehouse-name-valid",
         "location-exclusive",
@@ -121,7 +121,7 @@ def test_checks_that_need_a_valid_profile_are_not_attempted(minio: Minio, bucket
     ("wrong", "status", "wire_type"),
     [
         ({"secret-access-key": "wrong-secret"}, 412, "PermissionDenied"),
-        ({"access-key-id": "nobody"}, 412, "PermissionDenied"),
+        ({"access-key-id": "unknown"}, 412, "PermissionDenied"),
     ],
 )
 def test_a_wrong_key_is_refused(

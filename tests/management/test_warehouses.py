@@ -135,7 +135,7 @@ def test_a_warehouse_on_an_object_store_is_returned_completely(
         ({"allowed-format-versions": [True]}, "BadRequestException"),
         ({"allowed-format-versions": [2] * 101}, "BadRequestException"),
         ({"default-format-version": 2.5}, "BadRequestException"),
-        ({"managed-by": "somebody"}, "BadRequestException"),
+        ({"managed-by": "unknown"}, "BadRequestException"),
         ({"managed-by": ["instance-admin"]}, "BadRequestException"),
         ({"delete-profile": "hard"}, "BadRequestException"),
         ({"storage-profile": "s3"}, "BadRequestException"),
@@ -245,7 +245,7 @@ def test_names_are_unique_in_a_project(own: ApiClient, bootstrapped: None) -> No
             "DefaultFormatVersionNotAllowed",
         ),
         ("protection", {"protected": "true"}, "BadRequestException"),
-        ("managed-by", {"managed-by": "nobody"}, "BadRequestException"),
+        ("managed-by", {"managed-by": "unknown"}, "BadRequestException"),
         ("storage", {"storage-profile": None}, "BadRequestException"),
         *((change, {}, "BadRequestException") for change in CHANGES if CHANGES[change] and change != "managed-by"),
     ],
@@ -513,7 +513,7 @@ def test_changes_at_once_are_all_kept(bootstrapped: None) -> None:
 
 
 needs_plans = pytest.mark.skipif(
-    RUN.database != "postgres", reason="the PostgreSQL run has this: SQLite tells no rows of a plan"
+    RUN.database != "postgres", reason="the PostgreSQL run has this: plans of SQLite have no row counts"
 )
 
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tests.model.contents import Contents
-from tests.model.journal import Fault, Journal, Outcome, Record
+from tests.model.journal import Fault, Journal, Record, Result
 from tests.model.names import STABLE, fold
 
 PUTS = {"create table", "finish table", "create view", "register table", "register view"}
@@ -24,7 +24,7 @@ def check_bindings(contents: Contents, journal: Journal) -> None:
     taken |= {("namespace", fold(levels)) for levels, _, __ in contents.namespaces.values()}
     puts, takes = defaultdict(list), defaultdict(list)
     for record in journal.records:
-        if record.outcome is not Outcome.REFUSED:
+        if record.result is not Result.REFUSED:
             for binding in _put(record):
                 puts[binding].append(record)
             for binding in _taken(record):
@@ -37,13 +37,13 @@ def check_bindings(contents: Contents, journal: Journal) -> None:
 
 
 def _problem(is_taken: bool, puts: list[Record], takes: list[Record]) -> str | None:
-    last_taken = max((record.sent for record in takes if record.outcome is Outcome.DONE), default=0.0)
+    last_taken = max((record.sent for record in takes if record.result is Result.DONE), default=0.0)
     if is_taken:
         is_explained = any(record.responded > last_taken for record in puts)
-        return None if is_explained else "is there, although it was taken away after all that was put there"
-    last_put = max((record.sent for record in puts if record.outcome is Outcome.DONE), default=0.0)
+        return None if is_explained else "exists, although it was deleted after all writes to it"
+    last_put = max((record.sent for record in puts if record.result is Result.DONE), default=0.0)
     is_explained = not last_put or any(record.responded > last_put for record in takes)
-    return None if is_explained else "is not there, although nobody took it away after it was put there"
+    return None if is_explained else "does not exist, although no request deleted it after it was written"
 
 
 def _put(record: Record) -> Iterator[Binding]:
@@ -66,7 +66,7 @@ def _stable_namespaces_keep_properties(contents: Contents, journal: Journal) -> 
     """Each property that all processes set has the value that was set last; a value is the token of its request."""
     said: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in journal.records:
-        if record.what == "describe namespace" and record.outcome is not Outcome.REFUSED:
+        if record.what == "describe namespace" and record.result is not Result.REFUSED:
             for key in record.content["updates"]:
                 said[record.about[0].casefold(), key].append(record)
     stable = {fold(levels) for levels in STABLE}
@@ -77,10 +77,10 @@ def _stable_namespaces_keep_properties(contents: Contents, journal: Journal) -> 
 
 
 def _check_value(name: str, key: str, value: str | None, records: list[Record]) -> None:
-    done = [record for record in records if record.outcome is Outcome.DONE]
+    done = [record for record in records if record.result is Result.DONE]
     [setter] = [record for record in records if record.op == value] or [None]
     if setter is None and (value is not None or done):
-        raise Fault(f"property {key} of {name} is {value}, which nobody set", name)
+        raise Fault(f"property {key} of {name} is {value}, which no request set", name)
     later = [record.op for record in done if setter is not None and record.sent > setter.responded]
     if later:
         raise Fault(f"property {key} of {name} is {value}, although {later} set it later", name)

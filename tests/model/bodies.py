@@ -174,9 +174,9 @@ class Commit:
             )
 
     def remove_ref(self) -> None:
-        gone = [name for name in self._refs if name != "main"]
-        if gone and not self.updates:
-            self.updates.append({"action": "remove-snapshot-ref", "ref-name": self.rng.choice(gone)})
+        removed = [name for name in self._refs if name != "main"]
+        if removed and not self.updates:
+            self.updates.append({"action": "remove-snapshot-ref", "ref-name": self.rng.choice(removed)})
 
     def expire(self) -> None:
         """Expire snapshots without a reference in the metadata, with the assertion that the other heads do not
@@ -186,11 +186,11 @@ class Commit:
             return
         named = {ref["snapshot-id"] for ref in self._refs.values()}
         old = [each["snapshot-id"] for each in self.metadata.get("snapshots") or []]
-        gone = [snapshot_id for snapshot_id in old if snapshot_id not in named][: self.rng.randint(1, MAX_SNAPSHOTS)]
-        if gone:
+        removed = [snapshot_id for snapshot_id in old if snapshot_id not in named][: self.rng.randint(1, MAX_SNAPSHOTS)]
+        if removed:
             for name in self._refs:
                 self._hold(name)
-            self.updates += [{"action": "remove-snapshots", "snapshot-ids": [snapshot_id]} for snapshot_id in gone]
+            self.updates += [{"action": "remove-snapshots", "snapshot-ids": [snapshot_id]} for snapshot_id in removed]
 
     def schema(self) -> None:
         """Add a column, and remove schemas that no snapshot uses."""

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import requests
 
-from tests.model.journal import Attempt, Fault, Outcome, Record
+from tests.model.journal import Attempt, Fault, Record, Result
 from tests.model.server_faults import Watch
 
 TIMEOUT_SECONDS = 150
@@ -41,7 +41,7 @@ FLEETING = "write.metadata.delete-after-commit.enabled"
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    outcome: Outcome
+    result: Result
     status: int
     body: dict[str, Any]
     record: Record
@@ -72,7 +72,7 @@ class Reply:
 class Caller:
     """Sends requests below `api` for the process `number`, and keeps `records` of them.
 
-    A request with a key is retried until a response arrives. Without a key, a lost response is `Outcome.UNKNOWN`, and
+    A request with a key is retried until a response arrives. Without a key, a lost response is `Result.UNKNOWN`, and
     `settle` waits until the dead server's operations have ended.
     """
 
@@ -121,7 +121,7 @@ class Caller:
             if response is not None and response.status_code not in BUSY:
                 break
             self._require_timeout(record, until)
-        reply = _judged(response, record)
+        reply = _classified(response, record)
         self._note(record, reply)
         if record.location is not None:
             self.records.append(record)
@@ -137,13 +137,13 @@ class Caller:
             response = self._attempt(record)
             if response is None:
                 if record.attempts[-1].is_lost and record.key is None:
-                    return Reply(Outcome.UNKNOWN, 0, {}, record)
+                    return Reply(Result.UNKNOWN, 0, {}, record)
             else:
-                reply = _judged(response, record)
+                reply = _classified(response, record)
                 if reply.status >= 500 and reply.error in IN_DOUBT:
                     record.attempts[-1].is_lost = True
                     if record.key is None:
-                        return Reply(Outcome.UNKNOWN, reply.status, reply.body, record)
+                        return Reply(Result.UNKNOWN, reply.status, reply.body, record)
                 elif record.key is None or response.ok or not reply.is_passing:
                     return reply
             self._require_timeout(record, until)
@@ -170,19 +170,17 @@ class Caller:
             if response.status_code >= 500 and response.status_code not in BUSY:
                 content = _json(response)
                 if content.get("error", {}).get("type") not in IN_DOUBT:
-                    raise Fault(
-                        f"{record.what} was answered {reported}: {response.text[:500]}", record.op, *record.about
-                    )
+                    raise Fault(f"{record.what} got {reported}: {response.text[:500]}", record.op, *record.about)
         return response
 
     def _require_timeout(self, record: Record, until: float) -> None:
         if time.monotonic() > until:
             last = record.attempts[-1].reported
-            raise Fault(f"{record.what} had no answer for {TIMEOUT_SECONDS} s, the last: {last}", record.op)
+            raise Fault(f"{record.what} had no response for {TIMEOUT_SECONDS} s, the last: {last}", record.op)
         time.sleep(0.02 + 0.1 * self.rng.random())
 
     def _note(self, record: Record, reply: Reply) -> None:
-        record.outcome, record.status, record.error = reply.outcome, reply.status, reply.error
+        record.result, record.status, record.error = reply.result, reply.status, reply.error
         record.is_kept = not reply.is_of_the_moment
         metadata = reply.body.get("metadata")
         if metadata is not None and reply.body.get("metadata-location") is not None:
@@ -198,23 +196,23 @@ class Caller:
         response = self._attempt(again)
         if response is None:
             return
-        reply = _judged(response, again)
+        reply = _classified(response, again)
         if reply.is_passing:
             return
         self.records.append(again)
         self._note(again, reply)
         is_same_version = first.record.location == again.location or is_fleeting(first.body.get("metadata"))
         if (reply.status, reply.error) != (first.status, first.error) or not is_same_version:
-            raise Fault(f"sent again under its key, {record.op} was answered differently", record.op, *record.about)
+            raise Fault(f"sent again with its key, {record.op} got another response", record.op, *record.about)
 
 
 def is_fleeting(metadata: dict[str, Any] | None) -> bool:
     return metadata is not None and metadata.get("properties", {}).get(FLEETING) == "true"
 
 
-def _judged(response: requests.Response, record: Record) -> Reply:
-    outcome = Outcome.DONE if response.ok else Outcome.REFUSED
-    return Reply(outcome, response.status_code, _json(response), record)
+def _classified(response: requests.Response, record: Record) -> Reply:
+    result = Result.DONE if response.ok else Result.REFUSED
+    return Reply(result, response.status_code, _json(response), record)
 
 
 def _json(response: requests.Response) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class Row:
 class Contents:
     """The contents of one warehouse.
 
-    `securables` are (type, id) with parent and path, `outcomes` statuses by Idempotency-Key.
+    `securables` are (type, id) with parent and path, `results` statuses by Idempotency-Key.
     """
 
     tabulars: list[Row] = field(default_factory=list)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.model.bodies import is_pooled
 from tests.model.contents import Contents, Row
-from tests.model.journal import Fault, Journal, Outcome, Record
+from tests.model.journal import Fault, Journal, Record, Result
 from tests.model.lineage import Lineage, Version, locations
 from tests.model.links import COMMITS, check_link
 from tests.model.state import TABLE
@@ -61,13 +61,13 @@ class History:
             again = [each for each in registered.get(uuid, []) if each.content["metadata-location"] == parent]
             if len(following) > 1 + len(again):
                 ops = [self.lineage.versions[location].op for location in following]
-                raise Fault(f"{ops} were all made on {parent}: one was lost", uuid, *ops)
+                raise Fault(f"{ops} all started from {parent}: one was lost", uuid, *ops)
 
     def _nothing_is_lost(self, living: dict[str, Row], registered: Registered) -> None:
         """Acknowledged writes are in the current table, unless an older version was registered afterwards."""
         acknowledged: dict[str, list[Record]] = defaultdict(list)
         for record in self.journal.records:
-            if record.outcome is Outcome.DONE and record.location is not None and record.what in COMMITS | MAKERS:
+            if record.result is Result.DONE and record.location is not None and record.what in COMMITS | MAKERS:
                 version = self.lineage.versions.get(record.location)
                 if version is None and record.uuid in living and not _may_be_given_up(record, registered):
                     raise Fault(f"{record.op} was acknowledged, {record.location} is unknown", record.op, record.uuid)
@@ -88,7 +88,7 @@ class History:
             row = living.get(record.uuid or "")
             if record.what != "replace view" or row is None or row.uuid in registered:
                 continue
-            if record.outcome is Outcome.DONE and f"done {record.op}" not in row.metadata["properties"]:
+            if record.result is Result.DONE and f"done {record.op}" not in row.metadata["properties"]:
                 raise Fault(f"{record.op} was acknowledged, and is not in {row}", record.op, row.uuid)
 
     def _transactions_are_whole(self, living: dict[str, Row], registered: Registered) -> None:
@@ -102,7 +102,7 @@ class History:
             uuids = {uuid for change in record.content["table-changes"] if (uuid := asserted_uuid(change))}
             there = created.get(record.op, set())
             missing = {uuid for uuid in uuids - there if uuid in living and uuid not in registered}
-            if missing and (there or record.outcome is Outcome.DONE):
+            if missing and (there or record.result is Result.DONE):
                 raise Fault(f"{record.op} is in {sorted(there)}, not in {sorted(missing)}", record.op, *missing)
 
     def _reads_are_fresh(self, registered: Registered) -> None:
@@ -110,7 +110,7 @@ class History:
         shown: dict[str, list[Record]] = defaultdict(list)
         for record in self.journal.records:
             version = self.lineage.versions.get(record.location or "")
-            if version is None or record.outcome is not Outcome.DONE or record.what.endswith("again"):
+            if version is None or record.result is not Result.DONE or record.what.endswith("again"):
                 continue
             if version.kind == TABLE and version.uuid not in registered:
                 shown[version.uuid].append(record)
@@ -131,11 +131,9 @@ class History:
                     newest, reported = path[str(by_response[done].location)], by_response[done]
                 done += 1
             # A write that was sent several times may have been executed the first time.
-            is_judged = record.what == "load" or len(record.attempts) == 1
-            if is_judged and reported is not None and path[str(record.location)] < newest:
-                raise Fault(
-                    f"{record.op} was answered with an older version than {reported.op} before", uuid, record.op
-                )
+            is_compared = record.what == "load" or len(record.attempts) == 1
+            if is_compared and reported is not None and path[str(record.location)] < newest:
+                raise Fault(f"{record.op} got an older version than {reported.op} before", uuid, record.op)
 
 
 def _may_be_given_up(record: Record, registered: Registered) -> bool:

@@ -15,7 +15,7 @@ import requests
 
 from tests.catalog_fixtures import chosen
 from tests.model.contents import Contents, Row, read_file
-from tests.model.journal import Fault, Journal, Outcome
+from tests.model.journal import Fault, Journal, Result
 from tests.model.names import Levels
 from tests.model.quiet_requests import ask
 from tests.model.state import TABLE
@@ -95,7 +95,7 @@ def file_is_document(row: Row, _: Contents) -> str | None:
     try:
         found = read_file(row.metadata_location)
     except FileNotFoundError:
-        return f"its metadata file is not there: {row.metadata_location}"
+        return f"its metadata file does not exist: {row.metadata_location}"
     if found != row.document:
         return f"the file {row.metadata_location} and the row differ"
     metadata = row.metadata
@@ -145,7 +145,7 @@ def snapshots_named_are_there(row: Row, _: Contents) -> str | None:
         return "its snapshot log does not end with the current snapshot"
     named = {ref["snapshot-id"] for ref in (metadata.get("refs") or {}).values()}
     named |= {entry["snapshot-id"] for entry in log}
-    return None if named <= ids else f"it names snapshots that are not there: {sorted(named - ids)}"
+    return None if named <= ids else f"it names snapshots that do not exist: {sorted(named - ids)}"
 
 
 RULES: tuple[Callable[[Contents], None], ...] = (
@@ -160,10 +160,10 @@ RULES_OF_ONE: tuple[Callable[[Row, Contents], str | None], ...] = (
 def _results_are_kept(contents: Contents, journal: Journal) -> None:
     """Each response to a request with a key is stored under it, once."""
     for record in journal.records:
-        if record.key is None or record.outcome is Outcome.UNKNOWN:
+        if record.key is None or record.result is Result.UNKNOWN:
             continue
         kept = contents.results.get(UUID(record.key), [])
-        expected = [200 if record.outcome is Outcome.DONE else record.status] if record.is_kept else []
+        expected = [200 if record.result is Result.DONE else record.status] if record.is_kept else []
         if kept != expected:
             raise Fault(f"{record.what} of {record.op} came to {expected}, and {kept} is kept", record.op)
 
@@ -180,7 +180,7 @@ def check_responses(server: CatalogServer, contents: Contents) -> None:
             address = f"{api}/{_encoded(levels)}"
             reported = ask(address, session=session).json()
             if (reported["namespace"], chosen(reported["properties"])) != (list(levels), properties):
-                raise Fault(f"namespace {levels} is answered as {reported}", ".".join(levels))
+                raise Fault(f"namespace {levels} is returned as {reported}", ".".join(levels))
             rows = [row for row in contents.tabulars if row.namespace_id == key]
             for kind in ("table", "view"):
                 listed = ask(f"{address}/{kind}s", session=session).json()["identifiers"]
@@ -206,9 +206,11 @@ def _is_served(api: str, row: Row) -> None:
     for _ in range(TIMES):
         reported = ask(address)
         if reported.status_code != 200 or reported.json()["metadata-location"] != row.metadata_location:
-            raise Fault(f"{row.kind} {row} is answered {reported.status_code} {reported.text[:300]}", row, row.uuid)
+            raise Fault(
+                f"{row.kind} {row} is returned with {reported.status_code} {reported.text[:300]}", row, row.uuid
+            )
         if b'"metadata":%b,' % row.document not in reported.content:
-            raise Fault(f"{row.kind} {row} is not answered with the bytes of its file", row, row.uuid)
+            raise Fault(f"{row.kind} {row} is not returned with the bytes of its file", row, row.uuid)
 
 
 def _encoded(levels: Levels) -> str:

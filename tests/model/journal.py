@@ -11,7 +11,7 @@ from typing import Any
 MAX_STORY = 60
 
 
-class Outcome(Enum):
+class Result(Enum):
     """`UNKNOWN`: the response was lost or reports an unknown result; the request was executed completely or not at
     all.
     """
@@ -51,7 +51,7 @@ class Record:
     body: str
     key: str | None = None
     attempts: list[Attempt] = field(default_factory=list)
-    outcome: Outcome = Outcome.UNKNOWN
+    result: Result = Result.UNKNOWN
     status: int = 0
     error: str = ""
     is_kept: bool = True
@@ -66,7 +66,7 @@ class Record:
     @property
     def responded(self) -> float:
         """Return the time of the last response, infinity if there is none."""
-        return self.attempts[-1].responded if self.outcome is not Outcome.UNKNOWN else float("inf")
+        return self.attempts[-1].responded if self.result is not Result.UNKNOWN else float("inf")
 
     @property
     def content(self) -> dict[str, Any]:
@@ -82,10 +82,10 @@ class Record:
     def may_have_left_a_file(self) -> bool:
         return any(attempt.is_lost for attempt in self.attempts)
 
-    def found(self, outcome: Outcome, at: float, location: str | None) -> None:
+    def found(self, result: Result, at: float, location: str | None) -> None:
         """Record the result of a request whose response was lost, as a read has found it."""
-        self.attempts.append(Attempt(at, at, f"found {outcome.value}", is_lost=False))
-        self.outcome, self.location = outcome, location
+        self.attempts.append(Attempt(at, at, f"found {result.value}", is_lost=False))
+        self.result, self.location = result, location
 
     def line(self, start: float) -> str:
         reported = "; ".join(

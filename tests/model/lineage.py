@@ -14,7 +14,7 @@ from typing import Any
 from tests.model.bodies import is_pooled
 from tests.model.caller import is_fleeting
 from tests.model.contents import Contents, Row, files_below, read_file
-from tests.model.journal import Fault, Journal, Outcome, Record
+from tests.model.journal import Fault, Journal, Record, Result
 from tests.model.state import TABLE, VIEW
 
 REGISTERS = {"register table", "register view"}
@@ -72,7 +72,7 @@ class Lineage:
         """Return the registrations that were executed, or may have been, by the UUID of the registered table."""
         found: dict[str, list[Record]] = {}
         for record in self.journal.records:
-            if record.what in REGISTERS and record.outcome is not Outcome.REFUSED:
+            if record.what in REGISTERS and record.result is not Result.REFUSED:
                 version = self.versions.get(record.content["metadata-location"])
                 if version is not None:
                     found.setdefault(version.uuid, []).append(record)
@@ -99,7 +99,7 @@ class Lineage:
         yield from (record.location for record in self.journal.records if record.location is not None)
         for version in self.versions.values():
             record = self.record_of(version)
-            if record.what == "transaction" and record.outcome is Outcome.DONE and not record.may_have_left_a_file:
+            if record.what == "transaction" and record.result is Result.DONE and not record.may_have_left_a_file:
                 yield version.location
 
     def _take(self, location: str, metadata: dict[str, Any]) -> None:
@@ -135,7 +135,7 @@ class Lineage:
             version = self.versions[location]
             row = living.get(version.uuid)
             if row is not None and not version.is_fleeting and not self._was_given_up(version, row, files):
-                raise Fault(f"the file {location} is gone, and its table lives", version.uuid, version.op)
+                raise Fault(f"the file {location} is deleted, and its table exists", version.uuid, version.op)
 
     def _was_given_up(self, version: Version, row: Row, files: set[str]) -> bool:
         """Whether the table was registered again from an older version, without this file in its log.
@@ -164,7 +164,7 @@ class Lineage:
         first, last = max(times[0], created), times[-1]
         return any(
             record.is_purge
-            and record.outcome is not Outcome.REFUSED
+            and record.result is not Result.REFUSED
             and first <= record.responded
             and record.sent <= last
             for record in self.journal.records
@@ -173,7 +173,7 @@ class Lineage:
     def record_of(self, version: Version) -> Record:
         record = self.journal.by_op.get(version.op)
         if record is None:
-            raise Fault(f"nobody asked for {version.location}, written by {version.op}", version.op, version.uuid)
+            raise Fault(f"no request asked for {version.location}, written by {version.op}", version.op, version.uuid)
         return record
 
     def metadata_at(self, location: str) -> dict[str, Any] | None:

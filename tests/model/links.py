@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.model.journal import Fault, Outcome, Record
+from tests.model.journal import Fault, Record, Result
 from tests.model.lineage import Lineage, Version
 from tests.model.state import TABLE, VIEW, modelled
 from tests.model.table_model import (
@@ -23,8 +23,8 @@ COMMITS = {"commit", "transaction"}
 def check_link(lineage: Lineage, version: Version) -> None:
     """Raise `Fault` for a wrong step. For views only rejected requests are verified; their owners verify the rest."""
     record, metadata = lineage.record_of(version), lineage.metadata_at(version.location)
-    if record.outcome is Outcome.REFUSED:
-        raise Fault(f"{record.op} was refused, and yet {version.location} was made", record.op, version.uuid)
+    if record.result is Result.REFUSED:
+        raise Fault(f"{record.op} was rejected, but {version.location} was written", record.op, version.uuid)
     if metadata is None or version.kind == VIEW:
         return
     if version.parent is None:
@@ -33,7 +33,7 @@ def check_link(lineage: Lineage, version: Version) -> None:
         before = lineage.metadata_at(version.parent)
         problem = None if before is None else _wrong_step(record, version, before, metadata)
     if problem:
-        raise Fault(f"{record.op} made {version.location} wrongly: {problem}", record.op, version.uuid)
+        raise Fault(f"{record.op} wrote {version.location} wrongly: {problem}", record.op, version.uuid)
 
 
 def _wrong_beginning(record: Record, metadata: dict[str, Any]) -> str | None:
@@ -58,5 +58,5 @@ def _wrong_step(record: Record, version: Version, before: dict[str, Any], metada
     if metadata["metadata-log"] != log:
         return f"the metadata log is {metadata['metadata-log']}, not {log}"
     if metadata["last-updated-ms"] < before["last-updated-ms"]:
-        return "it is older than what it was made of"
+        return "it is older than its base"
     return difference(changed(model, updates), modelled(TABLE, metadata))

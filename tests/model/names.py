@@ -11,7 +11,7 @@ Levels = tuple[str, ...]
 STABLE: tuple[Levels, ...] = (("calm",), ("calm", "straße"))
 """Namespaces that are there all the time."""
 
-VOLATILE: tuple[Levels, ...] = (("here",), ("here", "deep"), ("gone",))
+VOLATILE: tuple[Levels, ...] = (("here",), ("here", "deep"), ("dropped",))
 """Namespaces that every process creates and drops."""
 
 SHARED = ("s1", "s2", "ñ 3")

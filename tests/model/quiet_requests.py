@@ -27,4 +27,4 @@ def ask(address: str, *, method: str = "GET", session: requests.Session | None =
                 return response
             reported = f"{response.status_code} {response.text[:300]}"
         time.sleep(0.1)
-    raise Fault(f"{method} {address} had no answer in {TIMEOUT_SECONDS} s, the last: {reported}")
+    raise Fault(f"{method} {address} had no response in {TIMEOUT_SECONDS} s, the last: {reported}")

@@ -75,7 +75,7 @@ class Disturber:
         self.server.kill()
         orphans = self._sessions()
         self.server.start()
-        self._wait_until_gone(orphans)
+        self._wait_until_ended(orphans)
         self.watch.settle()
 
     def kill_one(self) -> None:
@@ -93,7 +93,7 @@ class Disturber:
             orphans = self._sessions("client_port = ANY(%s)", [ports])
             self.watch.begin()
             victim.send_signal(signal.SIGKILL)
-            self._wait_until_gone(orphans)
+            self._wait_until_ended(orphans)
             self.watch.settle()
 
     def cut(self) -> None:
@@ -112,7 +112,7 @@ class Disturber:
         with psycopg.connect(self.url, autocommit=True) as connection:
             return {pid for (pid,) in connection.execute(f"{_SESSIONS} AND {condition}", params or [])}  # type: ignore[arg-type]
 
-    def _wait_until_gone(self, orphans: set[int]) -> None:
+    def _wait_until_ended(self, orphans: set[int]) -> None:
         """Wait for PostgreSQL, which finishes the statement of a dead client before it notices."""
         until = time.monotonic() + MAX_SETTLING_SECONDS
         while orphans & self._sessions():

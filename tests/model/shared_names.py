@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.model import bodies
 from tests.model.caller import Caller, Reply, is_fleeting
-from tests.model.journal import Fault, Outcome
+from tests.model.journal import Fault, Result
 from tests.model.names import (
     SHARED,
     STABLE,
@@ -57,7 +57,7 @@ class Crowd:
         response = self.caller.write(self.op, what, method, path, body, about=about)
         is_outdated = response.status == 400 and any(text in response.message for text in OUTDATED)
         is_legitimate = response.error in LEGITIMATE or response.is_passing or is_outdated
-        if response.outcome is Outcome.REFUSED and not is_legitimate:
+        if response.result is Result.REFUSED and not is_legitimate:
             raise Fault(f"{what} was refused with {response.status} {response.body}", self.op, *about)
         if response.record.location is not None and not is_fleeting(response.body["metadata"]):
             self.seen = [*self.seen, response.record.location][-SEEN:]
@@ -66,11 +66,11 @@ class Crowd:
     def load(self, name: Name, kind: str = TABLE) -> dict[str, Any] | None:
         """Return its metadata, None when it does not exist."""
         response = self.caller.read(tabular_path(kind, name, self.rng), about=(name,))
-        if response.outcome is Outcome.DONE:
+        if response.result is Result.DONE:
             metadata: dict[str, Any] = response.body["metadata"]
             return metadata
         if response.status != 404 or response.error != f"NoSuch{kind.capitalize()}Exception":
-            raise Fault(f"loading the {kind} {name} was answered {response.status} {response.body}", name)
+            raise Fault(f"loading the {kind} {name} returned {response.status} {response.body}", name)
         return None
 
     def a_space(self) -> Levels:
@@ -91,7 +91,7 @@ class Crowd:
         body = bodies.new_table(self.op, respell(name.name, self.rng), self.base, self.rng, is_shared=True)
         path = f"{namespace_path(name.levels, self.rng)}/tables"
         staged = self.ask("stage table", "POST", path, body | {"stage-create": True}, name)
-        if staged.outcome is Outcome.DONE:
+        if staged.result is Result.DONE:
             self.op = self.caller.token()
             requirements, updates = bodies.finishing(self.op, staged.body["metadata"], self.rng)
             body = {"requirements": requirements, "updates": updates}

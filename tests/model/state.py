@@ -62,7 +62,7 @@ Wanted = Expected | dict[str, str] | None
 class Step:
     """A request to own objects and its expected result.
 
-    `after`: their state if it succeeds. `refusal`: the expected error, None for success; `others`: errors that are
+    `after`: their state if it succeeds. `denial`: the expected error, None for success; `others`: errors that are
     also valid because of objects of others.
     """
 
@@ -83,7 +83,7 @@ def modelled(kind: str, metadata: dict[str, Any]) -> Model:
 def mismatch(wanted: Wanted | Seen, seen: State) -> str | None:
     """Return what is wrong with `seen`."""
     if wanted is None or seen is None:
-        return None if wanted == seen else "it is not there" if seen is None else "it is there"
+        return None if wanted == seen else "it is missing" if seen is None else "it exists"
     if isinstance(wanted, dict) or isinstance(seen, dict):
         return None if wanted == seen else f"its properties are {seen}, not {wanted}"
     if wanted.kind != seen.kind:

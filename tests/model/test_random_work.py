@@ -22,7 +22,7 @@ from tests.model.bindings import check_bindings
 from tests.model.contents import Contents, read_contents
 from tests.model.history import History
 from tests.model.invariants import check_contents, check_responses
-from tests.model.journal import Fault, Journal, Outcome
+from tests.model.journal import Fault, Journal, Result
 from tests.model.names import STABLE
 from tests.model.quiet_requests import ask
 from tests.model.server_faults import Disturber, Watch
@@ -36,7 +36,7 @@ ROUND_SECONDS = 15
 PROCESSES = 5
 LEASES_RUN_OUT_SECONDS = 180
 
-DONE_AT_LEAST_ONCE = (
+REQUIRED_REQUESTS = (
     "create namespace", "drop namespace", "describe namespace", "create table", "finish table", "commit", "transaction",
     "rename table", "drop table", "register table", "create view", "replace view",
 )  # fmt: skip
@@ -96,7 +96,7 @@ class Run:
             self.check()
             worked += length
         if self._never_done():
-            raise Fault(f"the run tells nothing: {self._never_done()} were never done")
+            raise Fault(f"the run proves nothing: {self._never_done()} were never done")
 
     def check(self) -> Contents:
         """Raise `Fault` for a violated invariant while no requests run."""
@@ -136,9 +136,9 @@ class Run:
 
     def _never_done(self) -> list[str]:
         """Return the operations and faults that a meaningful run includes and that this one lacks."""
-        done = Counter(record.what for record in self.journal.records if record.outcome is Outcome.DONE)
+        done = Counter(record.what for record in self.journal.records if record.result is Result.DONE)
         befallen = ["disturbances"] if not self.disturber.counts else []
-        return befallen + [what for what in DONE_AT_LEAST_ONCE if not done[what]]
+        return befallen + [what for what in REQUIRED_REQUESTS if not done[what]]
 
     def report(self, fault: Fault) -> str:
         return (
@@ -148,12 +148,12 @@ class Run:
         )
 
     def summary(self) -> str:
-        results = Counter(record.outcome.value for record in self.journal.records)
+        results = Counter(record.result.value for record in self.journal.records)
         lost = sum(attempt.is_lost for record in self.journal.records for attempt in record.attempts)
         reported = Counter(record.error for record in self.journal.records if record.error)
         return (
-            f"{len(self.journal.records)} requests {dict(results)}, {lost} answers lost, "
-            f"{dict(self.disturber.counts)}, {len(self.history.lineage.reached)} versions; refusals {dict(reported)}"
+            f"{len(self.journal.records)} requests {dict(results)}, {lost} responses lost, "
+            f"{dict(self.disturber.counts)}, {len(self.history.lineage.reached)} versions; rejected {dict(reported)}"
         )
 
     def _errors(self) -> str:

@@ -75,8 +75,8 @@ class Caller:
 def server(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
     """A server with authorization that accepts only its own access tokens."""
     server = CatalogServer(
-        tmp_path_factory.mktemp("judging"),
-        database_url=run_environment.own_database("opa_judging"),
+        tmp_path_factory.mktemp("server"),
+        database_url=run_environment.own_database("opa_server"),
         settings={"ICEKEEPER__ACCESS_TOKENS": "true", "LAKEKEEPER__AUTHZ_BACKEND": "builtin"},
     )
     with server:
@@ -132,7 +132,7 @@ def shared_bridge(
         "TRINO_CATALOG_WAREHOUSES": json.dumps({"lake": "lake", "other": f"{project}/other"}),
         "TRINO_IDENTITY_PROVIDER": "local",
     }
-    with Opa(tmp_path_factory.mktemp("judging-opa") / "home", POLICIES, settings, "--authorization=basic") as server_:
+    with Opa(tmp_path_factory.mktemp("opa-process") / "home", POLICIES, settings, "--authorization=basic") as server_:
         yield server_
 
 

@@ -63,13 +63,13 @@ RESPONSES: list[tuple[str, Callable[[Asked], Response]]] = [
     ("other ids", results({"id": "7000", "allowed": True}, {"id": "", "allowed": True}, {"id": None, "allowed": True})),
     ("no ids", results({"allowed": True}, {"allowed": True}, {"allowed": True}, {"allowed": True})),
     ("ids that are numbers", lambda asked: encoded(200, {"results": [{"id": 0, "allowed": True}]})),
-    ("no answers", each_as()),
+    ("no responses", each_as()),
     ("null for allowed", each_as(allowed=None)),
     ("a text for allowed", each_as(allowed="true")),
     ("a number for allowed", each_as(allowed=1)),
-    ("an error beside it", each_as(allowed=True, error={"message": "", "type": "X", "code": 500})),
+    ("an error in addition", each_as(allowed=True, error={"message": "", "type": "X", "code": 500})),
     (
-        "two answers to one question",
+        "two responses to one check",
         lambda asked: encoded(
             200,
             {
@@ -177,7 +177,7 @@ def test_without_the_id_of_the_warehouse_nothing_is_asked_about_it(
 
 def test_one_missing_warehouse_closes_only_its_catalog(opa: StartOpa, fake: FakeBatchCheck) -> None:
     fake.is_granted = EVERYTHING
-    bridge = opa(POLICIES, settings_for(fake, TRINO_CATALOG_WAREHOUSES='{"lake": "lakehouse", "gone": "gone"}'))
-    assert bridge.decide("trino/batch", batch("FilterCatalogs", catalog("gone"), catalog("lake"))) == [1]
-    asked = batch("SelectFromColumns", table(catalog_name="gone"), table())
+    bridge = opa(POLICIES, settings_for(fake, TRINO_CATALOG_WAREHOUSES='{"lake": "lakehouse", "missing": "missing"}'))
+    assert bridge.decide("trino/batch", batch("FilterCatalogs", catalog("missing"), catalog("lake"))) == [1]
+    asked = batch("SelectFromColumns", table(catalog_name="missing"), table())
     assert bridge.decide("trino/batch", asked) == [1]

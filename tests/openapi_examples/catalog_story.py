@@ -205,9 +205,9 @@ def views(story: Story, warehouse: dict[str, str], sales: dict[str, str]) -> Non
     renamed = {"namespace": ["sales", "emea"], "name": "daily_revenue"}
     move = {"source": {"namespace": ["sales"], "name": at["view"]}, "destination": renamed}
     story.send("renameView", warehouse, move)
-    gone = warehouse | {"namespace": "sales\x1femea", "view": "daily_revenue"}
-    file = story.call("GET", "/catalog/v1/{prefix}/namespaces/sales%1Femea/views/daily_revenue".format(**gone))
-    story.send("dropView", gone)
+    dropped = warehouse | {"namespace": "sales\x1femea", "view": "daily_revenue"}
+    file = story.call("GET", "/catalog/v1/{prefix}/namespaces/sales%1Femea/views/daily_revenue".format(**dropped))
+    story.send("dropView", dropped)
     story.send("registerView", sales, {"name": at["view"], "metadata-location": file["metadata-location"]})
 
 

@@ -44,7 +44,7 @@ def projects(story: Story) -> None:
 def users(story: Story) -> None:
     dana = {"id": DANA, "name": "Dana Example", "email": "dana@example.com", "user-type": "human"}
     erik = {"id": ERIK, "name": "Erik Example", "user-type": "human"}
-    story.send("create_user", body=dana, summary="Somebody else")
+    story.send("create_user", body=dana, summary="Another user")
     alice = {"name": "Alice Example", "email": "alice@example.com", "update-if-exists": True}
     story.send("create_user", body=alice, summary="Oneself, who is there already")
     story.call("POST", "/management/v1/user", erik)
@@ -70,7 +70,7 @@ def roles(story: Story) -> None:
     story.send("update_role_source_system", other, {"provider-id": "oidc", "source-id": "data-platform"})
     story.send("search_role", body={"search": "sales-analysts", "page-size": 10})
     members = [{"type": "user", "id": ERIK}, {"type": "user", "id": DANA}]
-    story.send("add_role_members", this, {"members": members}, summary="People")
+    story.send("add_role_members", this, {"members": members}, summary="Users")
     story.send("add_role_members", other, {"members": [{"type": "role", "id": own["id"]}]}, summary="Another role")
     story.send("list_role_members", this | {"type": "user"})
     story.send("list_role_transitive_members", other)

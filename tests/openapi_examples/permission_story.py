@@ -77,7 +77,7 @@ def checks(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     story.send(
         "check_permission",
         body={"identity": {"user": DANA}, "operation": {"table": {"action": "read_data", **by_name}}},
-        summary="Somebody else, and a table by its name",
+        summary="Another user, and a table by its name",
     )
     by_id = {"namespace-id": ids["namespace"], "warehouse-id": warehouse_id}
     story.send(
@@ -95,8 +95,8 @@ def explanations(story: Story, warehouse_id: str, locations: dict[str, tuple[dic
         {"tag-definition-id": locations["tag"][0]["tag_definition_id"]},
     )
     for summary, kind, asked in (
-        ("What somebody else may do", "table", {"action": "read_data", **table}),
-        ("What somebody else may not do", "table", {"action": "grant_select", **table}),
+        ("An allowed action of another user", "table", {"action": "read_data", **table}),
+        ("A denied action of another user", "table", {"action": "grant_select", **table}),
         ("A role of the project", "role", {"action": "assume", **role}),
         ("A tag definition by its id", "tag", {"action": "apply", **tag}),
     ):

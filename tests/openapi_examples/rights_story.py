@@ -41,7 +41,7 @@ def checks(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     body = {"checks": asked, "error-on-not-found": False}
     story.send("batch_check_actions", body=body, summary="Of the caller, a user and an unknown role")
     more = {"x-icekeeper-extensions": True}
-    story.send("batch_check_actions", more, body, summary="With the errors of checks that could not be made")
+    story.send("batch_check_actions", more, body, summary="With the errors of checks that failed")
 
 
 def actions(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:

@@ -44,7 +44,7 @@ class StandIns:
         self._ids: dict[str, str] = {}
 
     def instead_of(self, value: Any, location: str) -> Any:
-        """Return `value` as it is recorded; `place` is its position in the story."""
+        """Return `value` as it is recorded; `position` is its position in the story."""
         if isinstance(value, dict):
             new = {key: self.instead_of(value[key], f"{location}/{key}") for key in sorted(value)}
             new |= {key: A_DURATION_MS for key in new if key == "duration-ms"}

@@ -77,8 +77,8 @@ def misfits(content: Schema) -> list[str]:
     components = {"schemas": closed(content["components"]["schemas"])}
     found = []
     for where, value, schema, validator in shown(content):
-        judge = validator({**closed(schema), "components": components}, format_checker=oas30_format_checker)
-        found += [f"{where}: {error.json_path} {error.message}" for error in judge.iter_errors(value)]
+        checker = validator({**closed(schema), "components": components}, format_checker=oas30_format_checker)
+        found += [f"{where}: {error.json_path} {error.message}" for error in checker.iter_errors(value)]
     return found
 
 

@@ -32,27 +32,27 @@ pytestmark = pytest.mark.both_databases
 
 RECORD = Path(__file__).parents[1] / "route_actions.json"
 
-OWN_TOKENS = "of oneself; those of others need rights"
-OWN_RIGHTS = "everybody may learn what they may do themselves"
+OWN_TOKENS = "tokens of the caller; those of other users need permissions"
+OWN_RIGHTS = "every user may read their own permissions"
 
 ASKS_NOTHING = {
-    "POST /catalog/v1/oauth/tokens": "a client that wants a token shows its credential",
-    "POST /catalog/v1/aws/s3/sign": "is always refused: nothing in the request says in which warehouse",
-    "GET /management/v1/info": "everybody who may call may know the server's version and capabilities",
+    "POST /catalog/v1/oauth/tokens": "the client authenticates with its credential",
+    "POST /catalog/v1/aws/s3/sign": "is always rejected: the request names no warehouse",
+    "GET /management/v1/info": "every authenticated caller may read the server's version and capabilities",
     "GET /management/v1/icekeeper-info": "as info",
-    "GET /management/v1/whoami": "everybody may know who they are",
-    "POST /management/v1/bootstrap": "there is nobody yet who could have rights; a second one is refused",
+    "GET /management/v1/whoami": "every user may read their own identity",
+    "POST /management/v1/bootstrap": "before it no user has permissions; a second one is rejected",
     "GET /management/v1/grants/grantable-privileges": "the vocabulary, the same on every server",
-    "GET /management/v1/user/{user_id}": "everybody who may call may know everybody, as in the system to match",
-    "POST /management/v1/user": "of oneself; to add others needs rights",
+    "GET /management/v1/user/{user_id}": "every authenticated caller may read every user, as in Lakekeeper",
+    "POST /management/v1/user": "the user of the caller; adding others needs permissions",
     "GET /management/v1/token": OWN_TOKENS,
     "POST /management/v1/token": OWN_TOKENS,
     "GET /management/v1/token/{token_id}": OWN_TOKENS,
     "DELETE /management/v1/token/{token_id}": OWN_TOKENS,
     "POST /management/v1/token/{token_id}/rotate": OWN_TOKENS,
-    "POST /management/v1/warehouse/{warehouse_id}/managed-by": "is for instance admins, whom no grant makes",
+    "POST /management/v1/warehouse/{warehouse_id}/managed-by": "is for instance admins, a status that no grant gives",
 }
-"""Which ask nothing, at least of some."""
+"""Routes that check no permission, at least for some callers."""
 
 RESPONSES_WITHOUT_RIGHTS = {
     "POST /management/v1/action/batch-check": OWN_RIGHTS,
@@ -65,8 +65,8 @@ RESPONSES_WITHOUT_RIGHTS = {
     "GET /management/v1/permissions/project/authorizer-actions": OWN_RIGHTS,
     "GET /management/v1/permissions/project/{project_id}/access": OWN_RIGHTS,
     "GET /management/v1/project-list": "lists what the caller may see: nothing",
-    "GET /management/v1/role/{role_id}/metadata": "whoever meets a role's id may learn its name",
-    "POST /management/v1/search/user": "finds whom everybody may know, of whom rights show more",
+    "GET /management/v1/role/{role_id}/metadata": "a caller who has a role's id may read its name",
+    "POST /management/v1/search/user": "users are visible to every caller; permissions show more members",
 }
 """Routes that check permissions but succeed without them. Servers, projects and users are not secret."""
 

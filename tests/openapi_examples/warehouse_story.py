@@ -53,7 +53,7 @@ STORAGE: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
         S3 | {"key-prefix": "finance", "assume-role-arn": A_ROLE},
         {"type": "s3", "credential-type": "aws-system-identity", "external-id": "example-external-id"},
     ),
-    "On a store that speaks like S3": (
+    "On a store with the S3 API": (
         S3 | {"endpoint": "https://minio.example.com:9000", "flavor": "s3-compat", "path-style-access": True},
         {"type": "s3"} | ACCESS_KEY,
     ),
@@ -160,7 +160,7 @@ def changes(story: Story, warehouse_id: str) -> None:
     story.send("list_warehouses", {"warehouseStatus": ["inactive"]})
     story.send("activate_warehouse", this)
     story.send("update_warehouse_delete_profile", this, {"delete-profile": SOFT}, summary="Keep what is dropped")
-    story.send("update_warehouse_delete_profile", this, {"delete-profile": {"type": "hard"}}, summary="Forget it")
+    story.send("update_warehouse_delete_profile", this, {"delete-profile": {"type": "hard"}}, summary="Hard deletion")
     policy = {"allowed-format-versions": [2, 3], "default-format-version": 3}
     story.send("update_warehouse_format_version_policy", this, policy)
     story.send("set_warehouse_managed_by", this, {"managed-by": "instance-admin"})

@@ -239,7 +239,7 @@ def test_copies_from_openfga(tree: dict[str, ObjectRef]) -> None:
     }
     ended = {grant_key(table, "describe", user_id="oidc~bob", role_id=None): Condition(before)}
     refused = {
-        grant_key(table, "select", user_id="oidc~nobody", role_id=None): Condition(None),
+        grant_key(table, "select", user_id="oidc~unknown", role_id=None): Condition(None),
         TupleKey(table, "select", foreign): Condition(None),
         grant_key("table:00000000-0000-0000-0000-000000000001", "select", user_id="oidc~bob", role_id=None): Condition(
             None
@@ -305,7 +305,7 @@ def test_a_model_is_written_once_a_version_and_left_alone(by_openfga: object, mo
 
 
 def test_migrate_installs_it(bootstrapped: None, openfga: OpenFga, monkeypatch: pytest.MonkeyPatch) -> None:
-    choose_openfga(monkeypatch, endpoint=openfga.url, store_name="made by migrate")
+    choose_openfga(monkeypatch, endpoint=openfga.url, store_name="created by migrate")
     call_command("migrate", stdout=(out := StringIO()))
     assert "authorization model" in out.getvalue()
     call_command("migrate", stdout=(again := StringIO()))

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 T = Securable.Type
 MANY = 10
-AT_ONCE = 3
+MAX_BATCH = 3
 """Questions in one request."""
 
 BOB = user("bob")
@@ -47,8 +47,8 @@ BODIES: dict[Securable.Type, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def small_batches(by_openfga: object, monkeypatch: pytest.MonkeyPatch, callers: NamedCallers) -> None:
-    """OpenFGA as the authorizer, with at most `AT_ONCE` checks per request; alice and bob are registered."""
-    choose_openfga(monkeypatch, max_batch_check_size=AT_ONCE)
+    """OpenFGA as the authorizer, with at most `MAX_BATCH` checks per request; alice and bob are registered."""
+    choose_openfga(monkeypatch, max_batch_check_size=MAX_BATCH)
     for name in ("maker", "bob", "alice"):
         callers.user(name)
         another_user(f"oidc~{name}")
@@ -80,7 +80,7 @@ def requests_for(requests_sent: list[str], ask: Callable[[], Sequence[Any]], sho
 
 
 def batches(items: int) -> int:
-    return math.ceil(items / AT_ONCE)
+    return math.ceil(items / MAX_BATCH)
 
 
 def listing(base: str, target: str, member: str) -> Callable[[str], Callable[[], Sequence[Any]]]:

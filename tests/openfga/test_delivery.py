@@ -75,7 +75,7 @@ def change(ref: ObjectRef, *, writes: list[GrantSpec] | None = None, deletes: li
         if spec.grantee.user_id is not None:
             User.objects.get_or_create(id=spec.grantee.user_id, defaults={"name": "n"})
     difference = Difference(writes=writes or [], deletes=deletes or [])
-    apply_grants(actor=INTERNAL, ref=ref, difference=difference, missing=NotFound("gone"))
+    apply_grants(actor=INTERNAL, ref=ref, difference=difference, missing=NotFound("not found"))
 
 
 def to(who: Actor, privilege: str = "select", expires_at: Any = None) -> GrantSpec:
@@ -131,7 +131,7 @@ def test_every_change_is_committed_before_the_response(tree: dict[str, ObjectRef
     remove_role_members(actor=INTERNAL, project=project, role_id=roles[0], members=Members([], [roles[1]]))
     require_delivered()
     for is_managed in (True, False, True):
-        set_managed_access(actor=INTERNAL, ref=tree["outer"], is_managed=is_managed, missing=NotFound("gone"))
+        set_managed_access(actor=INTERNAL, ref=tree["outer"], is_managed=is_managed, missing=NotFound("not found"))
         require_delivered()
     assert managed_access_key(securable_id(*tree["outer"])) in dict(all_tuples(openfga_store()))
     delete_user(actor=INTERNAL, user_id=BOB.user_id)
@@ -149,7 +149,9 @@ def test_users_who_never_called_are_in_openfga(
 ) -> None:
     use_settings(monkeypatch, openid_provider_uri=AnyHttpUrl("https://idp.example.com/realms/lake"))
     newcomer, member = user("newcomer"), user("member@example.com")
-    apply_grants(actor=INTERNAL, ref=tree["table"], difference=Difference([to(newcomer)]), missing=NotFound("gone"))
+    apply_grants(
+        actor=INTERNAL, ref=tree["table"], difference=Difference([to(newcomer)]), missing=NotFound("not found")
+    )
     role = create_role(actor=INTERNAL, project=get_project(None), name="readers")
     change(tree["table"], writes=[GrantSpec("modify", Grantee(role_id=role.pk))])
     members = Members([str(member.user_id)])
@@ -237,7 +239,7 @@ def test_a_change_during_a_delivery_is_delivered_after_it(
     tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first delivery has read the grant, and writes it after the revocation."""
-    has_read, goes_on = threading.Event(), threading.Event()
+    has_read, may_continue = threading.Event(), threading.Event()
     original = OpenFgaStore.write
     writers: list[int] = []
 
@@ -245,7 +247,7 @@ def test_a_change_during_a_delivery_is_delivered_after_it(
         writers.append(threading.get_ident())
         if len(writers) == 1:
             has_read.set()
-            assert goes_on.wait(20)
+            assert may_continue.wait(20)
         return original(self, written, deleted)
 
     monkeypatch.setattr(OpenFgaStore, "write", slow)
@@ -257,7 +259,7 @@ def test_a_change_during_a_delivery_is_delivered_after_it(
     while Grant.objects.filter(securable_id=securable_id(*tree["table"])).exists():
         assert not deadline.wait(0.02)
     assert not may_read(tree)
-    goes_on.set()
+    may_continue.set()
     first.join()
     second.join()
     require_delivered()
@@ -273,7 +275,7 @@ def test_rows_are_not_written_after_their_lease(
     users = [user(f"p{number}") for number in range(6)]
     soon, late = now() + timedelta(hours=1), now() + timedelta(hours=2)
     change(tree["table"], writes=[to(users[0], "select", soon)])
-    waits, goes_on = threading.Event(), threading.Event()
+    waits, may_continue = threading.Event(), threading.Event()
     original = OpenFgaStore.write
     slow_ones: list[int] = []
     written: list[int] = []
@@ -286,7 +288,7 @@ def test_rows_are_not_written_after_their_lease(
                 written.append(1)
                 if len(written) == writes_before:
                     waits.set()
-                    assert goes_on.wait(20)
+                    assert may_continue.wait(20)
 
     def prolong() -> None:
         slow_ones.append(threading.get_ident())
@@ -298,7 +300,7 @@ def test_rows_are_not_written_after_their_lease(
     let_go()
     change(tree["table"], deletes=[to(users[5])])
     assert not may_read(tree, users[5])
-    goes_on.set()
+    may_continue.set()
     first.join()
     delivery.deliver_all_pending()
     require_delivered()

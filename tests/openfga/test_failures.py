@@ -240,7 +240,7 @@ def test_a_token_with_too_many_roles_is_refused(tree: dict[str, ObjectRef]) -> N
 
 
 def test_what_one_object_costs(tree: dict[str, ObjectRef], requests_sent: list[str]) -> None:
-    """One request for all checks of it, and statements only where an object below it might make it visible."""
+    """One request for all checks of it, and statements only where it might be visible because of an object below it."""
     from tenancy.authz.permission_epoch import permission_epoch
     from tests.statement_counts import counting
 

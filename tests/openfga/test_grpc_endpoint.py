@@ -123,10 +123,10 @@ def _connection(**changed: Any) -> Any:
     return settings.ICEKEEPER.openfga_connection.model_copy(update=changed)
 
 
-@pytest.fixture(params=["nobody", "somebody else"])
-def no_http_beside_it(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+@pytest.fixture(params=["none", "another server"])
+def port_without_http(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A port where no OpenFGA responds."""
-    if request.param == "nobody":
+    if request.param == "none":
         port = process.free_port()
         monkeypatch.setattr(http_interface, "HTTP_PORT", port)
         yield port
@@ -160,7 +160,7 @@ class _AnotherUser(BaseHTTPRequestHandler):
 def test_without_one_the_server_does_not_start_and_says_what_to_do(
     openfga: OpenFga,
     choose: Callable[[str], None],
-    no_http_beside_it: int,
+    port_without_http: int,
     impatient: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -171,7 +171,7 @@ def test_without_one_the_server_does_not_start_and_says_what_to_do(
         require_chosen_backend()
     assert rejection.value.message == (
         f"LAKEKEEPER__OPENFGA__ENDPOINT, http://127.0.0.1:{openfga.grpc_port}, is a gRPC interface, which this server "
-        f"does not support, and no OpenFGA responds at http://127.0.0.1:{no_http_beside_it}. Set it to the address of "
+        f"does not support, and no OpenFGA responds at http://127.0.0.1:{port_without_http}. Set it to the address of "
         "OpenFGA's HTTP interface (its OPENFGA_HTTP_ADDR)"
     )
     assert list(Server.objects.values()) == before
@@ -218,7 +218,7 @@ def test_the_key_goes_to_the_other_port_only_after_openfga_has_responded_there(
     with ThreadingHTTPServer(("127.0.0.1", 0), Recording) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setattr(http_interface, "HTTP_PORT", server.server_port)
-        choose_openfga(monkeypatch, endpoint=f"http://127.0.0.1:{openfga.grpc_port}", api_key="not for everybody")
+        choose_openfga(monkeypatch, endpoint=f"http://127.0.0.1:{openfga.grpc_port}", api_key="not for every server")
         with pytest.raises(OpenFgaEndpointIsGrpc):
             openfga_store().find_store_id()
         assert asked == [("/healthz", None)]
@@ -226,7 +226,7 @@ def test_the_key_goes_to_the_other_port_only_after_openfga_has_responded_there(
         with pytest.raises(OpenFgaUnavailable) as failure:
             openfga_store().find_store_id()
         assert failure.value.reason == "it sent no list of stores"
-        assert asked[1:] == [("/healthz", None), ("/stores", "Bearer not for everybody")]
+        assert asked[1:] == [("/healthz", None), ("/stores", "Bearer not for every server")]
         server.shutdown()
 
 
@@ -235,10 +235,10 @@ def test_one_that_is_away_or_not_set_up_does_not_stop_the_server(
 ) -> None:
     use_settings(monkeypatch, openid_provider_uri="https://idp.example.com")
     for endpoint, reason in (
-        (openfga.url, "it has no store 'of nobody': run manage.py migrate"),
+        (openfga.url, "it has no store 'that does not exist': run manage.py migrate"),
         (f"http://127.0.0.1:{process.free_port()}", "Connection refused"),
     ):
-        choose_openfga(monkeypatch, endpoint=endpoint, store_name="of nobody")
+        choose_openfga(monkeypatch, endpoint=endpoint, store_name="that does not exist")
         caplog.clear()
         require_chosen_backend()
         assert any(reason in record.getMessage() for record in caplog.records)
@@ -246,7 +246,7 @@ def test_one_that_is_away_or_not_set_up_does_not_stop_the_server(
 
 @contextlib.contextmanager
 def responding(host: str, *responses: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """A server that sends the next of `answers` on each connection and closes it: its address, and the bytes it
+    """A server that sends the next of `responses` on each connection and closes it: its address, and the bytes it
     received.
     """
     taken: list[bytes] = []

@@ -28,7 +28,7 @@ from tests.openfga_fixtures import choose_openfga, deliver_as_recorded
 pytestmark = pytest.mark.django_db
 
 MANY = 20
-AT_ONCE = 3
+MAX_BATCH = 3
 """Questions in one request."""
 
 BOB = user("bob")
@@ -36,7 +36,7 @@ BOB = user("bob")
 
 @pytest.fixture
 def bob(by_openfga: object, callers: NamedCallers, monkeypatch: pytest.MonkeyPatch, warehouse: Any) -> CallerClient:
-    choose_openfga(monkeypatch, max_batch_check_size=AT_ONCE)
+    choose_openfga(monkeypatch, max_batch_check_size=MAX_BATCH)
     callers.user("bob")
     another_user(BOB.user_id)
     return CallerClient("/management/v1", "bob")
@@ -103,15 +103,15 @@ def require_costs(
     assert checks_of(requests_sent, ask) == before + 1
     show(refs[:-1], privilege)
     assert len(ask()) == page
-    assert checks_of(requests_sent, ask) == before + math.ceil((page + 1) / AT_ONCE)
+    assert checks_of(requests_sent, ask) == before + math.ceil((page + 1) / MAX_BATCH)
 
 
 def test_tags(bob: CallerClient, requests_sent: list[str]) -> None:
     def ask() -> list[Any]:
-        response = bob.get(f"/tag-definition?pageSize={AT_ONCE}")
+        response = bob.get(f"/tag-definition?pageSize={MAX_BATCH}")
         return response.json()["tag-definitions"] if response.status == 200 else []
 
-    require_costs(ask, create_tags(), requests_sent, before=1, page=AT_ONCE)
+    require_costs(ask, create_tags(), requests_sent, before=1, page=MAX_BATCH)
 
 
 def test_search(bob: CallerClient, callers: NamedCallers, warehouse: Any, requests_sent: list[str]) -> None:
@@ -137,7 +137,7 @@ def test_projects(bob: CallerClient, requests_sent: list[str]) -> None:
     assert checks_of(requests_sent, ask) == 2
     show(refs[:-1], privilege)
     assert len(ask()) == MANY
-    assert checks_of(requests_sent, ask) == 1 + math.ceil(MANY / AT_ONCE)
+    assert checks_of(requests_sent, ask) == 1 + math.ceil(MANY / MAX_BATCH)
 
 
 def test_what_only_one_of_both_shows_is_hidden(bob: CallerClient) -> None:

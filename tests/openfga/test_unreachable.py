@@ -38,19 +38,21 @@ class Location:
         self.management = CallerClient("/management/v1", "alice")
         self.at = f"/warehouse/{warehouse_id}"
         self.warehouse_id = str(warehouse_id)
-        self._make(self.catalog, "/namespaces", {"namespace": ["a"]})
+        self._create(self.catalog, "/namespaces", {"namespace": ["a"]})
         deliver_as_recorded(openfga_store())
         for name in ("t", "u"):
-            self._make(self.catalog, "/namespaces/a/tables", {"name": name, "schema": SCHEMA})
-        self._make(self.catalog, "/namespaces/a/views", {"name": "v", **VIEW})
-        self._make(self.generic, "/namespaces/a/generic-tables", {"name": "g", "format": "lance"})
-        staged = self._make(self.catalog, "/namespaces/a/tables", {"name": "s", "schema": SCHEMA, "stage-create": True})
+            self._create(self.catalog, "/namespaces/a/tables", {"name": name, "schema": SCHEMA})
+        self._create(self.catalog, "/namespaces/a/views", {"name": "v", **VIEW})
+        self._create(self.generic, "/namespaces/a/generic-tables", {"name": "g", "format": "lance"})
+        staged = self._create(
+            self.catalog, "/namespaces/a/tables", {"name": "s", "schema": SCHEMA, "stage-create": True}
+        )
         self.finishing = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(staged["metadata"])}
         deliver_as_recorded(openfga_store())
         self.table_id = str(Tabular.objects.get(name="t").uuid)
 
     @staticmethod
-    def _make(client: CallerClient, target: str, body: dict[str, Any]) -> dict[str, Any]:
+    def _create(client: CallerClient, target: str, body: dict[str, Any]) -> dict[str, Any]:
         response = client.post(target, body)
         assert response.status == 200, response.body
         created: dict[str, Any] = response.json()
@@ -85,12 +87,12 @@ OTHERS: Mapping[str, Act] = {
     "list namespaces": lambda location: location.catalog.get("/namespaces"),
     "load a table": lambda location: location.catalog.get("/namespaces/a/tables/t"),
     "load a view": lambda location: location.catalog.get("/namespaces/a/views/v"),
-    "make a namespace": lambda location: location.catalog.post("/namespaces", {"namespace": ["b"]}),
-    "make a table": lambda location: location.catalog.post("/namespaces/a/tables", {"name": "w", "schema": SCHEMA}),
+    "create a namespace": lambda location: location.catalog.post("/namespaces", {"namespace": ["b"]}),
+    "create a table": lambda location: location.catalog.post("/namespaces/a/tables", {"name": "w", "schema": SCHEMA}),
     "stage a table": lambda location: location.catalog.post(
         "/namespaces/a/tables", {"name": "w", "schema": SCHEMA, "stage-create": True}
     ),
-    "make a view": lambda location: location.catalog.post("/namespaces/a/views", {"name": "w", **VIEW}),
+    "create a view": lambda location: location.catalog.post("/namespaces/a/views", {"name": "w", **VIEW}),
     "rename a table": lambda location: location.catalog.post(
         "/tables/rename", {"source": named("t"), "destination": named("w")}
     ),
@@ -102,7 +104,7 @@ OTHERS: Mapping[str, Act] = {
     "credentials of a generic table": lambda location: location.generic.get(
         "/namespaces/a/generic-tables/g/credentials"
     ),
-    "make a generic table": lambda location: location.generic.post(
+    "create a generic table": lambda location: location.generic.post(
         "/namespaces/a/generic-tables", {"name": "w", "format": "lance"}
     ),
     "rename a generic table": lambda location: location.generic.post(
@@ -186,7 +188,7 @@ def test_a_slow_openfga_is_waited_for_no_longer_than_documented(
         require_later(OTHERS["load a generic table"](location))
         assert time.monotonic() - began < SECONDS
         assert COMMITS["two tables"](location).refused(409, "CommitFailedException")
-        for name in ("make a table", "grant", "batch check", "drop a generic table"):
+        for name in ("create a table", "grant", "batch check", "drop a generic table"):
             require_later(OTHERS[name](location))
         assert COMMITS["a staged table"](location).refused(409, "CommitFailedException")
     assert everything() == before

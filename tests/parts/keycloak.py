@@ -216,7 +216,7 @@ class Keycloak:
         headers = {"Authorization": f"Bearer {self.administrator_token()}"}
         response = requests.request(method, self.base_url + path, json=body, headers=headers, timeout=60)
         if not response.ok:
-            raise PartError(f"Keycloak: {method} {path} answered {response.status_code}: {response.text[:2000]}")
+            raise PartError(f"Keycloak: {method} {path} returned {response.status_code}: {response.text[:2000]}")
         return response.json() if response.content else None
 
     def _token(self, realm: str, **form: str) -> str:

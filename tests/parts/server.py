@@ -149,7 +149,7 @@ class CatalogServer:
         return self.start()
 
     def create_warehouse(self, name: str, *, token: str | None = None, **options: bool) -> str:
-        """Create a warehouse on local files in its own folder, make it the `warehouse`, and return its id.
+        """Create a warehouse on local files in its own folder, set it as `warehouse`, and return its id.
 
         `token` is the caller's, where the server requires one; `options` are further members of the storage profile.
         """
@@ -168,7 +168,7 @@ class CatalogServer:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         response = requests.post(self.base_url + path, json=body, headers=headers, timeout=30)
         if not response.ok:
-            raise PartError(f"POST {path} answered {response.status_code}: {response.text[:2000]}")
+            raise PartError(f"POST {path} returned {response.status_code}: {response.text[:2000]}")
         content: dict[str, Any] = response.json()
         return content
 

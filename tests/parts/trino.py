@@ -117,7 +117,7 @@ class Session:
                 if following is None:
                     return rows
                 if time.monotonic() > deadline:
-                    raise PartError(f"Trino did not answer in {SECONDS_TO_RESPONSE} s: {statement}")
+                    raise PartError(f"Trino did not respond in {SECONDS_TO_RESPONSE} s: {statement}")
                 response = client.get(following, headers=headers, timeout=60).json()
 
 

@@ -124,11 +124,11 @@ class Bench:
         seconds = self.options.seconds / rounds
         for _ in range(rounds):
             measured = self._slice(read, clients, self.catalog, seconds)
-            beside = {}
+            of_floors = {}
             for name in report.FLOORS:
                 same = Read(read.key, name, f"/{name}/{read.key}", read.method)
-                beside[name] = self._slice(same, clients, floor_server, seconds)
-            row.add_round(measured, beside)
+                of_floors[name] = self._slice(same, clients, floor_server, seconds)
+            row.add_round(measured, of_floors)
         return row
 
     def _measure_token(self, contents: Contents) -> None:
@@ -140,7 +140,7 @@ class Bench:
         with authenticated(home, self.postgres.url, WORKERS, THREADS, storage) as (server, token):
             with_token = replace(load_table, headers={"Authorization": f"Bearer {token}"})
             for clients in (1, 8):
-                plain = Row("token", "loadTable, nobody is asked who they are", clients, Measured())
+                plain = Row("token", "loadTable without authentication", clients, Measured())
                 known = Row("token", "loadTable with a verified token", clients, Measured())
                 for _ in range(ROUNDS):
                     seconds = self.options.seconds / ROUNDS
@@ -155,13 +155,16 @@ class Bench:
         loads = rights.grant(self.postgres.url)
         storage = {"ICEKEEPER__LOCAL_STORAGE_ROOT": str(self.catalog.storage_root)}
         home = self.catalog.home / "rights"
-        with rights.judging(home, self.postgres.url, storage, workers=WORKERS, threads=THREADS) as (servers, provider):
+        with rights.servers_with_authorization(home, self.postgres.url, storage, workers=WORKERS, threads=THREADS) as (
+            servers,
+            provider,
+        ):
             for read in rights.reads(contents, provider, loads):
                 if self._is_chosen(read.key) or self._is_chosen("rights"):
                     for clients in (1, 8):
-                        self._judge(read, servers, clients)
+                        self._compare(read, servers, clients)
 
-    def _judge(self, read: rights.Judged, servers: dict[str, CatalogServer], clients: int) -> None:
+    def _compare(self, read: rights.AuthorizedReads, servers: dict[str, CatalogServer], clients: int) -> None:
         found = {name: Row(read.key, f"{read.title}: {name}", clients, Measured()) for name in servers}
         for _ in range(ROUNDS):
             for name, server in servers.items():
@@ -196,7 +199,7 @@ class Bench:
 def _response_bytes(port: int, read: Read) -> int:
     status, body = Connection(port).send(read.message)
     if status // 100 != 2 and status != load.NOT_MODIFIED:
-        raise PartError(f"{read.method} {read.path} answered {status}: {body[:500]!r}")
+        raise PartError(f"{read.method} {read.path} returned {status}: {body[:500]!r}")
     return len(body)
 
 

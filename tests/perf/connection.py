@@ -43,7 +43,7 @@ class Connection:
         has_body = status not in BODYLESS and not message.startswith(b"HEAD")
         length = CONTENT_LENGTH.search(head)
         if has_body and length is None:
-            raise ConnectionError(f"an answer without Content-Length: {head!r}")
+            raise ConnectionError(f"a response without Content-Length: {head!r}")
         end = head_end + 4 + (int(length[1]) if has_body and length else 0)
         while len(received) < end:
             received += self._more()
@@ -55,7 +55,7 @@ class Connection:
         """Send and receive JSON for preparations; raise an error for any status but 2xx."""
         status, body = self.send(request(method, path, b"" if content is None else json.dumps(content).encode()))
         if status // 100 != 2:
-            raise ConnectionError(f"{method} {path} answered {status}: {body[:1000]!r}")
+            raise ConnectionError(f"{method} {path} returned {status}: {body[:1000]!r}")
         return json.loads(body) if body else None
 
     def close(self) -> None:
@@ -66,5 +66,5 @@ class Connection:
     def _more(self) -> bytes:
         more = self._socket.recv(65_536) if self._socket else b""
         if not more:
-            raise ConnectionError("the server closed the connection within an answer")
+            raise ConnectionError("the server closed the connection within a response")
         return more

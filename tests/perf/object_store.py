@@ -46,7 +46,7 @@ def writes(catalog: Contents) -> list[Write]:
 def reads(catalog: Contents, endpoint: str) -> list[Read]:
     """A load without credentials, one with cached vended credentials, and a signature."""
     table = catalog.table_path(contents.OWN, contents.own_table(0, 0))
-    loads = {"client-managed": "nothing lent", "vended-credentials": "a lent credential"}
+    loads = {"client-managed": "nothing vended", "vended-credentials": "a vended credential"}
     return [
         *(
             Read(f"s3-load-{asked}", f"loadTable on MinIO, {reported}", table, headers={DELEGATION: asked})

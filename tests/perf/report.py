@@ -18,7 +18,8 @@ COLUMNS = (
 FLOORS = ("bytes", "pointer")
 LEGEND = """\
 p50, p99: ms. server, database, store: CPU ms an operation, of the whole process tree. floor 1: server CPU of a bare
-function with one prepared SELECT of as many bytes; floor 2: of a short row. x1, x2: server CPU against them in turns"""
+function with one prepared SELECT of as many bytes; floor 2: of a short row. x1, x2: server CPU against them,
+measured alternately"""
 
 
 @dataclass

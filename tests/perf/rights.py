@@ -36,7 +36,7 @@ BACKENDS = ("allowall", "builtin")
 
 
 @dataclass(frozen=True)
-class Judged:
+class AuthorizedReads:
     """Requests of one kind, each with the token of its caller."""
 
     key: str
@@ -52,13 +52,15 @@ def create_tables(catalog: Contents, port: int) -> None:
     def create(maker: int) -> None:
         connection = Connection(port)
         for number in range(maker, NAMESPACES * TABLES_EACH, MAKERS):
-            at = f"{catalog.prefix}/namespaces/judged_{number // TABLES_EACH}/tables"
+            at = f"{catalog.prefix}/namespaces/authorized_{number // TABLES_EACH}/tables"
             connection.call("POST", at, new_table(f"table_{number % TABLES_EACH:03d}"))
         connection.close()
 
     connection = Connection(port)
     for number in range(NAMESPACES):
-        connection.call("POST", f"{catalog.prefix}/namespaces", {"namespace": [f"judged_{number}"], "properties": {}})
+        connection.call(
+            "POST", f"{catalog.prefix}/namespaces", {"namespace": [f"authorized_{number}"], "properties": {}}
+        )
     connection.close()
     with ThreadPoolExecutor(MAKERS) as makers:
         list(makers.map(create, range(MAKERS)))
@@ -70,7 +72,7 @@ def grant(database_url: str) -> list[tuple[int, str, str]]:
     with psycopg.connect(database_url, autocommit=True) as database:
         tables = database.execute(
             "SELECT t.id, n.path, t.name FROM catalog_tabular t JOIN catalog_namespace n ON n.id = t.namespace_id"
-            " WHERE n.path LIKE 'judged_%' ORDER BY t.id"
+            " WHERE n.path LIKE 'authorized_%' ORDER BY t.id"
         ).fetchall()
         role_ids = [uuid.uuid4() for _ in range(ROLES)]
         members: list[tuple[Any, ...]] = [
@@ -128,19 +130,19 @@ def _write(database: psycopg.Connection[Any], role_ids: list[Any], members: list
             "INSERT INTO tenancy_grant (id, securable_id, path, user_id, role_id, privilege, created_at)"
             " SELECT gen_random_uuid(), s.id, s.path, 'oidc~user-0', NULL, 'describe', now()"
             "   FROM catalog_namespace n JOIN tenancy_securable s ON s.id = 'namespace:' || n.id"
-            "  WHERE n.path = 'judged_0'"
+            "  WHERE n.path = 'authorized_0'"
         )
         cursor.execute(
             "INSERT INTO tenancy_grant (id, securable_id, path, user_id, role_id, privilege, created_at)"
             " SELECT gen_random_uuid(), s.id, s.path, 'oidc~user-1', NULL, 'modify', now() FROM catalog_tabular t"
             "   JOIN catalog_namespace n ON n.id = t.namespace_id JOIN tenancy_securable s ON s.id = 'table:' || t.id"
-            "  WHERE n.path = 'judged_1'"
+            "  WHERE n.path = 'authorized_1'"
         )
     database.execute("ANALYZE")
 
 
 @contextmanager
-def judging(
+def servers_with_authorization(
     home: Path, database_url: str, storage: dict[str, str], *, workers: int, threads: int
 ) -> Iterator[tuple[dict[str, CatalogServer], IdentityProvider]]:
     """A server for each backend, on one database, and the identity provider of both."""
@@ -166,24 +168,26 @@ def judging(
         provider.stop()
 
 
-def reads(catalog: Contents, provider: IdentityProvider, loads: list[tuple[int, str, str]]) -> list[Judged]:
+def reads(catalog: Contents, provider: IdentityProvider, loads: list[tuple[int, str, str]]) -> list[AuthorizedReads]:
     tokens = {user: provider.token(sub=f"user-{user}", exp=2**32) for user in range(CALLERS)}
 
     def asked(user: int, target: str) -> bytes:
         return request("GET", f"{catalog.prefix}/namespaces/{target}", Authorization=f"Bearer {tokens[user]}")
 
     return [
-        Judged(
+        AuthorizedReads(
             "rights-load",
             f"loadTable, {len(loads)} of them",
             [asked(user, f"{path}/tables/{name}") for user, path, name in loads],
         ),
-        Judged("rights-same", "loadTable, one table", [asked(1, "judged_1/tables/table_001")]),
-        Judged("rights-list", f"list {TABLES_EACH} tables, all seen", [asked(0, "judged_0/tables")]),
-        Judged(
+        AuthorizedReads("rights-same", "loadTable, one table", [asked(1, "authorized_1/tables/table_001")]),
+        AuthorizedReads("rights-list", f"list {TABLES_EACH} tables, all seen", [asked(0, "authorized_0/tables")]),
+        AuthorizedReads(
             "rights-few",
             f"list {TABLES_EACH} tables, those of {CALLERS} callers",
-            [asked(user, f"judged_{2 + user % 8}/tables") for user in range(2, CALLERS)],
+            [asked(user, f"authorized_{2 + user % 8}/tables") for user in range(2, CALLERS)],
         ),
-        Judged("rights-part", f"list {TABLES_EACH} tables, seen one by one", [asked(1, "judged_1/tables")]),
+        AuthorizedReads(
+            "rights-part", f"list {TABLES_EACH} tables, seen one by one", [asked(1, "authorized_1/tables")]
+        ),
     ]

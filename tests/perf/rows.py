@@ -54,7 +54,7 @@ def reads(catalog: Contents) -> list[Read]:
         Read("namespaces", f"list {len(contents.NAMESPACES)} namespaces", f"{catalog.prefix}/namespaces"),
         Read("tables", f"list {contents.LISTED_TABLES} tables", tables),
         Read("load", f"loadTable, 10 columns, {contents.HOT_SNAPSHOTS} snapshots", hot),
-        Read("304", "the same, answered 304", hot, headers={"If_None_Match": catalog.etag(hot)}),
+        Read("304", "the same, response 304", hot, headers={"If_None_Match": catalog.etag(hot)}),
         Read("head", "HEAD table", hot, "HEAD"),
     ]
 
@@ -145,7 +145,7 @@ class _Appender:
             if status // 100 == 2:
                 return again
             if status not in {CONFLICT, UNAVAILABLE}:
-                raise ConnectionError(f"append answered {status}")
+                raise ConnectionError(f"append returned {status}")
         raise ConnectionError("an append was refused every time")
 
 

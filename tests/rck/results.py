@@ -79,7 +79,7 @@ def server_errors(log_lines: Iterable[str]) -> list[str]:
         except ValueError:
             continue
         if isinstance(entry, dict) and isinstance(entry.get("status"), int) and entry["status"] >= 500:
-            found.append(f"the server answered {entry['status']} to {entry.get('method')} {entry.get('path')}")
+            found.append(f"the server returned {entry['status']} to {entry.get('method')} {entry.get('path')}")
     return found
 
 

@@ -74,10 +74,10 @@ def catalog_of(warehouse: Warehouse) -> ApiClient:
 
 
 @pytest.mark.part("minio")
-@pytest.mark.parametrize("vends", [True, False], ids=["lends keys", "own keys"])
+@pytest.mark.parametrize("vends", [True, False], ids=["vends keys", "own keys"])
 def test_table_operations_on_s3(planted_minio: PlantedMinio, vends: bool) -> None:
     """Create, load, commit and sign with a valid key, then with an unavailable store, then with a rejected key."""
-    minio, prefix = planted_minio, f"lends-{vends}"
+    minio, prefix = planted_minio, f"vends-{vends}"
     assert leaks(minio.credential["secret-access-key"].encode())
     warehouse = new_warehouse(minio.profile("planted", prefix, **{"sts-enabled": vends}), minio.credential)
     catalog = catalog_of(warehouse)
@@ -95,8 +95,8 @@ def test_table_operations_on_s3(planted_minio: PlantedMinio, vends: bool) -> Non
         sent = requests.request("PUT" if vends else "GET", uri, headers=headers, timeout=30)
         assert sent.status_code == (200 if vends else 404)  # with the warehouse's own keys only reads are signed
         with minio.relay.refusing():
-            gone = [change(catalog), create(catalog, "other"), get(at, "vended-credentials")]
-            assert (gone[0].status, gone[1].status) == (503, 503)
+            unavailable = [change(catalog), create(catalog, "other"), get(at, "vended-credentials")]
+            assert (unavailable[0].status, unavailable[1].status) == (503, 503)
             reported = run("check_storage", "wh")
         other = minio.credential | {"secret-access-key": f"other-{CANARY}"}
         own = ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
@@ -104,7 +104,7 @@ def test_table_operations_on_s3(planted_minio: PlantedMinio, vends: bool) -> Non
         refused = [change(catalog), create(catalog, "other"), get(at, "vended-credentials")]
         assert [response.status for response in refused[:2]] == [412, 412]
         reported += run("check_storage", "wh")
-    responses = text_of(*well, *gone, *refused)
+    responses = text_of(*well, *unavailable, *refused)
     config = vended.json()["config"]
     assert ("s3.session-token" in config) == vends
     written = "\n".join(log.written).encode()

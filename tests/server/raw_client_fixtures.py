@@ -79,7 +79,7 @@ class RawClient:
         headers = dict(line.split(": ", 1) for line in lines)
         status = int(first.split(" ")[1])
         if "Transfer-Encoding" in headers:
-            raise AssertionError("answers have a length")
+            raise AssertionError("responses have a length")
         length = int(headers.get("Content-Length", "0")) if has_body and status not in {100, 204, 304} else 0
         while len(self._received) < length:
             self._more()

@@ -312,8 +312,8 @@ def test_the_listener_ends_when_the_server_is_killed(measured: MeasuredServer) -
     everyone, folder = [*measured.workers(), measured.listener()], measured.folder()
     measured.process.kill()
     measured.wait()
-    gone, left = psutil.wait_procs(everyone, timeout=30)
-    assert (len(gone), left) == (3, [])
+    ended, left = psutil.wait_procs(everyone, timeout=30)
+    assert (len(ended), left) == (3, [])
     assert not folder.exists()
 
 

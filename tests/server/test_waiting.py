@@ -17,7 +17,7 @@ from tests.server.bare_server_fixtures import BareServer
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareServer]:
     """One worker with one thread, and a queue timeout of two seconds."""
     with BareServer(
-        tmp_path_factory.mktemp("lending"), ICEKEEPER__SERVER__THREADS="1", ICEKEEPER__SERVER__QUEUE_TIMEOUT="2s"
+        tmp_path_factory.mktemp("waiting"), ICEKEEPER__SERVER__THREADS="1", ICEKEEPER__SERVER__QUEUE_TIMEOUT="2s"
     ) as server:
         yield server
 

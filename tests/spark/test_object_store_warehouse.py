@@ -140,7 +140,7 @@ def signatures_given(server: CatalogServer, since: int) -> set[str]:
 def test_spark_without_keys(
     s3_spark: SparkSession, server: CatalogServer, minio: Minio, recorder: Recorder, bucket: str, delegation: str | None
 ) -> None:
-    name = "by_signatures" if delegation else "by_lent_keys"
+    name = "by_signatures" if delegation else "by_vended_keys"
     add_catalog(s3_spark, name, server, delegation)
     assert_has_no_key(s3_spark)
     recorder.requests.clear()

@@ -76,18 +76,22 @@ def test_overwrite_delete_and_upsert(catalog: Catalog, cities: Table, namespace:
 
 def test_schema_evolution(catalog: Catalog, cities: Table, namespace: str) -> None:
     with cities.update_schema() as change:
-        change.add_column("people", IntegerType(), doc="inhabitants")
+        change.add_column("population", IntegerType(), doc="inhabitants")
         change.rename_column("city", "town")
         change.move_first("city")
     with cities.update_schema() as change:
-        change.update_column("people", LongType())
-    cities.append(pa.table({"town": ["Bern"], "id": [7], "people": [2**40]}, schema=cities.schema().as_arrow()))
+        change.update_column("population", LongType())
+    cities.append(pa.table({"town": ["Bern"], "id": [7], "population": [2**40]}, schema=cities.schema().as_arrow()))
     again = catalog.load_table((namespace, "cities"))
-    assert [(field.name, field.field_id) for field in again.schema().fields] == [("town", 2), ("id", 1), ("people", 3)]
+    assert [(field.name, field.field_id) for field in again.schema().fields] == [
+        ("town", 2),
+        ("id", 1),
+        ("population", 3),
+    ]
     assert again.scan().to_arrow().sort_by("id").to_pydict() == {
         "town": ["Rome", "Oslo", "Bern"],
         "id": [1, 2, 7],
-        "people": [None, None, 2**40],
+        "population": [None, None, 2**40],
     }
     assert len(again.metadata.schemas) == 3
 
@@ -170,7 +174,7 @@ def test_a_stale_change_is_refused_and_changes_nothing(
 ) -> None:
     stale = second_client.load_table((namespace, "cities"))
     with cities.update_schema() as change:
-        change.add_column("people", IntegerType())
+        change.add_column("population", IntegerType())
     before = catalog.load_table((namespace, "cities")).metadata_location
     change = stale.update_schema().add_column("area", IntegerType())
     with pytest.raises(exceptions.CommitFailedException, match=r"(?i)requirement|schema|field"):

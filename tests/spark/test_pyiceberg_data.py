@@ -126,7 +126,7 @@ def test_a_transaction_is_one_commit_of_many_kinds(visits: Table, reload: Callab
         with change.update_schema() as schema:
             schema.add_column("price", DoubleType(), doc="in euros")
         with change.update_spec() as spec:
-            spec.add_field("city", IdentityTransform(), "place")
+            spec.add_field("city", IdentityTransform(), "town")
         change.set_properties({"team": "travel"})
         change.append(stays((6, "Bonn", 4)))
         change.delete("id = 1")
@@ -135,7 +135,7 @@ def test_a_transaction_is_one_commit_of_many_kinds(visits: Table, reload: Callab
     assert len(after.metadata.metadata_log) == len(before.metadata.metadata_log) + 1
     assert ids(after) == [2, 3, 4, 5, 6]
     assert [field.name for field in after.schema().fields] == ["id", "city", "month", "price"]
-    assert [field.name for field in after.spec().fields] == ["month", "place"]
+    assert [field.name for field in after.spec().fields] == ["month", "town"]
     assert after.properties["team"] == "travel"
 
 
@@ -182,9 +182,9 @@ def test_snapshots_expire(visits: Table, reload: Callable[[], Table]) -> None:
 def test_partitioning_evolves_and_old_files_are_still_found(visits: Table, reload: Callable[[], Table]) -> None:
     with visits.update_spec() as spec:
         spec.remove_field("month")
-        spec.add_field("city", IdentityTransform(), "place")
+        spec.add_field("city", IdentityTransform(), "town")
     visits.append(stays((6, "Bonn", 4)))
-    assert [str(field) for field in reload().spec().fields] == ["1001: place: identity(2)"]
+    assert [str(field) for field in reload().spec().fields] == ["1001: town: identity(2)"]
     assert ids(reload(), row_filter="city = 'Bonn' and month = 4") == [6]
     assert ids(reload(), row_filter="month = 1") == [1, 4]
 

@@ -27,9 +27,9 @@ Load = Callable[..., dict[str, Any]]
 @pytest.fixture
 def users(sql: Sql) -> Sql:
     """A table of three rows and the view `ns.adults` on two of them."""
-    sql("CREATE TABLE ns.people (id INT, name STRING, age INT)")
-    sql("INSERT INTO ns.people VALUES (1, 'Ada', 36), (2, 'Bob', 7), (3, 'Cyd', 70)")
-    sql("CREATE VIEW ns.adults AS SELECT id, name, age FROM ns.people WHERE age >= 18")
+    sql("CREATE TABLE ns.residents (id INT, name STRING, age INT)")
+    sql("INSERT INTO ns.residents VALUES (1, 'Ada', 36), (2, 'Bob', 7), (3, 'Cyd', 70)")
+    sql("CREATE VIEW ns.adults AS SELECT id, name, age FROM ns.residents WHERE age >= 18")
     return sql
 
 
@@ -61,7 +61,7 @@ def listed(catalog: Catalog, namespace: str) -> tuple[list[str], list[str]]:
 
 def test_create_and_read(users: Sql, catalog: Catalog, namespace: str, stored: Load) -> None:
     assert rows(users, "SELECT * FROM ns.adults") == [(1, "Ada", 36), (3, "Cyd", 70)]
-    assert listed(catalog, namespace) == (["people"], ["adults"])
+    assert listed(catalog, namespace) == (["residents"], ["adults"])
     assert catalog.view_exists((namespace, "adults"))
     assert not catalog.table_exists((namespace, "adults"))
     metadata = stored()
@@ -69,16 +69,16 @@ def test_create_and_read(users: Sql, catalog: Catalog, namespace: str, stored: L
     assert (metadata["format-version"], metadata["current-version-id"], version["schema-id"]) == (1, 1, 0)
     (representation,) = version["representations"]
     assert (representation["type"], representation["dialect"]) == ("sql", "spark")
-    assert representation["sql"] == f"SELECT id, name, age FROM {namespace}.people WHERE age >= 18"
+    assert representation["sql"] == f"SELECT id, name, age FROM {namespace}.residents WHERE age >= 18"
     assert [field["name"] for field in metadata["schemas"][0]["fields"]] == ["id", "name", "age"]
-    users("INSERT INTO ns.people VALUES (4, 'Dan', 18)")
+    users("INSERT INTO ns.residents VALUES (4, 'Dan', 18)")
     assert len(users("SELECT * FROM ns.adults")) == 3
 
 
 def test_create_with_every_clause(users: Sql, stored: Load) -> None:
     users("""
         CREATE VIEW ns.names (number COMMENT 'the key', label) COMMENT 'who is there'
-        TBLPROPERTIES ('team' = 'hr', 'ü' = 'ö') AS SELECT id, upper(name) FROM ns.people""")
+        TBLPROPERTIES ('team' = 'hr', 'ü' = 'ö') AS SELECT id, upper(name) FROM ns.residents""")
     assert rows(users, "SELECT label, number FROM ns.names WHERE number < 3") == [("ADA", 1), ("BOB", 2)]
     metadata = stored("names")
     assert metadata["properties"].items() >= {"team": "hr", "ü": "ö", "comment": "who is there"}.items()
@@ -93,21 +93,21 @@ def test_create_with_every_clause(users: Sql, stored: Load) -> None:
 
 def test_create_where_something_is(users: Sql, stored: Load) -> None:
     before = stored()
-    for name in ("adults", "people"):
+    for name in ("adults", "residents"):
         with pytest.raises((AnalysisException, Py4JJavaError), match=r"(?i)already.exists"):
             users(f"CREATE VIEW ns.{name} AS SELECT 1 AS a")
     users("CREATE VIEW IF NOT EXISTS ns.adults AS SELECT 1 AS a")
     with pytest.raises((PySparkException, Py4JJavaError), match=r"(?i)already.exists"):
         users("CREATE TABLE ns.adults (id INT)")
     with pytest.raises((PySparkException, Py4JJavaError)):
-        users("CREATE OR REPLACE VIEW ns.people AS SELECT 1 AS a")
+        users("CREATE OR REPLACE VIEW ns.residents AS SELECT 1 AS a")
     assert stored() == before
-    assert len(users("SELECT * FROM ns.people")) == 3
+    assert len(users("SELECT * FROM ns.residents")) == 3
 
 
 def test_replace_keeps_identity_and_versions(users: Sql, stored: Load) -> None:
     first = stored()
-    users("CREATE OR REPLACE VIEW ns.adults AS SELECT name FROM ns.people WHERE age > 60")
+    users("CREATE OR REPLACE VIEW ns.adults AS SELECT name FROM ns.residents WHERE age > 60")
     second = stored()
     assert rows(users, "SELECT * FROM ns.adults") == [("Cyd",)]
     assert second["view-uuid"] == first["view-uuid"]
@@ -143,12 +143,12 @@ def test_rename_within_and_across_namespaces(users: Sql, catalog: Catalog, names
     users("CREATE NAMESPACE ns.attic")
     users("ALTER VIEW ns.grown RENAME TO ns.attic.old")
     assert len(users("SELECT * FROM ns.attic.old")) == 2
-    assert listed(catalog, namespace) == (["people"], [])
+    assert listed(catalog, namespace) == (["residents"], [])
     users("CREATE VIEW ns.adults AS SELECT 1 AS a")
     with pytest.raises((PySparkException, Py4JJavaError), match=r"(?i)already.exists"):
         users("ALTER VIEW ns.attic.old RENAME TO ns.adults")
     with pytest.raises((PySparkException, Py4JJavaError), match=r"(?i)already.exists"):
-        users("ALTER VIEW ns.attic.old RENAME TO ns.people")
+        users("ALTER VIEW ns.attic.old RENAME TO ns.residents")
     with pytest.raises((PySparkException, Py4JJavaError)):
         users("ALTER VIEW ns.nothing RENAME TO ns.something")
     assert rows(users, "SELECT * FROM ns.adults") == [(1,)]
@@ -156,14 +156,14 @@ def test_rename_within_and_across_namespaces(users: Sql, catalog: Catalog, names
 
 
 def test_show_views(users: Sql, namespace: str) -> None:
-    users("CREATE VIEW ns.children AS SELECT * FROM ns.people WHERE age < 18")
+    users("CREATE VIEW ns.children AS SELECT * FROM ns.residents WHERE age < 18")
     found = users("SHOW VIEWS IN ns")
     assert sorted((row.namespace, row.viewName) for row in found if not row.isTemporary) == [
         (namespace, "adults"),
         (namespace, "children"),
     ]
     assert [row.viewName for row in users("SHOW VIEWS IN ns LIKE 'ad*'")] == ["adults"]
-    assert [row.tableName for row in users("SHOW TABLES IN ns")] == ["people"]
+    assert [row.tableName for row in users("SHOW TABLES IN ns")] == ["residents"]
 
 
 def test_drop(users: Sql, catalog: Catalog, namespace: str) -> None:
@@ -172,21 +172,21 @@ def test_drop(users: Sql, catalog: Catalog, namespace: str) -> None:
     with pytest.raises((PySparkException, Py4JJavaError)):
         users("DROP TABLE ns.adults")
     with pytest.raises((PySparkException, Py4JJavaError)):
-        users("DROP VIEW ns.people")
-    assert listed(catalog, namespace) == (["people"], ["adults"])
+        users("DROP VIEW ns.residents")
+    assert listed(catalog, namespace) == (["residents"], ["adults"])
     users("DROP VIEW ns.adults")
     users("DROP VIEW IF EXISTS ns.adults")
     with pytest.raises(AnalysisException, match="VIEW_NOT_FOUND"):
         users("DROP VIEW ns.adults")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         users("SELECT * FROM ns.adults")
-    assert len(users("SELECT * FROM ns.people")) == 3
+    assert len(users("SELECT * FROM ns.residents")) == 3
 
 
 def test_a_view_is_read_from_anywhere(users: Sql, live_spark: SparkSession, namespace: str) -> None:
     users("USE live.ns")
     try:
-        users("CREATE VIEW short AS SELECT name FROM people WHERE id = 1")
+        users("CREATE VIEW short AS SELECT name FROM residents WHERE id = 1")
     finally:
         users("USE live")
     live_spark.sql("USE spark_catalog.default")
@@ -197,23 +197,23 @@ def test_a_view_is_read_from_anywhere(users: Sql, live_spark: SparkSession, name
 
 
 def test_views_of_views_and_of_the_past(users: Sql, namespace: str) -> None:
-    first = users("SELECT snapshot_id FROM ns.people.snapshots")[0][0]
-    users("INSERT INTO ns.people VALUES (9, 'Eve', 90)")
+    first = users("SELECT snapshot_id FROM ns.residents.snapshots")[0][0]
+    users("INSERT INTO ns.residents VALUES (9, 'Eve', 90)")
     users("CREATE VIEW ns.elders AS SELECT name FROM ns.adults WHERE age > 60")
-    users(f"CREATE VIEW ns.before AS SELECT name FROM ns.people VERSION AS OF {first} WHERE age > 60")
+    users(f"CREATE VIEW ns.before AS SELECT name FROM ns.residents VERSION AS OF {first} WHERE age > 60")
     users("CREATE VIEW ns.totals AS WITH a AS (SELECT age FROM ns.adults) SELECT count(*) AS n, sum(age) AS s FROM a")
     assert rows(users, "SELECT * FROM ns.elders") == [("Cyd",), ("Eve",)]
     assert rows(users, "SELECT * FROM ns.before") == [("Cyd",)]
     assert rows(users, "SELECT * FROM ns.totals") == [(3, 196)]
-    users("ALTER TABLE ns.people RENAME TO ns.persons")
-    with pytest.raises(AnalysisException, match=f"{namespace}.*people|people.*cannot be found"):
+    users("ALTER TABLE ns.residents RENAME TO ns.citizens")
+    with pytest.raises(AnalysisException, match=f"{namespace}.*residents|residents.*cannot be found"):
         users("SELECT * FROM ns.elders")
 
 
 def test_names_that_need_quotes(users: Sql, catalog: Catalog, namespace: str) -> None:
     names = ("two words", "dot.ted", "Größe 表", "a+b", "50%", "a/b")
     for name in names:
-        users(f"CREATE VIEW ns.`{name}` AS SELECT id AS `a b` FROM ns.people WHERE id = 1")
+        users(f"CREATE VIEW ns.`{name}` AS SELECT id AS `a b` FROM ns.residents WHERE id = 1")
         assert rows(users, f"SELECT `a b` FROM ns.`{name}`") == [(1,)]
         assert catalog.view_exists((namespace, name))
     assert listed(catalog, namespace)[1] == sorted([*names, "adults"])
@@ -221,7 +221,7 @@ def test_names_that_need_quotes(users: Sql, catalog: Catalog, namespace: str) ->
         catalog.drop_view((namespace, name))
     with pytest.raises(exceptions.NoSuchViewError):
         catalog.drop_view((namespace, "two words"))
-    assert listed(catalog, namespace) == (["people"], ["adults"])
+    assert listed(catalog, namespace) == (["residents"], ["adults"])
 
 
 def test_a_dropped_view_is_registered_again(
@@ -239,7 +239,7 @@ def test_a_dropped_view_is_registered_again(
 
 def test_spark_reads_a_view_of_pyiceberg(users: Sql, catalog: Catalog, namespace: str) -> None:
     schema = Schema(NestedField(1, "name", StringType(), required=False))
-    statement = SQLViewRepresentation(type="sql", sql="SELECT name FROM people WHERE age < 18", dialect="spark")
+    statement = SQLViewRepresentation(type="sql", sql="SELECT name FROM residents WHERE age < 18", dialect="spark")
     version = ViewVersion(
         version_id=1, schema_id=0, timestamp_ms=1_700_000_000_000, summary={"engine": "pyiceberg"},
         representations=[statement], default_catalog="live", default_namespace=[namespace],

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from storage.io.object_store import RemoteStore
 
 
-def require_gone_when_dropped(open_one: Callable[[], RemoteStore], location: str) -> None:
+def require_collected_when_dropped(open_one: Callable[[], RemoteStore], location: str) -> None:
     store = open_one()
     store.put_new(location, b"x")
     store.delete(location)

@@ -30,7 +30,7 @@ def untouched(outside: Path) -> bool:
     return found == ["inner", "inner/secret", "secret"]
 
 
-def go_on() -> None:
+def proceed() -> None:
     pass
 
 
@@ -61,12 +61,12 @@ def test_only_files_below_the_location_are_deleted(store: LocalStore, root: Path
     neighbours = [fill(root / "wh" / name) for name in ("t2", "t-", "T", " t", "other")]
     (root / "wh/t.txt").write_text("x")
     before = {path for neighbour in neighbours for path in neighbour.rglob("*")}
-    store.delete_below(f"file://{root}/wh/t", go_on)
+    store.delete_below(f"file://{root}/wh/t", proceed)
     assert not (root / "wh/t").exists()
     assert {path for neighbour in neighbours for path in neighbour.rglob("*")} == before
     assert (root / "wh/t.txt").exists()
-    store.delete_below(f"file://{root}/wh/t", go_on)  # deleting again succeeds
-    store.delete_below(f"file://{root}/never/was/there", go_on)
+    store.delete_below(f"file://{root}/wh/t", proceed)  # deleting again succeeds
+    store.delete_below(f"file://{root}/never/was/there", proceed)
     assert not (root / "never").exists()
 
 
@@ -84,7 +84,7 @@ def test_links_and_special_files_go_themselves(store: LocalStore, root: Path, ou
         listener.bind(f"/proc/self/fd/{here}/socket")
         os.close(here)
     fill(root / "wh/u")
-    store.delete_below(f"file://{root}/wh/t", go_on)
+    store.delete_below(f"file://{root}/wh/t", proceed)
     assert not folder.exists()
     assert untouched(outside)
     assert (root / "wh/u/top").exists()
@@ -99,7 +99,7 @@ def test_a_location_that_leads_through_a_link_is_refused(
     (root / link_at).parent.mkdir(exist_ok=True)
     (root / link_at).symlink_to(outside if link_at == "wh" else outside / "t")
     with pytest.raises(InvalidLocation):
-        store.delete_below(f"file://{root}/wh/t", go_on)
+        store.delete_below(f"file://{root}/wh/t", proceed)
     assert (outside / "t" / "x").exists()
     assert (root / link_at).is_symlink()
 
@@ -107,7 +107,7 @@ def test_a_location_that_leads_through_a_link_is_refused(
 @pytest.mark.parametrize("spelled", ["{root}", "{root}/../outside", "{root}2", "/etc", "{root}/wh/../../outside"])
 def test_locations_outside_the_root_are_rejected(store: LocalStore, root: Path, outside: Path, spelled: str) -> None:
     location = "file://" + spelled.format(root=root)
-    for ask in (lambda: store.delete_below(location, go_on), lambda: is_empty(store, location)):
+    for ask in (lambda: store.delete_below(location, proceed), lambda: is_empty(store, location)):
         with pytest.raises(InvalidLocation):
             ask()
     assert untouched(outside)
@@ -117,7 +117,7 @@ def test_a_file_is_no_folder(store: LocalStore, root: Path) -> None:
     (root / "wh").mkdir()
     (root / "wh/t").write_text("x")
     with pytest.raises(InvalidLocation):
-        store.delete_below(f"file://{root}/wh/t", go_on)
+        store.delete_below(f"file://{root}/wh/t", proceed)
     assert (root / "wh/t").read_text() == "x"
     assert not is_empty(store, f"file://{root}/wh/t")
 
@@ -128,14 +128,14 @@ def test_names_of_any_bytes(store: LocalStore, root: Path) -> None:
         os.mkdir(folder + b"/" + name)  # noqa: PTH102 - bytes
         with open(folder + b"/" + name + b"/" + name, "wb"):  # noqa: PTH123
             pass
-    store.delete_below(f"file://{root}/wh/t", go_on)
+    store.delete_below(f"file://{root}/wh/t", proceed)
     assert not (root / "wh/t").exists()
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH + 1, 1000])
 def test_depth_costs_no_descriptors(store: LocalStore, root: Path, depth: int) -> None:
     chain(root / "wh/t", depth, "leaf")
-    fill(root / "wh/t/beside")
+    fill(root / "wh/t/sibling")
     most = 0
 
     def count() -> None:
@@ -153,7 +153,7 @@ def test_many_files_in_one_folder(store: LocalStore, root: Path) -> None:
     (root / "wh/t").mkdir(parents=True)
     for number in range(5_000):
         os.close(os.open(root / f"wh/t/{number}", os.O_CREAT | os.O_WRONLY))
-    store.delete_below(f"file://{root}/wh/t", go_on)
+    store.delete_below(f"file://{root}/wh/t", proceed)
     assert not (root / "wh/t").exists()
 
 
@@ -188,7 +188,7 @@ def test_deletion_stops_at_the_limit_and_continues_later(store: LocalStore, root
         still = len(list((root / "wh/t").rglob("*")))
         assert left - steps < still <= left
         left = still
-    store.delete_below(location, go_on)
+    store.delete_below(location, proceed)
     assert not (root / "wh/t").exists()
 
 
@@ -244,7 +244,7 @@ def test_the_removal_is_synced(store: LocalStore, root: Path, monkeypatch: pytes
     fill(root / "wh/t")
     synced = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").resolve()))
-    store.delete_below(f"file://{root}/wh/t", go_on)
+    store.delete_below(f"file://{root}/wh/t", proceed)
     assert synced == [root / "wh"]
 
 

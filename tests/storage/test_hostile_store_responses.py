@@ -159,8 +159,8 @@ NO_RESPONSES = {
     "another xml": Reply(200, {"Content-Type": XML}, b"<a/>"),
     "a range": Reply(206, {"Content-Range": "bytes x"}, b"hello"),
     "a date": Reply(206, {"Content-Range": "bytes 0-4/5", "Last-Modified": "never"}, b"hello"),
-    "a refusal": Reply(403, {"Content-Type": HTML}, b"\xff\xfe"),
-    "a deep refusal": Reply(403, {"Content-Type": JSON}, b"[" * 100_000),
+    "a denial": Reply(403, {"Content-Type": HTML}, b"\xff\xfe"),
+    "a deep denial": Reply(403, {"Content-Type": JSON}, b"[" * 100_000),
 }
 
 

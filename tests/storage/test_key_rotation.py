@@ -148,8 +148,8 @@ def test_a_secret_that_changes_concurrently_is_not_overwritten(
             Secret.objects.filter(pk=sorted(ids)[1]).delete()
             assert rotate_encryption_key(actor=INTERNAL, progress=lambda _: None).done == 2
 
-    outcome = rotate_encryption_key(actor=INTERNAL, progress=meanwhile, batch=1)
-    assert (outcome.done, outcome.unreadable) == (1, [])
+    rotated = rotate_encryption_key(actor=INTERNAL, progress=meanwhile, batch=1)
+    assert (rotated.done, rotated.unreadable) == (1, [])
     assert set(Secret.objects.values_list("key_id", flat=True)) == {key_id(NEW)}
     assert secret_store().get(first)
 

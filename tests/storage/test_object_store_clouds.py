@@ -25,7 +25,7 @@ from tests.parts.azurite import Azurite
 from tests.parts.certificates import create_authority
 from tests.parts.fake_gcs import FakeGcs
 from tests.parts.recorder import Recorded, Recorder, Reply
-from tests.storage.closed_store_fixtures import require_gone_when_dropped
+from tests.storage.closed_store_fixtures import require_collected_when_dropped
 from tests.storage.cloud_fixtures import Cloud, azure, gcs, put_blob
 from tests.storage.open_store_fixtures import opened, use_storage_settings
 from tests.storage.test_object_store_minio import NAMES
@@ -40,7 +40,7 @@ def store(cloud: Cloud) -> RemoteStore:
     return cloud.open()
 
 
-def go_on() -> None:
+def proceed() -> None:
     pass
 
 
@@ -59,7 +59,7 @@ def test_the_name_is_the_path_of_the_location_byte_by_byte(cloud: Cloud, store: 
     store.delete(location)
     assert cloud.list_names() == []
     cloud.put(f"wh/t/{name}/{name}")
-    store.delete_below(location, go_on)
+    store.delete_below(location, proceed)
     assert cloud.list_names() == []
 
 
@@ -81,7 +81,7 @@ def test_missing_objects(cloud: Cloud, store: RemoteStore) -> None:
             act()
     store.delete(location)
     store.delete_many([f"{location}/1", f"{location}/2"])
-    store.delete_below(location, go_on)
+    store.delete_below(location, proceed)
     assert store.is_empty(location, ignore=all_count)
 
 
@@ -107,7 +107,7 @@ def test_only_objects_below_the_location_are_deleted(cloud: Cloud, store: Remote
         cloud.put(name)
     assert len(cloud.list_names()) == len(others) + 8
     assert not store.is_empty(f"{cloud.base}/t", ignore=all_count)
-    store.delete_below(f"{cloud.base}/t", go_on)
+    store.delete_below(f"{cloud.base}/t", proceed)
     assert cloud.list_names() == others
     assert store.is_empty(f"{cloud.base}/t", ignore=all_count)
     store.delete_many([f"{cloud.base}/t2/a", f"{cloud.base}/u/t/a"])
@@ -195,7 +195,7 @@ def test_an_unreachable_store(cloud: Cloud, store: RemoteStore, monkeypatch: pyt
 
 def test_an_unused_store_is_released(cloud: Cloud) -> None:
     """Only the cache of open stores has a reference; obstore, which hides its references, has none."""
-    require_gone_when_dropped(cloud.open, f"{cloud.base}/a")
+    require_collected_when_dropped(cloud.open, f"{cloud.base}/a")
 
 
 @pytest.mark.parametrize("size", [0, PART - 1, PART, PART + 1, 2 * PART + 1])
@@ -216,7 +216,7 @@ def test_a_container_that_does_not_exist(cloud: Cloud) -> None:
     for act in (
         lambda: store.put_new(f"{profile.location}/a", b"x"),
         lambda: store.is_empty(f"{profile.location}/a", ignore=all_count),
-        lambda: store.delete_below(f"{profile.location}/a", go_on),
+        lambda: store.delete_below(f"{profile.location}/a", proceed),
         lambda: store.get(f"{profile.location}/a", limit=10),
         lambda: store.require_exists(f"{profile.location}/a"),
     ):
@@ -281,7 +281,7 @@ def test_directories_are_removed_with_their_content(azurite: Azurite, monkeypatc
     for name in ("wh/t/a/b/x", "wh/t/y"):
         cloud.put(name)
     assert not store.is_empty(f"{cloud.base}/t", ignore=all_count)
-    store.delete_below(f"{cloud.base}/t", go_on)
+    store.delete_below(f"{cloud.base}/t", proceed)
     assert cloud.list_names() == ["wh/t2"]
 
 
@@ -305,10 +305,10 @@ def test_a_directory_that_is_not_empty_yet_is_removed_later(azurite: Azurite, mo
         use_storage_settings(monkeypatch, azure_endpoint=f"{recorder.endpoint}{{account}}")
         monkeypatch.setattr("storage.io.object_store.MAX_FOLDERS", 3)  # the first listing omits inner directories
         with pytest.raises(StoreUnavailable, match="keeps writing"):
-            cloud.open().delete_below(f"{cloud.base}/t", go_on)
+            cloud.open().delete_below(f"{cloud.base}/t", proceed)
         monkeypatch.undo()
         use_storage_settings(monkeypatch, azure_endpoint=f"{recorder.endpoint}{{account}}")
-        cloud.open().delete_below(f"{cloud.base}/t", go_on)
+        cloud.open().delete_below(f"{cloud.base}/t", proceed)
     assert cloud.list_names() == []
 
 

@@ -204,7 +204,7 @@ def secrets_in(text: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("key", "code"), [({"secret-access-key": "another-secret"}, "SignatureDoesNotMatch"),
-                      ({"access-key-id": "nobody"}, "InvalidAccessKeyId")],
+                      ({"access-key-id": "unknown"}, "InvalidAccessKeyId")],
 )  # fmt: skip
 def test_a_credential_that_the_store_does_not_know(minio: Minio, bucket: str, key: dict[str, str], code: str) -> None:
     store = opened(minio.profile(bucket, "wh"), minio.credential | key)

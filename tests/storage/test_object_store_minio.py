@@ -14,7 +14,7 @@ from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
-from tests.storage.closed_store_fixtures import require_gone_when_dropped
+from tests.storage.closed_store_fixtures import require_collected_when_dropped
 from tests.storage.open_store_fixtures import opened
 
 pytestmark = pytest.mark.django_db  # waiting code closes its database connections
@@ -47,7 +47,7 @@ def all_count(_: str) -> bool:
     return False
 
 
-def go_on() -> None:
+def proceed() -> None:
     pass
 
 
@@ -72,7 +72,7 @@ def test_the_key_is_the_path_of_the_location_byte_by_byte(
     assert minio.keys(bucket) == []
     minio.client().put_object(Bucket=bucket, Key=f"wh/t/{name}/{name}", Body=b"")
     assert not store.is_empty(location, ignore=all_count)
-    store.delete_below(location, go_on)
+    store.delete_below(location, proceed)
     assert minio.keys(bucket) == []
 
 
@@ -101,7 +101,7 @@ def test_objects_outside_the_warehouse_are_not_touched(
         lambda: watched.delete(location),
         lambda: watched.delete_many([location]),
         lambda: watched.is_empty(location, ignore=all_count),
-        lambda: watched.delete_below(location, go_on),
+        lambda: watched.delete_below(location, proceed),
     ):
         with pytest.raises(InvalidLocation):
             act()
@@ -124,7 +124,7 @@ def test_existing_objects_are_not_overwritten(store: RemoteStore, bucket: str) -
 
 
 def test_an_unused_store_is_released(minio: Minio, bucket: str) -> None:
-    require_gone_when_dropped(lambda: opened(minio.profile(bucket, "wh"), minio.credential), f"s3://{bucket}/wh/a")
+    require_collected_when_dropped(lambda: opened(minio.profile(bucket, "wh"), minio.credential), f"s3://{bucket}/wh/a")
 
 
 def test_missing_objects(store: RemoteStore, bucket: str) -> None:
@@ -133,7 +133,7 @@ def test_missing_objects(store: RemoteStore, bucket: str) -> None:
         with pytest.raises(ObjectNotFound, match=f"Failed to open input stream for file: {location}"):
             act()
     store.delete(location)
-    store.delete_below(location, go_on)
+    store.delete_below(location, proceed)
     assert store.is_empty(location, ignore=all_count)
 
 
@@ -205,7 +205,7 @@ def test_only_objects_below_the_location_are_deleted(
 ) -> None:
     others = ["wh/t-", "wh/t.x/a", "wh/t0", "wh/t2/a", "wh/ta", "wh/u/t/a", "x"]
     put(*others, *ODD, "wh/t/a/b/c/d", "wh/t/metadata/x.json")
-    store.delete_below(f"s3://{bucket}/wh/t/", go_on)
+    store.delete_below(f"s3://{bucket}/wh/t/", proceed)
     assert minio.keys(bucket) == sorted(others)
 
 
@@ -266,7 +266,7 @@ def test_a_deletion_that_is_to_end_ends_between_two_steps(
     with pytest.raises(KeyboardInterrupt):
         store.delete_below(f"s3://{bucket}/wh/t", stop)
     assert 0 < len(minio.keys(bucket)) <= 100
-    store.delete_below(f"s3://{bucket}/wh/t", go_on)
+    store.delete_below(f"s3://{bucket}/wh/t", proceed)
     assert minio.keys(bucket) == []
 
 

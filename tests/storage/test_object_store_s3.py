@@ -105,7 +105,7 @@ class Issuer:
 
     def __call__(self) -> Token:
         if self.fails:
-            raise StoreUnavailable("gone")
+            raise StoreUnavailable("closed")
         self.issued += 1
         return Token(self.issued, None if self.seconds is None else now() + timedelta(seconds=self.seconds))
 

@@ -26,17 +26,17 @@ class Token:
 
 
 class SlowIssuer:
-    """An issuer that sets `asked` when it is called and waits for `go_on`; once set, it does not wait again."""
+    """An issuer that sets `asked` when it is called and waits for `may_continue`; once set, it does not wait again."""
 
     def __init__(self, *lives: float | None) -> None:
         self._lives = list(lives)
-        self.asked, self.go_on = threading.Event(), threading.Event()
+        self.asked, self.may_continue = threading.Event(), threading.Event()
         self.calls = 0
 
     def __call__(self) -> Token:
         self.calls += 1
         self.asked.set()
-        assert self.go_on.wait(SECONDS)
+        assert self.may_continue.wait(SECONDS)
         life = self._lives.pop(0)
         if life is None:
             raise StoreUnavailable(f"attempt {self.calls}")
@@ -61,23 +61,23 @@ def test_one_request_serves_all_threads() -> None:
     issuer = SlowIssuer(3600.0)
     with ThreadPoolExecutor(8) as pool:
         asking = waiting(pool, RefreshingValue(issuer), 8)
-        issuer.go_on.set()
+        issuer.may_continue.set()
         assert {each.result(SECONDS).number for each in asking} == {1}
 
 
 def test_no_request_waits_for_a_renewal_while_the_old_one_is_valid() -> None:
     issuer = SlowIssuer(2.0, 3600.0)
-    issuer.go_on.set()
+    issuer.may_continue.set()
     renewed = RefreshingValue(issuer)
     assert renewed.current().number == 1
-    issuer.go_on.clear()
+    issuer.may_continue.clear()
     issuer.asked.clear()
     threading.Event().wait(1.65)  # at 0.8 of the lifetime
     with ThreadPoolExecutor(1) as pool:
         renewing = pool.submit(renewed.current)
         assert issuer.asked.wait(SECONDS)
         assert renewed.current().number == 1
-        issuer.go_on.set()
+        issuer.may_continue.set()
         assert renewing.result(SECONDS).number == 2
     assert (renewed.current().number, issuer.calls) == (2, 2)
 
@@ -87,7 +87,7 @@ def test_who_waited_in_vain_does_not_ask_again() -> None:
     renewed = RefreshingValue(issuer)
     with ThreadPoolExecutor(8) as pool:
         asking = waiting(pool, renewed, 8)
-        issuer.go_on.set()
+        issuer.may_continue.set()
         failures = [each.exception(SECONDS) for each in asking]
     assert {str(failure) for failure in failures} == {"attempt 1"}
     assert len({id(failure) for failure in failures}) == 8, "each thread has a traceback of its own"
@@ -104,5 +104,5 @@ def test_who_waits_for_another_has_no_more_time_than_its_request() -> None:
         assert issuer.asked.wait(SECONDS)
         with deadline(time.monotonic() + 0.2), pytest.raises(RequestTimeout):
             renewed.current()
-        issuer.go_on.set()
+        issuer.may_continue.set()
         assert first.result(SECONDS).number == 1

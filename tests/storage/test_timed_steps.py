@@ -51,29 +51,29 @@ def test_a_step_sees_the_deadline_and_stops_at_it() -> None:
 
 def test_an_abandoned_step_frees_the_slot_that_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps that an earlier test abandoned do not free a slot of a later one."""
-    goes_on = Event()
+    may_continue = Event()
     before = BoundedSemaphore(1)
     monkeypatch.setattr(checks, "_unfinished", before)
     with request_context.deadline(in_seconds(0.2)), pytest.raises(StepTimedOut):
-        finish_in_time(lambda: goes_on.wait(30))
+        finish_in_time(lambda: may_continue.wait(30))
     after = BoundedSemaphore(1)
     monkeypatch.setattr(checks, "_unfinished", after)
     assert after.acquire(blocking=False)
-    goes_on.set()
+    may_continue.set()
     assert before.acquire(timeout=30), "the slot of the step is free again"
     assert not after.acquire(blocking=False)
 
 
 def test_steps_that_do_not_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "_unfinished", BoundedSemaphore(1))
-    goes_on = Event()
+    may_continue = Event()
     try:
         with request_context.deadline(in_seconds(0.2)), pytest.raises(StepTimedOut):
-            finish_in_time(lambda: goes_on.wait(30))
+            finish_in_time(lambda: may_continue.wait(30))
         with request_context.deadline(in_seconds(10)), pytest.raises(Busy):
             finish_in_time(lambda: None)
     finally:
-        goes_on.set()
+        may_continue.set()
     with request_context.deadline(in_seconds(10)):
         for _ in range(200):
             try:
@@ -82,4 +82,4 @@ def test_steps_that_do_not_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
                 time.sleep(0.02)
             else:
                 return
-    pytest.fail("its place was never free again")
+    pytest.fail("its slot was never free again")

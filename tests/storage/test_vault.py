@@ -128,9 +128,9 @@ def test_a_token_file_is_read_again_when_its_token_expires(fake_vault: FakeVault
     "way",
     [
         {"password": "canary-wrong"},
-        {"user": "nobody"},
+        {"user": "unknown"},
         {"auth_mount": "elsewhere"},
-        {"method": "approle", "auth_mount": "approle", "user": "nobody", "password": "canary-wrong"},
+        {"method": "approle", "auth_mount": "approle", "user": "unknown", "password": "canary-wrong"},
         {"method": "token", "token": "canary-wrong"},
     ],
 )

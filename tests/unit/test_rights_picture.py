@@ -30,8 +30,8 @@ def followed(source: str, edges: set[tuple[str, str]]) -> set[str]:
 
 
 def overlap(one: Box | Card, other: Box | Card) -> bool:
-    beside = one.x + one.width <= other.x or other.x + other.width <= one.x
-    return not beside and one.y < other.y + other.height and other.y < one.y + one.height
+    is_apart = one.x + one.width <= other.x or other.x + other.width <= one.x
+    return not is_apart and one.y < other.y + other.height and other.y < one.y + one.height
 
 
 def drawn_boxes(card: Card) -> Iterator[Box]:

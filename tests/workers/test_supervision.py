@@ -47,7 +47,7 @@ def worker_of(server: CatalogServer, number: int = 1) -> psutil.Process:
     return psutil.Process(until(lambda: (begun(server) + [0] * number)[number - 1]))
 
 
-def is_gone(*processes: psutil.Process) -> bool:
+def have_ended(*processes: psutil.Process) -> bool:
     return not any(each.is_running() for each in processes)
 
 
@@ -89,7 +89,7 @@ def test_a_dead_worker_is_restarted_with_a_delay(server: CatalogServer) -> None:
 def test_the_worker_stops_with_the_server(server: CatalogServer, number: signal.Signals) -> None:
     worker = worker_of(server)
     os.kill(server.pid, number)
-    until(lambda: is_gone(worker))
+    until(lambda: have_ended(worker))
     assert server.wait() == 0
     assert [line["message"] for line in server.log_lines("icekeeper.tasks")][-1] == "worker stopped"
     assert not [line for line in server.log_lines("icekeeper.server") if "exited" in line["message"]]
@@ -99,7 +99,7 @@ def test_ctrl_c_reaches_it_directly(server: CatalogServer) -> None:
     worker = worker_of(server)
     os.killpg(server.pid, signal.SIGINT)
     assert server.wait() == 0
-    until(lambda: is_gone(worker))
+    until(lambda: have_ended(worker))
     assert len(begun(server)) == 1, "it is not started again by a server that stops"
 
 
@@ -110,7 +110,7 @@ def test_a_worker_that_does_not_stop_is_killed(tmp_path: Path) -> None:
         worker.suspend()
         os.kill(server.pid, signal.SIGTERM)
         assert server.wait() == 0
-        assert is_gone(worker)
+        assert have_ended(worker)
         assert [line for line in server.log_lines("icekeeper.server") if "is killed" in line["message"]]
 
 
@@ -123,7 +123,7 @@ def test_no_orphan_of_a_killed_server(server: CatalogServer, is_asleep: bool) ->
     os.kill(server.pid, signal.SIGKILL)  # only the arbiter
     if is_asleep:
         worker.resume()
-    until(lambda: is_gone(worker, *others))
+    until(lambda: have_ended(worker, *others))
 
 
 def test_no_worker_runs_when_it_is_switched_off(server: CatalogServer) -> None:

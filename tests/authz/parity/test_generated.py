@@ -161,14 +161,14 @@ def test_objects_that_were_moved(pair: Pair, tree: dict[str, ObjectRef]) -> None
 
 
 def test_principals_without_grants(pair: Pair, tree: dict[str, ObjectRef]) -> None:
-    gone = role("gone")
+    deleted = role("deleted")
     through_a_role(1, tree["server"], "operator")
     pair.deliver()
-    Role.objects.filter(pk=gone.pk).delete()
+    Role.objects.filter(pk=deleted.pk).delete()
     strangers = [
         ANONYMOUS,
         user("stranger"),
-        Actor(user_id="oidc~stranger", assumed_role=gone.pk),
+        Actor(user_id="oidc~stranger", assumed_role=deleted.pk),
         user("stranger", "nothing"),
         Actor(user_id="oidc~*", identity=Identity("oidc~*", "oidc", "human")),
         Actor(user_id="*", identity=Identity("*", "oidc", "human")),

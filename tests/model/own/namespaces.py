@@ -41,9 +41,9 @@ def describe_namespace(owner: Owner) -> Step:
     space = owner.rng.choice([*(Space(levels) for levels in owner.spaces[:3]), *owner.mine])
     op, was = owner.op, owner.state.get(space)
     keys = [f"{owner.root}-{index}" for index in range(4)]
-    key, gone = owner.rng.sample(keys, 2)
-    body = {"updates": {key: op}, "removals": [gone]}
-    properties = {k: v for k, v in (was or {}).items() if k != gone} | {key: op}  # type: ignore[union-attr]
+    key, removed = owner.rng.sample(keys, 2)
+    body = {"updates": {key: op}, "removals": [removed]}
+    properties = {k: v for k, v in (was or {}).items() if k != removed} | {key: op}  # type: ignore[union-attr]
     path = namespace_path(space.levels, owner.rng) + "/properties"
     error = NO_NAMESPACE if was is None else None
     return Step("describe namespace", "POST", path, body, {space: properties}, error)

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from tests.catalog_fixtures import chosen
 from tests.model.caller import Caller, Reply, is_fleeting
-from tests.model.journal import Fault, Outcome
+from tests.model.journal import Fault, Result
 from tests.model.names import STABLE, Levels, Name, namespace_path, tabular_path
 from tests.model.state import TABLE, VIEW, Expected, Seen, Space, State, Step, Subject, mismatch
 
 TAKEN = frozenset({(409, "LocationAlreadyTaken"), (400, "InvalidLocation")})
 """A location that others chose too: another table is there, or files that another table left."""
-GONE = TAKEN | {(404, "NotFoundException")}
+TAKEN_OR_MISSING = TAKEN | {(404, "NotFoundException")}
 NO_NAMESPACE, EXISTS = (404, "NoSuchNamespaceException"), (409, "AlreadyExistsException")
 NOT_FOUND = {TABLE: (404, "NoSuchTableException"), VIEW: (404, "NoSuchViewException")}
 FAILED = (409, "CommitFailedException")
@@ -50,9 +50,9 @@ class Owner:
         """Perform the step and compare its result with the model."""
         about = (*step.after, *step.about)
         response = self.caller.write(self.op, step.what, step.method, step.path, step.body, about=about)
-        if response.outcome is Outcome.UNKNOWN:
+        if response.result is Result.UNKNOWN:
             self._find_out(step, response)
-        elif response.outcome is Outcome.DONE:
+        elif response.result is Result.DONE:
             if step.error is not None:
                 raise self.fault(step, f"was done; it had to be refused with {step.error}")
             self._adopt(step, response)
@@ -60,7 +60,7 @@ class Owner:
             expected = step.others | ({step.error} if step.error else set())
             if (response.status, response.error) not in expected:
                 raise self.fault(step, f"was refused with {response.status} {response.body}, not with {step.error}")
-        if response.outcome is Outcome.REFUSED and self.rng.random() < LOOKS:
+        if response.result is Result.REFUSED and self.rng.random() < LOOKS:
             for subject in step.after:
                 self.confirm(subject)
 
@@ -73,28 +73,28 @@ class Owner:
         wrong = mismatch(was, self.look(subject))
         if wrong:
             about = [was.uuid] if isinstance(was, Seen) else []
-            raise Fault(f"{subject} is not what its owner made it: {wrong}", subject, *about)
+            raise Fault(f"{subject} is not as its owner left it: {wrong}", subject, *about)
 
     def look(self, subject: Subject) -> State:
         if isinstance(subject, Space):
             response = self.caller.read(
                 namespace_path(subject.levels, self.rng), what="load namespace", about=(subject,)
             )
-            if response.outcome is Outcome.REFUSED:
+            if response.result is Result.REFUSED:
                 self.require(response, NO_NAMESPACE, subject)
                 return None
             properties = chosen(response.body["properties"])
             return {key: value for key, value in properties.items() if key.startswith(subject.prefix)}
         for kind in (TABLE, VIEW):
             response = self.caller.read(tabular_path(kind, subject, self.rng), about=(subject,))
-            if response.outcome is Outcome.DONE:
+            if response.result is Result.DONE:
                 return Seen(kind, response.body["metadata-location"], response.body["metadata"])
             self.require(response, NOT_FOUND[kind], subject)
         return None
 
     def require(self, response: Reply, failure: tuple[int, str], subject: Any) -> None:
         if (response.status, response.error) != failure:
-            raise Fault(f"a look at {subject} was answered {response.status} {response.body}", subject)
+            raise Fault(f"reading {subject} returned {response.status} {response.body}", subject)
 
     def _adopt(self, step: Step, response: Reply) -> None:
         for subject, wanted in step.after.items():
@@ -118,13 +118,13 @@ class Owner:
         seen = {subject: self.look(subject) for subject in step.after}
         undone = {subject: mismatch(self.state.get(subject), found) for subject, found in seen.items()}
         if not any(undone.values()):
-            response.record.found(Outcome.REFUSED, time.monotonic(), None)
+            response.record.found(Result.REFUSED, time.monotonic(), None)
             return
         wrong = {subject: mismatch(wanted, seen[subject]) for subject, wanted in step.after.items()}
         if step.error is not None or any(wrong.values()):
             raise self.fault(step, f"is neither done ({wrong}) nor undone ({undone})")
         locations = [found.location for found in seen.values() if isinstance(found, Seen)]
-        response.record.found(Outcome.DONE, time.monotonic(), locations[0] if len(locations) == 1 else None)
+        response.record.found(Result.DONE, time.monotonic(), locations[0] if len(locations) == 1 else None)
         for subject, found in seen.items():
             self._keep(subject, found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.model.journal import Fault, Outcome
+from tests.model.journal import Fault, Result
 from tests.model.names import STABLE, fold, namespace_path, tabular_path
 from tests.model.own.owner import NO_NAMESPACE, Owner
 from tests.model.state import TABLE, VIEW, Seen, Space, Subject
@@ -22,7 +22,7 @@ def ask_whether_it_exists(owner: Owner) -> None:
     is_there = isinstance(held, Seen) and held.kind == kind
     response = owner.caller.read(tabular_path(kind, name, owner.rng), method="HEAD", what="exists", about=(name,))
     if response.status != (204 if is_there else 404):
-        raise Fault(f"HEAD of the {kind} {name} was answered {response.status}", name)
+        raise Fault(f"HEAD of the {kind} {name} returned {response.status}", name)
 
 
 def list_tabulars(owner: Owner) -> None:
@@ -59,7 +59,7 @@ def _pages(owner: Owner, path: str, field: str, space: Space) -> list[Any] | Non
     size = owner.rng.choice((1, 2, 3, 100))
     while token is not None:
         response = owner.caller.read(f"{path}{mark}pageSize={size}&pageToken={token}", what="list", about=(space,))
-        if response.outcome is Outcome.REFUSED:
+        if response.result is Result.REFUSED:
             owner.require(response, NO_NAMESPACE, space)
             return None
         found += response.body[field]

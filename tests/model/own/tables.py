@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.model import bodies
-from tests.model.journal import Fault, Outcome
+from tests.model.journal import Fault, Result
 from tests.model.names import namespace_path, respell, tabular_path
 from tests.model.own.owner import FAILED, NOT_FOUND, TAKEN, Owner
 from tests.model.state import TABLE, Expected, Seen, Step, Subject
@@ -31,12 +31,12 @@ def stage_table(owner: Owner) -> Step | None:
     path = f"{namespace_path(name.levels, owner.rng)}/tables"
     failure = owner.why_not_created(name)
     staged = owner.caller.write(op, "stage table", "POST", path, body | {"stage-create": True}, about=(name,))
-    if staged.outcome is Outcome.UNKNOWN or staged.is_passing:
+    if staged.result is Result.UNKNOWN or staged.is_passing:
         return None
-    if failure is not None or staged.outcome is Outcome.REFUSED:
+    if failure is not None or staged.result is Result.REFUSED:
         others = TAKEN if bodies.is_pooled(body.get("location")) else frozenset()
         if (staged.status, staged.error) not in {failure, *others}:
-            raise Fault(f"staging {name} was answered {staged.status} {staged.body}, not {failure}", name, op)
+            raise Fault(f"staging {name} returned {staged.status} {staged.body}, not {failure}", name, op)
         return None
     owner.confirm(name)
     op = owner.op = owner.caller.token()

@@ -8,7 +8,7 @@ from typing import Any
 from tests.model import bodies
 from tests.model.caller import is_fleeting
 from tests.model.names import namespace_path, respell, tabular_path
-from tests.model.own.owner import EXISTS, GONE, NO_NAMESPACE, NOT_FOUND, TAKEN, Owner
+from tests.model.own.owner import EXISTS, NO_NAMESPACE, NOT_FOUND, TAKEN, TAKEN_OR_MISSING, Owner
 from tests.model.state import TABLE, VIEW, Expected, Seen, Step, Subject
 
 
@@ -72,7 +72,7 @@ def register(owner: Owner) -> Step | None:
     if is_elsewhere:  # and nearly always reserves the location of the file
         others |= TAKEN
     if old.uuid in owner.purged or is_fleeting(old.metadata):  # its file may be deleted
-        others |= GONE
+        others |= TAKEN_OR_MISSING
     body = {"name": respell(name.name, owner.rng), "metadata-location": old.location}
     body |= {"overwrite": overwrite} if old.kind == TABLE else {}
     path = namespace_path(name.levels, owner.rng) + ("/register" if old.kind == TABLE else "/register-view")

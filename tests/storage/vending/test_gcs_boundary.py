@@ -41,7 +41,7 @@ pytestmark = pytest.mark.django_db
 TOKENS, EXCHANGE = "/token", "/v1/token"
 GOOD = said({"access_token": "canary-source", "expires_in": 3599, "token_type": "Bearer"})
 VENDED = said({
-    "access_token": "lent-token", "expires_in": 1800, "token_type": "Bearer",
+    "access_token": "vended-token", "expires_in": 1800, "token_type": "Bearer",
     "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
 })  # fmt: skip
 
@@ -103,9 +103,9 @@ def rule(boundary: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(("rights", "role"), [(FileAccess.READ, "objectViewer"), (FileAccess.READ_WRITE, "objectUser")])
 def test_the_request_and_the_vended_config(service: FakeService, rights: FileAccess, role: str) -> None:
     vended, hosts = ask(service, rights=rights)
-    assert vended.config == {"gcs.oauth2.token": "lent-token", "gcs.project-id": "my-project"}
+    assert vended.config == {"gcs.oauth2.token": "vended-token", "gcs.project-id": "my-project"}
     assert abs(vended.expires_at - now() - timedelta(seconds=1800)) < timedelta(seconds=10)
-    assert "lent-token" not in repr(vended)
+    assert "vended-token" not in repr(vended)
     assert hosts == ["https://oauth2.googleapis.com", "https://sts.googleapis.com"]
     first, second = service.asked
     assert (first.method, first.path, second.method, second.path) == ("POST", TOKENS, "POST", EXCHANGE)
@@ -134,7 +134,7 @@ def test_the_request_and_the_vended_config(service: FakeService, rights: FileAcc
 
 
 def test_without_a_life_of_its_own_the_token_ends_with_the_one_it_was_exchanged_for(service: FakeService) -> None:
-    service.responses[EXCHANGE] = [said({"access_token": "lent-token"})]
+    service.responses[EXCHANGE] = [said({"access_token": "vended-token"})]
     vended, _ = ask(service)
     assert abs(vended.expires_at - now() - timedelta(seconds=3599)) < timedelta(seconds=10)
 
@@ -219,7 +219,7 @@ def test_a_key_file_with_an_empty_universe_domain_is_one_of_the_usual_universe(s
     credential = read_credential(document)
     assert credential.reveal()["key"]["universe_domain"] == "googleapis.com"
     vended, hosts = ask(service, universe_domain="")
-    assert vended.config["gcs.oauth2.token"] == "lent-token"
+    assert vended.config["gcs.oauth2.token"] == "vended-token"
     assert hosts == ["https://oauth2.googleapis.com", "https://sts.googleapis.com"]
 
 
@@ -228,7 +228,7 @@ def test_a_failure_passes_or_stays(service: FakeService, limit: Callable[..., No
     limit(retries=1)
     good = service.responses[path]
     service.responses[path] = [Said(503), *good]
-    assert ask(service)[0].config["gcs.oauth2.token"] == "lent-token"
+    assert ask(service)[0].config["gcs.oauth2.token"] == "vended-token"
     service.responses[path] = [Said(503)]
     with pytest.raises(StoreUnavailable, match="The token service of the storage failed: status 503"):
         ask(service)

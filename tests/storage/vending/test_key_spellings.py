@@ -151,5 +151,5 @@ def test_keys_are_distinguished_from_others(lender: Lender) -> None:
     assert lender.send("GET", "wh/a/own").body == b"own"
     lender.delete_together("wh/a/own")
     assert lender.send("GET", "wh/a/own").status in {403, 404}
-    lender.keys = Keys("nobody", "no secret")
+    lender.keys = Keys("unknown", "no secret")
     assert lender.send("GET", "wh/a/own").status == 403

@@ -36,7 +36,7 @@ CREDENTIAL = {
     "external-id": "canary-external",
 }  # fmt: skip
 VENDED = {
-    "AccessKeyId": "STS.lent", "AccessKeySecret": "lent-secret", "SecurityToken": "lent-session",
+    "AccessKeyId": "STS.vended", "AccessKeySecret": "vended-secret", "SecurityToken": "vended-session",
     "Expiration": "2030-01-02T03:04:05Z",
 }  # fmt: skip
 GOOD = said({"RequestId": "r", "Credentials": VENDED})
@@ -73,9 +73,9 @@ def test_the_request_and_the_vended_config(service: FakeService) -> None:
     service.responses["/"] = [GOOD]
     vended = ask(service, FileAccess.READ_WRITE, **{"sts-token-validity-seconds": 900})
     assert vended.config == {
-        "s3.access-key-id": "STS.lent",
-        "s3.secret-access-key": "lent-secret",
-        "s3.session-token": "lent-session",
+        "s3.access-key-id": "STS.vended",
+        "s3.secret-access-key": "vended-secret",
+        "s3.session-token": "vended-session",
     }
     assert vended.expires_at == datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
     (asked,) = service.asked

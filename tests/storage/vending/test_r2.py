@@ -37,7 +37,7 @@ CREDENTIAL = {
     "type": "s3", "credential-type": "cloudflare-r2", "access-key-id": "canary-id",
     "secret-access-key": "canary-secret", "token": "canary-token", "account-id": ACCOUNT,
 }  # fmt: skip
-VENDED = {"accessKeyId": "lent-id", "secretAccessKey": "lent-secret", "sessionToken": "lent-session"}
+VENDED = {"accessKeyId": "vended-id", "secretAccessKey": "vended-secret", "sessionToken": "vended-session"}
 GOOD = said({"success": True, "errors": [], "messages": [], "result": VENDED})
 LOCATION = "s3://lake/wh/t*1"
 
@@ -58,9 +58,9 @@ def test_the_request_and_the_vended_config(service: FakeService, rights: FileAcc
     service.responses[PATH] = [GOOD]
     vended = ask(service, rights=rights, **{"sts-token-validity-seconds": 900})
     assert vended.config == {
-        "s3.access-key-id": "lent-id",
-        "s3.secret-access-key": "lent-secret",
-        "s3.session-token": "lent-session",
+        "s3.access-key-id": "vended-id",
+        "s3.secret-access-key": "vended-secret",
+        "s3.session-token": "vended-session",
     }
     assert abs(vended.expires_at - now() - timedelta(seconds=900)) < timedelta(seconds=5)
     assert not any(secret in repr(vended) for secret in VENDED.values())
@@ -114,7 +114,7 @@ def test_an_error(service: FakeService, caplog: pytest.LogCaptureFixture, respon
 def test_a_failure_passes(service: FakeService, limit: Callable[..., None], status: int) -> None:
     limit(retries=1)
     service.responses[PATH] = [Said(status), GOOD]
-    assert ask(service).config["s3.access-key-id"] == "lent-id"
+    assert ask(service).config["s3.access-key-id"] == "vended-id"
     assert len(service.asked) == 2
 
 
@@ -139,10 +139,10 @@ def test_a_failure_that_stays(service: FakeService, limit: Callable[..., None], 
 
 def test_nothing_responds_there(limit: Callable[..., None]) -> None:
     limit(retries=0)
-    with FakeService() as gone:
+    with FakeService() as closed:
         pass
     with pytest.raises(StoreUnavailable, match="did not respond: ConnectionError"):
-        ask(gone)
+        ask(closed)
 
 
 def test_a_request_without_time_does_not_try_again(service: FakeService) -> None:
@@ -158,7 +158,7 @@ def test_another_password_is_not_sent(
     service: FakeService, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     netrc = tmp_path_factory.mktemp("home") / "netrc"
-    netrc.write_text("machine 127.0.0.1 login somebody password canary-netrc\n")
+    netrc.write_text("machine 127.0.0.1 login another password canary-netrc\n")
     monkeypatch.setenv("NETRC", str(netrc))
     service.responses[PATH] = [GOOD]
     ask(service)

@@ -150,9 +150,9 @@ def test_an_unreachable_store_is_asked_again_when_it_is_back(
     minio: Minio, storage: WarehouseStorage, limit: Callable[..., None]
 ) -> None:
     limit(retries=0, connect_timeout=1.0, request_timeout=1.0)
-    with minio.relay.refusing(), pytest.raises(StoreUnavailable) as gone:
+    with minio.relay.refusing(), pytest.raises(StoreUnavailable) as raised:
         key_of(storage)
-    assert gone.value.retry_after == 5
+    assert raised.value.retry_after == 5
     with minio.relay.silent(), pytest.raises(StoreUnavailable):
         key_of(storage)
     assert key_of(storage)

@@ -124,15 +124,15 @@ def test_failures_are_not_kept(clock: Clock) -> None:
 class Gate:
     """An issuer that waits until it is opened; `began` is set by the first call."""
 
-    def __init__(self, outcome: Callable[[], Vended]) -> None:
-        self.outcome, self.calls = outcome, 0
+    def __init__(self, issue: Callable[[], Vended]) -> None:
+        self.issue, self.calls = issue, 0
         self.began, self.opened = threading.Event(), threading.Event()
 
     def __call__(self) -> Vended:
         self.calls += 1
         self.began.set()
         assert self.opened.wait(20)
-        return self.outcome()
+        return self.issue()
 
 
 def all_waiting(misses: int) -> None:

@@ -254,7 +254,7 @@ def test_origins_that_no_browser_sends_are_refused(text: str) -> None:
         ("LAKEKEEPER__SECRET_BACKEND", ["postgres", "Postgres", "POSTGRES", '"Postgres"'], "postgres"),
         ("LAKEKEEPER__AUTHZ_BACKEND", ["allowall", "AllowAll", "allow-all", "ALLOW_ALL", " allow-all "], "allowall"),
         ("LAKEKEEPER__AUTHZ_BACKEND", ["builtin", "BuiltIn", "built-in"], "builtin"),
-        ("LAKEKEEPER__AUTHZ_BACKEND", ["teams.authz.Judge"], "teams.authz.Judge"),
+        ("LAKEKEEPER__AUTHZ_BACKEND", ["teams.authz.Evaluator"], "teams.authz.Evaluator"),
         ("LAKEKEEPER__PG_SSL_MODE", ["verify-full", "VerifyFull", "verify_full", "VERIFYFULL"], "verify-full"),
         ("LAKEKEEPER__PG_SSL_MODE", ["require", "Require"], "require"),
         ("LAKEKEEPER__MAINTENANCE_MODE", ["read-only", "ReadOnly", "read_only"], "read-only"),

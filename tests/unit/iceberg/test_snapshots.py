@@ -109,11 +109,11 @@ def test_a_snapshot_of_a_removed_schema_is_a_conflict() -> None:
 
 def test_a_snapshot_of_the_newest_schema_after_its_removal_is_a_conflict() -> None:
     """The newest schema leaves no trace: the next schema gets its id."""
-    gone = [
+    removed = [
         {"action": "add-schema", "schema": schema(column(1, "id", "long", required=True))},
         {"action": "remove-schemas", "schema-ids": [1]},
     ]
-    base = after(table(), *gone)
+    base = after(table(), *removed)
     with pytest.raises(CommitFailed, match=r"snapshot\.schema-id: the table has no schema 1"):
         after(base, add(snapshot(1, **{"schema-id": 1})))
 
@@ -218,9 +218,14 @@ def test_removing_snapshots_removes_their_dependents() -> None:
     assert sorted(metadata["refs"]) == ["main", "new"]
     assert metadata["statistics"] == []
     assert metadata["partition-statistics"] == [{"snapshot-id": 3, **file}]
-    gone = after(base, remove(1, 2, 3))
-    assert (gone["refs"], gone["current-snapshot-id"], gone["snapshot-log"], gone["snapshots"]) == ({}, -1, [], [])
-    assert gone["last-sequence-number"] == 3
+    removed = after(base, remove(1, 2, 3))
+    assert (removed["refs"], removed["current-snapshot-id"], removed["snapshot-log"], removed["snapshots"]) == (
+        {},
+        -1,
+        [],
+        [],
+    )
+    assert removed["last-sequence-number"] == 3
 
 
 def test_a_snapshot_may_be_added_and_removed_in_one_request() -> None:

@@ -22,7 +22,7 @@ from tests.unit.iceberg.document_fixtures import (
     table,
 )
 
-GONE = object()
+MISSING = object()
 
 
 def changed(version: int = 2, history: int = 2, **fields: Any) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def changed(version: int = 2, history: int = 2, **fields: Any) -> dict[str, Any]
     for name, value in fields.items():
         key = name.replace("_", "-")
         document[key] = value
-        if value is GONE:
+        if value is MISSING:
             del document[key]
     return document
 
@@ -51,27 +51,27 @@ FILE = {"snapshot-id": 1, "statistics-path": "s3://p", "file-size-in-bytes": 9}
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"format_version": GONE}, "format-version: required field is missing"),
+        ({"format_version": MISSING}, "format-version: required field is missing"),
         ({"format_version": "2"}, "format-version: expected a 32-bit integer"),
         ({"format_version": 5}, "Unsupported format version: v5"),
         ({"format_version": 0}, "Unsupported format version: v0"),
-        ({"table_uuid": GONE}, "table-uuid: required field is missing"),
+        ({"table_uuid": MISSING}, "table-uuid: required field is missing"),
         ({"table_uuid": "x"}, "table-uuid: expected a UUID"),
-        ({"location": GONE}, "location: required field is missing"),
+        ({"location": MISSING}, "location: required field is missing"),
         ({"location": ""}, "location must not be empty"),
-        ({"last_sequence_number": GONE}, "last-sequence-number: required field is missing"),
+        ({"last_sequence_number": MISSING}, "last-sequence-number: required field is missing"),
         ({"last_sequence_number": -1}, "last-sequence-number: must not be negative"),
         ({"last_sequence_number": 1}, r"snapshots\[1\]: Invalid snapshot with sequence number 2 greater"),
-        ({"last_updated_ms": GONE}, "last-updated-ms: required field is missing"),
+        ({"last_updated_ms": MISSING}, "last-updated-ms: required field is missing"),
         ({"last_updated_ms": True}, "last-updated-ms: expected a 64-bit integer, got true"),
-        ({"last_column_id": GONE}, "last-column-id: required field is missing"),
+        ({"last_column_id": MISSING}, "last-column-id: required field is missing"),
         ({"last_column_id": 2}, "last-column-id: 2 is lower than the field id 3"),
-        ({"schemas": GONE}, "schemas must exist in format v2"),
+        ({"schemas": MISSING}, "schemas must exist in format v2"),
         ({"schemas": None}, "schemas: expected an array, got null"),
         ({"schemas": []}, "Cannot find schema with current-schema-id=0"),
         ({"schemas": [{"type": "struct"}]}, r"schemas\[0\].fields: required field is missing"),
         ({"schemas": with_schema(ID) * 2}, "schemas: id 0 is used twice"),
-        ({"current_schema_id": GONE}, "current-schema-id: required field is missing"),
+        ({"current_schema_id": MISSING}, "current-schema-id: required field is missing"),
         ({"current_schema_id": 3}, "Cannot find schema with current-schema-id=3"),
         ({"schemas": with_schema(column(1, "c", "variant"))}, "c: variant is not supported until v3"),
         ({"schemas": with_schema(column(1, "c", **{"initial-default": 1}))}, "not supported until v3"),
@@ -97,14 +97,14 @@ FILE = {"snapshot-id": 1, "statistics-path": "s3://p", "file-size-in-bytes": 9}
             {"schemas": with_schema(LIST, **{"identifier-field-ids": [6]}), "last_column_id": 9},
             "not a primitive type field",
         ),
-        ({"partition_specs": GONE}, "partition-specs must exist in format v2"),
+        ({"partition_specs": MISSING}, "partition-specs must exist in format v2"),
         ({"partition_specs": None}, "partition-specs: expected an array"),
         ({"partition_specs": []}, "default-spec-id: there is no partition spec 0"),
         ({"partition_specs": [{"fields": []}]}, r"partition-specs\[0\].spec-id: required field is missing"),
         ({"partition_specs": with_spec() * 2}, "partition-specs: id 0 is used twice"),
         ({"default_spec_id": 1}, "default-spec-id: there is no partition spec 1"),
-        ({"default_spec_id": GONE}, "default-spec-id: required field is missing"),
-        ({"last_partition_id": GONE}, "last-partition-id must exist in format v2"),
+        ({"default_spec_id": MISSING}, "default-spec-id: required field is missing"),
+        ({"last_partition_id": MISSING}, "last-partition-id must exist in format v2"),
         (
             {"partition_specs": with_spec(partition(1, "identity", "p", **{"field-id": 1000}))},
             "last-partition-id: 999 is lower than the partition field id 1000",
@@ -121,7 +121,7 @@ FILE = {"snapshot-id": 1, "statistics-path": "s3://p", "file-size-in-bytes": 9}
             {"partition_specs": with_spec(partition(9, "identity", "p")), "last_partition_id": 1000},
             "Cannot find source column for partition field: p",
         ),
-        ({"sort_orders": GONE}, "sort-orders must exist in format v2"),
+        ({"sort_orders": MISSING}, "sort-orders must exist in format v2"),
         ({"sort_orders": []}, "default-sort-order-id: there is no sort order 0"),
         ({"sort_orders": [{"order-id": 0, "fields": []}] * 2}, "sort-orders: id 0 is used twice"),
         ({"sort_orders": [{"order-id": 1, "fields": []}]}, "Unsorted order ID must be 0"),
@@ -170,7 +170,7 @@ def test_invalid_documents_are_rejected(fields: dict[str, Any], message: str) ->
 
 def test_version_3_needs_row_ids() -> None:
     with pytest.raises(BadRequest, match="next-row-id: required field is missing"):
-        read_table_metadata(changed(3, next_row_id=GONE))
+        read_table_metadata(changed(3, next_row_id=MISSING))
     with pytest.raises(BadRequest, match="cannot be negative"):
         read_table_metadata(changed(3, snapshots=[snapshot(1), snapshot(2, **{"first-row-id": -1, "added-rows": 1})]))
 
@@ -198,14 +198,14 @@ def test_an_old_spec_may_refer_to_a_removed_column() -> None:
 
 def test_refs_are_built_from_the_current_snapshot() -> None:
     main = {"snapshot-id": 2, "type": "branch"}
-    assert read_table_metadata(changed(refs=GONE))["refs"] == {"main": main}
+    assert read_table_metadata(changed(refs=MISSING))["refs"] == {"main": main}
     other = {"b": {"snapshot-id": 1, "type": "branch"}}
     assert read_table_metadata(changed(refs=other))["refs"] == {"main": main, **other}
-    empty = read_table_metadata(changed(history=0, refs=GONE, properties=GONE))
+    empty = read_table_metadata(changed(history=0, refs=MISSING, properties=MISSING))
     assert (empty["refs"], empty["properties"]) == ({}, {})
 
 
-@pytest.mark.parametrize("current", [GONE, None, -1])
+@pytest.mark.parametrize("current", [MISSING, None, -1])
 def test_no_current_snapshot_in_any_spelling(current: Any) -> None:
     document = changed(history=0, current_snapshot_id=current)
     assert read_table_metadata(document)["refs"] == {}

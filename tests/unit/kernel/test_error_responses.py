@@ -16,7 +16,7 @@ from icekeeper.kernel.request_context import deadline
 
 pytestmark = pytest.mark.both_databases
 
-LOST = [OperationalError("gone"), InterfaceError("closed"), PoolTimeout("none is free")]
+LOST = [OperationalError("lost"), InterfaceError("closed"), PoolTimeout("none is free")]
 
 
 def reported(error: Exception) -> tuple[int, str, str]:
@@ -53,5 +53,5 @@ def test_a_rolled_back_change_does_not_count() -> None:
         with write_transaction():
             pass
         with pytest.raises(OperationalError), write_transaction():
-            raise OperationalError("gone")
-        assert reported(OperationalError("gone"))[0] == 503
+            raise OperationalError("lost")
+        assert reported(OperationalError("lost"))[0] == 503

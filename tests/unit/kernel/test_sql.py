@@ -57,7 +57,7 @@ def test_a_read_outside_of_a_transaction_leaves_no_connection_open() -> None:
     with _with_time():
         assert _count("p") == 1
         assert connection.vendor == "sqlite" or connection.connection is None
-        assert fetch_all("default", COUNT, ["nobody"]) == [(0,)]
+        assert fetch_all("default", COUNT, ["unknown"]) == [(0,)]
 
 
 def test_a_transaction_reads_its_own_writes() -> None:
@@ -113,7 +113,7 @@ def test_sessions_that_were_lost_are_replaced() -> None:
 @on_postgres
 def test_a_write_is_not_sent_again() -> None:
     """It may have been applied before the connection was lost."""
-    end_own = "WITH gone AS (DELETE FROM tenancy_project) SELECT pg_terminate_backend(pg_backend_pid()) WHERE %s"
+    end_own = "WITH deleted AS (DELETE FROM tenancy_project) SELECT pg_terminate_backend(pg_backend_pid()) WHERE %s"
     with _with_time(), pytest.raises(OperationalError):
         fetch_one("default", end_own, [True])
 

@@ -19,7 +19,7 @@ def test_a_pooled_connection_is_given_back_with_its_usual_limit() -> None:
     install_statement_limits()
     connection.close()
     with deadline(time.monotonic() + 2):
-        assert not Project.objects.filter(name="nobody").exists()
+        assert not Project.objects.filter(name="unknown").exists()
         with release_thread_slot():
             assert connection.vendor == "sqlite" or connection.connection is None
         limit = connections["default"].__dict__.get("statement_limit")

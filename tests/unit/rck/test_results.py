@@ -17,7 +17,7 @@ REPORT = """<?xml version="1.0" encoding="UTF-8"?>
 <failure message="Expecting code to raise a throwable.&#10;&#9;at Some.line"><![CDATA[stack]]></failure>
 </testcase>
 <testcase name="testMetrics(Path)" classname="TableTests" time="0.1">
-<error type="java.io.IOException"><![CDATA[java.io.IOException: gone
+<error type="java.io.IOException"><![CDATA[java.io.IOException: closed
 \tat Some.line(Some.java:1)]]></error>
 </testcase>
 <testcase name="listTablesInEmptyNamespace()" classname="TableTests" time="0.1">
@@ -40,7 +40,7 @@ def test_a_report_shows_results_and_reasons_in_one_line(results: Results) -> Non
         passed=["testAppend", "createTableTransaction(int)[2]"],
         failed={
             "testLoadTable": "Expecting code to raise a throwable.",
-            "testMetrics(Path)": "java.io.IOException: gone",
+            "testMetrics(Path)": "java.io.IOException: closed",
         },
         skipped={
             "listTablesInEmptyNamespace": "TestAbortedException: assumption was not met due to: [Only valid for some]"
@@ -92,7 +92,7 @@ def test_server_errors_are_found_in_the_log() -> None:
         '{"message": "no request at all"}',
         "Traceback: no JSON at all",
     ]
-    assert server_errors(lines) == ["the server answered 500 to DELETE /catalog/v1/y"]
+    assert server_errors(lines) == ["the server returned 500 to DELETE /catalog/v1/y"]
 
 
 def test_settings_of_somebodys_catalog_do_not_reach_the_kit(monkeypatch: pytest.MonkeyPatch) -> None:

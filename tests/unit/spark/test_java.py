@@ -80,8 +80,8 @@ def test_without_any_java_the_error_names_the_candidates_and_the_fix(
 
 
 def test_a_java_home_that_does_not_exist_is_named(bare_machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    bare_machine.setenv("JAVA_HOME", str(tmp_path / "gone"))
-    with pytest.raises(java.JavaNotFoundError, match=r"JAVA_HOME: .*gone/bin/java does not run"):
+    bare_machine.setenv("JAVA_HOME", str(tmp_path / "missing"))
+    with pytest.raises(java.JavaNotFoundError, match=r"JAVA_HOME: .*missing/bin/java does not run"):
         java.find_java_home()
 
 

@@ -135,7 +135,7 @@ def test_pages_branches_and_views(other: Scripted, source: Any) -> None:
             return {"namespaces": []}
         if query["pageToken"] == ["two"]:
             return {"namespaces": [["c/d"]], "next-page-token": ""}
-        return {"namespaces": [["a"], ["gone"]], "next-page-token": "two"}
+        return {"namespaces": [["a"], ["dropped"]], "next-page-token": "two"}
 
     other.responses |= {
         at(""): namespaces,
@@ -213,7 +213,7 @@ def test_the_location_of_a_table(other: Scripted, source: Any) -> None:
     other.responses[at("/a%1Fb/tables/t%2B%20%2F%25")] = {"metadata-location": "s3://b/m.json", "metadata": {}}
     assert catalog.locate(table).metadata_location == "s3://b/m.json"
     assert other.asked[-1][2] == {"snapshots": ["refs"]}
-    assert catalog.locate(ImportEntry(TABLE, ("a",), "gone", None)) is None
+    assert catalog.locate(ImportEntry(TABLE, ("a",), "dropped", None)) is None
     other.responses[at("/a/views/v")] = {"metadata-location": None}
     with pytest.raises(SourceFailed, match=r"returned no metadata-location of a\.v"):
         catalog.locate(ImportEntry(VIEW, ("a",), "v", None))
@@ -307,7 +307,7 @@ def test_connection_refused() -> None:
 def test_a_token_and_headers_go_with_every_request(
     other: Scripted, source: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password else\n")
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login another password else\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     other.responses[at("")] = {"namespaces": []}
     list(source(access=SourceAccess(token="t0k3n", headers={"X-Realm": "POLARIS"})).items())

@@ -41,7 +41,7 @@ def test_each_notation_is_read() -> None:
 
 @pytest.mark.parametrize("line", [
     "define one: one or two and one", "define one:", "define one: (one", "define one: one)", "define one: one but two",
-    "define one: nothing", "define one: one from nowhere", "define one: [nobody]", "one: [user]", "define one [user]",
+    "define one: nothing", "define one: one from nowhere", "define one: [unknown]", "one: [user]", "define one [user]",
     "define one: [user] or", "define parent: [user]", "define one: one ! one",
 ])  # fmt: skip
 def test_invalid_notation_is_rejected(line: str) -> None:

@@ -27,7 +27,7 @@ def used_checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def create_checkout(folder: Path) -> Path:
     (folder / "scripts").mkdir()
     shutil.copy(SCRIPT, folder / "scripts")
-    (folder / "requirements.txt").write_text("icekeeper-needs-what-nobody-has==1\n")
+    (folder / "requirements.txt").write_text("icekeeper-needs-a-missing-package==1\n")
     return folder
 
 
@@ -68,7 +68,7 @@ def test_a_failed_installation_is_one_line_and_is_tried_again(
         done = run(used_checkout, "requirements.txt")
         assert done.returncode == 1
         assert done.stderr.count("\n") == 1
-        assert "icekeeper-needs-what-nobody-has" in done.stderr
+        assert "icekeeper-needs-a-missing-package" in done.stderr
 
 
 def test_an_unchanged_second_call_does_not_touch_pip(used_checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,5 +79,5 @@ def test_an_unchanged_second_call_does_not_touch_pip(used_checkout: Path, monkey
     second = run(used_checkout, "requirements.txt")
     assert (second.returncode, second.stdout, second.stderr) == (0, "", "")
     assert not (used_checkout / ".venv" / "pip.log").exists()
-    (used_checkout / "requirements.txt").write_text("icekeeper-needs-what-nobody-has==1\n")
+    (used_checkout / "requirements.txt").write_text("icekeeper-needs-a-missing-package==1\n")
     assert run(used_checkout, "requirements.txt").returncode == 1

@@ -68,4 +68,4 @@ def test_deleted_rows_cannot_be_recorded(bootstrapped: None, tmp_path: Path) -> 
     prepared = Prepared(tmp_path, {})
     User.objects.create(id="oidc~ann", name="Ann")
     with pytest.raises(AssertionError, match="tenancy_user were deleted"):
-        prepared.create_or_copy("gone", lambda: User.objects.filter(pk="oidc~ann").delete())
+        prepared.create_or_copy("deleted", lambda: User.objects.filter(pk="oidc~ann").delete())

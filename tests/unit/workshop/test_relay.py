@@ -64,7 +64,7 @@ def test_silence_accepts_data_and_ends(relay: Relay) -> None:
 
 
 def test_a_missing_part_ends_the_connection() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
     with Relay(port) as relay, contextlib.suppress(ConnectionResetError):
         assert ask(relay.port) == b""

@@ -12,7 +12,7 @@ from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.document_fixtures import DATA, ID, column, schema
 from tests.unit.iceberg.views.document_fixtures import after, log_entry, set_properties, sql, version, view
 
-GONE = object()
+MISSING = object()
 
 
 def changed(**fields: Any) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def changed(**fields: Any) -> dict[str, Any]:
     for name, value in fields.items():
         key = name.replace("_", "-")
         document[key] = value
-        if value is GONE:
+        if value is MISSING:
             del document[key]
     return document
 
@@ -37,19 +37,19 @@ def without(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"format_version": GONE}, "format-version: required field is missing"),
+        ({"format_version": MISSING}, "format-version: required field is missing"),
         ({"format_version": "1"}, "format-version: expected a 32-bit integer"),
         ({"format_version": 2}, "format-version: Unsupported format version: v2 (supported: v1)"),
         ({"format_version": 0}, "format-version: Unsupported format version: v0 (supported: v1)"),
-        ({"view_uuid": GONE}, "view-uuid: required field is missing"),
+        ({"view_uuid": MISSING}, "view-uuid: required field is missing"),
         ({"view_uuid": 1}, "view-uuid: expected a string"),
         ({"view_uuid": "x"}, "view-uuid: expected a UUID"),
-        ({"location": GONE}, "location: required field is missing"),
+        ({"location": MISSING}, "location: required field is missing"),
         ({"location": None}, "location: required field is missing"),
         ({"location": ""}, "location: location must not be empty"),
         ({"properties": None}, "properties: expected an object, got null"),
         ({"properties": {"a": 1}}, "properties.a: expected a string"),
-        ({"schemas": GONE}, "schemas: required field is missing"),
+        ({"schemas": MISSING}, "schemas: required field is missing"),
         ({"schemas": {}}, "schemas: expected an array"),
         ({"schemas": []}, "versions[0].schema-id: there is no schema 0"),
         ({"schemas": [None]}, "schemas[0]: expected an object, got null"),
@@ -60,13 +60,13 @@ def without(name: str) -> dict[str, Any]:
             {"schemas": [schema(column(1, "a", **{"initial-default": None}))]},
             "schemas[0].fields[0].initial-default: expected a default value or no such field, got null",
         ),
-        ({"versions": GONE}, "versions: required field is missing"),
+        ({"versions": MISSING}, "versions: required field is missing"),
         ({"versions": None}, "versions: required field is missing"),
         ({"versions": []}, "current-version-id: Cannot find current version 2"),
         ({"versions": [7]}, "versions[0]: expected an object"),
         ({"versions": [version(2), version(1), version(2)]}, "versions: id 2 is used twice"),
         ({"versions": [version(-1), version(2)]}, "versions[0].version-id: -1 means the last one added"),
-        ({"current_version_id": GONE}, "current-version-id: required field is missing"),
+        ({"current_version_id": MISSING}, "current-version-id: required field is missing"),
         ({"current_version_id": 3}, "current-version-id: Cannot find current version 3 in view versions"),
         ({"current_version_id": 2.0}, "current-version-id: expected a 32-bit integer"),
         (with_version(**{"version-id": 2**31}), "versions[0].version-id: expected a 32-bit integer"),
@@ -91,7 +91,7 @@ def without(name: str) -> dict[str, Any]:
             (without(name), f"versions[0].{name}: required field is missing")
             for name in ("version-id", "timestamp-ms", "schema-id", "summary", "representations", "default-namespace")
         ),
-        ({"version_log": GONE}, "version-log: required field is missing"),
+        ({"version_log": MISSING}, "version-log: required field is missing"),
         ({"version_log": {}}, "version-log: expected an array"),
         ({"version_log": ["x"]}, "version-log[0]: expected an object"),
         ({"version_log": [{"version-id": 1}]}, "version-log[0].timestamp-ms: required field is missing"),
@@ -108,7 +108,7 @@ def test_invalid_documents_are_rejected(fields: dict[str, Any], message: str) ->
 
 
 def test_missing_members_are_completed() -> None:
-    document = changed(properties=GONE, schemas=[schema(ID), schema(DATA, **{"schema-id": 1})])
+    document = changed(properties=MISSING, schemas=[schema(ID), schema(DATA, **{"schema-id": 1})])
     before = copy.deepcopy(document)
     metadata = read_view_metadata(document)
     assert document == before

@@ -49,10 +49,10 @@ def granted(lake: dict[str, ObjectRef]) -> None:
 
 
 def change(ref: ObjectRef, what: str) -> None:
-    apply_grants(actor=INTERNAL, ref=ref, difference=CHANGES[what], missing=NotFound("gone"))
+    apply_grants(actor=INTERNAL, ref=ref, difference=CHANGES[what], missing=NotFound("not found"))
 
 
-def outcome(act: Callable[..., Any], *args: Any) -> Any:
+def call(act: Callable[..., Any], *args: Any) -> Any:
     try:
         return act(*args)
     except CatalogError as error:
@@ -75,12 +75,12 @@ def test_a_drop_waits_for_a_grant_change(
 
     monkeypatch.setattr(grants, "_require_grantees_in_project", hold)
     with ThreadPoolExecutor(2) as pool:
-        changed = pool.submit(outcome, change, lake["closed.a"], what)
+        changed = pool.submit(call, change, lake["closed.a"], what)
         assert has_lock.wait(30)
-        dropped = pool.submit(outcome, root.delete, target)
+        dropped = pool.submit(call, root.delete, target)
         assert changed.result(60) is None
         assert dropped.result(60).status == 204
-    assert_gone(lake["closed.a"])
+    assert_deleted(lake["closed.a"])
 
 
 def test_a_grant_during_a_drop_is_not_found(
@@ -95,12 +95,12 @@ def test_a_grant_during_a_drop_is_not_found(
 
     monkeypatch.setattr(securables, "delete_rows_returning", hold)
     with ThreadPoolExecutor(2) as pool:
-        dropped = pool.submit(outcome, root.delete, "/namespaces/closed/tables/a")
+        dropped = pool.submit(call, root.delete, "/namespaces/closed/tables/a")
         assert is_going.wait(30)
-        changed = pool.submit(outcome, change, lake["closed.a"], "grant")
+        changed = pool.submit(call, change, lake["closed.a"], "grant")
         assert dropped.result(60).status == 204
-        assert changed.result(60).message == "gone"
-    assert_gone(lake["closed.a"])
+        assert changed.result(60).message == "not found"
+    assert_deleted(lake["closed.a"])
 
 
 def test_a_table_that_goes_while_its_namespace_moves(
@@ -127,15 +127,15 @@ def test_a_table_that_goes_while_its_namespace_moves(
 
     monkeypatch.setattr(securables, "execute", hold)
     with ThreadPoolExecutor(2) as pool:
-        moved = pool.submit(outcome, move)
+        moved = pool.submit(call, move)
         assert has_moved.wait(30)
-        unregistered = pool.submit(outcome, unregister)
+        unregistered = pool.submit(call, unregister)
         assert list(moved.result(60).levels) == ["open", "deep"]
         assert unregistered.result(60).id == lake["closed.deep.a"][1]
-    assert_gone(lake["closed.deep.a"])
+    assert_deleted(lake["closed.deep.a"])
 
 
-def assert_gone(ref: ObjectRef) -> None:
+def assert_deleted(ref: ObjectRef) -> None:
     own_id = securables.securable_id(*ref)
     assert not Securable.objects.filter(pk=own_id).exists()
     assert not Grant.objects.filter(securable_id=own_id).exists()
