@@ -27,6 +27,8 @@ DATABASES = {
     "postgres": "postgres",
     "servers-sqlite": "sqlite",
     "servers-postgres": "postgres",
+    "spark": "postgres",
+    "generated": "postgres",
     "parts": "postgres",
 }
 """The database of each run."""
@@ -108,7 +110,7 @@ def main(arguments: list[str]) -> int:
         for run in runs:
             show(run)
         statuses = [run.wait() for run in runs]
-    if "parts" in names:
+    if {"spark", "generated", "parts"} & set(names):
         print("\nReal parts:")
         for line in registry.report():
             print(f"  {line}")

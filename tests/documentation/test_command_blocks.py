@@ -9,12 +9,13 @@ from typing import Final
 import pytest
 
 from tests.documentation.command_block_fixtures import ROOT, CommandBlock, command_blocks, page_shell, pages
-from tests.documentation.test_pages import ALONE, KEYCLOAK, TEAM, TOKENS
+from tests.documentation.test_pages import ALONE, TEAM, TOKENS
 
 RUN_ELSEWHERE: Final = {
     ("authorization.md", "From a new server to two teams"): "tests/spark/test_two_teams.py",
     ("trino-opa.md", "Set it up"): "tests/engines/test_trino.py",
     ("engines.md", "Flink"): "tests/engines/test_flink.py",
+    ("keycloak.md", "In Icekeeper"): "tests/keycloak/test_keycloak_page.py",
 }
 """Sections that another test runs as they are on the page."""
 
@@ -112,7 +113,7 @@ def _reasons(block: CommandBlock) -> list[str]:
 
 
 def _is_run(block: CommandBlock) -> bool:
-    return (block.page, block.heading) in {*RUN_ELSEWHERE, *ALONE, *TEAM, *TOKENS, *KEYCLOAK}
+    return (block.page, block.heading) in {*RUN_ELSEWHERE, *ALONE, *TEAM, *TOKENS}
 
 
 def test_each_block_is_run_or_has_a_reason() -> None:

@@ -12,7 +12,6 @@ from typing import Final
 import pytest
 
 from tests.documentation.command_block_fixtures import PageShell, blocks_below, page_shell
-from tests.parts.keycloak import Keycloak
 
 pytestmark = pytest.mark.part("shell")
 
@@ -59,9 +58,6 @@ TOKENS: Final = [
     ("tokens.md", "Rotate a token"),
 ]
 """Run on one server with access tokens, in this order."""
-
-KEYCLOAK: Final = [("keycloak.md", "In Icekeeper")]
-"""Pages that run on one server with Keycloak."""
 
 COMMANDS_ONLY: Final = {
     *TOKENS,
@@ -119,8 +115,3 @@ def test_the_pages_for_a_server_without_authentication(checkout: Path) -> None:
 def test_the_pages_for_a_server_with_access_tokens(checkout: Path, sections: Sequence[tuple[str, str]]) -> None:
     with page_shell(checkout) as shell:
         _run(shell, sections)
-
-
-def test_the_pages_for_a_server_with_keycloak(checkout: Path, keycloak: Keycloak) -> None:
-    with page_shell(checkout, instead={"http://127.0.0.1:8080": keycloak.base_url}) as shell:
-        _run(shell, KEYCLOAK)
