@@ -15,9 +15,9 @@ class CatalogConfig(AppConfig):
 
     def ready(self) -> None:
         from catalog.models import Namespace, Tabular
-        from tenancy.authz.permissions import restrict_to_visible
         from tenancy.models import Securable
         from tenancy.models.querysets import set_visibility_filter
+        from tenancy.selectors.visible_rows import restrict_to_visible
 
         def visible_tabulars(rows: QuerySet[Any], actor: Actor) -> QuerySet[Any]:
             visible = rows.none()

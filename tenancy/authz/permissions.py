@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
-
-from django.db.models import QuerySet
+from typing import Final, NamedTuple
 
 from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import CatalogError, Forbidden
@@ -297,16 +295,3 @@ def _decide(
         return [bool(decision) for decision in decisions]
     rest = iter(require_decision_for_each(by_backend(undecided), undecided))
     return [next(rest) if decision is None else decision for decision in decisions]
-
-
-def restrict_to_visible(rows: QuerySet[Any], actor: Actor, securable_type: Securable.Type) -> QuerySet[Any]:
-    """Return those of the rows, of objects of a type by their primary key, that `actor` may see.
-
-    The built-in backend adds a condition to the query, after one statement for the actor's roles if they are not
-    cached. OpenFGA also decides each row that this condition finds. Other backends decide all rows in one call.
-    """
-    action = SEEN_BY.get(securable_type, Can.GET_METADATA)
-    standing = standing_right(actor, action, ObjectRef(securable_type, port.NO_OBJECT))
-    if standing is not None:
-        return rows if standing else rows.none()
-    return port.authorizer().restrict_to_visible(actor, rows, securable_type, action)

@@ -56,15 +56,16 @@ def check_subjects(grantees: Collection[Grantee], *, must_be_known: bool = True)
             raise user_not_found(user_id)
     for role_id in sorted(role_ids - existing):
         raise role_id_not_found(role_id)
-    return {
-        each: Actor(
-            user_id=each.user_id,
-            assumed_role=each.role_id,
-            is_check_subject=True,
-            is_blocked=each.user_id in blocked,
-        )
-        for each in set(grantees)
-    }
+    return {each: _subject_actor(each, blocked) for each in set(grantees)}
+
+
+def _subject_actor(grantee: Grantee, blocked: Collection[str]) -> Actor:
+    return Actor(
+        user_id=grantee.user_id,
+        assumed_role=grantee.role_id,
+        is_check_subject=True,
+        is_blocked=grantee.user_id in blocked,
+    )
 
 
 def resolve_checked_actor(
@@ -199,7 +200,8 @@ def check_actions_for(
     )
     allowed: dict[ActionCheck, bool] = {}
     for identity, own in by_identity.items():
-        checked = actor if identity is None else _identity_actor(identity, blocked)
+        # Others need not be registered: gateways check users before their first call.
+        checked = actor if identity is None else _subject_actor(identity, blocked)
         results = check_permissions(checked, [(check.action, _checked_object(check, found)) for check in own])
         allowed |= {check: result and check in found for check, result in zip(own, results, strict=True)}
     if must_exist:
@@ -209,16 +211,6 @@ def check_actions_for(
 
 def _is_own(actor: Actor, check: ActionCheck) -> bool:
     return check.identity is None or check.identity == acting_as(actor)
-
-
-def _identity_actor(identity: Grantee, blocked: Collection[str]) -> Actor:
-    """Return a principal as an actor. It need not be registered: gateways check users before their first call."""
-    return Actor(
-        user_id=identity.user_id,
-        assumed_role=identity.role_id,
-        is_check_subject=True,
-        is_blocked=identity.user_id in blocked,
-    )
 
 
 def _find_objects(checks: Sequence[ActionCheck], resolve: ResolveTargets) -> dict[ActionCheck, ObjectRef]:
