@@ -25,8 +25,16 @@ from tenancy.authn.oidc.authenticators import (
     has_published_key,
 )
 from tenancy.authn.oidc.claims import texts, user_id
-from tenancy.authn.oidc.jwt import Expected, NotAJwt, read_jwt
-from tenancy.authn.oidc.keys import ALGORITHMS_OF, UnusableKey, read_key_set, signing_key_id, verify_signature
+from tenancy.authn.oidc.jwt import (
+    ALGORITHMS_OF,
+    Expected,
+    NotAJwt,
+    UnusableKey,
+    read_jwt,
+    read_key_set,
+    signing_key_id,
+    verify_signature,
+)
 from tenancy.authn.provider_documents import Fetcher, FetchFailed, RefreshingCache
 
 logger = logging.getLogger("icekeeper.authn")

@@ -16,8 +16,16 @@ from icekeeper.kernel.http.network_addresses import UnusableAddress, parse_endpo
 from tenancy.actor import AuthenticationFailed, Identity, SignedTokenRejected
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
 from tenancy.authn.oidc.claims import ClaimRules, identity_of
-from tenancy.authn.oidc.jwt import Expected, NotAJwt, read_jwt
-from tenancy.authn.oidc.keys import Keys, UnusableKey, read_key_set, signing_key_id, verify_signature
+from tenancy.authn.oidc.jwt import (
+    Expected,
+    Keys,
+    NotAJwt,
+    UnusableKey,
+    read_jwt,
+    read_key_set,
+    signing_key_id,
+    verify_signature,
+)
 from tenancy.authn.provider_documents import Fetcher, FetchFailed, RefreshingCache
 
 logger = logging.getLogger("icekeeper.authn")

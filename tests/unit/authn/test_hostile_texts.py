@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from icekeeper.kernel.errors.types import BadRequest
 from tenancy.actor import AuthenticationFailed
 from tenancy.authn.oidc.claims import ClaimRules, identity_of
-from tenancy.authn.oidc.jwt import Expected, NotAJwt, read_jwt
-from tenancy.authn.oidc.keys import UnusableKey, read_key_set
+from tenancy.authn.oidc.jwt import Expected, NotAJwt, UnusableKey, read_jwt, read_key_set
 from tests.identity_provider import encoded
 
 VALUES = st.recursive(
