@@ -46,7 +46,7 @@ def facts_of_csv(dataset: Dataset) -> TableFacts:
     sums: dict[str, int] = dict.fromkeys(dataset.of_type("int", "timestamp"), 0)
     reals: dict[str, list[float]] = {name: [] for name in dataset.of_type("double")}
     by_month: Counter[str] = Counter()
-    exact = [index for index, kind in enumerate(dataset.columns.values()) if kind in {"int", "string"}]
+    exact = [index for index, name in enumerate(dataset.columns) if name in dataset.exact_columns]
     rows = fingerprint = 0
     source = read_rows(dataset)
     while batch := list(islice(source, _BATCH)):

@@ -40,82 +40,47 @@ class Dataset:
         """Names of the columns of the given SQL types, in order."""
         return [name for name, kind in self.columns.items() if kind in kinds]
 
+    @property
+    def exact_columns(self) -> list[str]:
+        """Names of the columns that all readers write alike, to the letter: fingerprints are made of them."""
+        return self.of_type("int", "string")
 
-AIRLINES = Dataset("airlines", "nyc.reference.airlines", {"carrier": "string", "name": "string"})
+
+def _columns(text: str) -> dict[str, str]:
+    """Return the columns of `name type, name type, ...`."""
+    return dict(column.split() for column in text.split(","))
+
+
+AIRLINES = Dataset("airlines", "nyc.reference.airlines", _columns("carrier string, name string"))
 AIRPORTS = Dataset(
     "airports",
     "nyc.reference.airports",
-    {
-        "faa": "string",
-        "name": "string",
-        "lat": "double",
-        "lon": "double",
-        "alt": "int",
-        "tz": "int",
-        "dst": "string",
-        "tzone": "string",
-    },
+    _columns("faa string, name string, lat double, lon double, alt int, tz int, dst string, tzone string"),
 )
 PLANES = Dataset(
     "planes",
     "nyc.reference.planes",
-    {
-        "tailnum": "string",
-        "year": "int",
-        "type": "string",
-        "manufacturer": "string",
-        "model": "string",
-        "engines": "int",
-        "seats": "int",
-        "speed": "int",
-        "engine": "string",
-    },
+    _columns(
+        "tailnum string, year int, type string, manufacturer string, model string, engines int, seats int, speed int, "
+        "engine string"
+    ),
 )
 WEATHER = Dataset(
     "weather",
     "nyc.weather",
-    {
-        "origin": "string",
-        "year": "int",
-        "month": "int",
-        "day": "int",
-        "hour": "int",
-        "temp": "double",
-        "dewp": "double",
-        "humid": "double",
-        "wind_dir": "int",
-        "wind_speed": "double",
-        "wind_gust": "double",
-        "precip": "double",
-        "pressure": "double",
-        "visib": "double",
-        "time_hour": "timestamp",
-    },
+    _columns(
+        "origin string, year int, month int, day int, hour int, temp double, dewp double, humid double, wind_dir int, "
+        "wind_speed double, wind_gust double, precip double, pressure double, visib double, time_hour timestamp"
+    ),
 )
 FLIGHTS = Dataset(
     "flights",
     "nyc.flights",
-    {
-        "year": "int",
-        "month": "int",
-        "day": "int",
-        "dep_time": "int",
-        "sched_dep_time": "int",
-        "dep_delay": "int",
-        "arr_time": "int",
-        "sched_arr_time": "int",
-        "arr_delay": "int",
-        "carrier": "string",
-        "flight": "int",
-        "tailnum": "string",
-        "origin": "string",
-        "dest": "string",
-        "air_time": "int",
-        "distance": "int",
-        "hour": "int",
-        "minute": "int",
-        "time_hour": "timestamp",
-    },
+    _columns(
+        "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int, arr_time int, "
+        "sched_arr_time int, arr_delay int, carrier string, flight int, tailnum string, origin string, dest string, "
+        "air_time int, distance int, hour int, minute int, time_hour timestamp"
+    ),
 )
 DATASETS = (AIRLINES, AIRPORTS, PLANES, WEATHER, FLIGHTS)
 

@@ -7,13 +7,12 @@ column), so that another process can compare them with the files.
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the customary name
 
-from tasks.spark.facts import FIRST_DAYS, FlightFigures, TableFacts, differences
+from tasks.spark.facts import FIRST_DAYS, ColumnFacts, FlightFigures, TableFacts, differences
 from tasks.spark.flights import AIRLINES, AIRPORTS, DATASETS, FLIGHTS, MISSING, PLANES, WEATHER, Dataset, unpack_csv
 from tasks.spark.progress import PipelineStep, check
-from tasks.spark.readers import facts_through_spark
 
 TAG = "before_cancellations"
 
@@ -52,6 +51,29 @@ class Ingest:
         """Return the single row that a query gives."""
         (row,) = self.spark.sql(statement).collect()
         return row
+
+
+def facts_through_spark(dataset: Dataset, frame: DataFrame) -> TableFacts:
+    """Compute the facts of the data set's columns from a Spark frame, in one pass (two with months)."""
+    text = F.concat_ws(",", *[F.coalesce(F.col(c).cast("string"), F.lit(MISSING)) for c in dataset.exact_columns])
+    wanted: list[Column] = [F.count(F.lit(1)).alias("rows"), F.sum(F.crc32(text)).alias("fingerprint")]
+    for name, kind in dataset.columns.items():
+        column = F.col(name)
+        wanted.append(F.count(column).alias(f"present {name}"))
+        if kind == "string":
+            # not count(distinct): several of those in one query multiply the rows
+            wanted.append(F.size(F.collect_set(column)).alias(f"distinct {name}"))
+        else:
+            number = F.unix_seconds(column) if kind == "timestamp" else column
+            wanted.append(F.sum(number).alias(f"total {name}"))
+    (row,) = frame.agg(*wanted).collect()
+    found = row.asDict()
+    columns = {
+        name: ColumnFacts(found[f"present {name}"], found.get(f"distinct {name}"), found.get(f"total {name}"))
+        for name in dataset.columns
+    }
+    months = frame.groupBy("month").count().orderBy("month").collect() if "month" in dataset.columns else []
+    return TableFacts(found["rows"], found["fingerprint"] or 0, columns, {row["month"]: row["count"] for row in months})
 
 
 def create_namespaces(run: Ingest) -> str:

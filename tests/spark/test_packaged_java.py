@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tasks.spark.cache import cache_dir
-from tasks.spark.jars import resolve_jars
-from tasks.spark.session import LOCAL_PACKAGES
+from tasks.spark.java import cache_dir
+from tasks.spark.session import LOCAL_PACKAGES, resolve_jars
 from tests.spark.session_fixtures import SPARK_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tasks.spark import cache
+from tasks.spark import java
 
 
 def test_the_cache_is_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = cache.cache_dir("ivy")
+    folder = java.cache_dir("ivy")
     assert folder == tmp_path / "icekeeper" / "ivy"
     assert folder.stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "icekeeper").stat().st_mode & 0o777 == 0o700
@@ -22,7 +22,7 @@ def test_the_cache_is_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch,
 def test_without_a_cache_folder_it_is_below_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache.cache_dir("java") == tmp_path / ".cache" / "icekeeper" / "java"
+    assert java.cache_dir("java") == tmp_path / ".cache" / "icekeeper" / "java"
 
 
 def test_where_neither_can_be_created_the_temporary_folder_serves(
@@ -33,7 +33,7 @@ def test_where_neither_can_be_created_the_temporary_folder_serves(
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     monkeypatch.setenv("HOME", str(blocked))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert cache.cache_dir() == tmp_path / f"cache-{os.getuid()}" / "icekeeper"
+    assert java.cache_dir() == tmp_path / f"cache-{os.getuid()}" / "icekeeper"
 
 
 def test_a_folder_of_another_user_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -41,6 +41,6 @@ def test_a_folder_of_another_user_is_not_used(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(os, "getuid", lambda: 4242)
-    with pytest.raises(cache.UnsafeCacheError, match="XDG_CACHE_HOME"):
-        cache.cache_dir("java")
+    with pytest.raises(java.UnsafeCacheError, match="XDG_CACHE_HOME"):
+        java.cache_dir("java")
     assert not (tmp_path / "icekeeper" / "java").exists()

