@@ -16,7 +16,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from icekeeper.kernel.periodic_thread import PeriodicThread
+from icekeeper.kernel.threads import PeriodicThread
 from management.services.endpoint_statistics import SECONDS_AN_HOUR, CallCount, CallKey, record_calls
 from tenancy.maintenance import is_read_only
 from tenancy.selectors.projects import named_project_id

@@ -18,7 +18,7 @@ from hashlib import blake2b
 from threading import Lock
 
 from icekeeper.kernel.files import open_anonymous_file
-from icekeeper.kernel.thread_slots import release_thread_slot
+from icekeeper.kernel.threads import release_thread_slot
 
 SLOTS = 65_536
 LEASE_SECONDS = 1.0

@@ -13,7 +13,7 @@ from gunicorn.http.unreader import Unreader
 
 from icekeeper.http.request_body import body_too_large
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
-from icekeeper.server.client_socket import ClientSocket
+from icekeeper.server.sockets import ClientSocket
 
 MAX_CHUNK_LINE: Final = 32_768
 MAX_TRAILERS: Final = 131_072

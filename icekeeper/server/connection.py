@@ -9,7 +9,7 @@ from typing import Any
 
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, HeadersTooLarge, UriTooLong
 from icekeeper.server.body_arrival import ExpectedBody, ReceivedBytes, expected_body, expects_continue
-from icekeeper.server.client_socket import ClientSocket
+from icekeeper.server.sockets import ClientSocket
 
 _FIRST_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ\r")
 

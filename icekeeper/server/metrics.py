@@ -30,7 +30,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from icekeeper.kernel.metrics import flush, join_metrics, leave_metrics, metrics, share_metrics
-from icekeeper.kernel.periodic_thread import PeriodicThread
+from icekeeper.kernel.threads import PeriodicThread
 from icekeeper.server.child_process import ChildProcess
 from icekeeper.version import VERSION
 

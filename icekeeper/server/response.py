@@ -27,7 +27,7 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.metrics import request_ended
 from icekeeper.kernel.request_context import RequestContext, choose_request_id
-from icekeeper.server.client_socket import ClientSocket
+from icekeeper.server.sockets import ClientSocket
 
 _ONE_PACKET = 262_144
 """Bytes up to which head and body are sent together: a copy is cheaper than a second system call and wake-up."""

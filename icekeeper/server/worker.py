@@ -26,13 +26,11 @@ from gunicorn.workers.workertmp import WorkerTmp
 from icekeeper.kernel.errors.types import Busy, CatalogError
 from icekeeper.kernel.files import open_anonymous_file
 from icekeeper.kernel.request_context import end_request
-from icekeeper.kernel.thread_slots import set_slot_pool
-from icekeeper.server.client_socket import ClientSocket
+from icekeeper.kernel.threads import set_slot_pool
 from icekeeper.server.connection import Connection, Phase
-from icekeeper.server.poller import Poller
-from icekeeper.server.request_runner import RequestRunner
+from icekeeper.server.request_threads import RequestRunner, ThreadPool
 from icekeeper.server.response import render_error
-from icekeeper.server.thread_pool import ThreadPool
+from icekeeper.server.sockets import ClientSocket, Poller
 from icekeeper.server.transfer_limits import SMALL_BYTES, Limits, TransferLimits
 
 logger = logging.getLogger("icekeeper.server")

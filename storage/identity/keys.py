@@ -13,7 +13,7 @@ from typing import Final, Generic, NoReturn, Protocol, SupportsIndex, TypeVar, c
 from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, Busy, CatalogError
-from icekeeper.kernel.thread_slots import release_thread_slot
+from icekeeper.kernel.threads import release_thread_slot
 from storage.credentials import Credential
 from storage.errors import StoreRefused
 

@@ -15,7 +15,7 @@ from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.client import BoundedSession, ResponseNotRead
 from icekeeper.kernel.json.strict import JsonBound, read_json
-from icekeeper.kernel.thread_slots import release_thread_slot
+from icekeeper.kernel.threads import release_thread_slot
 from icekeeper.version import VERSION
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued

@@ -17,7 +17,7 @@ from obstore.exceptions import BaseError
 
 from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import InvalidLocation
-from icekeeper.kernel.thread_slots import release_thread_slot
+from icekeeper.kernel.threads import release_thread_slot
 from storage.errors import StoreRefused, StoreUnavailable
 from storage.io.bucket import Bucket, NotImplementedByStore, obstore_error
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, timed

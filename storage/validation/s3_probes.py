@@ -23,7 +23,7 @@ from django.conf import settings
 from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.http.client import BoundedSession, ResponseNotRead
-from icekeeper.kernel.thread_slots import release_thread_slot
+from icekeeper.kernel.threads import release_thread_slot
 from storage.errors import StoreRefused, StoreUnavailable
 from storage.identity.keys import Keys
 from storage.io.s3 import bucket_endpoint, uses_path_style

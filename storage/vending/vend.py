@@ -15,7 +15,7 @@ from django.conf import settings
 from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import Busy, CatalogError, RequestTimeout
 from icekeeper.kernel.metrics import metrics
-from icekeeper.kernel.thread_slots import WaiterLimit
+from icekeeper.kernel.threads import WaiterLimit
 from storage.credentials import (
     AliyunOss,
     AzureClientCredentials,

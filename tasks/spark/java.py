@@ -241,7 +241,7 @@ class UnsafeCacheError(Exception):
 
 
 def cache_dir(*parts: str) -> Path:
-    """Return `<user cache>/icekeeper/<parts>`, created if absent with access for its owner alone, for jars and Java homes.
+    """Return `<user cache>/icekeeper/<parts>`, created if absent with access for its owner alone.
 
     The user cache is `$XDG_CACHE_HOME`, else `~/.cache`, else (no home that can be written) a folder of this user
     under the system's temporary folder. Raises `UnsafeCacheError` when the folder is not this user's own.

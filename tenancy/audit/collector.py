@@ -24,8 +24,8 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.periodic_thread import PeriodicThread
 from icekeeper.kernel.request_context import current_context, deadline
+from icekeeper.kernel.threads import PeriodicThread
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
 from tenancy.audit.recording import Event, build_record, set_projects

@@ -14,7 +14,7 @@ from threading import BoundedSemaphore, Lock
 from typing import Any, Final, Literal
 
 from icekeeper.kernel import request_context
-from icekeeper.kernel.thread_slots import WaiterLimit, release_thread_slot
+from icekeeper.kernel.threads import WaiterLimit, release_thread_slot
 from tenancy.actor import AuthenticationFailed, Identity
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
 from tenancy.authn.oidc.authenticators import (

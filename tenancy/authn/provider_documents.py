@@ -19,7 +19,7 @@ from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.client import NoRedirectSession, UnusableResponse, read_response
 from icekeeper.kernel.json.strict import JsonBound, read_json
-from icekeeper.kernel.thread_slots import SHORT_WAIT_SECONDS, WaiterLimit
+from icekeeper.kernel.threads import SHORT_WAIT_SECONDS, WaiterLimit
 from icekeeper.version import VERSION
 from tenancy.authn.authenticator import ProviderUnavailable
 

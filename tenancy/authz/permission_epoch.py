@@ -20,7 +20,7 @@ from cachetools import LRUCache
 from django.db import transaction
 
 from icekeeper.kernel.db.sql import execute, fetch_one
-from icekeeper.kernel.periodic_thread import PeriodicThread
+from icekeeper.kernel.threads import PeriodicThread
 
 _BITS = 64
 

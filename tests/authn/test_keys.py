@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import connections
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-from icekeeper.kernel.thread_slots import SHORT_WAIT_SECONDS
+from icekeeper.kernel.threads import SHORT_WAIT_SECONDS
 from tenancy.actor import AuthenticationFailed, Identity
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable
 from tenancy.authn.oidc import authenticators as jwks

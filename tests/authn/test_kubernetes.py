@@ -27,7 +27,7 @@ from cryptography.x509.oid import NameOID
 from django.db import connections
 from joserfc.jwk import ECKey
 
-from icekeeper.kernel.thread_slots import MAX_LONG_WAITERS, MAX_SHORT_WAITERS
+from icekeeper.kernel.threads import MAX_LONG_WAITERS, MAX_SHORT_WAITERS
 from tenancy.actor import AuthenticationFailed
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable
 from tenancy.authn.kubernetes import MAX_REJECTED, MAX_REVIEWS, MAX_UNPROVEN_REVIEWS, MAX_UNPROVEN_WAITING

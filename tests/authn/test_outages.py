@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from icekeeper.server.thread_pool import MAX_EXTRA_THREADS
+from icekeeper.server.request_threads import MAX_EXTRA_THREADS
 from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, hangs, running
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import psutil
 import pytest
 
-from icekeeper.server.thread_pool import MAX_EXTRA_THREADS
+from icekeeper.server.request_threads import MAX_EXTRA_THREADS
 from tests.server.bare_server_fixtures import BareServer
 
 

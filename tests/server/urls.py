@@ -18,7 +18,7 @@ from rest_framework.views import APIView
 from icekeeper.kernel.http.base_url import base_url
 from icekeeper.kernel.http.raw_path import decode_levels
 from icekeeper.kernel.request_context import begin_write, current_context, remaining_seconds
-from icekeeper.kernel.thread_slots import release_thread_slot
+from icekeeper.kernel.threads import release_thread_slot
 from management.health import health, live, ready
 
 

@@ -16,7 +16,7 @@ from cachetools import LRUCache
 from icekeeper.kernel import node_leases, request_context
 from icekeeper.kernel.errors.types import CommitContended, CommitFailed
 from icekeeper.kernel.request_context import current_context
-from icekeeper.kernel.thread_slots import release_thread_slot
+from icekeeper.kernel.threads import release_thread_slot
 from tenancy.authz.port import AuthorizationBackendError
 
 MAX_ATTEMPTS = 60

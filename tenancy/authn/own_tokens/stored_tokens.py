@@ -29,7 +29,7 @@ from django.conf import settings
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import execute, fetch_one
 from icekeeper.kernel.db.transactions import write_transaction
-from icekeeper.kernel.periodic_thread import PeriodicThread
+from icekeeper.kernel.threads import PeriodicThread
 from tenancy.actor import AuthenticationFailed, GenuineTokenRejected, Identity
 from tenancy.authz.permission_epoch import SharedEpoch
 from tenancy.maintenance import is_read_only

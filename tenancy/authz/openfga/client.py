@@ -37,7 +37,7 @@ from icekeeper.kernel.http.client import (
     read_response,
 )
 from icekeeper.kernel.json.strict import JsonBound, read_json
-from icekeeper.kernel.thread_slots import release_thread_slot
+from icekeeper.kernel.threads import release_thread_slot
 from icekeeper.version import VERSION
 from tenancy.authz.port import AuthorizationBackendError
 

@@ -18,8 +18,8 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import RequestTimeout
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.periodic_thread import PeriodicThread
 from icekeeper.kernel.request_context import deadline
+from icekeeper.kernel.threads import PeriodicThread
 from tenancy import maintenance
 from tenancy.actor import Actor
 from tenancy.authz.openfga.client import OpenFgaRequestRejected, OpenFgaUnavailable

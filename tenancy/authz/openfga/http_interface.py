@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from icekeeper.kernel import request_context
-from icekeeper.kernel.thread_slots import release_thread_slot
+from icekeeper.kernel.threads import release_thread_slot
 from tenancy.authz.openfga.client import (
     RETRY_PAUSE_SECONDS,
     ConnectionLimits,

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from icekeeper.conf.environment import read_settings
 from icekeeper.kernel.errors.types import InvalidLocation
 from icekeeper.kernel.metrics import CLOUDS
-from icekeeper.kernel.thread_slots import set_slot_pool
+from icekeeper.kernel.threads import set_slot_pool
 from storage.credentials import read_credential
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued

@@ -12,7 +12,7 @@ import pytest
 
 from icekeeper.kernel.errors.types import Busy, RequestTimeout
 from icekeeper.kernel.request_context import deadline
-from icekeeper.kernel.thread_slots import MAX_LONG_WAITERS, MAX_SHORT_WAITERS
+from icekeeper.kernel.threads import MAX_LONG_WAITERS, MAX_SHORT_WAITERS
 from storage.identity.keys import CredentialNotIssued
 from storage.vending import vend as module
 from storage.vending.delegation import Vended

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from threading import Event
 
-from icekeeper.kernel.periodic_thread import PeriodicThread
+from icekeeper.kernel.threads import PeriodicThread
 
 
 def test_a_periodic_thread_runs_repeatedly_and_once_at_the_end() -> None:

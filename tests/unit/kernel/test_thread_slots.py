@@ -9,7 +9,7 @@ from django.db import connection, connections, transaction
 
 from icekeeper.kernel.db.connections import install_statement_limits
 from icekeeper.kernel.request_context import deadline
-from icekeeper.kernel.thread_slots import release_thread_slot
+from icekeeper.kernel.threads import release_thread_slot
 from tenancy.models import Project
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]

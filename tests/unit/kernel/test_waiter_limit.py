@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connections
 
-from icekeeper.kernel.thread_slots import MAX_LONG_WAITERS, MAX_SHORT_WAITERS, SHORT_WAIT_SECONDS, WaiterLimit
+from icekeeper.kernel.threads import MAX_LONG_WAITERS, MAX_SHORT_WAITERS, SHORT_WAIT_SECONDS, WaiterLimit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from icekeeper.kernel.errors.types import BadRequest, BodyTooLarge
 from icekeeper.server.body_arrival import MAX_CHUNK_LINE, ExpectedBody, ReceivedBytes, expected_body, expects_continue
-from icekeeper.server.client_socket import ClientSocket
+from icekeeper.server.sockets import ClientSocket
 
 LIMIT = 1000
 HEAD = b"POST /x HTTP/1.1\r\nHost: x\r\n"

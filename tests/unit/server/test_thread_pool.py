@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from icekeeper.server.thread_pool import ThreadPool
+from icekeeper.server.request_threads import ThreadPool
 
 
 def test_a_system_without_threads_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from icekeeper.server.client_socket import ClientSocket
 from icekeeper.server.connection import Connection, Phase
-from icekeeper.server.poller import Poller
+from icekeeper.server.sockets import ClientSocket, Poller
 from icekeeper.server.worker import RequestWorker
 
 
