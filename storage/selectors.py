@@ -19,24 +19,24 @@ BATCH_SIZE: Final = 500
 """Minimum batch size of permission checks after the first page of warehouses."""
 
 
-def get_warehouse_for(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
-    """Return a warehouse, active or not. Raises `NoSuchWarehouse`."""
-    warehouse = Warehouse.objects.filter(pk=warehouse_id).first()
-    missing = no_such_warehouse(warehouse_id)
-    if warehouse is None:
-        raise missing
-    require_permission(actor, Can.GET_METADATA, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
-    return warehouse
+def get_warehouse_for(*, actor: Actor, warehouse_id: UUID, action: Can = Can.GET_METADATA) -> Warehouse:
+    """Return a warehouse, active or not, for `action`. Raises `NoSuchWarehouse`, `Forbidden`."""
+    return _require_allowed(actor, action, Warehouse.objects.filter(pk=warehouse_id).first(), warehouse_id)
 
 
 def get_warehouse_named_for(*, actor: Actor, project: Project, name: str) -> Warehouse:
     """Return a warehouse of a project by its name, active or not. Raises `NoSuchWarehouse`."""
-    warehouse = Warehouse.objects.in_project(project).named(name).first()
-    missing = no_such_warehouse(name[:200])
-    if warehouse is None:
+    found = Warehouse.objects.in_project(project).named(name).first()
+    return _require_allowed(actor, Can.GET_METADATA, found, name[:200])
+
+
+def _require_allowed(actor: Actor, action: Can, found: Warehouse | None, requested: object) -> Warehouse:
+    """Return the warehouse that was `requested` by id or name."""
+    missing = no_such_warehouse(requested)
+    if found is None:
         raise missing
-    require_permission(actor, Can.GET_METADATA, Securable.Type.WAREHOUSE, warehouse.pk, missing=missing)
-    return warehouse
+    require_permission(actor, action, Securable.Type.WAREHOUSE, found.pk, missing=missing)
+    return found
 
 
 def list_warehouses_for(

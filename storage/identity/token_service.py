@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import requests
-from django.conf import settings
 
 from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import BadRequest
@@ -19,7 +18,7 @@ from icekeeper.kernel.threads import release_thread_slot
 from icekeeper.version import VERSION
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
-from storage.network.store_http import ca_bundle, retry_store_call, store_session
+from storage.network.store_http import ca_bundle, retry_store_call, store_session, timeouts
 
 T = TypeVar("T")
 
@@ -85,8 +84,6 @@ def required_text(document: Mapping[str, Any], name: str) -> str:
 
 
 def _attempt(method: str, address: str, *, headers: Mapping[str, str], body: bytes | None) -> TokenServiceResponse:
-    limits, left = settings.ICEKEEPER.storage, request_context.remaining_seconds()
-    seconds = limits.request_timeout if left is None else min(limits.request_timeout, left)
     sent = {"Accept": "application/json", "User-Agent": f"Icekeeper/{VERSION}"}
     try:
         response = _session().request(
@@ -94,7 +91,7 @@ def _attempt(method: str, address: str, *, headers: Mapping[str, str], body: byt
             address,
             data=body,
             headers={**sent, **headers},
-            timeout=(min(limits.connect_timeout, seconds), seconds),
+            timeout=timeouts(),
             verify=ca_bundle(),
         )
     except ResponseNotRead as complaint:

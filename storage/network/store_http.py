@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from azure.core.pipeline.transport import RequestsTransport
 from django.conf import settings
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.http.client import BoundedSession
 from storage.errors import StoreUnavailable
 
@@ -23,6 +24,13 @@ def store_session(*, max_bytes: int = MAX_RESPONSE_BYTES) -> BoundedSession:
     """Return a session with the default timeouts of the settings."""
     limits = settings.ICEKEEPER.storage
     return BoundedSession(timeout=(limits.connect_timeout, limits.request_timeout), max_bytes=max_bytes)
+
+
+def timeouts() -> tuple[float, float]:
+    """Return the timeouts for connection and response, within the deadline of the request. Raises `RequestTimeout`."""
+    limits, left = settings.ICEKEEPER.storage, request_context.remaining_seconds()
+    seconds = limits.request_timeout if left is None else min(limits.request_timeout, left)
+    return min(limits.connect_timeout, seconds), seconds
 
 
 def ca_bundle() -> bool | str:

@@ -15,6 +15,7 @@ from icekeeper.kernel.errors.types import Forbidden, NotFound
 from icekeeper.kernel.names import name_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
+from storage.selectors import get_warehouse_for
 from storage.services.warehouses import (
     name_taken,
     validate_delete_profile,
@@ -24,8 +25,6 @@ from storage.services.warehouses import (
 from tenancy.actor import Actor, is_instance_admin, require_instance_admin
 from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.permissions import require_permission
-from tenancy.models import Securable
 
 
 class WarehouseManaged(Forbidden):
@@ -40,33 +39,21 @@ class WarehouseNotActive(NotFound):
 def changing_warehouse(*, actor: Actor, action: Can, warehouse_id: UUID, deletes: bool = False) -> Iterator[Warehouse]:
     """Authorize a change, and lock the row of the warehouse, active or not, in a transaction.
 
-    Raises `NoSuchWarehouse`, `Forbidden`, and `WarehouseManaged` (403) when only instance admins may change it.
+    Permissions are checked before the lock, as others must not wait for denied requests, and again under it. Raises
+    `NoSuchWarehouse`, `Forbidden`, and `WarehouseManaged` (403) when only instance admins may change it.
     """
-    get_warehouse_to_change(actor=actor, action=action, warehouse_id=warehouse_id)
+    get_warehouse_for(actor=actor, action=action, warehouse_id=warehouse_id)
     with write_transaction():
         yield lock_changeable(actor=actor, warehouse_id=warehouse_id, deletes=deletes)
 
 
 def lock_changeable(*, actor: Actor, warehouse_id: UUID, deletes: bool = False) -> Warehouse:
-    """Lock the row of a warehouse that `get_warehouse_to_change` has returned.
+    """Lock the row of a warehouse that `get_warehouse_for` has returned.
 
-    Raises `NoSuchWarehouse`, `WarehouseManaged` (403), and as `get_warehouse_to_change` if permissions have changed.
+    Raises `NoSuchWarehouse`, `WarehouseManaged` (403), and as `get_warehouse_for` if permissions have changed.
     """
     warehouse = _lock(warehouse_id, deletes=deletes)
     require_not_managed(actor, warehouse)
-    return warehouse
-
-
-def get_warehouse_to_change(*, actor: Actor, action: Can, warehouse_id: UUID) -> Warehouse:
-    """Return a warehouse if the actor may change it, before it is locked: others must not wait for denied requests.
-
-    Permissions are rechecked under the lock. Raises `NoSuchWarehouse`, `Forbidden`.
-    """
-    warehouse = Warehouse.objects.filter(pk=warehouse_id).first()
-    missing = no_such_warehouse(warehouse_id)
-    if warehouse is None:
-        raise missing
-    require_permission(actor, action, Securable.Type.WAREHOUSE, warehouse.pk, missing=missing)
     return warehouse
 
 

@@ -15,12 +15,8 @@ from storage.profiles.kinds import parse_profile, read_profile, read_stored_prof
 from storage.profiles.location import build_location_key
 from storage.profiles.profile import Profile
 from storage.secrets.stores import NewSecret, stored_credential
-from storage.services.warehouse_changes import (
-    get_warehouse_to_change,
-    lock_changeable,
-    require_not_managed,
-    save_change,
-)
+from storage.selectors import get_warehouse_for
+from storage.services.warehouse_changes import lock_changeable, require_not_managed, save_change
 from storage.services.warehouses import (
     lock_locations,
     parse_new_credential,
@@ -50,7 +46,7 @@ class StorageChange:
         storage_credential: dict[str, Any] | None,
     ) -> None:
         self._actor, self._documents = actor, (storage_profile, storage_credential)
-        self.seen = get_warehouse_to_change(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
+        self.seen = get_warehouse_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
         self.credential: Credential | None = None
         self.profile: Profile | None = None
         self.enforcement: Enforcement | None = None
@@ -175,7 +171,7 @@ def validate_storage(
 
 def validate_access(*, actor: Actor, warehouse_id: UUID) -> list[ValidationCheck]:
     """Validate access to the store with the current profile and credential of a warehouse."""
-    warehouse = get_warehouse_to_change(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
+    warehouse = get_warehouse_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
     return access_checks(warehouse, run_store_checks)
 
 
@@ -204,13 +200,5 @@ def _save(
         warehouse.enforced_signatures = change.enforcement
     warehouse.location_key = build_location_key(warehouse.storage_profile, warehouse.location)
     details = {"credential_type": warehouse.credential_type, "storage_profile": members}
-    save_change(
-        actor,
-        warehouse,
-        "storage_profile",
-        "location_key",
-        "credential_type",
-        "secret_id",
-        "enforced_signatures",
-        details=details,
-    )
+    fields = ("storage_profile", "location_key", "credential_type", "secret_id", "enforced_signatures")
+    save_change(actor, warehouse, *fields, details=details)

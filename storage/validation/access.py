@@ -90,9 +90,9 @@ def run_store_checks(run: CheckRun, profile: Profile | None, credential: Credent
     Returns what the store enforces of signatures by the warehouse's keys, None if it was not probed. `profile` is None
     if it is invalid. The folder of a local warehouse must exist.
     """
-    if profile is None or settings.ICEKEEPER.skip_storage_validation:
+    if profile is not None and settings.ICEKEEPER.skip_storage_validation:
         for name in STORE_CHECKS:
-            run.skip(name, NOT_ATTEMPTED if profile is None else VALIDATION_DISABLED)
+            run.skip(name, VALIDATION_DISABLED)
         return None
     return run_access_checks(run, profile, credential)
 

@@ -18,16 +18,14 @@ from urllib.parse import quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 import requests
-from django.conf import settings
 
-from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.http.client import BoundedSession, ResponseNotRead
 from icekeeper.kernel.threads import release_thread_slot
 from storage.errors import StoreRefused, StoreUnavailable
 from storage.identity.keys import Keys
 from storage.io.s3 import bucket_endpoint, uses_path_style
-from storage.network.store_http import ca_bundle, store_session
+from storage.network.store_http import ca_bundle, store_session, timeouts
 from storage.profiles.s3 import S3Profile
 from storage.signing.enforcement import Enforcement
 from storage.signing.signer import UNSIGNED_PAYLOAD, signature_headers
@@ -225,8 +223,7 @@ def send(request: SignedRequest) -> StoreResponse:
     Raises `StoreUnavailable` when the store does not respond or is too busy (429, 503), `StoreFailed` when it fails,
     `RequestTimeout` after the deadline.
     """
-    limits, left = settings.ICEKEEPER.storage, request_context.remaining_seconds()
-    seconds = limits.request_timeout if left is None else min(limits.request_timeout, left)
+    limits = timeouts()
     host = urlsplit(request.url).netloc
     try:
         prepared = _session().prepare_request(
@@ -234,9 +231,7 @@ def send(request: SignedRequest) -> StoreResponse:
         )
         prepared.url = request.url  # requests would normalize dot segments
         with release_thread_slot():
-            response = _session().send(
-                prepared, timeout=(min(limits.connect_timeout, seconds), seconds), verify=ca_bundle()
-            )
+            response = _session().send(prepared, timeout=limits, verify=ca_bundle())
     except ResponseNotRead as complaint:
         raise StoreUnavailable(f"The object store {complaint}") from None
     except (requests.RequestException, ValueError) as error:
