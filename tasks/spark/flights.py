@@ -42,7 +42,7 @@ class Dataset:
 
     @property
     def exact_columns(self) -> list[str]:
-        """Names of the columns that all readers write alike, to the letter: fingerprints are made of them."""
+        """Names of the columns that all readers write alike, to the letter; fingerprints cover them."""
         return self.of_type("int", "string")
 
 
