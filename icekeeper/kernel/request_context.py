@@ -181,17 +181,6 @@ def has_written() -> bool:
     return current_context().has_written
 
 
-@contextmanager
-def permission_scope() -> Iterator[None]:
-    """Run the block as a request with no recorded permissions."""
-    context = current_context()
-    outer, context.rechecks = context.rechecks, {}
-    try:
-        yield
-    finally:
-        context.rechecks = outer
-
-
 def record_permission(check: Recheck, permission: Any) -> None:
     """Record a granted permission for `recheck_permissions`; outside requests nothing is recorded."""
     rechecks = current_context().rechecks

@@ -156,7 +156,7 @@ def validate_storage(
     storage_profile: dict[str, Any] | None,
     storage_credential: dict[str, Any] | None,
 ) -> list[ValidationCheck]:
-    """How `update_storage` would fare, or without `storage_profile` `update_storage_credential`; nothing is changed."""
+    """Validate an update of the storage, or without `storage_profile` of its credential; nothing is changed."""
     report = ReportRun()
     change = StorageChange(
         actor=actor,

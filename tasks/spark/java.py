@@ -53,13 +53,13 @@ def find_java_home(*, cache: Path | None = None) -> Path:
     return _wrap(runtime, is_packaged=is_packaged, cache=cache)
 
 
-def quiet_java_home(*, cache: Path | None = None) -> Path:
+def quiet_java_home() -> Path:
     """Return the Java of `find_java_home`, wrapped in any case so that the module is never asked for.
 
     With the module, Java prints a warning at each start, in the middle of what the program says.
     """
     runtime, is_packaged = _find()
-    return _wrap(runtime, is_packaged=is_packaged, cache=cache)
+    return _wrap(runtime, is_packaged=is_packaged, cache=None)
 
 
 def _find() -> tuple[JavaRuntime, bool]:

@@ -23,7 +23,7 @@ from tenancy.models import Grant
 from tenancy.models.securable import ObjectRef
 from tenancy.services.grants import set_managed_access
 from tests.authz.conftest import good, user
-from tests.authz.test_rights_revoked_concurrently import EARLIER, wait_until_one_waits
+from tests.authz.test_rights_revoked_concurrently import EARLIER, no_recorded_permissions, wait_until_one_waits
 from tests.authz.tree_fixtures import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
@@ -44,7 +44,7 @@ def meanwhile(change: Callable[[], object]) -> Iterator[None]:
 
     def begin() -> None:
         if left:
-            with request_context.permission_scope():
+            with no_recorded_permissions():
                 left.pop()()
         begin_write()
 
