@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from catalog.errors import no_such_object
-from catalog.identifiers import Identifier, Levels, path_key
+from catalog.identifiers import Identifier, Levels, lookup_key, path_key
 from catalog.models import Namespace, Tabular
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page
@@ -76,7 +76,7 @@ def resolve_objects(keys: Sequence[ObjectKey]) -> list[ObjectRef | None]:
     return [found.get(each) for each in keys]
 
 
-def find_permission_target(*, actor: Actor, key: ObjectKey, project: Project | None) -> PermissionTarget:
+def find_permission_target(*, key: ObjectKey, project: Project | None) -> PermissionTarget:
     """Return the warehouse or object that a key names, dropped or not; with `project` only one of that project.
 
     Raises `NoSuchWarehouse` or the "no such" error of its type (404).
@@ -91,7 +91,7 @@ def find_permission_target(*, actor: Actor, key: ObjectKey, project: Project | N
     return PermissionTarget(ref, missing)
 
 
-def find_namespace_target(*, actor: Actor, namespace_id: UUID) -> PermissionTarget:
+def find_namespace_target(*, namespace_id: UUID) -> PermissionTarget:
     """Return a namespace by its id alone, for routes without a warehouse. Raises `NoSuchNamespace` (404)."""
     missing = no_such_object("namespace", namespace_id)
     if not Namespace.objects.filter(pk=namespace_id).exists():
@@ -117,53 +117,40 @@ def _namespaces_by_id(wanted: Sequence[ObjectKey]) -> dict[ObjectKey, ObjectRef]
 
 
 def _namespaces_by_name(wanted: Sequence[ObjectKey]) -> dict[ObjectKey, ObjectRef]:
-    warehouses, keys = _columns((each.warehouse_id, path_key(each.levels)) for each in wanted)
+    named = {each: (each.warehouse_id, path_key(each.levels)) for each in wanted}
+    warehouses, keys = _columns(named.values())
     rows = Namespace.objects.filter(warehouse_id__in=warehouses, path_key__in=keys)
-    existing = {(warehouse_id, key): pk for warehouse_id, key, pk in rows.values_list("warehouse_id", "path_key", "pk")}
+    existing = {tuple(names): pk for *names, pk in rows.values_list("warehouse_id", "path_key", "pk")}
     return {
-        each: ObjectRef(Securable.Type.NAMESPACE, existing[named])
-        for each in wanted
-        if (named := (each.warehouse_id, path_key(each.levels))) in existing
+        each: ObjectRef(Securable.Type.NAMESPACE, existing[names]) for each, names in named.items() if names in existing
     }
 
 
 def _tabulars_by_id(wanted: Sequence[ObjectKey]) -> dict[ObjectKey, ObjectRef]:
+    named = {each: (each.warehouse_id, each.securable_type.value, each.object_id) for each in wanted}
     rows = Tabular.objects.filter(uuid__in={each.object_id for each in wanted})
-    existing = {(warehouse_id, kind, uuid): pk for warehouse_id, kind, uuid, pk in rows.values_list(*_IDENTITY)}
-    return {
-        each: ObjectRef(each.securable_type, existing[named])
-        for each in wanted
-        if (named := (each.warehouse_id, each.securable_type.value, each.object_id)) in existing
-    }
+    existing = {tuple(names): pk for *names, pk in rows.values_list("warehouse_id", "kind", "uuid", "pk")}
+    return {each: ObjectRef(each.securable_type, existing[names]) for each, names in named.items() if names in existing}
 
 
 def _tabulars_by_name(wanted: Sequence[ObjectKey]) -> dict[ObjectKey, ObjectRef]:
-    def named(each: ObjectKey) -> tuple[UUID, str, str]:
-        identifier = Identifier(each.levels, each.name)
-        return each.warehouse_id, identifier.path_key, identifier.name_key
-
-    warehouses, keys = _columns(named(each)[:2] for each in wanted)
-    names = list(dict.fromkeys(named(each)[2] for each in wanted))
+    named = {
+        each: (each.warehouse_id, path_key(each.levels), lookup_key(each.name), each.securable_type.value)
+        for each in wanted
+    }
+    warehouses, keys, name_keys, _ = _columns(named.values())
     # Only the current tabular has the name, but several dropped ones may have had it.
     rows = Tabular.objects.live().filter(
-        namespace__warehouse_id__in=warehouses, namespace__path_key__in=keys, name_key__in=names
+        namespace__warehouse_id__in=warehouses, namespace__path_key__in=keys, name_key__in=name_keys
     )
     columns = ("namespace__warehouse_id", "namespace__path_key", "name_key", "kind", "pk")
-    existing = {(warehouse, key, name, kind): pk for warehouse, key, name, kind, pk in rows.values_list(*columns)}
-    return {
-        each: ObjectRef(each.securable_type, existing[(*named(each), each.securable_type.value)])
-        for each in wanted
-        if (*named(each), each.securable_type.value) in existing
-    }
+    existing = {tuple(names): pk for *names, pk in rows.values_list(*columns)}
+    return {each: ObjectRef(each.securable_type, existing[names]) for each, names in named.items() if names in existing}
 
 
-def _columns(pairs: Iterable[tuple[UUID, str]]) -> tuple[list[UUID], list[str]]:
-    """Return the distinct values of both columns. A query finds further combinations, which the caller must ignore."""
-    wanted = list(pairs)
-    return list(dict.fromkeys(first for first, _ in wanted)), list(dict.fromkeys(second for _, second in wanted))
-
-
-_IDENTITY: Final = ("warehouse_id", "kind", "uuid", "pk")
+def _columns(rows: Iterable[tuple[object, ...]]) -> list[list[Any]]:
+    """Return the distinct values of each column. A query finds further combinations, which the caller must ignore."""
+    return [list(dict.fromkeys(column)) for column in zip(*rows, strict=True)]
 
 
 T = Securable.Type

@@ -41,7 +41,7 @@ _ISO_TIMESTAMPTZ: Final = re.compile(rf"({_DATE})T{_TIME}(?:\+00:00|Z)")
 _PARAMETERS: Final = re.compile(r"[0-9]+")
 
 
-def check_default(value: Any, column_type: str, where: str) -> None:
+def check_default_value(value: Any, column_type: str, where: str) -> None:
     """Refuse a default that is not the JSON single value of its type; null is no default and always fine.
 
     `column_type` is the canonical text of the type. Nested types, variant, unknown and the spatial types have no
@@ -246,7 +246,7 @@ def _parse_field(document: Any, where: str, depth: int) -> NestedField:
     name = read_string(owner, "name", where)
     _check_unknown(column_type, f"{where}.type", is_required=is_required)
     for default in ("initial-default", "write-default"):
-        check_default(owner.get(default), str(column_type), f"{where}.{default}")
+        check_default_value(owner.get(default), str(column_type), f"{where}.{default}")
     return NestedField(
         field_id=read_int(owner, "id", where),
         name=name,

@@ -14,7 +14,7 @@ from typing import Any, Final
 from catalog.iceberg.draft import Draft
 from catalog.iceberg.json_fields import as_int, as_object, as_string, as_string_map, check_depth, clip
 from catalog.iceberg.partition_specs import PartitionField, parse_partition_spec
-from catalog.iceberg.properties import read_properties, read_view_properties
+from catalog.iceberg.properties import read_table_properties, read_view_properties
 from catalog.iceberg.schema_changes import add_schema, add_sort_order, add_spec
 from catalog.iceberg.schemas import Schema, parse_new_schema
 from catalog.iceberg.sort_orders import SortField, parse_sort_order
@@ -89,7 +89,7 @@ def create_table_metadata(
     draft = Draft(None, format_version=format_version, now_ms=now_ms)
     draft.metadata["table-uuid"] = table_uuid
     draft.metadata["location"] = clean_location(as_string(location, "location"), "location")
-    draft.metadata["properties"] = dict(read_properties(properties, "properties"))
+    draft.metadata["properties"] = dict(read_table_properties(properties, "properties"))
     add_schema(draft, fresh_schema, "schema")
     draft.metadata["current-schema-id"] = INITIAL_SCHEMA_ID
     spec_fields = _rebound_fields(partition_spec, partition_fields, fresh_ids)

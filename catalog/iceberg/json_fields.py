@@ -159,10 +159,6 @@ def optional_long(owner: Mapping[str, Any], name: str, where: str) -> int | None
     return None if owner.get(name) is None else read_long(owner, name, where)
 
 
-def optional_list(owner: Mapping[str, Any], name: str, where: str) -> list[Any]:
-    return [] if owner.get(name) is None else read_list(owner, name, where)
-
-
 def read_int_list(owner: Mapping[str, Any], name: str, where: str) -> list[int]:
     path = field_path(where, name)
     return [as_int(item, f"{path}[{index}]") for index, item in enumerate(read_list(owner, name, where))]

@@ -54,7 +54,7 @@ def check_immutable_properties(before: dict[str, str], after: dict[str, str]) ->
         raise ImmutablePropertyRemoval(f"Cannot remove immutable property: {name}")
 
 
-def read_properties(value: Any, where: str) -> dict[str, str]:
+def read_table_properties(value: Any, where: str) -> dict[str, str]:
     """Return the properties of a request for a table without the reserved ones; null is none.
 
     Raises `BadRequest` for a value that is no string, and for one that this engine itself could not use later.
@@ -84,7 +84,7 @@ def parse_int(text: str) -> int | None:
 def on_set_properties(draft: Draft, update: dict[str, Any]) -> None:
     """set-properties; `updated` is the name that clients before 1.0 used."""
     name = "updated" if "updates" not in update and "updated" in update else "updates"
-    properties = read_properties(read_object(update, name, ""), name)
+    properties = read_table_properties(read_object(update, name, ""), name)
     if properties:
         draft.own("properties", {}).update(properties)
 

@@ -15,7 +15,6 @@ from catalog.models import Namespace, shown_properties
 from catalog.selectors.visible_pages import require_to_list, visible_page
 from icekeeper.kernel import request_context
 from icekeeper.kernel.db.sql import as_uuid, fetch_all, fetch_one
-from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.json.strict import read_stored_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
@@ -141,14 +140,12 @@ def _listed(stored_id: Any, path: str, protected: Any) -> tuple[UUID, ListedName
 
 def _require_to_list(actor: Actor, warehouse_id: UUID, parent: Levels | None, found_id: Any) -> ObjectRef | None:
     if parent is None:
-        missing: CatalogError = no_such_warehouse(warehouse_id)
-        above: ObjectRef = ObjectRef(Securable.Type.WAREHOUSE, as_uuid(found_id))
-    else:
-        missing = no_such_namespace(parent)
-        if found_id is None:
-            raise missing
-        above = ObjectRef(Securable.Type.NAMESPACE, as_uuid(found_id))
-    return require_to_list(actor, Can.LIST_NAMESPACES, above, missing)
+        above = ObjectRef(Securable.Type.WAREHOUSE, warehouse_id)
+        return require_to_list(actor, Can.LIST_NAMESPACES, above, partial(no_such_warehouse, warehouse_id))
+    missing = partial(no_such_namespace, parent)
+    if found_id is None:
+        raise missing()
+    return require_to_list(actor, Can.LIST_NAMESPACES, ObjectRef(Securable.Type.NAMESPACE, as_uuid(found_id)), missing)
 
 
 def find_namespace_for(actor: Actor, action: Can, warehouse_id: UUID, levels: Levels) -> UUID:

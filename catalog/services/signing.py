@@ -105,18 +105,18 @@ class Signable:
     locations: tuple[str, ...]
 
 
-def find_by_id(*, warehouse_id: UUID, tabular_id: UUID) -> tuple[WarehouseStorage, Signable | None]:
+def find_signable(*, warehouse_id: UUID, tabular_id: UUID) -> tuple[WarehouseStorage, Signable | None]:
     """Return the storage of the warehouse, and the tabular. Raises `NoSuchWarehouse`, also for an inactive one."""
     return _find(warehouse_id, _BY_ID, [tabular_id, warehouse_id])
 
 
 def find_by_name(*, warehouse_id: UUID, identifier: Identifier) -> tuple[WarehouseStorage, Signable | None]:
-    """As `find_by_id`."""
+    """As `find_signable`."""
     return _find(warehouse_id, _BY_NAME, [identifier.path_key, identifier.name_key, warehouse_id])
 
 
 def find_namespace(*, warehouse_id: UUID, path_key: str | None = None) -> tuple[WarehouseStorage, UUID | None]:
-    """Return the storage of a warehouse, and the id of a namespace in it. Raises as `find_by_id`."""
+    """Return the storage of a warehouse, and the id of a namespace in it. Raises as `find_signable`."""
     row = fetch_one_as(_NamespaceRow, settings.READ_DATABASE, _NAMESPACE, [path_key, warehouse_id])
     if row is None or row.warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)
@@ -171,7 +171,7 @@ def sign_by_id(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, given: Req
     request. Files of a soft-deleted table can be read. Raises `NoSuchWarehouse`, `NoSuchTableLocation`, `Forbidden`,
     and the errors of `storage.signing`.
     """
-    storage, found = find_by_id(warehouse_id=warehouse_id, tabular_id=tabular_id)
+    storage, found = find_signable(warehouse_id=warehouse_id, tabular_id=tabular_id)
     signer, request = _read(actor, storage, given)
     if found is None or not signer.is_within(request, found.locations):
         found = _find_by_location(storage, signer, request)

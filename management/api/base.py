@@ -247,9 +247,9 @@ class ObjectViewSet(ManagementViewSet):
                 definition_id = self.path_id("tag_definition_id", lambda text: tag_id_not_found(text, project))
                 return find_tag_target(project=project, definition_id=definition_id)
             case T.NAMESPACE if "warehouse_id" not in self.kwargs:
-                return find_namespace_target(actor=self.actor, namespace_id=self.object_id)
+                return find_namespace_target(namespace_id=self.object_id)
             case _:
-                return find_permission_target(actor=self.actor, key=self.object_key, project=project)
+                return find_permission_target(key=self.object_key, project=project)
 
     def _project(self) -> Project:
         """Return the project in the path, else that of the request."""

@@ -128,7 +128,7 @@ class _Space:
     lacking: list[str]
 
 
-def find_by_id(uuid: UUID, among: Among) -> Iterator[Match]:
+def find_matches_by_id(uuid: UUID, among: Among) -> Iterator[Match]:
     """Find the tabular that clients see under this id, and those directly in the namespace with this id."""
     named = among.living().filter(Q(uuid=uuid) | Q(namespace_id=uuid)).order_by("pk")
     for tabular_id, kind, path_key in named.values_list("pk", "kind", "namespace__path_key").iterator():
@@ -252,7 +252,7 @@ def search_tabulars_for(
     search = wanted.search[:MAX_SEARCH_LENGTH]
     uuid = parse_id(search)
     if uuid is not None:
-        matches = find_by_id(uuid, among)
+        matches = find_matches_by_id(uuid, among)
     else:
         matches = find_similar(name_key(search), among, after=after, limit=page.sql_limit if sees_everything else None)
     shown = scan_visible(

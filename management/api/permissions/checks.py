@@ -68,7 +68,7 @@ def _target(view: ManagementViewSet, kind: Securable.Type, given: dict[str, Any]
             definition_id = read_uuid(given["tag_definition_id"], "operation.tag.tag-definition-id")
             return find_tag_target(project=None, definition_id=definition_id)
         case _:
-            return find_permission_target(actor=view.actor, key=_object_key(kind, given), project=None)
+            return find_permission_target(key=_object_key(kind, given), project=None)
 
 
 def _object_key(kind: Securable.Type, given: dict[str, Any]) -> ObjectKey:
