@@ -100,8 +100,7 @@ class ManagementViewSet(ViewSetMixin, APIView):
 
         Raises `BadRequest`.
         """
-        name = "x-icekeeper-extensions"
-        return _read_flag(name, self.request.headers.get(name, "false"))
+        return _read_flag("x-icekeeper-extensions", self.request.META.get("HTTP_X_ICEKEEPER_EXTENSIONS", "false"))
 
     def page(self, kind: str, *, token: str = "pageToken", size: str = "pageSize") -> Page:  # noqa: S107 - no secret
         """Return the page of the listing `kind`; `token` and `size` name the query parameters."""

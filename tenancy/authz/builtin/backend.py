@@ -54,15 +54,18 @@ class BuiltinAuthorizer(Authorizer):
         """
         subject = Subject.of(actor)
         relations = [(securable_id(*ref), f"can_{action.value}") for action, ref in checks]
-        found = self._cached(subject, [own_id for own_id, _ in relations])
+        ids = list(dict.fromkeys([own_id for own_id, _ in relations]))
+        found = self._cached(subject, ids)
         shows: dict[str, bool] = {}
-        unknown = list(dict.fromkeys(own_id for own_id, _ in relations if own_id not in found))
+        unknown = [own_id for own_id in ids if own_id not in found]
         if unknown:
             below = [own_id for own_id, relation in relations if own_id not in found and looks_below(own_id, relation)]
             read, shows = self._read(subject, unknown, list(dict.fromkeys(below)))
             found |= read
         informed = {own_id: found[own_id].with_shows_below(shows) for own_id in shows}
         decisions = [informed.get(own_id, found[own_id]).holds(relation) for own_id, relation in relations]
+        if all(decisions):
+            return decisions
         return self._decide_by_objects_below(subject, relations, decisions, {**found, **informed})
 
     def _decide_by_objects_below(
@@ -139,7 +142,7 @@ class BuiltinAuthorizer(Authorizer):
 
     def _cached(self, subject: Subject, ids: Sequence[str]) -> dict[str, Evaluation]:
         known: dict[str, Evaluation] = {}
-        for own_id in dict.fromkeys(ids):
+        for own_id in ids:
             kept = self._objects.get((subject, own_id))
             if kept is not None:
                 known[own_id] = kept.value
