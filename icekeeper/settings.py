@@ -130,7 +130,7 @@ PERIODIC_JOBS = [
     "catalog.services.metrics_reports.delete_old_reports",
     "catalog.services.warehouse_statistics.record_warehouse_statistics",
     "catalog.services.warehouse_statistics.delete_old_warehouse_statistics",
-    "management.services.endpoint_statistics.delete_old_statistics",
+    "management.endpoint_statistics.delete_old_statistics",
     "tenancy.services.access_tokens.delete_old_tokens",
     "tenancy.authz.openfga.delivery.deliver_pending",
     "tenancy.audit.chain.seal_records",

@@ -17,7 +17,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from icekeeper.kernel.threads import PeriodicThread
-from management.services.endpoint_statistics import SECONDS_AN_HOUR, CallCount, CallKey, record_calls
+from management.endpoint_statistics import SECONDS_AN_HOUR, CallCount, CallKey, record_calls
 from tenancy.maintenance import is_read_only
 from tenancy.selectors.projects import named_project_id
 

@@ -12,7 +12,7 @@ from django.conf import settings
 from icekeeper.kernel.errors.types import CatalogError, Conflict
 from icekeeper.kernel.names import name_key
 from management.bootstrap.declaration import Declaration, DeclaredAdministrator, DeclaredWarehouse
-from management.bootstrap.secret_references import MissingSecret, resolve_secrets
+from management.bootstrap.document import MissingSecret, resolve_secrets
 from storage.models import Warehouse
 from storage.profiles.addresses import require_valid_addresses
 from storage.profiles.kinds import read_declared_profile, read_profile, read_stored_profile

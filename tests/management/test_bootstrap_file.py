@@ -18,8 +18,7 @@ from pydantic import SecretStr
 
 from icekeeper.kernel.errors.types import BadRequest, Conflict
 from management.bootstrap import plan as plan_module
-from management.bootstrap.document import MAX_BYTES, InvalidDocument, parse_document
-from management.bootstrap.secret_references import MissingSecret, resolve_secrets
+from management.bootstrap.document import MAX_BYTES, InvalidDocument, MissingSecret, parse_document, resolve_secrets
 from storage.models import Warehouse
 from storage.services.warehouses import WarehouseExists, create_warehouse
 from tenancy.models import Grant, Project, Server, User

@@ -18,12 +18,11 @@ from catalog.services.delete_warehouse import delete_warehouse
 from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.names import name_key
 from management import call_counter as counter_module
+from management import endpoint_statistics
 from management.api.statistics import views as api_module
 from management.call_counter import CallCounter
+from management.endpoint_statistics import CallCount, CallKey, delete_old_statistics, record_calls
 from management.models import NO_WAREHOUSE, EndpointStatistic
-from management.selectors import endpoint_statistics as selector
-from management.services import endpoint_statistics as service
-from management.services.endpoint_statistics import CallCount, CallKey, delete_old_statistics, record_calls
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL, Actor
@@ -193,7 +192,7 @@ def test_old_hours_are_deleted_in_batches(warehouse: Warehouse, monkeypatch: pyt
     monkeypatch.setattr(
         settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"endpoint_stat_retention": 7200.0})
     )  # fmt: skip
-    monkeypatch.setattr(service, "now", lambda: EIGHT)
+    monkeypatch.setattr(endpoint_statistics, "now", lambda: EIGHT)
     for hours_ago in (6, 5, 4, 3, 2, 1, 0):
         record_calls(counted(1, at=EIGHT - timedelta(hours=hours_ago)))
     assert delete_old_statistics(actor=INTERNAL, batch=2) == 4
@@ -441,7 +440,7 @@ def test_a_response_has_the_newest_complete_hours_that_fit(
         (5, [[16, 32, 64, 128], [1, 2, 4, 8], []]),
         (2, [[64, 128], [16, 32], [4, 8], [1, 2], []]),
     ):
-        monkeypatch.setattr(selector, "MAX_ENTRIES", most)
+        monkeypatch.setattr(endpoint_statistics, "MAX_ENTRIES", most)
         body = ALL
         for page in pages:
             assert found(body) == page
@@ -452,7 +451,7 @@ def test_a_response_has_the_newest_complete_hours_that_fit(
 
 def test_an_hour_that_does_not_fit_is_refused(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     record_calls(counted(1) | counted(2, status=404) | counted(4, at=EIGHT - timedelta(hours=1)))
-    monkeypatch.setattr(selector, "MAX_ENTRIES", 1)
+    monkeypatch.setattr(endpoint_statistics, "MAX_ENTRIES", 1)
     assert ask(ALL).refused(
         400, "BadRequestException", "The hour from 2026-03-01T08:00:00+00:00 has more than 1 entries"
     )

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from django.conf import settings
 
 from catalog.services.warehouse_statistics import record_warehouse_statistics
-from management.services.endpoint_statistics import CallCount, CallKey, record_calls
+from management.endpoint_statistics import CallCount, CallKey, record_calls
 from tenancy.actor import INTERNAL
 from tests.openapi_examples import permission_story, rights_story, tag_story
 from tests.openapi_examples.catalog_story import DAYS, ORDERS, version

@@ -24,7 +24,7 @@ from management.api.statistics.serializers import (
     WarehouseStatisticsResponse,
 )
 from management.api.warehouses.schema import TAGS as WAREHOUSE_TAGS
-from management.selectors.endpoint_statistics import MAX_ENTRIES
+from management.endpoint_statistics import MAX_ENTRIES
 
 describe_endpoint_statistics = describe(
     list=extend_schema(

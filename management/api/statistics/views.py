@@ -24,8 +24,8 @@ from management.api.statistics.serializers import (
     EndpointStatisticsResponse,
     WarehouseStatisticsResponse,
 )
+from management.endpoint_statistics import Window, list_endpoint_statistics_for
 from management.models import NO_WAREHOUSE
-from management.selectors.endpoint_statistics import Window, list_endpoint_statistics_for
 
 DEFAULT_INTERVAL: Final = timedelta(days=1)
 MAX_INTERVAL: Final = timedelta(days=3660)

@@ -8,8 +8,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
-from management.bootstrap.document import InvalidDocument, parse_document, read_document_file
-from management.bootstrap.secret_references import MissingSecret, resolve_secrets
+from management.bootstrap.document import (
+    InvalidDocument,
+    MissingSecret,
+    parse_document,
+    read_document_file,
+    resolve_secrets,
+)
 from storage.models import Warehouse
 from storage.selectors import get_warehouse_named_for
 from storage.services.warehouse_changes import set_warehouse_protection

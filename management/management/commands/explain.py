@@ -10,7 +10,7 @@ from catalog.objects import name_objects
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
 from management.api.permissions.serializers import ExplainResponse
-from management.selectors.cli_lookup import (
+from management.management.cli_lookup import (
     USAGE,
     describe_grantee,
     resolve_object,

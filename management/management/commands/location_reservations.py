@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from catalog.services.tables.staging import StagedLocation, list_staged_locations_for, release_staged_location
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
-from management.selectors.cli_lookup import resolve_project, resolve_warehouse
+from management.management.cli_lookup import resolve_project, resolve_warehouse
 from tenancy.actor import INTERNAL
 
 COLUMNS = ("location", "staged-by", "expires-at")

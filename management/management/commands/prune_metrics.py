@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from catalog.services.metrics_reports import delete_old_reports
-from management.services.endpoint_statistics import delete_old_statistics
+from management.endpoint_statistics import delete_old_statistics
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
 

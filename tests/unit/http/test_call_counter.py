@@ -11,7 +11,7 @@ from django.urls import ResolverMatch, get_resolver
 
 from management import call_counter as module
 from management.call_counter import CallCounter, Flusher, count_request
-from management.services.endpoint_statistics import CallCount, CallKey, endpoint_name
+from management.endpoint_statistics import CallCount, CallKey, endpoint_name
 
 ROUTE = "catalog/v1/<segment:prefix>/namespaces"
 ID = "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44"
