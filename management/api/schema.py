@@ -8,9 +8,10 @@ from typing import Any, Final, TypeVar
 
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 
 from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
+from icekeeper.kernel.http.serializers import operation_responses
 from tenancy.models import Securable
 
 T = Securable.Type
@@ -136,6 +137,23 @@ PERMISSION_OBJECT_TYPES: Final[Mapping[Securable.Type, ObjectType]] = {
 }
 """For the routes below `permissions`, which find objects of any project and namespaces by id alone."""
 PROJECT_BY_ID: Final = replace(OBJECT_TYPES[T.PROJECT], parameters=[PROJECT_ID])
+
+
+def operation(
+    tag: str,
+    operation_id: str,
+    summary: str,
+    *,
+    success: dict[Any, Any],
+    errors: dict[int, str] | None = None,
+    **more: Any,
+) -> Operation:
+    """Describe an operation: the shape of each `success`, and its own `errors`, as `operation_responses` takes them.
+
+    `more` are further arguments of `extend_schema`.
+    """
+    responses = operation_responses(success, errors)
+    return extend_schema(operation_id=operation_id, tags=[tag], summary=summary, responses=responses, **more)
 
 
 def describe(**operations: Operation) -> Callable[[type[V]], type[V]]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 
-from icekeeper.kernel.http.serializers import operation_responses
 from management.api.audit.serializers import AuditListResponse, AuditRecordResponse
-from management.api.schema import BAD_PAGE, PAGE, PROJECT_HEADER, describe
+from management.api.schema import BAD_PAGE, PAGE, PROJECT_HEADER, describe, operation
 from tenancy.models import AuditRecord
 
-TAGS: Final = ["audit"]
+_operation = partial(operation, "audit")
 NDJSON: Final = "application/x-ndjson"
 DEFAULT_EXPORT_SIZE: Final = 1_000
 MAX_EXPORT_SIZE: Final = 10_000
@@ -61,32 +61,29 @@ EXPORT_PARAMETERS: Final = [
 ]
 
 describe_audit = describe(
-    list=extend_schema(
-        operation_id="list_audit_records",
-        tags=TAGS,
-        summary="List audit records, newest first",
+    list=_operation(
+        "list_audit_records",
+        "List audit records, newest first",
         description="The request itself is audited. Uses of tokens and repeated denials appear with a delay of some "
         "seconds, several in one record. Unknown parameters are an error.",
         parameters=[*LIST_PARAMETERS, PROJECT_HEADER],
-        responses=operation_responses({200: AuditListResponse}, {400: f"{BAD_PAGE}, {BAD_PROJECT}", 403: NOT_ALLOWED}),
+        success={200: AuditListResponse},
+        errors={400: f"{BAD_PAGE}, {BAD_PROJECT}", 403: NOT_ALLOWED},
     ),
-    export=extend_schema(
-        operation_id="export_audit_records",
-        tags=TAGS,
-        summary="List audit records as JSON lines in hash chain order",
+    export=_operation(
+        "export_audit_records",
+        "List audit records as JSON lines in hash chain order",
         description="Only sealed records, each an object as in the list, one per line. To continue, also after an "
         "incomplete response, send the last `position` as `after`; an empty response means that there are no more "
         "records yet. No record is missing or repeated, whatever is written meanwhile. Unknown parameters are an "
         "error.",
         parameters=[*EXPORT_PARAMETERS, PROJECT_HEADER],
-        responses=operation_responses(
-            {(200, NDJSON): OpenApiResponse(AuditRecordResponse, "JSON lines, one such object each")},  # type: ignore[dict-item]
-            {
-                400: BAD_PROJECT,
-                403: NOT_ALLOWED,
-                410: "`AuditRecordsDeleted`: records after `after` were deleted; the message has the position "
-                "to continue from",
-            },
-        ),
+        success={(200, NDJSON): OpenApiResponse(AuditRecordResponse, "JSON lines, one such object each")},
+        errors={
+            400: BAD_PROJECT,
+            403: NOT_ALLOWED,
+            410: "`AuditRecordsDeleted`: records after `after` were deleted; the message has the position "
+            "to continue from",
+        },
     ),
 )

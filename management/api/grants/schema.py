@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 
-from icekeeper.kernel.http.serializers import empty_response, operation_responses
+from icekeeper.kernel.http.serializers import empty_response
 from management.api.grants.serializers import (
     ApplyGrantsRequest,
     AssignmentListResponse,
@@ -34,13 +35,14 @@ from management.api.schema import (
     PROJECT_HEADER,
     Operation,
     describe,
+    operation,
 )
 from tenancy.authz.actions import privileges_on
 from tenancy.models import Securable
 from tenancy.services.grants import MAX_CHANGES
 
 T = Securable.Type
-TAGS = ["grant"]
+_operation = partial(operation, "grant")
 BAD_GRANTS: Final = (
     "`EmptyGrantDiff`, `GrantDiffTooLarge`, `InvalidGrantPrivilegeLength`, `ContradictoryGrantDiff`, "
     "`DuplicateGrantEntry`, `InvalidGrantPrivilege`, `GrantExpired`, `GrantUserNotFound`, `GrantRoleNotInProject`"
@@ -59,28 +61,24 @@ ROLE_CONFLICTS: Final = "`RoleMembershipCycle`, `RoleMembershipDepthExceeded`, `
 STRICT: Final = "Unknown parameters are an error."
 
 describe_principal_grants = describe(
-    list=extend_schema(
-        operation_id="list_grants",
-        tags=TAGS,
-        summary="List the grants to a principal in a project",
+    list=_operation(
+        "list_grants",
+        "List the grants to a principal in a project",
         description="Only direct grants; the grants to a role are listed for the role. Grants on the server and on "
         "objects in inactive warehouses are not included. Callers list their own grants without a permission on the "
         f"project other than seeing it. {STRICT}",
         parameters=[*PRINCIPAL, *PAGE, PROJECT_HEADER, EXTENSIONS_HEADER],
-        responses=operation_responses(
-            {200: ListGrantsResponse},
-            {
-                400: f"`MissingGrantPrincipal`, {BAD_PRINCIPAL}, {BAD_PAGE}, {BAD_PROJECT}",
-                403: GRANT_DENIED,
-                404: NO_PROJECT,
-            },
-        ),
+        success={200: ListGrantsResponse},
+        errors={
+            400: f"`MissingGrantPrincipal`, {BAD_PRINCIPAL}, {BAD_PAGE}, {BAD_PROJECT}",
+            403: GRANT_DENIED,
+            404: NO_PROJECT,
+        },
     ),
-    privileges=extend_schema(
-        operation_id="get_grantable_privileges",
-        tags=TAGS,
-        summary="List the privileges that can be granted, by type of object",
-        responses=operation_responses({200: GrantablePrivilegesResponse}),
+    privileges=_operation(
+        "get_grantable_privileges",
+        "List the privileges that can be granted, by type of object",
+        success={200: GrantablePrivilegesResponse},
     ),
 )
 
@@ -92,53 +90,42 @@ def describe_grants(securable_type: Securable.Type) -> Mapping[str, Operation]:
     bad_path = BAD_PROJECT if has_project else ""
     missing = NO_PROJECT if has_project and securable_type is not T.PROJECT else None
     return {
-        "list": extend_schema(
-            operation_id=f"list_{kind.word}_grants",
-            tags=TAGS,
-            summary=f"List the grants on {kind.noun}",
+        "list": _operation(
+            f"list_{kind.word}_grants",
+            f"List the grants on {kind.noun}",
             description="Only direct grants, none that are inherited. Callers who may see the object see their own "
             f"grants; those of others need the permission to read grants. {STRICT}",
             parameters=[*parameters, *PRINCIPAL, *PAGE, EXTENSIONS_HEADER],
-            responses=operation_responses(
-                {200: ListGrantsResponse},
-                {**kind.errors(bad_path, BAD_PRINCIPAL, BAD_PAGE, missing=missing), 403: GRANT_DENIED},
-            ),
+            success={200: ListGrantsResponse},
+            errors={**kind.errors(bad_path, BAD_PRINCIPAL, BAD_PAGE, missing=missing), 403: GRANT_DENIED},
         ),
-        "apply": extend_schema(
-            operation_id=f"apply_{kind.word}_grants",
-            tags=TAGS,
-            summary=f"Grant and revoke privileges on {kind.noun}",
+        "apply": _operation(
+            f"apply_{kind.word}_grants",
+            f"Grant and revoke privileges on {kind.noun}",
             description="All changes are applied, or none. Granting an existing grant and revoking a missing one are "
             "no errors. Unknown members and parameters are.",
             parameters=parameters,
             request=ApplyGrantsRequest,
-            responses=operation_responses(
-                empty_response("Applied"),
-                {
-                    **kind.errors(bad_path, BAD_GRANTS, BAD_USER_ID, missing=missing),
-                    403: GRANT_DENIED,
-                    409: GRANT_CONFLICTS,
-                },
-            ),
+            success=empty_response("Applied"),
+            errors={
+                **kind.errors(bad_path, BAD_GRANTS, BAD_USER_ID, missing=missing),
+                403: GRANT_DENIED,
+                409: GRANT_CONFLICTS,
+            },
         ),
-        "grantable_privileges": extend_schema(
-            operation_id=f"get_{kind.word}_grantable_privileges",
-            tags=TAGS,
-            summary=f"List the privileges that can be granted on {kind.noun}",
+        "grantable_privileges": _operation(
+            f"get_{kind.word}_grantable_privileges",
+            f"List the privileges that can be granted on {kind.noun}",
             description="`allowed` is true if the principal may grant the privilege. Other principals than the caller "
             f"need the permission to read grants. {STRICT}",
             parameters=[*parameters, *PRINCIPAL],
-            responses=operation_responses(
-                {200: ResourceGrantablePrivilegesResponse},
-                {
-                    **kind.errors(
-                        bad_path,
-                        BAD_PRINCIPAL,
-                        missing=", ".join(each for each in (missing, NO_PRINCIPAL) if each),
-                    ),
-                    403: GRANT_DENIED,
-                },
-            ),
+            success={200: ResourceGrantablePrivilegesResponse},
+            errors={
+                **kind.errors(
+                    bad_path, BAD_PRINCIPAL, missing=", ".join(each for each in (missing, NO_PRINCIPAL) if each)
+                ),
+                403: GRANT_DENIED,
+            },
         ),
     }
 
@@ -157,40 +144,37 @@ def describe_assignments(securable_type: Securable.Type, *, by_id: bool = False)
         description="Only these privileges; may be repeated",
     )
     return {
-        "list": extend_schema(
-            operation_id=f"get_{kind.word}_assignments{suffix}",
-            tags=["permission"],
-            summary=f"List direct assignments on {kind.noun}",
+        "list": operation(
+            "permission",
+            f"get_{kind.word}_assignments{suffix}",
+            f"List direct assignments on {kind.noun}",
             description="Inherited and expired assignments are not included. All are returned at once unless the "
             "request has `pageToken` (empty for the first page) or `pageSize`.",
             deprecated=by_id,
             parameters=[*kind.parameters, privileges, *PAGE, EXTENSIONS_HEADER],
-            responses=operation_responses(
-                {200: shape(variant=kind.shape, choices=names)}, kind.errors(bad_project, BAD_PAGE)
-            ),
+            success={200: shape(variant=kind.shape, choices=names)},
+            errors=kind.errors(bad_project, BAD_PAGE),
         ),
-        "update": extend_schema(
-            operation_id=f"update_{kind.word}_assignments{suffix}",
-            tags=["permission"],
-            summary=f"Update direct assignments on {kind.noun}",
+        "update": operation(
+            "permission",
+            f"update_{kind.word}_assignments{suffix}",
+            f"Update direct assignments on {kind.noun}",
             description=f"All changes are applied, or none; at most {MAX_CHANGES} at once. The caller needs the "
             "permission to grant each privilege.",
             deprecated=by_id,
             parameters=kind.parameters,
             request=UpdateAssignmentsRequest(variant=kind.shape, choices=names),
-            responses=operation_responses(
-                empty_response("Updated"),
-                {
-                    **kind.errors(
-                        bad_project,
-                        BAD_ASSIGNMENTS,
-                        BAD_USER_ID,
-                        BAD_ROLE_ASSIGNMENTS if is_role else "",
-                        missing="`TupleNotFoundError`: a privilege to revoke is not granted",
-                    ),
-                    403: GRANT_DENIED,
-                    409: f"{ASSIGNMENT_CONFLICTS}; {ROLE_CONFLICTS}" if is_role else ASSIGNMENT_CONFLICTS,
-                },
-            ),
+            success=empty_response("Updated"),
+            errors={
+                **kind.errors(
+                    bad_project,
+                    BAD_ASSIGNMENTS,
+                    BAD_USER_ID,
+                    BAD_ROLE_ASSIGNMENTS if is_role else "",
+                    missing="`TupleNotFoundError`: a privilege to revoke is not granted",
+                ),
+                403: GRANT_DENIED,
+                409: f"{ASSIGNMENT_CONFLICTS}; {ROLE_CONFLICTS}" if is_role else ASSIGNMENT_CONFLICTS,
+            },
         ),
     }

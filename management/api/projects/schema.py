@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from drf_spectacular.utils import extend_schema
+from functools import partial
+from typing import Any
 
-from icekeeper.kernel.http.serializers import empty_response, operation_responses
+from icekeeper.kernel.http.serializers import empty_response
 from management.api.projects.serializers import (
     CreateProjectRequest,
     CreateProjectResponse,
@@ -19,78 +20,44 @@ from management.api.schema import (
     PROJECT_ERRORS,
     PROJECT_HEADER,
     PROJECT_ID,
-    Operation,
     describe,
+    operation,
 )
 
-TAGS = ["project"]
+_operation = partial(operation, "project")
 _BAD_NAME = "`EmptyProjectName`, `ProjectNameTooLong`"
 _NAME_TAKEN = "`ProjectNameAlreadyExists`"
 _CONFLICT = f"`ProjectNotEmpty`: the project has warehouses; {LAST_ADMINISTRATOR}"
-
-
-def _retrieve(operation_id: str, summary: str, *, is_by_id: bool) -> Operation:
-    return extend_schema(
-        operation_id=operation_id,
-        tags=TAGS,
-        summary=summary,
-        deprecated=is_by_id,
-        parameters=[PROJECT_ID if is_by_id else PROJECT_HEADER],
-        responses=operation_responses({200: ProjectResponse}, PROJECT_ERRORS),
-    )
-
-
-def _destroy(operation_id: str, summary: str, *, is_by_id: bool) -> Operation:
-    return extend_schema(
-        operation_id=operation_id,
-        tags=TAGS,
-        summary=summary,
-        deprecated=is_by_id,
-        parameters=[PROJECT_ID if is_by_id else PROJECT_HEADER],
-        responses=operation_responses(empty_response("Deleted"), {**PROJECT_ERRORS, 409: _CONFLICT}),
-    )
-
-
-def _rename(operation_id: str, summary: str, *, is_by_id: bool) -> Operation:
-    return extend_schema(
-        operation_id=operation_id,
-        tags=TAGS,
-        summary=summary,
-        deprecated=is_by_id,
-        parameters=[PROJECT_ID if is_by_id else PROJECT_HEADER],
-        request=RenameProjectRequest,
-        responses=operation_responses(
-            empty_response("Renamed", status=200),
-            {400: f"{BAD_PROJECT}, {_BAD_NAME}", 404: NO_PROJECT, 409: _NAME_TAKEN},
-        ),
-    )
-
+_OF_REQUEST: dict[str, Any] = {"parameters": [PROJECT_HEADER]}
+_BY_ID: dict[str, Any] = {"parameters": [PROJECT_ID], "deprecated": True}
+_retrieve = partial(_operation, success={200: ProjectResponse}, errors=PROJECT_ERRORS)
+_destroy = partial(_operation, success=empty_response("Deleted"), errors={**PROJECT_ERRORS, 409: _CONFLICT})
+_rename = partial(
+    _operation,
+    request=RenameProjectRequest,
+    success=empty_response("Renamed", status=200),
+    errors={400: f"{BAD_PROJECT}, {_BAD_NAME}", 404: NO_PROJECT, 409: _NAME_TAKEN},
+)
 
 describe_projects = describe(
-    retrieve=_retrieve("get_project", "Get the project of the request", is_by_id=False),
-    create=extend_schema(
-        operation_id="create_project",
-        tags=TAGS,
-        summary="Create a project",
+    retrieve=_retrieve("get_project", "Get the project of the request", **_OF_REQUEST),
+    create=_operation(
+        "create_project",
+        "Create a project",
         description="The caller becomes its `project_admin`.",
         request=CreateProjectRequest,
-        responses=operation_responses(
-            {201: CreateProjectResponse},
-            {400: f"{_BAD_NAME}, `MalformedProjectID`", 409: f"{_NAME_TAKEN}, `ProjectIdAlreadyExists`"},
-        ),
+        success={201: CreateProjectResponse},
+        errors={400: f"{_BAD_NAME}, `MalformedProjectID`", 409: f"{_NAME_TAKEN}, `ProjectIdAlreadyExists`"},
     ),
-    destroy=_destroy("delete_project", "Delete the project of the request, its roles and grants", is_by_id=False),
-    rename=_rename("rename_project", "Update the name of the project of the request", is_by_id=False),
-    list=extend_schema(
-        operation_id="list_projects",
-        tags=TAGS,
-        summary="List the projects that are visible to the caller",
-        responses=operation_responses({200: ProjectListResponse}),
+    destroy=_destroy("delete_project", "Delete the project of the request, its roles and grants", **_OF_REQUEST),
+    rename=_rename("rename_project", "Update the name of the project of the request", **_OF_REQUEST),
+    list=_operation(
+        "list_projects", "List the projects that are visible to the caller", success={200: ProjectListResponse}
     ),
 )
 
 describe_projects_by_id = describe(
-    retrieve=_retrieve("get_project_by_id_deprecated", "Get a project", is_by_id=True),
-    destroy=_destroy("delete_project_by_id_deprecated", "Delete a project, its roles and its grants", is_by_id=True),
-    rename=_rename("rename_project_by_id_deprecated", "Update the name of a project", is_by_id=True),
+    retrieve=_retrieve("get_project_by_id_deprecated", "Get a project", **_BY_ID),
+    destroy=_destroy("delete_project_by_id_deprecated", "Delete a project, its roles and its grants", **_BY_ID),
+    rename=_rename("rename_project_by_id_deprecated", "Update the name of a project", **_BY_ID),
 )

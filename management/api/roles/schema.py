@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from functools import partial
 
-from icekeeper.kernel.http.serializers import empty_response, operation_responses
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+
+from icekeeper.kernel.http.serializers import empty_response
 from management.api.roles.serializers import (
     MEMBER_TYPES,
     AddRoleMembersRequest,
@@ -33,11 +35,11 @@ from management.api.schema import (
     PROJECT_ERRORS,
     PROJECT_HEADER,
     ROLE_ID,
-    Operation,
     describe,
+    operation,
 )
 
-TAGS = ["role"]
+_operation = partial(operation, "role")
 _BAD_LISTING = f"{BAD_PROJECT}, {BAD_PAGE}"
 _BAD_IDENTIFIER = "`InvalidRoleIdentifier`, `RoleProviderIdReserved`"
 _SYSTEM_ROLE = "`SystemRoleImmutable`"
@@ -48,33 +50,23 @@ _DENIED = (
 _TYPE = OpenApiParameter(
     "type", OpenApiTypes.STR, enum=MEMBER_TYPES, description="Only users, or only roles; default: both"
 )
-
-
-def _members(operation_id: str, summary: str) -> Operation:
-    return extend_schema(
-        operation_id=operation_id,
-        tags=TAGS,
-        summary=summary,
-        parameters=[ROLE_ID, PROJECT_HEADER, EXTENSIONS_HEADER, _TYPE, *PAGE],
-        responses=operation_responses({200: RoleMemberListResponse}, {400: _BAD_LISTING, 404: NO_ROLE}),
-    )
-
-
-def _member_of(operation_id: str, summary: str) -> Operation:
-    return extend_schema(
-        operation_id=operation_id,
-        tags=TAGS,
-        summary=summary,
-        parameters=[ROLE_ID, PROJECT_HEADER, EXTENSIONS_HEADER, *PAGE],
-        responses=operation_responses({200: RoleMembershipListResponse}, {400: _BAD_LISTING, 404: NO_ROLE}),
-    )
-
+_members = partial(
+    _operation,
+    parameters=[ROLE_ID, PROJECT_HEADER, EXTENSIONS_HEADER, _TYPE, *PAGE],
+    success={200: RoleMemberListResponse},
+    errors={400: _BAD_LISTING, 404: NO_ROLE},
+)
+_member_of = partial(
+    _operation,
+    parameters=[ROLE_ID, PROJECT_HEADER, EXTENSIONS_HEADER, *PAGE],
+    success={200: RoleMembershipListResponse},
+    errors={400: _BAD_LISTING, 404: NO_ROLE},
+)
 
 describe_roles = describe(
-    list=extend_schema(
-        operation_id="list_roles",
-        tags=TAGS,
-        summary="List the roles of a project",
+    list=_operation(
+        "list_roles",
+        "List the roles of a project",
         parameters=[
             PROJECT_HEADER,
             *PAGE,
@@ -89,92 +81,77 @@ describe_roles = describe(
                 "projectId", OpenApiTypes.STR, deprecated=True, description="Takes precedence over x-project-id"
             ),
         ],
-        responses=operation_responses({200: RoleListResponse}, PROJECT_ERRORS | {400: _BAD_LISTING}),
+        success={200: RoleListResponse},
+        errors=PROJECT_ERRORS | {400: _BAD_LISTING},
     ),
-    create=extend_schema(
-        operation_id="create_role",
-        tags=TAGS,
-        summary="Create a role",
+    create=_operation(
+        "create_role",
+        "Create a role",
         parameters=[PROJECT_HEADER],
         request=CreateRoleRequest,
-        responses=operation_responses(
-            {201: RoleResponse},
-            {
-                400: f"{BAD_PROJECT}, `EmptyRoleName`, {_BAD_IDENTIFIER}",
-                404: NO_PROJECT,
-                409: "`RoleNameAlreadyExists`, `RoleSourceIdConflict`; with an assumed role, which owns the roles that "
-                "it creates, also `RoleMembershipDepthExceeded`, `RoleMembershipLockTimeout`",
-            },
-        ),
+        success={201: RoleResponse},
+        errors={
+            400: f"{BAD_PROJECT}, `EmptyRoleName`, {_BAD_IDENTIFIER}",
+            404: NO_PROJECT,
+            409: "`RoleNameAlreadyExists`, `RoleSourceIdConflict`; with an assumed role, which owns the roles that "
+            "it creates, also `RoleMembershipDepthExceeded`, `RoleMembershipLockTimeout`",
+        },
     ),
-    retrieve=extend_schema(
-        operation_id="get_role",
-        tags=TAGS,
-        summary="Get a role",
+    retrieve=_operation(
+        "get_role",
+        "Get a role",
         parameters=[ROLE_ID, PROJECT_HEADER],
-        responses=operation_responses({200: RoleResponse}, {400: BAD_PROJECT, 404: NO_ROLE}),
+        success={200: RoleResponse},
+        errors={400: BAD_PROJECT, 404: NO_ROLE},
     ),
-    update=extend_schema(
-        operation_id="update_role",
-        tags=TAGS,
-        summary="Update a role's name and description",
+    update=_operation(
+        "update_role",
+        "Update a role's name and description",
         parameters=[ROLE_ID, PROJECT_HEADER],
         request=UpdateRoleRequest,
-        responses=operation_responses(
-            {200: RoleResponse},
-            {
-                400: f"{BAD_PROJECT}, `EmptyRoleName`, {_SYSTEM_ROLE}",
-                404: NO_ROLE,
-                409: "`RoleNameAlreadyExists`",
-            },
-        ),
+        success={200: RoleResponse},
+        errors={400: f"{BAD_PROJECT}, `EmptyRoleName`, {_SYSTEM_ROLE}", 404: NO_ROLE, 409: "`RoleNameAlreadyExists`"},
     ),
-    destroy=extend_schema(
-        operation_id="delete_role",
-        tags=TAGS,
-        summary="Delete a role, its memberships and its grants",
+    destroy=_operation(
+        "delete_role",
+        "Delete a role, its memberships and its grants",
         parameters=[ROLE_ID, PROJECT_HEADER],
-        responses=operation_responses(
-            empty_response("Deleted"),
-            {
-                400: f"{BAD_PROJECT}, {_SYSTEM_ROLE}",
-                403: _DENIED,
-                404: NO_ROLE,
-                409: f"{LAST_ADMINISTRATOR}; `RoleMembershipLockTimeout`",
-            },
-        ),
+        success=empty_response("Deleted"),
+        errors={
+            400: f"{BAD_PROJECT}, {_SYSTEM_ROLE}",
+            403: _DENIED,
+            404: NO_ROLE,
+            409: f"{LAST_ADMINISTRATOR}; `RoleMembershipLockTimeout`",
+        },
     ),
-    update_source_system=extend_schema(
-        operation_id="update_role_source_system",
-        tags=TAGS,
-        summary="Update the source system of a role and its id there",
+    update_source_system=_operation(
+        "update_role_source_system",
+        "Update the source system of a role and its id there",
         parameters=[ROLE_ID, PROJECT_HEADER],
         request=UpdateRoleSourceSystemRequest,
-        responses=operation_responses(
-            {200: RoleResponse},
-            {
-                400: f"{BAD_PROJECT}, {_BAD_IDENTIFIER}, {_SYSTEM_ROLE}",
-                403: _DENIED,
-                404: NO_ROLE,
-                409: "`RoleSourceIdConflict`",
-            },
-        ),
+        success={200: RoleResponse},
+        errors={
+            400: f"{BAD_PROJECT}, {_BAD_IDENTIFIER}, {_SYSTEM_ROLE}",
+            403: _DENIED,
+            404: NO_ROLE,
+            409: "`RoleSourceIdConflict`",
+        },
     ),
-    metadata=extend_schema(
-        operation_id="get_role_metadata",
-        tags=TAGS,
-        summary="Get the metadata of a role of any project",
+    metadata=_operation(
+        "get_role_metadata",
+        "Get the metadata of a role of any project",
         parameters=[ROLE_ID],
-        responses=operation_responses({200: RoleMetadataResponse}, {404: "`RoleIdNotFound`"}),
+        success={200: RoleMetadataResponse},
+        errors={404: "`RoleIdNotFound`"},
     ),
-    search=extend_schema(
-        operation_id="search_role",
-        tags=TAGS,
-        summary="List roles of a project by similarity of name",
+    search=_operation(
+        "search_role",
+        "List roles of a project by similarity of name",
         description="The best match first.",
         parameters=[PROJECT_HEADER],
         request=SearchRoleRequest,
-        responses=operation_responses({200: SearchRoleResponse}, PROJECT_ERRORS | {400: _BAD_LISTING}),
+        success={200: SearchRoleResponse},
+        errors=PROJECT_ERRORS | {400: _BAD_LISTING},
     ),
 )
 
@@ -185,27 +162,23 @@ describe_role_members = describe(
     transitive_member_of=_member_of(
         "list_role_transitive_member_of", "List the direct and inherited roles that a role is in"
     ),
-    create=extend_schema(
-        operation_id="add_role_members",
-        tags=TAGS,
-        summary="Create memberships of users and roles in a role",
+    create=_operation(
+        "add_role_members",
+        "Create memberships of users and roles in a role",
         description="All of them are added, or none. Existing members stay.",
         parameters=[ROLE_ID, PROJECT_HEADER],
         request=AddRoleMembersRequest,
-        responses=operation_responses(
-            {200: AddRoleMembersResponse},
-            {
-                400: f"{BAD_PROJECT}, {BAD_USER_ID}",
-                403: _DENIED,
-                404: f"{NO_ROLE}, `RoleAssignmentUserNotFound`",
-                409: "`RoleMembershipCycle`, `RoleMembershipDepthExceeded`, `RoleMembershipLockTimeout`",
-            },
-        ),
+        success={200: AddRoleMembersResponse},
+        errors={
+            400: f"{BAD_PROJECT}, {BAD_USER_ID}",
+            403: _DENIED,
+            404: f"{NO_ROLE}, `RoleAssignmentUserNotFound`",
+            409: "`RoleMembershipCycle`, `RoleMembershipDepthExceeded`, `RoleMembershipLockTimeout`",
+        },
     ),
-    destroy=extend_schema(
-        operation_id="remove_role_member",
-        tags=TAGS,
-        summary="Delete the membership of a user or role in a role",
+    destroy=_operation(
+        "remove_role_member",
+        "Delete the membership of a user or role in a role",
         parameters=[
             ROLE_ID,
             OpenApiParameter(
@@ -219,9 +192,7 @@ describe_role_members = describe(
             ),
             PROJECT_HEADER,
         ],
-        responses=operation_responses(
-            empty_response("Removed, or was not a member"),
-            {400: f"{BAD_PROJECT}, {BAD_USER_ID}", 403: _DENIED, 404: NO_ROLE, 409: LAST_ADMINISTRATOR},
-        ),
+        success=empty_response("Removed, or was not a member"),
+        errors={400: f"{BAD_PROJECT}, {BAD_USER_ID}", 403: _DENIED, 404: NO_ROLE, 409: LAST_ADMINISTRATOR},
     ),
 )

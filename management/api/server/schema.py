@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-from drf_spectacular.utils import extend_schema
+from functools import partial
 
-from icekeeper.kernel.http.serializers import empty_response, operation_responses
-from management.api.schema import describe
+from icekeeper.kernel.http.serializers import empty_response
+from management.api.schema import describe, operation
 from management.api.server.serializers import BootstrapRequest, IcekeeperInfo, ServerInfo
 
-TAGS = ["server"]
+_operation = partial(operation, "server")
 
 describe_server = describe(
-    bootstrap=extend_schema(
-        operation_id="bootstrap",
-        tags=TAGS,
-        summary="Bootstrap the server",
+    bootstrap=_operation(
+        "bootstrap",
+        "Bootstrap the server",
         description="Accepts the terms of use, gives the caller the privilege `admin` and creates the default project. "
         "A server is bootstrapped only once.",
         request=BootstrapRequest,
-        responses=operation_responses(
-            empty_response("Bootstrapped"),
-            {
-                400: "`TermsOfUseNotAccepted`, `CatalogAlreadyBootstrapped`, `ConcurrentBootstrap`",
-                401: "`AnonymousBootstrap`",
-            },
-        ),
+        success=empty_response("Bootstrapped"),
+        errors={
+            400: "`TermsOfUseNotAccepted`, `CatalogAlreadyBootstrapped`, `ConcurrentBootstrap`",
+            401: "`AnonymousBootstrap`",
+        },
     ),
-    info=extend_schema(
-        operation_id="get_server_info",
-        tags=TAGS,
-        summary="Get the server's version and capabilities",
-        responses=operation_responses({200: ServerInfo}),
-    ),
-    icekeeper_info=extend_schema(
-        operation_id="get_icekeeper_info",
-        tags=TAGS,
-        summary="Get the version of this server",
-        responses=operation_responses({200: IcekeeperInfo}),
-    ),
+    info=_operation("get_server_info", "Get the server's version and capabilities", success={200: ServerInfo}),
+    icekeeper_info=_operation("get_icekeeper_info", "Get the version of this server", success={200: IcekeeperInfo}),
 )

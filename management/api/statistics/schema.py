@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 
 from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
-from icekeeper.kernel.http.serializers import operation_responses
-from management.api.projects.schema import TAGS as PROJECT_TAGS
 from management.api.schema import (
     BAD_PAGE,
     EXTENSIONS_HEADER,
@@ -17,42 +15,40 @@ from management.api.schema import (
     TOO_LARGE,
     WAREHOUSE_ID,
     describe,
+    operation,
 )
 from management.api.statistics.serializers import (
     EndpointStatisticsRequest,
     EndpointStatisticsResponse,
     WarehouseStatisticsResponse,
 )
-from management.api.warehouses.schema import TAGS as WAREHOUSE_TAGS
 from management.endpoint_statistics import MAX_ENTRIES
 
 describe_endpoint_statistics = describe(
-    list=extend_schema(
-        operation_id="get_endpoint_statistics",
-        tags=PROJECT_TAGS,
-        summary="Get calls of each endpoint by hour and status",
+    list=operation(
+        "project",
+        "get_endpoint_statistics",
+        "Get calls of each endpoint by hour and status",
         description="An hour belongs to the window in which it begins. For a window with more than "
         f"{MAX_ENTRIES:,} entries the newest hours are returned, and `previous-page-token` continues before them. "
         "Counts are delayed by some seconds: each server process writes its own every "
         "`LAKEKEEPER__ENDPOINT_STAT_FLUSH_INTERVAL`.",
         parameters=[PROJECT_HEADER],
         request=EndpointStatisticsRequest,
-        responses=operation_responses(
-            {200: EndpointStatisticsResponse},
-            {
-                400: f"{PROJECT_ERRORS[400]}, `InvalidPaginationToken`",
-                404: f"{PROJECT_ERRORS[404]}, {NO_WAREHOUSE}",
-                413: TOO_LARGE,
-            },
-        ),
+        success={200: EndpointStatisticsResponse},
+        errors={
+            400: f"{PROJECT_ERRORS[400]}, `InvalidPaginationToken`",
+            404: f"{PROJECT_ERRORS[404]}, {NO_WAREHOUSE}",
+            413: TOO_LARGE,
+        },
     )
 )
 
 describe_warehouse_statistics = describe(
-    list=extend_schema(
-        operation_id="get_warehouse_statistics",
-        tags=WAREHOUSE_TAGS,
-        summary="Get the number of tables and views of a warehouse by hour",
+    list=operation(
+        "warehouse",
+        "get_warehouse_statistics",
+        "Get the number of tables and views of a warehouse by hour",
         description="Newest first: the current hour with the current numbers, then the hours in which a worker, which "
         "counts every minute, saw a change. Callers who may not list everything in the warehouse get only the current "
         "hour, with the number of objects that are visible to them.",
@@ -66,6 +62,7 @@ describe_warehouse_statistics = describe(
                 description="Entries per page; the server has a default and a maximum",
             ),
         ],
-        responses=operation_responses({200: WarehouseStatisticsResponse}, {400: BAD_PAGE, 404: NO_WAREHOUSE}),
+        success={200: WarehouseStatisticsResponse},
+        errors={400: BAD_PAGE, 404: NO_WAREHOUSE},
     )
 )

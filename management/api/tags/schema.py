@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 
-from icekeeper.kernel.http.serializers import empty_response, operation_responses
+from icekeeper.kernel.http.serializers import empty_response
 from management.api.schema import (
     BAD_PAGE,
     MISSING_OBJECTS,
@@ -19,6 +20,7 @@ from management.api.schema import (
     WAREHOUSE_ID,
     Operation,
     describe,
+    operation,
 )
 from management.api.tags.serializers import (
     SCOPES,
@@ -34,7 +36,7 @@ from management.api.tags.serializers import (
 )
 from tenancy.models import Securable
 
-TAGS = ["tag"]
+_operation = partial(operation, "tag")
 NO_DEFINITION = f"`TagDefinitionIdNotFound`, {PROJECT_ERRORS[404]}"
 BAD_DEFINITION = f"{PROJECT_ERRORS[400]}, `InvalidTagName`, `ReservedTagNamespace`, `InvalidTagDefinition`, "
 BAD_DEFINITION += "`InvalidTagValue`"
@@ -57,10 +59,9 @@ NO_TAG = "`TagDefinitionNameNotFound`"
 NO_COLUMN = "`ColumnNotFound`"
 
 describe_tag_definitions = describe(
-    list=extend_schema(
-        operation_id="list_tag_definitions",
-        tags=TAGS,
-        summary="List the tag definitions that are visible to the caller",
+    list=_operation(
+        "list_tag_definitions",
+        "List the tag definitions that are visible to the caller",
         description="In order of creation.",
         parameters=[
             PROJECT_HEADER,
@@ -69,58 +70,47 @@ describe_tag_definitions = describe(
                 "name", OpenApiTypes.STR, description="Only the definition of this name, case-insensitive"
             ),
         ],
-        responses=operation_responses(
-            {200: TagDefinitionListResponse}, PROJECT_ERRORS | {400: f"{PROJECT_ERRORS[400]}, {BAD_PAGE}"}
-        ),
+        success={200: TagDefinitionListResponse},
+        errors=PROJECT_ERRORS | {400: f"{PROJECT_ERRORS[400]}, {BAD_PAGE}"},
     ),
-    create=extend_schema(
-        operation_id="create_tag_definition",
-        tags=TAGS,
-        summary="Create a tag definition",
+    create=_operation(
+        "create_tag_definition",
+        "Create a tag definition",
         parameters=[PROJECT_HEADER],
         request=CreateTagDefinitionRequest,
-        responses=operation_responses(
-            {201: TagDefinitionResponse},
-            {400: BAD_DEFINITION, 404: PROJECT_ERRORS[404], 409: "`TagNameAlreadyExists`"},
-        ),
+        success={201: TagDefinitionResponse},
+        errors={400: BAD_DEFINITION, 404: PROJECT_ERRORS[404], 409: "`TagNameAlreadyExists`"},
     ),
-    retrieve=extend_schema(
-        operation_id="get_tag_definition",
-        tags=TAGS,
-        summary="Get a tag definition",
+    retrieve=_operation(
+        "get_tag_definition",
+        "Get a tag definition",
         parameters=[TAG_ID, PROJECT_HEADER],
-        responses=operation_responses({200: TagDefinitionResponse}, {400: PROJECT_ERRORS[400], 404: NO_DEFINITION}),
+        success={200: TagDefinitionResponse},
+        errors={400: PROJECT_ERRORS[400], 404: NO_DEFINITION},
     ),
-    update=extend_schema(
-        operation_id="update_tag_definition",
-        tags=TAGS,
-        summary="Update a tag definition",
+    update=_operation(
+        "update_tag_definition",
+        "Update a tag definition",
         parameters=[TAG_ID, PROJECT_HEADER],
         request=UpdateTagDefinitionRequest,
-        responses=operation_responses(
-            {200: TagDefinitionResponse},
-            {400: f"{BAD_DEFINITION}, `TagScopeNarrowed`", 404: NO_DEFINITION, 409: "`TagNameAlreadyExists`"},
-        ),
+        success={200: TagDefinitionResponse},
+        errors={400: f"{BAD_DEFINITION}, `TagScopeNarrowed`", 404: NO_DEFINITION, 409: "`TagNameAlreadyExists`"},
     ),
-    destroy=extend_schema(
-        operation_id="delete_tag_definition",
-        tags=TAGS,
-        summary="Delete an unused tag definition",
+    destroy=_operation(
+        "delete_tag_definition",
+        "Delete an unused tag definition",
         parameters=[TAG_ID, PROJECT_HEADER],
-        responses=operation_responses(
-            empty_response("Deleted"),
-            {
-                400: f"{PROJECT_ERRORS[400]}, `ReservedTagNamespace`",
-                404: NO_DEFINITION,
-                409: "`TagDefinitionInUse`: the tag is attached to an object, possibly to a dropped one that "
-                "can be restored",
-            },
-        ),
+        success=empty_response("Deleted"),
+        errors={
+            400: f"{PROJECT_ERRORS[400]}, `ReservedTagNamespace`",
+            404: NO_DEFINITION,
+            409: "`TagDefinitionInUse`: the tag is attached to an object, possibly to a dropped one that "
+            "can be restored",
+        },
     ),
-    attachments=extend_schema(
-        operation_id="list_tag_attachments",
-        tags=TAGS,
-        summary="List the objects that a tag is attached to",
+    attachments=_operation(
+        "list_tag_attachments",
+        "List the objects that a tag is attached to",
         description="In order of attachment. Objects that inherit the tag are not included; dropped objects "
         "that can be "
         "restored are.",
@@ -138,31 +128,27 @@ describe_tag_definitions = describe(
             ),
             OpenApiParameter("warehouseId", OpenApiTypes.UUID, description="Only in this warehouse"),
         ],
-        responses=operation_responses(
-            {200: TagAttachmentListResponse}, {400: f"{PROJECT_ERRORS[400]}, {BAD_PAGE}", 404: NO_DEFINITION}
-        ),
+        success={200: TagAttachmentListResponse},
+        errors={400: f"{PROJECT_ERRORS[400]}, {BAD_PAGE}", 404: NO_DEFINITION},
     ),
 )
 
 describe_all_column_tags = describe(
-    all_columns=extend_schema(
-        operation_id="list_column_tags",
-        tags=TAGS,
-        summary="List the tags of all columns of a table",
+    all_columns=_operation(
+        "list_column_tags",
+        "List the tags of all columns of a table",
         description="In order of field ids. Columns without tags are omitted; dropped columns with tags are included.",
         parameters=[
             WAREHOUSE_ID,
             PROJECT_HEADER,
             OpenApiParameter("object_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description="The table's id"),
         ],
-        responses=operation_responses(
-            {200: ColumnTagListResponse},
-            {
-                400: PROJECT_ERRORS[400],
-                404: f"{MISSING_OBJECTS[Securable.Type.TABLE]}, {NO_WAREHOUSE}, {PROJECT_ERRORS[404]}",
-            },
-        ),
-    ),
+        success={200: ColumnTagListResponse},
+        errors={
+            400: PROJECT_ERRORS[400],
+            404: f"{MISSING_OBJECTS[Securable.Type.TABLE]}, {NO_WAREHOUSE}, {PROJECT_ERRORS[404]}",
+        },
+    )
 )
 
 
@@ -181,32 +167,27 @@ def describe_tags(securable_type: Securable.Type, *, of_columns: bool = False) -
         parameters, missing = [*parameters, COLUMN_NAME], [NO_COLUMN, *missing]
     bad = PROJECT_ERRORS[400]
     return {
-        "list": extend_schema(
-            operation_id=f"list_{operation}_tags",
-            tags=TAGS,
-            summary=f"List the tags of {target}",
+        "list": _operation(
+            f"list_{operation}_tags",
+            f"List the tags of {target}",
             description="By name.",
             parameters=[*parameters, EFFECTIVE],
-            responses=operation_responses({200: TagListResponse}, {400: bad, 404: ", ".join(missing)}),
+            success={200: TagListResponse},
+            errors={400: bad, 404: ", ".join(missing)},
         ),
-        "update": extend_schema(
-            operation_id=f"set_{operation}_tag",
-            tags=TAGS,
-            summary=f"Create or update a tag of {target}",
+        "update": _operation(
+            f"set_{operation}_tag",
+            f"Create or update a tag of {target}",
             parameters=[*parameters, TAG_NAME],
             request=SetTagRequest,
-            responses=operation_responses(
-                {200: AppliedTagResponse},
-                {400: f"{bad}, `TagScopeNotAllowed`, `InvalidTagValue`", 404: ", ".join([NO_TAG, *missing])},
-            ),
+            success={200: AppliedTagResponse},
+            errors={400: f"{bad}, `TagScopeNotAllowed`, `InvalidTagValue`", 404: ", ".join([NO_TAG, *missing])},
         ),
-        "destroy": extend_schema(
-            operation_id=f"delete_{operation}_tag",
-            tags=TAGS,
-            summary=f"Delete a tag of {target}",
+        "destroy": _operation(
+            f"delete_{operation}_tag",
+            f"Delete a tag of {target}",
             parameters=[*parameters, TAG_NAME],
-            responses=operation_responses(
-                empty_response("Deleted, or was not attached"), {400: bad, 404: ", ".join([NO_TAG, *missing])}
-            ),
+            success=empty_response("Deleted, or was not attached"),
+            errors={400: bad, 404: ", ".join([NO_TAG, *missing])},
         ),
     }

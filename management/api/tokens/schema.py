@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 
-from icekeeper.kernel.http.serializers import empty_response, operation_responses
-from management.api.schema import BAD_PAGE, LAST_ADMINISTRATOR, PAGE, TOO_LARGE, describe, path_parameter
+from icekeeper.kernel.http.serializers import empty_response
+from management.api.schema import BAD_PAGE, LAST_ADMINISTRATOR, PAGE, TOO_LARGE, describe, operation, path_parameter
 from management.api.tokens.serializers import (
     AccessTokenResponse,
     CreatedTokenResponse,
@@ -20,7 +21,7 @@ from management.api.tokens.serializers import (
     TokenListResponse,
 )
 
-TAGS = ["token"]
+_operation = partial(operation, "token")
 _ANONYMOUS: Final = "`AuthenticationRequired`: the caller is anonymous, or authentication is off"
 _EXPIRED: Final = "`AuthenticationFailed`: the caller's token has just expired or been revoked"
 _MISSING: Final = "`AccessTokenNotFound`"
@@ -35,104 +36,84 @@ _NOT_ACCEPTED: Final = "`AccessTokensNotAccepted`: `ICEKEEPER__ACCESS_TOKENS` is
 _TOKEN_ID: Final = path_parameter("token_id", "The token's `id`")
 
 describe_tokens = describe(
-    list=extend_schema(
-        operation_id="list_tokens",
-        tags=TAGS,
-        summary="List the access tokens of a user",
+    list=_operation(
+        "list_tokens",
+        "List the access tokens of a user",
         description="Expired and revoked tokens are included.",
         parameters=[OpenApiParameter("userId", OpenApiTypes.STR, description="Default: the caller"), *PAGE],
-        responses=operation_responses(
-            {200: TokenListResponse}, {400: BAD_PAGE, 401: _ANONYMOUS, 403: _OF_ANOTHER_USER}
-        ),
+        success={200: TokenListResponse},
+        errors={400: BAD_PAGE, 401: _ANONYMOUS, 403: _OF_ANOTHER_USER},
     ),
-    create=extend_schema(
-        operation_id="create_token",
-        tags=TAGS,
-        summary="Create an access token",
+    create=_operation(
+        "create_token",
+        "Create an access token",
         description="Only this response contains the token itself.",
         request=CreateTokenRequest,
-        responses=operation_responses(
-            {201: CreatedTokenResponse},
-            {
-                400: "`InvalidScope`",
-                401: f"{_ANONYMOUS}; {_EXPIRED}",
-                403: _NOT_CREATED,
-                404: "`UserNotFound`",
-                409: "`TooManyAccessTokens`",
-                412: _NOT_ACCEPTED,
-                413: TOO_LARGE,
-            },
-        ),
+        success={201: CreatedTokenResponse},
+        errors={
+            400: "`InvalidScope`",
+            401: f"{_ANONYMOUS}; {_EXPIRED}",
+            403: _NOT_CREATED,
+            404: "`UserNotFound`",
+            409: "`TooManyAccessTokens`",
+            412: _NOT_ACCEPTED,
+            413: TOO_LARGE,
+        },
     ),
-    retrieve=extend_schema(
-        operation_id="get_token",
-        tags=TAGS,
-        summary="Get an access token",
+    retrieve=_operation(
+        "get_token",
+        "Get an access token",
         parameters=[_TOKEN_ID],
-        responses=operation_responses(
-            {200: AccessTokenResponse}, {401: _ANONYMOUS, 403: _OF_ANOTHER_USER, 404: _MISSING}
-        ),
+        success={200: AccessTokenResponse},
+        errors={401: _ANONYMOUS, 403: _OF_ANOTHER_USER, 404: _MISSING},
     ),
-    destroy=extend_schema(
-        operation_id="revoke_token",
-        tags=TAGS,
-        summary="Revoke an access token",
+    destroy=_operation(
+        "revoke_token",
+        "Revoke an access token",
         description="This server rejects it at once, other servers after 5 seconds at the latest.",
         parameters=[_TOKEN_ID],
-        responses=operation_responses(
-            empty_response("Revoked, or already was"), {401: _ANONYMOUS, 403: _OF_ANOTHER_USER, 404: _MISSING}
-        ),
+        success=empty_response("Revoked, or already was"),
+        errors={401: _ANONYMOUS, 403: _OF_ANOTHER_USER, 404: _MISSING},
     ),
-    rotate=extend_schema(
-        operation_id="rotate_token",
-        tags=TAGS,
-        summary="Rotate an access token",
+    rotate=_operation(
+        "rotate_token",
+        "Rotate an access token",
         description="Creates a token that replaces it; the old one stays valid for `overlap-seconds`.",
         parameters=[_TOKEN_ID],
         request=RotateTokenRequest,
-        responses=operation_responses(
-            {201: CreatedTokenResponse},
-            {
-                401: f"{_ANONYMOUS}; {_EXPIRED}",
-                403: _NOT_CREATED,
-                404: f"{_MISSING}, `UserNotFound`",
-                409: "`AccessTokenEnded`, `TooManyAccessTokens`",
-                412: _NOT_ACCEPTED,
-                413: TOO_LARGE,
-            },
-        ),
+        success={201: CreatedTokenResponse},
+        errors={
+            401: f"{_ANONYMOUS}; {_EXPIRED}",
+            403: _NOT_CREATED,
+            404: f"{_MISSING}, `UserNotFound`",
+            409: "`AccessTokenEnded`, `TooManyAccessTokens`",
+            412: _NOT_ACCEPTED,
+            413: TOO_LARGE,
+        },
     ),
 )
 
 describe_service_accounts = describe(
-    list=extend_schema(
-        operation_id="list_service_accounts",
-        tags=TAGS,
-        summary="List the service accounts of the server",
+    list=_operation(
+        "list_service_accounts",
+        "List the service accounts of the server",
         parameters=PAGE,
-        responses=operation_responses(
-            {200: ServiceAccountListResponse}, {400: BAD_PAGE, 401: _ANONYMOUS, 403: _DENIED}
-        ),
+        success={200: ServiceAccountListResponse},
+        errors={400: BAD_PAGE, 401: _ANONYMOUS, 403: _DENIED},
     ),
-    create=extend_schema(
-        operation_id="create_service_account",
-        tags=TAGS,
-        summary="Create a service account",
+    create=_operation(
+        "create_service_account",
+        "Create a service account",
         description="A user for an application. It has no tokens at first.",
         request=CreateServiceAccountRequest,
-        responses=operation_responses(
-            {201: ServiceAccountResponse},
-            {401: _ANONYMOUS, 403: _DENIED, 409: "`ServiceAccountAlreadyExists`", 413: TOO_LARGE},
-        ),
+        success={201: ServiceAccountResponse},
+        errors={401: _ANONYMOUS, 403: _DENIED, 409: "`ServiceAccountAlreadyExists`", 413: TOO_LARGE},
     ),
-    destroy=extend_schema(
-        operation_id="delete_service_account",
-        tags=TAGS,
-        summary="Delete a service account, its tokens and its grants",
+    destroy=_operation(
+        "delete_service_account",
+        "Delete a service account, its tokens and its grants",
         parameters=[path_parameter("account_id", "The account's `id`, or its UUID", OpenApiTypes.STR)],
-        responses=operation_responses(
-            empty_response("Deleted"),
-            {401: _ANONYMOUS, 403: _DENIED, 404: "`ServiceAccountNotFound`", 409: LAST_ADMINISTRATOR},
-        ),
+        success=empty_response("Deleted"),
+        errors={401: _ANONYMOUS, 403: _DENIED, 404: "`ServiceAccountNotFound`", 409: LAST_ADMINISTRATOR},
     ),
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 
-from icekeeper.kernel.http.serializers import empty_response, operation_responses
+from icekeeper.kernel.http.serializers import empty_response
 from management.api.schema import (
     BAD_PAGE,
     BAD_PROJECT,
@@ -20,6 +21,7 @@ from management.api.schema import (
     WAREHOUSE_ID,
     Operation,
     describe,
+    operation,
 )
 from management.api.warehouse_objects.serializers import ProtectionResponse, SetProtectionRequest
 from management.api.warehouses.serializers import (
@@ -37,7 +39,7 @@ from management.api.warehouses.serializers import (
 from storage.documents import InvalidMember
 from storage.models import Warehouse
 
-TAGS = ["warehouse"]
+_operation = partial(operation, "warehouse")
 _INVALID_MEMBERS = ", ".join(f"`{wire_type}`" for wire_type in InvalidMember.wire_types.values())
 _BAD_CREDENTIAL = f"`MissingCredentialError`, `SystemIdentityDisabled`, {_INVALID_MEMBERS}"
 _BAD_STORAGE = f"`InvalidLocation`, `CreateWarehouseStorageProfileOverlap`, {_BAD_CREDENTIAL}"
@@ -58,23 +60,27 @@ def _update(
     errors: dict[int, str] | None = None,
 ) -> Operation:
     """Describe the update of one property of a warehouse."""
-    every = {403: _MANAGED, 404: NO_WAREHOUSE}
-    operation: Operation = extend_schema(
-        operation_id=operation_id,
-        tags=TAGS,
-        summary=summary,
+    return _operation(
+        operation_id,
+        summary,
         parameters=[WAREHOUSE_ID],
         request=request,
-        responses=operation_responses(success or {200: WarehouseResponse}, every | (errors or {})),
+        success=success or {200: WarehouseResponse},
+        errors={403: _MANAGED, 404: NO_WAREHOUSE} | (errors or {}),
     )
-    return operation
 
+
+_validate = partial(
+    _operation,
+    parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
+    success={200: ValidationResponse},
+    errors={404: NO_WAREHOUSE},
+)
 
 describe_warehouses = describe(
-    list=extend_schema(
-        operation_id="list_warehouses",
-        tags=TAGS,
-        summary="List the warehouses that are visible to the caller",
+    list=_operation(
+        "list_warehouses",
+        "List the warehouses that are visible to the caller",
         description="In order of creation; all at once unless the request has `pageToken` or `pageSize`.",
         parameters=[
             PROJECT_HEADER,
@@ -88,41 +94,36 @@ describe_warehouses = describe(
             OpenApiParameter("projectId", OpenApiTypes.STR, deprecated=True, description="Comes before x-project-id"),
             *PAGE,
         ],
-        responses=operation_responses(
-            {200: WarehouseListResponse}, {**PROJECT_ERRORS, 400: f"{BAD_PROJECT}, {BAD_PAGE}"}
-        ),
+        success={200: WarehouseListResponse},
+        errors={**PROJECT_ERRORS, 400: f"{BAD_PROJECT}, {BAD_PAGE}"},
     ),
-    create=extend_schema(
-        operation_id="create_warehouse",
-        tags=TAGS,
-        summary="Create a warehouse",
+    create=_operation(
+        "create_warehouse",
+        "Create a warehouse",
         description="The caller becomes its owner.",
         parameters=[PROJECT_HEADER],
         request=CreateWarehouseRequest,
-        responses=operation_responses(
-            {201: WarehouseResponse},
-            {
-                400: f"{BAD_PROJECT}, {_BAD_NAME}, {_BAD_POLICY}, {_BAD_STORAGE}",
-                403: "`InstanceAdminRequired`: to create a managed warehouse",
-                404: NO_PROJECT,
-                409: _NAME_TAKEN,
-                412: _NO_SECRETS,
-                413: "`PayloadTooLargeException`",
-                503: "`StorageUnavailableException`: the folder could not be created",
-            },
-        ),
+        success={201: WarehouseResponse},
+        errors={
+            400: f"{BAD_PROJECT}, {_BAD_NAME}, {_BAD_POLICY}, {_BAD_STORAGE}",
+            403: "`InstanceAdminRequired`: to create a managed warehouse",
+            404: NO_PROJECT,
+            409: _NAME_TAKEN,
+            412: _NO_SECRETS,
+            413: "`PayloadTooLargeException`",
+            503: "`StorageUnavailableException`: the folder could not be created",
+        },
     ),
-    retrieve=extend_schema(
-        operation_id="get_warehouse",
-        tags=TAGS,
-        summary="Get a warehouse",
+    retrieve=_operation(
+        "get_warehouse",
+        "Get a warehouse",
         parameters=[WAREHOUSE_ID],
-        responses=operation_responses({200: WarehouseResponse}, {404: NO_WAREHOUSE}),
+        success={200: WarehouseResponse},
+        errors={404: NO_WAREHOUSE},
     ),
-    destroy=extend_schema(
-        operation_id="delete_warehouse",
-        tags=TAGS,
-        summary="Delete an empty warehouse and its credential",
+    destroy=_operation(
+        "delete_warehouse",
+        "Delete an empty warehouse and its credential",
         description="Its files are not deleted.",
         parameters=[
             WAREHOUSE_ID,
@@ -130,14 +131,12 @@ describe_warehouses = describe(
                 "force", OpenApiTypes.BOOL, default=False, description="Also when the warehouse is protected"
             ),
         ],
-        responses=operation_responses(
-            empty_response("Deleted"),
-            {
-                403: _MANAGED,
-                404: NO_WAREHOUSE,
-                409: "`WarehouseNotEmpty`, `WarehouseHasUnfinishedTasks`, `WarehouseProtected`",
-            },
-        ),
+        success=empty_response("Deleted"),
+        errors={
+            403: _MANAGED,
+            404: NO_WAREHOUSE,
+            409: "`WarehouseNotEmpty`, `WarehouseHasUnfinishedTasks`, `WarehouseProtected`",
+        },
     ),
     rename=_update(
         "rename_warehouse",
@@ -187,40 +186,30 @@ describe_warehouses = describe(
 )
 
 describe_storage_validation = describe(
-    validate_creation=extend_schema(
-        operation_id="validate_warehouse",
-        tags=TAGS,
-        summary="Validate the creation of a warehouse",
+    validate_creation=_validate(
+        "validate_warehouse",
+        "Validate the creation of a warehouse",
         description=f"Creates nothing. Needs the permission to create a warehouse. {_RESULT_NOTE}",
         parameters=[PROJECT_HEADER, EXTENSIONS_HEADER],
         request=CreateWarehouseRequest,
-        responses=operation_responses({200: ValidationResponse}, PROJECT_ERRORS),
+        errors=PROJECT_ERRORS,
     ),
-    validate_profile=extend_schema(
-        operation_id="validate_storage_profile",
-        tags=TAGS,
-        summary="Validate an update of the storage profile and credential",
+    validate_profile=_validate(
+        "validate_storage_profile",
+        "Validate an update of the storage profile and credential",
         description=f"Changes nothing. Needs the permission to update them. {_RESULT_NOTE}",
-        parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
         request=UpdateStorageRequest,
-        responses=operation_responses({200: ValidationResponse}, {404: NO_WAREHOUSE}),
     ),
-    validate_credential=extend_schema(
-        operation_id="validate_storage_credential",
-        tags=TAGS,
-        summary="Validate an update of the storage credential",
+    validate_credential=_validate(
+        "validate_storage_credential",
+        "Validate an update of the storage credential",
         description=f"Changes nothing. Needs the permission to update it. {_RESULT_NOTE}",
-        parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
         request=UpdateStorageCredentialRequest,
-        responses=operation_responses({200: ValidationResponse}, {404: NO_WAREHOUSE}),
     ),
-    validate_access=extend_schema(
-        operation_id="validate_storage_access",
-        tags=TAGS,
-        summary="Validate access with the current storage profile",
+    validate_access=_validate(
+        "validate_storage_access",
+        "Validate access with the current storage profile",
         description=f"Changes nothing. Needs the permission to update it. {_RESULT_NOTE}",
-        parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
         request=None,
-        responses=operation_responses({200: ValidationResponse}, {404: NO_WAREHOUSE}),
     ),
 )
