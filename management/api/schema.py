@@ -178,9 +178,9 @@ class OperationsByType:
         if view is None:
             return self
 
-        def operation() -> None: ...
+        def action() -> None: ...
 
-        self._describe(view.securable_type)[view.action](operation)
-        schema: AutoSchema = operation.kwargs["schema"]()  # type: ignore[attr-defined]  # set by extend_schema
+        self._describe(view.securable_type)[view.action](action)
+        schema: AutoSchema = action.kwargs["schema"]()  # type: ignore[attr-defined]  # set by extend_schema
         schema.view = view
         return schema

@@ -86,7 +86,7 @@ class Minio(DemoStore):
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         until = time.monotonic() + START_SECONDS
-        while not self._is_ready():
+        while not is_ok(f"{self.endpoint}/minio/health/ready"):
             if self._process.poll() is not None or time.monotonic() > until:
                 raise CommandError(f"demo: MinIO did not start; its log is {self._folder / 'minio.log'}")
             time.sleep(0.1)
@@ -120,13 +120,6 @@ class Minio(DemoStore):
             config=Config(s3={"addressing_style": "path"}),
         )  # fmt: skip
 
-    def _is_ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.endpoint}/minio/health/ready", timeout=2) as response:  # noqa: S310
-                return bool(response.status == 200)  # noqa: PLR2004
-        except (urllib.error.URLError, OSError):
-            return False
-
 
 STORES: dict[str, type[Folder | Minio]] = {"local": Folder, "minio": Minio}
 
@@ -135,6 +128,15 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def is_ok(address: str) -> bool:
+    """Return whether a GET of this address responds with 200."""
+    try:
+        with urllib.request.urlopen(address, timeout=2) as response:  # noqa: S310
+            return bool(response.status == 200)  # noqa: PLR2004
+    except (urllib.error.URLError, OSError):
+        return False
 
 
 def _find_minio() -> str:

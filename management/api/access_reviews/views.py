@@ -85,11 +85,7 @@ class PrincipalReviewViewSet(ManagementViewSet):
             return csv_response("access-review", PRINCIPAL_HEADER, principal_review_rows(read_all(review)))
         after = page.after_id()
         found, token = read_page(review, page, "" if after == MIN_ID else str(after))
-        content = {
-            "is_instance_admin": _is_instance_admin(grantee),
-            "places": found.entries,
-            "next_page_token": token,
-        }
+        content = {"is_instance_admin": _is_instance_admin(grantee), "places": found.entries, "next_page_token": token}
         return self.respond(PrincipalReviewResponse, content, names=found.names)
 
 
@@ -113,11 +109,7 @@ class ReachedObjectsViewSet(ObjectViewSet):
         if is_csv:
             return csv_response("reached-objects", REACHED_HEADER, reached_object_rows(read_all(review)))
         found, token = read_page(review, page, page.after_key())
-        content = {
-            "is_instance_admin": _is_instance_admin(grantee),
-            "objects": found.entries,
-            "next_page_token": token,
-        }
+        content = {"is_instance_admin": _is_instance_admin(grantee), "objects": found.entries, "next_page_token": token}
         return self.respond(ReachedObjectsResponse, content, names=found.names)
 
 

@@ -197,16 +197,7 @@ class ActionFieldSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-unt
 # The checks of a batch are parsed without serializers, which would cost more than the evaluation, and a malformed check
 # does not fail the others.
 
-_TYPES: Final = {
-    each.value: each
-    for each in (
-        T.SERVER,
-        T.PROJECT,
-        T.WAREHOUSE,
-        T.NAMESPACE,
-        *TABULARS,
-    )
-}
+_TYPES: Final = {each.value: each for each in (T.SERVER, T.PROJECT, T.WAREHOUSE, T.NAMESPACE, *TABULARS)}
 
 
 class TooManyChecks(BadRequest):

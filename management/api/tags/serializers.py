@@ -121,7 +121,24 @@ TARGETS: dict[str, serializers.Serializer[Any] | type[serializers.Serializer[Any
 }
 
 
-class TagAttachmentResponse(ResponseSerializer):
+class _AttachmentRenderer:
+    # Renders the members that lists of the objects of a tag and of the tags of an object share. (A docstring here would
+    # become the description of both shapes.)
+
+    def render_source(self, _: Attached | TargetTag) -> str:
+        return SOURCES[0]
+
+    def render_created_at(self, found: Attached | TargetTag) -> datetime:
+        return found.attachment.created_at
+
+    def render_value(self, found: Attached | TargetTag) -> str | None:
+        return found.attachment.value
+
+    def render_updated_at(self, found: Attached | TargetTag) -> datetime | None:
+        return found.attachment.updated_at
+
+
+class TagAttachmentResponse(_AttachmentRenderer, ResponseSerializer):
     target = PolymorphicProxySerializer("TaggedTarget", TARGETS, "type")
     source = serializers.ChoiceField(SOURCES, help_text="How the tag was attached")  # type: ignore[assignment]  # a field
     created_at = serializers.DateTimeField()
@@ -134,18 +151,6 @@ class TagAttachmentResponse(ResponseSerializer):
         if kind == "column":
             return target | {"table-id": attached.object_id, "field-id": attached.attachment.field_id}
         return target if kind == "warehouse" else target | {f"{kind}-id": attached.object_id}
-
-    def render_value(self, attached: Attached) -> str | None:
-        return attached.attachment.value
-
-    def render_source(self, _: Attached) -> str:
-        return SOURCES[0]
-
-    def render_created_at(self, attached: Attached) -> datetime:
-        return attached.attachment.created_at
-
-    def render_updated_at(self, attached: Attached) -> datetime | None:
-        return attached.attachment.updated_at
 
 
 class TagAttachmentListResponse(ResponseSerializer):
@@ -182,7 +187,7 @@ class AppliedTagResponse(ResponseSerializer):
         return tag.updated_at or tag.created_at
 
 
-class TargetTagResponse(ResponseSerializer):
+class TargetTagResponse(_AttachmentRenderer, ResponseSerializer):
     # `warehouse_id` is in the context.
     tag_definition_id = serializers.UUIDField()
     name = Text()
@@ -204,24 +209,12 @@ class TargetTagResponse(ResponseSerializer):
     def render_name(self, tag: TargetTag) -> str:
         return tag.attachment.definition.name
 
-    def render_value(self, tag: TargetTag) -> str | None:
-        return tag.attachment.value
-
-    def render_source(self, _: TargetTag) -> str:
-        return SOURCES[0]
-
     def render_inherited_from(self, tag: TargetTag) -> dict[str, Any] | None:
         parent = tag.inherited_from
         if parent is None:
             return None
         found = {"type": parent.type, "warehouse-id": self.context["warehouse_id"]}
         return found | ({"namespace-id": parent.object_id} if parent.type == Securable.Type.NAMESPACE else {})
-
-    def render_created_at(self, tag: TargetTag) -> datetime:
-        return tag.attachment.created_at
-
-    def render_updated_at(self, tag: TargetTag) -> datetime | None:
-        return tag.attachment.updated_at
 
 
 class TagListResponse(ResponseSerializer):

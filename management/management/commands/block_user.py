@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Protocol
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.json.strict import write_json
+from management.management.operator_command import OperatorCommand
 from tenancy.actor import INTERNAL, Actor
 from tenancy.services.users import block_user
 
@@ -15,7 +14,7 @@ class UserAction(Protocol):
         """Apply the action; return whether it changed anything."""
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Block a user: access tokens of this server are rejected within 5 seconds, tokens of identity providers "
         "within a minute. Grants and tokens are kept; unblock_user allows the user again."
@@ -32,10 +31,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         user_id = options["user"]
-        try:
-            changed = type(self).act(actor=INTERNAL, user_id=user_id)
-        except CatalogError as error:
-            raise CommandError(error.message) from None
+        changed = type(self).act(actor=INTERNAL, user_id=user_id)
         result = {"user-id": user_id, "is-active": self.is_active, "changed": changed}
         sentence = f"{user_id} {self.done if changed else self.unchanged}"
-        self.stdout.write(write_json(result).decode() if options["json"] else sentence)
+        self.print_result(options, result, sentence)

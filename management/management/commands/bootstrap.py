@@ -2,16 +2,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 
-from icekeeper.kernel.json.strict import write_json
 from management.bootstrap.declaration import Declaration, InvalidDeclaration, read_declaration
 from management.bootstrap.document import InvalidDocument, read_document_file
 from management.bootstrap.plan import BOOTSTRAP, BootstrapStep, PlanRejected, apply_declaration, build_plan
+from management.management.operator_command import OperatorCommand
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Bootstrap the catalog: create the default project, accept the terms of use (the Apache License 2.0) for the "
         "operator, and appoint an administrator. With --file, create the administrators, projects and warehouses that "
@@ -58,7 +58,7 @@ class Command(BaseCommand):
         if options["json"]:
             changes = [{"path": step.path, "action": step.action, "change": step.description} for step in steps]
             result = {"dry-run": options["dry_run"], "changed": bool(steps), "steps": changes, "problems": problems}
-            self.stdout.write(write_json(result).decode())
+            self.print_json(result)
         elif options["file"] is None and not options["dry_run"]:
             if not problems:
                 self._print_bootstrap(steps, options["admin"], is_operator=options["operator"])

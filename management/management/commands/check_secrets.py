@@ -2,15 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.json.strict import write_json
+from management.management.operator_command import OperatorCommand
 from storage.secrets.stores import secret_stores
 from storage.services.secret_maintenance import delete_orphans, find_orphans, find_unreadable
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Read the credential of every warehouse, and find orphaned secrets, which a crash can leave in Vault; secrets "
         "of the last hour are ignored. Changes nothing without --delete-orphans. Exit status 1 if a credential "
@@ -22,19 +21,14 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            unreadable = list(find_unreadable())
-            if options["delete_orphans"]:
-                count, status = sum(delete_orphans(store=store) for store in secret_stores()), "deleted"
-            else:
-                count, status = sum(1 for store in secret_stores() for _ in find_orphans(store)), "found"
-        except CatalogError as error:
-            raise CommandError(error.message) from None
-        found = [{"warehouse-id": str(pk), "name": name, "reason": reason} for pk, name, reason in unreadable]
-        if options["json"]:
-            self.stdout.write(write_json({"unreadable": found, f"orphans-{status}": count}).decode())
+        unreadable = list(find_unreadable())
+        if options["delete_orphans"]:
+            count, status = sum(delete_orphans(store=store) for store in secret_stores()), "deleted"
         else:
-            self.stdout.write(f"Orphaned secrets {status}: {count}.")
+            count, status = sum(1 for store in secret_stores() for _ in find_orphans(store)), "found"
+        found = [{"warehouse-id": str(pk), "name": name, "reason": reason} for pk, name, reason in unreadable]
+        result = {"unreadable": found, f"orphans-{status}": count}
+        self.print_result(options, result, f"Orphaned secrets {status}: {count}.")
         if found:
             named = "\n".join(f"warehouse {each['name']} ({each['warehouse-id']}): {each['reason']}" for each in found)
             raise CommandError(f"Credentials of {len(found)} warehouses cannot be read:\n{named}")

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.json.strict import write_json
+from management.management.operator_command import OperatorCommand
 from storage.models import Warehouse
 from storage.selectors import get_warehouse_named_for
 from storage.services.warehouse_storage import access_checks
@@ -15,7 +14,7 @@ from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Validate the storage of a warehouse from this machine, with the checks of its creation: write, read, list "
         "and delete a small object below its location, and verify that a vended credential cannot access anything "
@@ -28,18 +27,15 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            named, _, name = options["warehouse"].rpartition("/")
-            project = get_project(named or options["project_id"])
-            warehouse = get_warehouse_named_for(actor=INTERNAL, project=project, name=name)
-            checks = _checks(warehouse)
-        except CatalogError as error:
-            raise CommandError(error.message) from None
+        named, _, name = options["warehouse"].rpartition("/")
+        project = get_project(named or options["project_id"])
+        warehouse = get_warehouse_named_for(actor=INTERNAL, project=project, name=name)
+        checks = _checks(warehouse)
         has_failed = any(check.status == Status.FAILED for check in checks)
         kind = warehouse.storage_profile["type"]
         if options["json"]:
             summary = {"location": warehouse.location, "type": kind, "ok": not has_failed}
-            self.stdout.write(write_json({**summary, "checks": [_json(check) for check in checks]}).decode())
+            self.print_json({**summary, "checks": [_json(check) for check in checks]})
         else:
             self.stdout.write(f"{kind} storage at {warehouse.location}")
             for check in checks:

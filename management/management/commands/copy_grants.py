@@ -3,10 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from icekeeper.kernel.json.strict import write_json
-from tenancy import maintenance
+from management.management.operator_command import OperatorCommand, require_no_maintenance
 from tenancy.authz.openfga.client import OpenFgaUnavailable
 from tenancy.authz.openfga.reconciliation import ReconciliationResult, reconcile
 from tenancy.authz.openfga.store import OpenFgaStore, install, openfga_store
@@ -16,7 +15,7 @@ from tenancy.services.openfga_import import GrantImport, import_grants
 BUILTIN, OPENFGA = "builtin", "openfga"
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Copy grants before you change the authorization backend. `--from builtin --to openfga` creates the store and "
         "the model in OpenFGA and writes all grants to it; it deletes nothing there. `--from openfga --to builtin` "
@@ -34,18 +33,13 @@ class Command(BaseCommand):
             raise CommandError("--from and --to are the same")
         if settings.ICEKEEPER.openfga.endpoint is None:
             raise CommandError("LAKEKEEPER__OPENFGA__ENDPOINT is not set")
-        maintenance.switch.refresh()
-        if maintenance.is_read_only():
-            raise CommandError("Maintenance mode is read-only: nothing is copied")
+        require_no_maintenance("nothing is copied")
         try:
             to_openfga = options["target"] == OPENFGA
             copied = self._to_openfga(openfga_store()) if to_openfga else self._to_record(openfga_store())
         except OpenFgaUnavailable as failure:
             raise CommandError(f"OpenFGA: {failure.reason}") from None
-        if options["json"]:
-            self.stdout.write(write_json(copied).decode())
-        else:
-            self.stdout.write(", ".join(f"{count} {name}" for name, count in copied.items()))
+        self.print_result(options, copied, ", ".join(f"{count} {name}" for name, count in copied.items()))
 
     def _to_openfga(self, store: OpenFgaStore) -> dict[str, int]:
         def report(so_far: ReconciliationResult, last: str) -> None:

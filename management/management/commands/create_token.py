@@ -3,13 +3,13 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from icekeeper.kernel.clock import read_duration
 from icekeeper.kernel.db.transactions import write_transaction
-from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
 from management.api.tokens.serializers import CreatedTokenResponse
+from management.management.operator_command import OperatorCommand
 from tenancy.actor import INTERNAL, SCOPES
 from tenancy.authn.own_tokens.access_tokens import AccessTokenAuthenticator
 from tenancy.authn.providers import authenticators
@@ -25,7 +25,7 @@ def duration(text: str) -> float:
         raise ArgumentTypeError(f"must be {error}") from None
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Create an access token and print it on stdout. The token is not stored and is never shown again. Use this "
         "command for the first token of a deployment; later ones may also come from POST /management/v1/token. "
@@ -66,17 +66,14 @@ class Command(BaseCommand):
         if options["create_user"] and options["user"] is None:
             raise CommandError("--create-user requires --user local~<name>")
         notes: list[str] = []
-        try:
-            with write_transaction():  # no user is created if the token is rejected
-                issued = create_token(
-                    actor=INTERNAL,
-                    user_id=_owner(notes, **options),
-                    name=options["name"],
-                    scopes=options["scope"],
-                    expires_in=options["expires_in"],
-                )
-        except CatalogError as error:
-            raise CommandError(error.message) from None
+        with write_transaction():  # no user is created if the token is rejected
+            issued = create_token(
+                actor=INTERNAL,
+                user_id=_owner(notes, **options),
+                name=options["name"],
+                scopes=options["scope"],
+                expires_in=options["expires_in"],
+            )
         row = issued.row
         notes.append(
             f"Token {row.pk} of {row.user_id} is valid until {row.expires_at:%Y-%m-%d %H:%M} UTC: {row.scopes}."

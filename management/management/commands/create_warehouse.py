@@ -4,10 +4,8 @@ import re
 from argparse import ArgumentTypeError
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.json.strict import write_json
 from management.bootstrap.document import (
     InvalidDocument,
     MissingSecret,
@@ -15,6 +13,7 @@ from management.bootstrap.document import (
     read_document_file,
     resolve_secrets,
 )
+from management.management.operator_command import OperatorCommand
 from storage.models import Warehouse
 from storage.selectors import get_warehouse_named_for
 from storage.services.warehouse_changes import set_warehouse_protection
@@ -25,7 +24,7 @@ from tenancy.selectors.projects import get_project
 _DELETE_PROFILE = re.compile(r"hard|soft:(\d{1,12})")
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Create a warehouse. The credential is read from a file or from standard input, in the format of the API "
         "member `storage-credential`. Instead of a secret it may contain a reference: {env: NAME} or {file: PATH}. "
@@ -81,22 +80,19 @@ class Command(BaseCommand):
             )
             if options["protected"]:
                 set_warehouse_protection(actor=INTERNAL, warehouse_id=warehouse.pk, is_protected=True)
-        except WarehouseExists as error:
+        except WarehouseExists:
             if not options["if_not_exists"]:
-                raise CommandError(error.message) from None
+                raise
             project = get_project(options["project_id"])
             existing = get_warehouse_named_for(actor=INTERNAL, project=project, name=options["name"])
             if options["protected"] and not existing.protected:
                 set_warehouse_protection(actor=INTERNAL, warehouse_id=existing.pk, is_protected=True)
-            self._print(options, f"Warehouse {existing.name} already exists.", _described(existing, created=False))
-        except CatalogError as error:
-            raise CommandError(error.message) from None
+            self.print_result(
+                options, _described(existing, created=False), f"Warehouse {existing.name} already exists."
+            )
         else:
             created = f"Created warehouse {warehouse.name} with id {warehouse.pk}, stored at {warehouse.location}."
-            self._print(options, created, _described(warehouse, created=True))
-
-    def _print(self, options: dict[str, Any], sentence: str, data: dict[str, Any]) -> None:
-        self.stdout.write(write_json(data).decode() if options["json"] else sentence)
+            self.print_result(options, _described(warehouse, created=True), created)
 
 
 def _profile(options: dict[str, Any]) -> dict[str, Any]:

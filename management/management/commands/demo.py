@@ -16,7 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from management.management.demo_stores import STORES, DemoStore, free_port
+from management.management.demo_stores import STORES, DemoStore, free_port, is_ok
 
 WAREHOUSE = "demo"
 START_SECONDS = 60
@@ -99,7 +99,7 @@ class Demo:
                 start_new_session=True,
             )  # fmt: skip
         until = time.monotonic() + START_SECONDS
-        while not self._is_healthy():
+        while not is_ok(f"{self.address}/health"):
             if self.server.poll() is not None or time.monotonic() > until:
                 tail = self.log.read_text(errors="replace").strip().splitlines()[-1:] or ["it printed nothing"]
                 raise CommandError(f"demo: the server did not start: {tail[0][:500]}")
@@ -126,13 +126,6 @@ class Demo:
         status = subprocess.run(command, cwd=settings.BASE_DIR, env=self.environment, check=False).returncode  # noqa: S603
         if status:
             raise CommandError(f"demo: {what} failed with exit status {status}")
-
-    def _is_healthy(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.address}/health", timeout=2) as response:  # noqa: S310
-                return bool(response.status == 200)  # noqa: PLR2004
-        except (urllib.error.URLError, OSError):
-            return False
 
     def _create_warehouse(self) -> None:
         request = urllib.request.Request(  # noqa: S310

@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from catalog.objects import name_objects
-from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.json.strict import write_json
 from management.api.permissions.serializers import ExplainResponse
 from management.management.cli_lookup import (
     USAGE,
@@ -17,6 +15,7 @@ from management.management.cli_lookup import (
     resolve_principal,
     resolve_project,
 )
+from management.management.operator_command import OperatorCommand
 from tenancy.actor import INTERNAL, Grantee
 from tenancy.authz.actions import ACTION_NAMES, ASSIGNEE, Can
 from tenancy.authz.builtin.role_paths import Entry
@@ -34,7 +33,7 @@ OWN_PROVIDERS: Final = ("local", "icekeeper")
 _REASONS: Final = {ALLOWALL: "authorization is off", Standing.EVERYBODY: "allowed for every user"}
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Explain why a user or role has a permission, or list the grants that would give it, each of which is "
         "sufficient: explain oidc~ada read_data table lake finance sales orders. The explanation follows the grants "
@@ -59,18 +58,15 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         kind = Securable.Type(options["type"])
         action = _action(kind, options["action"])
-        try:
-            project = resolve_project(options["project_id"])
-            ref = resolve_object(project, kind, options["object"])
-            grantee = resolve_principal(project, options["who"])
-            explained = explain_to_operator(
-                actor=INTERNAL, grantee=grantee, ref=ref, action=action, name_objects=name_objects
-            )
-        except CatalogError as error:
-            raise CommandError(error.message) from None
+        project = resolve_project(options["project_id"])
+        ref = resolve_object(project, kind, options["object"])
+        grantee = resolve_principal(project, options["who"])
+        explained = explain_to_operator(
+            actor=INTERNAL, grantee=grantee, ref=ref, action=action, name_objects=name_objects
+        )
         if options["json"]:
             content = {**ExplainResponse(explained).data, "backend": authorizer().name}
-            self.stdout.write(write_json(content).decode())
+            self.print_json(content)
             return
         own_id = securable_id(*ref)
         named = name_objects([own_id]).get(own_id)

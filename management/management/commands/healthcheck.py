@@ -5,16 +5,16 @@ import urllib.request
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from icekeeper.kernel.json.strict import write_json
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
+from management.management.operator_command import OperatorCommand
 
 TIMEOUT_SECONDS = 10.0
 MAX_RESPONSE_BYTES = 10_000
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Check the health of this deployment, for example in the health check of a container: exit status 0 if "
         "healthy, else 1 with one line per problem on stderr. Without options it requests GET /health of the server on "
@@ -40,7 +40,7 @@ class Command(BaseCommand):
         if checks_server:
             problems += _server_problems()
         if options["json"]:
-            self.stdout.write(write_json({"ok": not problems, "problems": problems}).decode())
+            self.print_json({"ok": not problems, "problems": problems})
         if problems:
             raise CommandError("\n".join(problems))
         if not options["json"]:

@@ -3,14 +3,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from catalog.selectors.access.view_chains import list_owned_views
-from icekeeper.kernel.json.strict import write_json
+from management.management.operator_command import OperatorCommand
 from tenancy.actor import owner_properties
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "List the views whose properties name an owner with whose permissions a trusted engine reads them, one JSON "
         "object per line. Check them before you set LAKEKEEPER__TRUSTED_ENGINES__*: until then every user who may "
@@ -30,4 +30,4 @@ class Command(BaseCommand):
             raise CommandError("No engine is trusted. Name the property with the owner: --property NAME")
         for view in list_owned_views(properties):
             shown = {name.replace("_", "-"): value for name, value in asdict(view).items()}
-            self.stdout.write(write_json(shown).decode())
+            self.print_json(shown)

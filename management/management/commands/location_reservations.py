@@ -4,12 +4,12 @@ import re
 from typing import Any
 from uuid import UUID
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from catalog.services.tables.staging import StagedLocation, list_staged_locations_for, release_staged_location
-from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
 from management.management.cli_lookup import resolve_project, resolve_warehouse
+from management.management.operator_command import OperatorCommand
 from tenancy.actor import INTERNAL
 
 COLUMNS = ("location", "staged-by", "expires-at")
@@ -18,7 +18,7 @@ _ESCAPED = re.compile(r"\\u([0-9a-f]{4})|\\U(000[0-9a-f]{5}|0010[0-9a-f]{4})")
 """Locations contain no backslash, so the escapes are unambiguous."""
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "List the locations of a warehouse that are reserved for staged tables, one per line, tab-separated. A "
         "reservation ends when the table is created or the reservation expires; until then other tables at, above or "
@@ -37,15 +37,12 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print JSON, one object per line")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            project = resolve_project(options["project_id"])
-            warehouse_id = resolve_warehouse(project, options["warehouse"]).pk
-            if options["release"] is None:
-                self._list(warehouse_id, is_json=options["json"])
-            else:
-                self._release(warehouse_id, _unescape(options["release"]), is_json=options["json"])
-        except CatalogError as error:
-            raise CommandError(error.message) from None
+        project = resolve_project(options["project_id"])
+        warehouse_id = resolve_warehouse(project, options["warehouse"]).pk
+        if options["release"] is None:
+            self._list(warehouse_id, is_json=options["json"])
+        else:
+            self._release(warehouse_id, _unescape(options["release"]), is_json=options["json"])
 
     def _list(self, warehouse_id: UUID, *, is_json: bool) -> None:
         reservations = list_staged_locations_for(actor=INTERNAL, warehouse_id=warehouse_id)

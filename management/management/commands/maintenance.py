@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
-from icekeeper.kernel.json.strict import write_json
+from management.management.operator_command import OperatorCommand
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
 from tenancy.services.server import switch_maintenance
@@ -12,7 +12,7 @@ from tenancy.services.server import switch_maintenance
 SETTING = "LAKEKEEPER__MAINTENANCE_MODE=read-only"
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Switch maintenance mode on or off while servers run: the APIs respond with 503 and Retry-After to every "
         "change, reads continue, and workers and background jobs pause. Every server and worker applies it within "
@@ -34,7 +34,7 @@ class Command(BaseCommand):
         is_on, is_set = maintenance.switch.is_on, maintenance.is_read_only_by_setting()
         if options["json"]:
             state = {"maintenance-mode": maintenance.mode(), "switch": is_on, "setting": is_set, "changed": changed}
-            self.stdout.write(write_json(state).decode())
+            self.print_json(state)
             return
         if changed:
             soon = f"every server and worker applies it within {maintenance.KNOWN_SECONDS:g} s"

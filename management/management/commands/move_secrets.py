@@ -2,16 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.json.strict import write_json
+from management.management.operator_command import OperatorCommand, require_no_maintenance
 from storage.services.secret_maintenance import SecretMoveProgress, move_secrets
-from tenancy import maintenance
 from tenancy.actor import INTERNAL
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Move the credentials of warehouses to the store that LAKEKEEPER__SECRET_BACKEND selects: from the database "
         "to Vault (LAKEKEEPER__KV2__*), or back. Servers may run if all of them have the settings of both stores. "
@@ -24,23 +22,15 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        maintenance.switch.refresh()
-        if maintenance.is_read_only():
-            raise CommandError("Maintenance mode is read-only: no credential is moved")
+        require_no_maintenance("no credential is moved")
 
         def report(so_far: SecretMoveProgress) -> None:
             if not options["json"] and so_far.moved and so_far.moved % 100 == 0:
                 self.stderr.write(f"{so_far.moved} moved")
 
-        try:
-            result = move_secrets(actor=INTERNAL, progress=report)
-        except CatalogError as error:
-            raise CommandError(error.message) from None
+        result = move_secrets(actor=INTERNAL, progress=report)
         failed = [{"warehouse-id": str(warehouse_id), "reason": reason} for warehouse_id, reason in result.failed]
-        if options["json"]:
-            self.stdout.write(write_json({"moved": result.moved, "failed": failed}).decode())
-        else:
-            self.stdout.write(f"Credentials moved: {result.moved}.")
+        self.print_result(options, {"moved": result.moved, "failed": failed}, f"Credentials moved: {result.moved}.")
         if failed:
             named = "\n".join(f"warehouse {each['warehouse-id']}: {each['reason']}" for each in failed)
             raise CommandError(f"{len(failed)} credentials could not be moved:\n{named}")

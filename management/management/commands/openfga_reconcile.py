@@ -3,16 +3,16 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from icekeeper.kernel.json.strict import write_json
+from management.management.operator_command import OperatorCommand
 from tenancy import maintenance
 from tenancy.authz.openfga.client import OpenFgaUnavailable
 from tenancy.authz.openfga.reconciliation import ReconciliationResult, StoreIsShared, reconcile
 from tenancy.authz.openfga.store import openfga_store
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Compare the tuples in OpenFGA with the grants in the database, and write the difference to OpenFGA. Servers "
         "may run. The command may be stopped at any time; run it again, or continue after the last printed object "
@@ -70,7 +70,7 @@ class Command(BaseCommand):
             "foreign": found.foreign,
         }
         if options["json"]:
-            self.stdout.write(write_json({**counts, "dry-run": options["dry_run"]}).decode())
+            self.print_json({**counts, "dry-run": options["dry_run"]})
             return
         for each in found.examples:
             self.stdout.write(each)

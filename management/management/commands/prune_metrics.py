@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
 from catalog.services.metrics_reports import delete_old_reports
 from management.endpoint_statistics import delete_old_statistics
-from tenancy import maintenance
+from management.management.operator_command import require_no_maintenance
 from tenancy.actor import INTERNAL
 
 
@@ -19,9 +19,7 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        maintenance.switch.refresh()
-        if maintenance.is_read_only():
-            raise CommandError("Maintenance mode is read-only: nothing is deleted")
+        require_no_maintenance("nothing is deleted")
         reports, days = delete_old_reports(actor=INTERNAL)
         statistics = delete_old_statistics(actor=INTERNAL)
         self.stdout.write(

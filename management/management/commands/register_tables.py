@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError
 
 from catalog.identifiers import Identifier, Levels, dotted
@@ -16,6 +16,7 @@ from catalog.selectors.warehouses import find_warehouse_for
 from catalog.services.tables.bulk_register import ImportEntry, ImportResult
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
+from management.management.operator_command import OperatorCommand
 from management.table_import.import_run import (
     CHECK,
     FAILED,
@@ -42,7 +43,7 @@ PLURALS = {"namespace": "namespaces", "table": "tables", "view": "views"}
 MAX_MESSAGE = 1000
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Register existing tables and views of a warehouse in bulk: those in a list file, or all of another Iceberg "
         "REST catalog. Files are neither copied nor changed. Registered tables are left unchanged, so an interrupted "
@@ -88,8 +89,6 @@ class Command(BaseCommand):
         except (SourceFailed, DatabaseError, InterfaceError, KeyboardInterrupt) as error:
             self._print_summary(counts, options)
             raise _interruption(error) from None
-        except CatalogError as error:
-            raise CommandError(error.message) from None
         except OSError as error:
             raise CommandError(str(error)) from None
         self._print_summary(counts, options)

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from icekeeper.kernel.json.strict import write_json
+from management.management.operator_command import OperatorCommand
 from tenancy.actor import INTERNAL
 from tenancy.services.server import reopen_bootstrap
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Allow bootstrap to be called again, for a deployment that has lost its administrators. The id of the server, "
         "its data and all grants are kept. The first client that calls POST /management/v1/bootstrap becomes "
@@ -25,9 +25,5 @@ class Command(BaseCommand):
         if not options["yes"]:
             raise CommandError("The next client that bootstraps becomes administrator. Confirm with --yes")
         is_reopened = reopen_bootstrap(actor=INTERNAL)
-        if options["json"]:
-            self.stdout.write(write_json({"reopened": is_reopened}).decode())
-        elif is_reopened:
-            self.stdout.write("Bootstrap is reopened.")
-        else:
-            self.stdout.write("The catalog is not bootstrapped: nothing to reopen.")
+        unchanged = "The catalog is not bootstrapped: nothing to reopen."
+        self.print_result(options, {"reopened": is_reopened}, "Bootstrap is reopened." if is_reopened else unchanged)

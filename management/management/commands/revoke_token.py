@@ -2,17 +2,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.ids import parse_id
+from management.management.operator_command import OperatorCommand
 from tenancy.actor import INTERNAL
 from tenancy.authn.own_tokens.stored_tokens import read_prefix
 from tenancy.models import AccessToken
 from tenancy.services.access_tokens import revoke_token
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Revoke access tokens: running servers reject them within 5 seconds. Name a token by its id or by its prefix "
         "(ikp_... or iks_..., up to the second underscore); never put a whole token on a command line."
@@ -33,9 +33,6 @@ class Command(BaseCommand):
             if token_id is None:
                 raise CommandError("Not the id or the prefix of a token")
             ids = [token_id]
-        try:
-            for token_id in ids:
-                revoke_token(actor=INTERNAL, token_id=token_id)
-        except CatalogError as error:
-            raise CommandError(error.message) from None
+        for token_id in ids:
+            revoke_token(actor=INTERNAL, token_id=token_id)
         self.stdout.write(f"Revoked {len(ids)} access token{'s'[: len(ids) != 1]}.")

@@ -3,10 +3,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.json.strict import write_json
+from management.management.operator_command import OperatorCommand, require_no_maintenance
 from storage.secrets.stores import database_secrets
 from storage.services.secret_maintenance import (
     Rotation,
@@ -15,7 +14,6 @@ from storage.services.secret_maintenance import (
     rotate_encryption_key,
     warehouses_with_secrets,
 )
-from tenancy import maintenance
 from tenancy.actor import INTERNAL
 
 UNKNOWN_KEY = "not noted"
@@ -23,7 +21,7 @@ MAX_NAMED_WAREHOUSES = 20
 """In the error message; JSON lists all."""
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Re-encrypt with LAKEKEEPER__PG_ENCRYPTION_KEY every warehouse credential in the database that is encrypted "
         "with another key of ICEKEEPER__PG_ENCRYPTION_OLD_KEYS (on SQLite also the signing key). Servers may run if "
@@ -38,28 +36,23 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         is_dry = options["dry_run"]
-        try:
-            first = database_secrets().keys().first_id
-            if is_dry:
-                counts, unreadable = count_secrets_by_key(), find_unreadable_secrets()
-                stale = sum(count for key_id, count in counts.items() if key_id != first)
-                done = max(0, stale - len(unreadable))
-            else:
-                done, unreadable = self._rotate(is_verbose=not options["json"])
-                counts = count_secrets_by_key()
-        except CatalogError as error:
-            raise CommandError(error.message) from None
+        first = database_secrets().keys().first_id
+        if is_dry:
+            counts, unreadable = count_secrets_by_key(), find_unreadable_secrets()
+            stale = sum(count for key_id, count in counts.items() if key_id != first)
+            done = max(0, stale - len(unreadable))
+        else:
+            done, unreadable = self._rotate(is_verbose=not options["json"])
+            counts = count_secrets_by_key()
         if options["json"]:
-            self.stdout.write(write_json(_described(first, done, counts, unreadable, is_dry=is_dry)).decode())
+            self.print_json(_described(first, done, counts, unreadable, is_dry=is_dry))
         else:
             self._print(first, done, counts, is_dry=is_dry)
         if unreadable:
             raise CommandError(_error_message(unreadable))
 
     def _rotate(self, *, is_verbose: bool) -> tuple[int, list[UUID]]:
-        maintenance.switch.refresh()
-        if maintenance.is_read_only():
-            raise CommandError("Maintenance mode is read-only: no credential is re-encrypted")
+        require_no_maintenance("no credential is re-encrypted")
 
         def report(so_far: Rotation) -> None:
             if is_verbose:

@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from icekeeper.conf.listing import ShownSetting, show_settings
-from icekeeper.kernel.json.strict import write_json
+from management.management.operator_command import OperatorCommand
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Print every setting with its value and its origin: the environment, or the default. Secrets are masked. "
         "Unknown variables with the prefixes of this server are listed at the end."
@@ -30,7 +30,7 @@ class Command(BaseCommand):
                 {"variable": each.variable, "value": each.value, "from": _origin(each), "secret": each.is_secret}
                 for each in shown
             ]
-            self.stdout.write(write_json({"settings": rows, "unread-variables": unread}).decode())
+            self.print_json({"settings": rows, "unread-variables": unread})
             return
         width = max((len(each.variable) for each in shown), default=0)
         for each in shown:

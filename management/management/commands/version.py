@@ -4,13 +4,13 @@ import platform
 from typing import Any
 
 import django
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
-from icekeeper.kernel.json.strict import write_json
 from icekeeper.version import LAKEKEEPER_VERSION, VERSION, commit_sha
+from management.management.operator_command import OperatorCommand
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = "Print the versions of Icekeeper, of the Lakekeeper whose APIs it implements, of Django and of Python."
     requires_system_checks: list[str] = []
 
@@ -25,10 +25,8 @@ class Command(BaseCommand):
             "django": django.get_version(),
             "python": platform.python_version(),
         }
-        if options["json"]:
-            self.stdout.write(write_json(versions).decode())
-        else:
-            self.stdout.write(
-                f"icekeeper {VERSION} (APIs of Lakekeeper {LAKEKEEPER_VERSION}; Django {versions['django']}, "
-                f"Python {versions['python']})"
-            )
+        sentence = (
+            f"icekeeper {VERSION} (APIs of Lakekeeper {LAKEKEEPER_VERSION}; Django {versions['django']}, "
+            f"Python {versions['python']})"
+        )
+        self.print_result(options, versions, sentence)

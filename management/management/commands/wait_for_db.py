@@ -4,16 +4,16 @@ import time
 from argparse import ArgumentTypeError
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from icekeeper.kernel.json.strict import write_json
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
+from management.management.operator_command import OperatorCommand
 
 MAX_RETRIES = 10_000
 MAX_BACKOFF_SECONDS = 3600.0
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Wait until the databases are ready, for init containers and scripts: exit status 0 when they are, 1 after "
         "the last attempt. With -d alone they only have to respond; otherwise they must be migrated to this version. "
@@ -56,7 +56,7 @@ class Command(BaseCommand):
 
     def _print_json(self, options: dict[str, Any], problem: str | None) -> None:
         if options["json"]:
-            self.stdout.write(write_json({"ready": problem is None, "problem": problem}).decode())
+            self.print_json({"ready": problem is None, "problem": problem})
 
 
 def _number(text: str) -> int:
