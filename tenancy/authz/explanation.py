@@ -22,10 +22,11 @@ from tenancy.authz.builtin.queries import SHOWS, read_grants_on_paths
 from tenancy.authz.builtin.role_paths import (
     Entry,
     Membership,
+    RoleGraph,
     RolePath,
     earliest_expiry,
     expiry_timestamp,
-    read_graph_out_of,
+    read_edges_out_of,
     read_memberships_of,
 )
 from tenancy.authz.model import (
@@ -104,7 +105,7 @@ SELECT privilege, securable_id, role_id, expires_at FROM (
 def read_rows(subject: Subject, own_id: str) -> Rows:
     """Read the grants that apply to the subject on a securable and its parents, directly or through roles."""
     first = read_memberships_of(subject)
-    role_paths = read_graph_out_of([each.role_id for each in first]).shortest_paths(first)
+    role_paths = RoleGraph(read_edges_out_of([each.role_id for each in first])).shortest_paths(first)
     path = read_grants_on_paths(subject, list(role_paths), [own_id]).paths[own_id]
     granted = Grant.objects.unexpired(now()).filter(
         subject.grants_filter(role_paths), securable_id__in=[node.id for node in path]

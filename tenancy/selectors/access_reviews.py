@@ -37,9 +37,10 @@ from tenancy.authz.actions import ASSIGNEE, SEEN_BY, reads_grants
 from tenancy.authz.builtin.role_paths import (
     Entry,
     Membership,
+    RoleGraph,
     RolePath,
     earliest_expiry,
-    read_graph_into,
+    read_edges_into,
     read_memberships_in,
 )
 from tenancy.authz.permissions import check_permissions, deny_as_missing, require_permission
@@ -85,7 +86,7 @@ class ObjectReview:
                 self._granted.setdefault(row.grantee, []).append(row)
         self._seeing = read_roles_seeing(self._below)
         seeds = {*self._granted, *self._seeing, *([] if self._role_id is None else [self._role_id])}
-        self._graph = read_graph_into(seeds)
+        self._graph = RoleGraph(read_edges_into(seeds))
         self._roles = sorted(seeds | self._graph.inner_roles, key=str)
 
     def page(self, *, after: str, limit: int) -> tuple[list[tuple[Principal, Rights]], str | None]:

@@ -29,7 +29,13 @@ from tenancy.authz.access_review import (
 from tenancy.authz.actions import ASSIGNEE
 from tenancy.authz.builtin.evaluation import Node
 from tenancy.authz.builtin.queries import read_grants_on_paths
-from tenancy.authz.builtin.role_paths import RolePath, earliest_expiry, read_graph_out_of, read_memberships_of
+from tenancy.authz.builtin.role_paths import (
+    RoleGraph,
+    RolePath,
+    earliest_expiry,
+    read_edges_out_of,
+    read_memberships_of,
+)
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.port import Subject
 from tenancy.models import Grant, Project, RoleMember, Securable
@@ -57,7 +63,7 @@ class PrincipalReview:
         """At most three statements."""
         self._subject = subject
         first = read_memberships_of(subject)
-        self._role_paths = read_graph_out_of([each.role_id for each in first]).longest_lasting_paths(first)
+        self._role_paths = RoleGraph(read_edges_out_of([each.role_id for each in first])).longest_lasting_paths(first)
 
     def sources(self, project: Project, *, after: UUID, limit: int) -> list[tuple[UUID, AccessSource]]:
         """Return the grants and memberships after the row `after`, in order of creation: those in a project, and those

@@ -14,12 +14,13 @@ from django.conf import settings
 from django.db.models import Q
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.sql import as_uuid, fetch_all, lock_row
+from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.transactions import limited_lock_wait, write_transaction
 from icekeeper.kernel.errors.types import BadRequest, Conflict, NotFound
 from tenancy.actor import Actor
 from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
+from tenancy.authz.builtin.role_paths import read_edges_into, read_edges_out_of
 from tenancy.authz.openfga.outbox import enqueue_members
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.models import Project, Role, RoleMember
@@ -32,33 +33,6 @@ from tenancy.services.administrators import (
     require_permission_to_appoint,
 )
 from tenancy.services.registration import lock_or_add_users
-
-# Owners of a role are members. Expired rows do not count: their renewal is checked again.
-_INSIDE = """inside(outer_id, inner_id) AS (
-    SELECT role_id, member_role_id FROM tenancy_rolemember
-     WHERE member_role_id IS NOT NULL AND (expires_at IS NULL OR expires_at > %s)
-    UNION ALL
-    SELECT owned_role_id, role_id FROM tenancy_grant
-     WHERE owned_role_id IS NOT NULL AND role_id IS NOT NULL AND (expires_at IS NULL OR expires_at > %s)
-)"""
-
-_ABOVE = f"""
-WITH RECURSIVE {_INSIDE}, above(id) AS (
-    SELECT id FROM tenancy_role WHERE id = %s
-    UNION
-    SELECT inside.outer_id FROM above JOIN inside ON inside.inner_id = above.id
-)
-SELECT inside.inner_id, inside.outer_id FROM above JOIN inside ON inside.inner_id = above.id
-"""  # noqa: S608 - constant texts, as below
-
-_BELOW = f"""
-WITH RECURSIVE {_INSIDE}, below(id) AS (
-    SELECT id FROM tenancy_role WHERE id = ANY(%s)
-    UNION
-    SELECT inside.inner_id FROM below JOIN inside ON inside.outer_id = below.id
-)
-SELECT inside.outer_id, inside.inner_id FROM below JOIN inside ON inside.outer_id = below.id
-"""  # noqa: S608
 
 
 class RoleMembershipLockTimeout(Conflict):
@@ -84,23 +58,23 @@ def require_nestable(role_id: UUID, new_roles: Sequence[UUID]) -> None:
 
     Raises `RoleMembershipCycle`, `RoleMembershipDepthExceeded` (409).
     """
-    at = now()
-    above = _steps(fetch_all("default", _ABOVE, [at, at, role_id]))
+    # Expired memberships do not count: their renewal is checked again.
+    above = _steps((each.inner, each.membership.role_id) for each in read_edges_out_of([role_id]))
     outer_roles = {role_id}.union(*above.values())
     for each in new_roles:
         if each in outer_roles:
             raise RoleMembershipCycle(f"Role {each} would be a member of itself, as {role_id} is in it")
-    below = _steps(fetch_all("default", _BELOW, [at, at, list(new_roles)]))
+    below = _steps((each.membership.role_id, each.inner) for each in read_edges_into(new_roles))
     steps = _longest_chain([role_id], above) + 1 + _longest_chain(new_roles, below)
     max_depth = settings.ICEKEEPER.role.max_nesting_depth
     if steps > max_depth:
         raise RoleMembershipDepthExceeded(f"Roles may be nested {max_depth} steps deep, not {steps}")
 
 
-def _steps(rows: Iterable[Sequence[object]]) -> dict[UUID, set[UUID]]:
+def _steps(edges: Iterable[tuple[UUID, UUID]]) -> dict[UUID, set[UUID]]:
     found: dict[UUID, set[UUID]] = {}
-    for start, end in rows:
-        found.setdefault(as_uuid(start), set()).add(as_uuid(end))
+    for start, end in edges:
+        found.setdefault(start, set()).add(end)
     return found
 
 

@@ -176,14 +176,14 @@ SELECT user_id, role_id, entry, expires_at FROM (
 _OF_USERS_IN: Final = f"{_OF_USERS} WHERE role_id = ANY(%s)"
 
 
-def read_graph_into(roles: Collection[UUID]) -> RoleGraph:
-    """Return the memberships that lead into the given roles at any depth. At most one statement."""
-    return _graph(_EDGES_INTO, roles)
+def read_edges_into(roles: Collection[UUID]) -> list[Edge]:
+    """Return the memberships of roles that lead into the given roles at any depth. At most one statement."""
+    return _read_edges(_EDGES_INTO, roles)
 
 
-def read_graph_out_of(roles: Collection[UUID]) -> RoleGraph:
+def read_edges_out_of(roles: Collection[UUID]) -> list[Edge]:
     """Return the memberships that lead from the given roles into others at any depth. At most one statement."""
-    return _graph(_EDGES_OUT, roles)
+    return _read_edges(_EDGES_OUT, roles)
 
 
 def read_memberships_in(user_ids: Sequence[str], roles: Collection[UUID]) -> dict[str, list[Membership]]:
@@ -210,9 +210,10 @@ def read_memberships_of(subject: Subject) -> list[Membership]:
     return found
 
 
-def _graph(statement: str, roles: Collection[UUID]) -> RoleGraph:
-    rows = fetch_all("default", statement, [now(), now(), list(roles)]) if roles else []
-    return RoleGraph(Edge(as_uuid(inner), _membership(*entered)) for inner, *entered in rows)
+def _read_edges(statement: str, roles: Collection[UUID]) -> list[Edge]:
+    at = now()
+    rows = fetch_all("default", statement, [at, at, list(roles)]) if roles else []
+    return [Edge(as_uuid(inner), _membership(*entered)) for inner, *entered in rows]
 
 
 def _membership(role_id: Any, entry: str, end: Any) -> Membership:
