@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -11,40 +10,19 @@ from urllib.parse import quote
 
 import pytest
 from django.conf import settings
-from django.db import connection, connections, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from icekeeper.conf.groups import RoleSettings
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db import transactions
 from tenancy.actor import INTERNAL
-from tenancy.models import Grant, Project, Role, RoleMember, User
-from tenancy.selectors.projects import get_project
-from tenancy.services import role_members
+from tenancy.models import Grant, Project, RoleMember, User
 from tenancy.services.roles import create_role
-from tenancy.services.users import delete_user
 from tests.fingerprint import Fingerprint
+from tests.management.role_member_fixtures import add, api, members_of, role, user
 from tests.management.test_roles import MISSING, other_project  # noqa: F401 - a fixture
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
-
-api = ApiClient("/management/v1")
-
-
-def user(name: str) -> dict[str, str]:
-    """A new user as a member."""
-    User.objects.create(id=f"oidc~{name}", name=name.title(), email=f"{name}@example.com")
-    return {"type": "user", "id": f"oidc~{name}"}
-
-
-def role(name: str) -> dict[str, str]:
-    """A new role as a member."""
-    return {"type": "role", "id": str(create_role(actor=INTERNAL, project=get_project(None), name=name).pk)}
-
-
-def add(outer: dict[str, str], *members: Any) -> Response:
-    return api.post(f"/role/{outer['id']}/members", {"members": members})
 
 
 def chain(length: int) -> list[dict[str, str]]:
@@ -53,12 +31,6 @@ def chain(length: int) -> list[dict[str, str]]:
     for outer, inner in pairwise(roles):
         assert add(outer, inner).status == 200
     return roles
-
-
-def members_of(outer: dict[str, str], rest: str = "") -> list[str]:
-    response = api.get(f"/role/{outer['id']}/members{rest}")
-    assert response.status == 200, response.body
-    return [member["id"] for member in response.json()["members"]]
 
 
 def roles_at(target: str) -> list[str]:
@@ -479,117 +451,3 @@ def test_page_tokens_are_valid_for_their_listing_only() -> None:
                 assert response.refused(400, "InvalidPaginationToken")
     assert api.get(f"/role/{top['id']}/members?type=group").refused(400, "BadRequestException", "group")
     assert api.get(f"/role/{top['id']}/members?type=").refused(400, "BadRequestException")
-
-
-# --- concurrency -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def at_once() -> Callable[..., list[Any]]:
-    """Call functions concurrently, each on a thread and connection of its own; return their results."""
-
-    def run(*calls: Callable[[], Any]) -> list[Any]:
-        start, results = threading.Barrier(len(calls)), [None] * len(calls)
-
-        def one(number: int, act: Callable[[], Any]) -> None:
-            try:
-                start.wait(20)
-                results[number] = act()
-            finally:
-                connections.close_all()
-
-        threads = [threading.Thread(target=one, args=each) for each in enumerate(calls)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        return results
-
-    return run
-
-
-@pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_two_edges_that_form_a_cycle_do_not_both_pass(at_once: Callable[..., list[Any]]) -> None:
-    for number in range(15):
-        a, b, c = role(f"a{number}"), role(f"b{number}"), role(f"c{number}")
-        add(b, c)
-        responses = at_once(lambda a=a, b=b: add(a, b), lambda a=a, c=c: add(c, a))
-        assert sorted(response.status for response in responses) == [200, 409], [
-            response.body for response in responses
-        ]
-        [lost] = [response for response in responses if response.status == 409]
-        assert lost.refused(409, "RoleMembershipCycle")
-
-
-@pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_two_edges_that_form_a_too_long_chain_do_not_both_pass(
-    at_once: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    short = settings.ICEKEEPER.model_copy(update={"role": RoleSettings(max_nesting_depth=1)})
-    monkeypatch.setattr(settings, "ICEKEEPER", short)
-    for number in range(10):
-        a, b, c = role(f"a{number}"), role(f"b{number}"), role(f"c{number}")
-        responses = at_once(lambda a=a, b=b: add(a, b), lambda b=b, c=c: add(b, c))
-        assert sorted(response.status for response in responses) == [200, 409]
-
-
-@pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_the_same_member_twice_in_one_moment(at_once: Callable[..., list[Any]]) -> None:
-    staff = role("staff")
-    for number in range(10):
-        member = user(f"u{number}")
-        responses = at_once(*[lambda member=member: add(staff, member)] * 3)
-        assert [response.status for response in responses] == [200, 200, 200]
-    assert RoleMember.objects.count() == 10
-
-
-@pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_a_concurrently_deleted_member_is_in_no_role(at_once: Callable[..., list[Any]]) -> None:
-    staff = role("staff")
-    for number in range(15):
-        member = user(f"u{number}")
-        added, _ = at_once(
-            lambda member=member: add(staff, member),
-            lambda member=member: delete_user(actor=INTERNAL, user_id=member["id"]),
-        )
-        assert added.status in {200, 404}, added.body
-    assert not RoleMember.objects.exists()
-
-
-@pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_a_role_that_is_deleted_meanwhile_has_no_members(at_once: Callable[..., list[Any]]) -> None:
-    for number in range(15):
-        outer, inner = role(f"a{number}"), role(f"b{number}")
-        added, deleted = at_once(
-            lambda outer=outer, inner=inner: add(outer, inner), lambda inner=inner: api.delete(f"/role/{inner['id']}")
-        )
-        assert (added.status, deleted.status) in {(200, 204), (404, 204)}, (added.body, deleted.body)
-    assert not RoleMember.objects.exists()
-    assert Role.objects.count() == 15
-
-
-@pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_the_wait_for_others_is_bounded(monkeypatch: pytest.MonkeyPatch, at_once: Callable[..., list[Any]]) -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
-    monkeypatch.setattr(transactions, "MAX_LOCK_WAIT_SECONDS", 0.05)
-    staff, bob = role("staff"), user("bob")
-    with transaction.atomic():
-        role_members.lock_memberships(get_project(None))
-        [added, deleted, read] = at_once(
-            lambda: add(staff, bob), lambda: api.delete(f"/role/{staff['id']}"), lambda: members_of(staff)
-        )
-    assert added.refused(409, "RoleMembershipLockTimeout")
-    assert deleted.refused(409, "RoleMembershipLockTimeout")
-    assert read == []
-    assert add(staff, bob).status == 200
-
-
-def test_nothing_is_checked_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    staff, inner = role("staff"), role("inner")
-    steps: list[str] = []
-    lock, check = role_members.lock_memberships, role_members.require_nestable
-    monkeypatch.setattr(role_members, "lock_memberships", lambda project: (steps.append("lock"), lock(project)))
-    monkeypatch.setattr(role_members, "require_nestable", lambda *of: (steps.append("check"), check(*of)))
-    add(staff, inner)
-    assert steps == ["lock", "check"]

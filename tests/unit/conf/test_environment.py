@@ -1,10 +1,11 @@
+"""Settings in the environment: values, names, unknown and empty variables, and settings that contradict each other."""
+
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
 
-from icekeeper.conf.database import databases
 from icekeeper.conf.environment import SettingsError, read_settings
 from icekeeper.conf.listing import describe_settings
 from icekeeper.conf.settings import Settings
@@ -300,38 +301,6 @@ VAULT = {
 }
 
 
-def test_a_group_may_be_one_compound_value() -> None:
-    settings, unread = read_settings(VAULT)
-    assert unread == []
-    assert (str(settings.kv2.url), settings.kv2.user, settings.kv2.secret_mount) == ("http://vault:8200/", "me", "kv")
-    assert settings.kv2.password is not None
-    assert settings.kv2.password.get_secret_value() == "ca,na}ry"
-
-
-@pytest.mark.parametrize("exact", ["LAKEKEEPER__KV2__URL", "LAKEKEEPER__kv2__url", "ICEBERG_REST__KV2__URL"])
-@pytest.mark.parametrize("compound", ["LAKEKEEPER__KV2", "lakekeeper__kv2", "ICEBERG_REST__KV2"])
-def test_a_variable_of_its_own_counts_before_a_compound(compound: str, exact: str) -> None:
-    environ = {compound: "{url=http://first,user=me,secret_mount=kv}", exact: "http://second"}
-    kv2 = read_settings({**VAULT, **environ, "LAKEKEEPER__KV2__PASSWORD": "x"})[0].kv2
-    assert (str(kv2.url), kv2.user) == ("http://second/", "me")
-
-
-def test_the_more_exact_compound_counts() -> None:
-    settings, _ = read_settings(
-        {
-            "ICEBERG_REST__OPENID_PROVIDERS__A": "{uri=http://second}",
-            "LAKEKEEPER__OPENID_PROVIDERS": "{a={uri=http://first,scope=s}}",
-        }
-    )
-    provider = settings.openid_providers["a"]
-    assert (str(provider.uri), provider.scope) == ("http://second/", "s")
-
-
-def test_the_newer_prefix_wins_in_any_case() -> None:
-    both = {"LAKEKEEPER__LISTEN_PORT": "1111", "iceberg_rest__listen_port": "2222"}
-    assert read_settings(both)[0].listen_port == 1111
-
-
 @pytest.mark.parametrize(
     "environ",
     [
@@ -367,80 +336,6 @@ def test_an_entry_with_nothing_in_it_is_an_entry(variable: str, text: str, probl
     with pytest.raises(SettingsError) as refused:
         read_settings({variable: text})
     assert problem in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("variable", "text"),
-    [
-        ("LAKEKEEPER__KV2", "{url=http://v,password=hunter2,canary=1}"),
-        ("LAKEKEEPER__KV2", "{url=http://v,user=me,secret_mount=kv,password=hunter2,canary=0}"),
-        ("LAKEKEEPER__KV2", "{url=http://v,canary={a=b}}"),
-        ("ICEBERG_REST__OPENFGA", "{api_key=ab,canary=cd}"),
-        ("LAKEKEEPER__OPENFGA", "{api_key=ab,canary=}"),
-        ("ICEKEEPER__VAULT", "{token=ab,canary=cd}"),
-        ("LAKEKEEPER__CACHE", "{canary=cd}"),
-    ],
-)
-def test_a_part_of_a_secret_after_a_comma_is_not_shown(variable: str, text: str) -> None:
-    """It looks like a member of the compound value."""
-    try:
-        _, unread = read_settings({variable: text, "LAKEKEEPER__SECRET_BACKEND": "postgres"})
-    except SettingsError as refused:
-        shown = refused.problems
-    else:
-        shown = unread
-    assert "canary" not in str(shown).lower()
-    if text.endswith("=cd}"):
-        assert any(variable in each for each in shown)
-
-
-def test_compound_values_may_have_groups_in_groups() -> None:
-    settings, unread = read_settings(
-        {
-            "LAKEKEEPER__OPENID_PROVIDERS": '{one={uri="https://one.example", audience=[a, "b"]}, '
-            "TWO={uri=https://two.example,audience=c,require_connected_on_startup=false}}",
-            "LAKEKEEPER__OPENID_PROVIDERS__TWO__SCOPE": "catalog",
-            "LAKEKEEPER__TRUSTED_ENGINES": '"{trino={type=Trino,identities={one={subjects=[x]}}}}"',
-            "LAKEKEEPER__TRUSTED_ENGINES__OTHER__IDENTITIES": "{two={audiences=y}}",
-            "LAKEKEEPER__CACHE": "{stc={enabled=false}, role={enabled=true}}",
-            "ICEKEEPER__AUDIT": "{retention=30d}",
-            "LAKEKEEPER__AUDIT": "{retention=30d}",
-        }
-    )
-    assert unread == ["LAKEKEEPER__AUDIT", "LAKEKEEPER__CACHE"]
-    one, two = settings.identity_providers["one"], settings.identity_providers["two"]
-    assert (one.audience, two.audience, two.scope) == (["a", "b"], ["c"], "catalog")
-    assert not two.require_connected_on_startup
-    engines = settings.trusted_engines
-    assert (engines["trino"].type, engines["trino"].identities["one"].subjects) == ("trino", ["x"])
-    assert engines["other"].identities["two"].audiences == ["y"]
-    assert (settings.cache.stc.enabled, settings.audit.retention) == (False, 30 * 86400)
-
-
-@pytest.mark.parametrize(
-    ("variable", "text", "problem"),
-    [
-        ("LAKEKEEPER__KV2", "{password=canary", "LAKEKEEPER__KV2 got a compound value; expected: {key=value,...}, a"),
-        ("LAKEKEEPER__KV2", '{"password": "canary"}', "got a compound value; expected: {key=value,...}, each member"),
-        ("LAKEKEEPER__KV2", "{password={canary=1}}", "LAKEKEEPER__KV2__PASSWORD got a secret value"),
-        ("LAKEKEEPER__KV2", "{url={password=canary}}", "LAKEKEEPER__KV2__URL got a compound value; expected"),
-        ("LAKEKEEPER__KV2", "{passwrd=canary}", "LAKEKEEPER__KV2 has an unknown member (quote"),
-        ("LAKEKEEPER__KV2", "{x={canary=1}}", "LAKEKEEPER__KV2 has an unknown member (quote"),
-        ("LAKEKEEPER__KV2", "{user=canary,USER=b}", "{key=value,...}, each key may be given once"),
-        ("LAKEKEEPER__OPENID_PROVIDERS", "{a={uri=http://canary},A={scope=s}}", "each key may be given once"),
-        ("LAKEKEEPER__KV2", '{password="can\\ary"}', "a quoted text with the escapes of TOML"),
-        ("LAKEKEEPER__KV2", "{secret_mount=../x}", "LAKEKEEPER__KV2__SECRET_MOUNT got '../x'"),
-        ("LAKEKEEPER__OPENID_PROVIDERS", "{a_b={uri=https://x}}", "OPENID_PROVIDERS__A_B__*: the provider id"),
-        ("LAKEKEEPER__OPENID_PROVIDERS", "{a={audience=x}}", "LAKEKEEPER__OPENID_PROVIDERS__A__URI is missing"),
-        ("LAKEKEEPER__OPENID_PROVIDERS", "{a=[x]}", "LAKEKEEPER__OPENID_PROVIDERS has a member that takes {"),
-        ("LAKEKEEPER__OPENID_PROVIDERS", "{a={uri=[https://me:canary@x]}}", "OPENID_PROVIDERS__A__URI got"),
-    ],
-)
-def test_compound_values_that_cannot_be_used(variable: str, text: str, problem: str) -> None:
-    with pytest.raises(SettingsError) as refused:
-        read_settings({variable: text})
-    assert problem in str(refused.value)
-    assert "canary" not in str(refused.value)
 
 
 def test_quotes_that_a_compose_file_leaves_are_removed() -> None:
@@ -560,117 +455,3 @@ def test_signing_keys(text: str) -> None:
     key = read_settings({"ICEKEEPER__SECRET_KEY": text})[0].secret_key
     assert key is not None
     assert key.get_secret_value() == text
-
-
-def test_a_url_and_single_values_mean_the_same_database() -> None:
-    by_url, _ = read_settings({"LAKEKEEPER__PG_DATABASE_URL_WRITE": "postgresql://u:p%40ss@h:5433/d?sslmode=require"})
-    by_values, _ = read_settings(
-        {
-            "LAKEKEEPER__PG_HOST_W": "h", "LAKEKEEPER__PG_PORT": "5433", "LAKEKEEPER__PG_USER": "u",
-            "LAKEKEEPER__PG_PASSWORD": "p@ss", "LAKEKEEPER__PG_DATABASE": "d", "LAKEKEEPER__PG_SSL_MODE": "require",
-        }
-    )  # fmt: skip
-    one, other = databases(by_url)["default"], databases(by_values)["default"]
-    for name in ("HOST", "USER", "PASSWORD", "NAME"):
-        assert one[name] == other[name]
-    assert (one["PASSWORD"], one["OPTIONS"]["sslmode"], other["OPTIONS"]["sslmode"]) == ("p@ss", "require", "require")
-    assert str(one["PORT"]) == str(other["PORT"]) == "5433"
-    assert databases(by_url)["read"]["HOST"] == "h"
-
-
-def test_reads_go_to_the_configured_database() -> None:
-    settings, _ = read_settings(
-        {
-            "LAKEKEEPER__PG_DATABASE_URL_WRITE": "postgresql://u@w/d",
-            "LAKEKEEPER__PG_DATABASE_URL_READ": "postgresql://u@r/d",
-            "LAKEKEEPER__PG_READ_POOL_CONNECTIONS": "7",
-        }
-    )
-    created = databases(settings)
-    assert (created["default"]["HOST"], created["read"]["HOST"]) == ("w", "r")
-    assert (created["default"]["OPTIONS"]["pool"]["max_size"], created["read"]["OPTIONS"]["pool"]["max_size"]) == (5, 7)
-
-
-@pytest.mark.parametrize(
-    ("variables", "text"),
-    [
-        (
-            {"LAKEKEEPER__PG_HOST_W": "w", "LAKEKEEPER__PG_DATABASE_URL_READ": "postgresql://u@r/d"},
-            "LAKEKEEPER__PG_DATABASE_URL_READ needs LAKEKEEPER__PG_DATABASE_URL_WRITE",
-        ),
-        (
-            {"LAKEKEEPER__PG_DATABASE_URL_WRITE": "postgresql://u@r/d", "LAKEKEEPER__PG_HOST_R": "r"},
-            "LAKEKEEPER__PG_HOST_R needs LAKEKEEPER__PG_HOST_W",
-        ),
-        ({"LAKEKEEPER__PG_HOST_W": "w"}, "LAKEKEEPER__PG_HOST_W needs LAKEKEEPER__PG_DATABASE"),
-        ({"LAKEKEEPER__PAGINATION_SIZE_DEFAULT": "5000"}, "must not be larger"),
-        ({"LAKEKEEPER__PG_DATABASE_URL_WRITE": "not a url"}, "LAKEKEEPER__PG_DATABASE_URL_WRITE got a secret value"),
-    ],
-)
-def test_settings_that_do_not_go_together(variables: dict[str, str], text: str) -> None:
-    with pytest.raises(SettingsError, match=text):
-        read_settings(variables)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("PG_DATABASE_URL_READ", "postgresql://u:canary@r/d"), ("PG_HOST_R", "r"), ("PG_PORT", "5432"),
-        ("PG_USER", "u"), ("PG_PASSWORD", "canary"), ("PG_DATABASE", "d"), ("PG_SCHEMA", "s"),
-        ("PG_SSL_MODE", "require"), ("PG_SSL_ROOT_CERT", "/ca.pem"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("prefix", ["LAKEKEEPER__", "ICEBERG_REST__"])
-def test_sqlite_does_not_replace_a_postgresql_that_lacks_its_host(prefix: str, name: str, text: str) -> None:
-    with pytest.raises(SettingsError) as refused:
-        read_settings({prefix + name: text})
-    variable = f"LAKEKEEPER__{name}"
-    assert str(refused.value) == (
-        f"{variable} is set without LAKEKEEPER__PG_DATABASE_URL_WRITE or LAKEKEEPER__PG_HOST_W: set one of these two "
-        f"to use PostgreSQL, or unset {variable} to use the embedded SQLite"
-    )
-
-
-@pytest.mark.parametrize("variable", [*WRITE_DATABASE, "ICEBERG_REST__PG_HOST_W", "lakekeeper__pg_host_w"])
-@pytest.mark.parametrize("text", ["", '""'])
-@pytest.mark.parametrize("others", [{}, {"LAKEKEEPER__PG_USER": "u", "LAKEKEEPER__PG_DATABASE": "d"}])
-def test_an_empty_database_to_write_to_is_refused(variable: str, text: str, others: dict[str, str]) -> None:
-    with pytest.raises(SettingsError) as refused:
-        read_settings({**others, variable: text})
-    cure = "set it to use PostgreSQL, or unset it to use the embedded SQLite"
-    assert refused.value.problems == [f"{variable} is empty: {cure}"]
-
-
-@pytest.mark.parametrize(
-    "variables",
-    [
-        {"PG_DATABASE_URL_WRITE": "", "PG_HOST_W": "w", "PG_DATABASE": "d", "PG_USER": "u"},
-        {"PG_DATABASE_URL_WRITE": "postgresql://u@w/d", "PG_HOST_W": "", "PG_HOST_R": "", "PG_PASSWORD": ""},
-    ],
-)
-def test_a_database_may_be_named_in_one_of_two_ways(variables: dict[str, str]) -> None:
-    settings, _ = read_settings({f"LAKEKEEPER__{name}": text for name, text in variables.items()})
-    assert databases(settings)["default"]["HOST"] == "w"
-
-
-def test_sqlite_may_have_an_encryption_key_and_sizes_of_pools() -> None:
-    variables = {"PG_ENCRYPTION_KEY": "k", "PG_READ_POOL_CONNECTIONS": "3", "PG_ACQUIRE_TIMEOUT": "1s", "PG_USER": ""}
-    settings, _ = read_settings({f"LAKEKEEPER__{name}": text for name, text in variables.items()})
-    assert set(databases(settings)) == {"default"}
-
-
-def test_without_postgresql_the_database_is_a_file_in_the_data_folder() -> None:
-    settings, _ = read_settings({"ICEKEEPER__DATA_DIR": "/srv/ice"})
-    created = databases(settings)
-    assert set(created) == {"default"}
-    assert created["default"]["NAME"] == Path("/srv/ice/icekeeper.sqlite3")
-    assert "synchronous=FULL" in created["default"]["OPTIONS"]["init_command"]
-
-
-def test_an_old_key_may_have_quotes_of_its_own() -> None:
-    settings, _ = read_settings(
-        {"LAKEKEEPER__PG_ENCRYPTION_KEY": '"text"', "ICEKEEPER__PG_ENCRYPTION_OLD_KEYS": "['\"text\"']"}
-    )
-    assert settings.pg_encryption_key is not None
-    keys = [settings.pg_encryption_key, *settings.pg_encryption_old_keys]
-    assert [key.get_secret_value() for key in keys] == ["text", '"text"']
