@@ -115,6 +115,8 @@ class _RightsRenderer:
 
 
 class PrincipalRights(_RightsRenderer, ResponseSerializer):
+    """A principal, and what it may do with the object."""
+
     principal = ReviewedPrincipal()
     privileges = serializers.ListField(child=Text(), help_text="All effective privileges, granted or implied")
     actions = serializers.ListField(child=Text(), help_text="Names as in `.../actions`")
@@ -182,6 +184,8 @@ class PrincipalReviewResponse(ReviewResponse):
 
 
 class ObjectRights(_RightsRenderer, ResponseSerializer):
+    """An object, and what the principal may do with it."""
+
     object = ReviewedObject()
     privileges = serializers.ListField(child=Text())
     actions = serializers.ListField(child=Text())
