@@ -256,7 +256,7 @@ REQUESTS = {
     "tables.transaction_of_two": ["PUT", "PUT"],
     "tables.register": ["GET"],
     "views.create": ["PUT"],
-    "views.rechosen": ["PUT"],
+    "views.replace": ["PUT"],
 }
 """That the store gets; what is not named here sends none."""
 
