@@ -100,7 +100,6 @@ class AzureContainer(Bucket):
     """Blobs are read with the SDK and written with obstore, both with the same `auth`."""
 
     kind = "azure"
-    delete_batch_size: ClassVar[int] = 1
     max_parallel_deletes: ClassVar[int] = 16
 
     def __init__(self, profile: Profile, auth: Auth) -> None:

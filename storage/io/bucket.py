@@ -51,8 +51,8 @@ class Bucket(ABC):
 
     kind: ClassVar[Literal["s3", "azure", "gcs"]]
     objects: S3Store | AzureStore | GCSStore
-    delete_batch_size: ClassVar[int]
-    """Maximum of names in one call of `delete_names`."""
+    delete_batch_size: ClassVar[int] = 1
+    """Maximum of names in one call of `delete_names`; more than one in stores that delete several with one request."""
     max_parallel_deletes: ClassVar[int]
     """Maximum of calls of `delete_names` at the same time."""
 
@@ -80,15 +80,9 @@ class Bucket(ABC):
         """Delete one object, if it exists. Raises as `list_names`."""
 
     def delete_names(self, names: Sequence[str]) -> None:
-        """Delete objects, if they exist. An error does not stop the others. Raises as `list_names`."""
-        first: CatalogError | None = None
-        for name in names:
-            try:
-                self.delete_name(name)
-            except CatalogError as error:
-                first = first or error
-        if first is not None:
-            raise first
+        """Delete objects, if they exist. An error does not stop the others. Raises the first, as `list_names`."""
+        (name,) = names
+        self.delete_name(name)
 
     def is_folder(self, name: str) -> bool:
         """Return whether a directory with this name exists, in stores that have directories."""

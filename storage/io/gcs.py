@@ -57,7 +57,6 @@ class GcsBucket(Bucket):
     """`issue` returns a new access token; `universe` is the domain of the API endpoints."""
 
     kind = "gcs"
-    delete_batch_size: ClassVar[int] = 1
     max_parallel_deletes: ClassVar[int] = 16
 
     def __init__(self, profile: GcsProfile, issue: Callable[[], Token], *, universe: str = DEFAULT_UNIVERSE) -> None:

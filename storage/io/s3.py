@@ -139,15 +139,19 @@ class S3Bucket(Bucket):
     def delete_names(self, names: Sequence[str]) -> None:
         bulk = [name for name in names if not _NOT_IN_XML.search(name)]
         alone = [name for name in names if _NOT_IN_XML.search(name)]
-        first: CatalogError | None = None
+        errors: list[CatalogError] = []
         try:
             if bulk and not self._delete_together(bulk):
                 alone = list(names)
         except CatalogError as error:
-            first = error
-        super().delete_names(alone)
-        if first is not None:
-            raise first
+            errors.append(error)
+        for name in alone:
+            try:
+                self.delete_name(name)
+            except CatalogError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def _delete_together(self, names: Sequence[str]) -> bool:
         """Send one DeleteObjects request; False if the store does not support it."""

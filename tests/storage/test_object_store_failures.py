@@ -342,6 +342,27 @@ def test_of_names_that_are_deleted_one_by_one_each_is_tried(
     assert minio.keys(bucket) == ["wh/t/a"]
 
 
+def test_of_a_failed_batch_and_failed_single_deletions_the_first_error_is_raised(
+    store: RemoteStore, recorder: Recorder, minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names with control characters cannot be in a batch. A retry may help here, whatever the later error says."""
+    use_storage_settings(monkeypatch, retries=0)
+    names = ["wh/t/a", "wh/t/\tb", "wh/t/\tc"]
+    for name in names:
+        minio.client().put_object(Bucket=bucket, Key=name, Body=b"x")
+
+    def failing(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+        if request.method == "POST":
+            return SLOW_DOWN
+        return FORBIDDEN if request.target.endswith("b") else ask()
+
+    recorder.answerer = failing
+    with pytest.raises(StoreUnavailable, match="SlowDown"):
+        store.bucket.delete_names(names)
+    assert recorder.asked == ["POST", "DELETE", "DELETE"]
+    assert minio.keys(bucket) == ["wh/t/\tb", "wh/t/a"]
+
+
 # --- a private certificate authority ---------------------------------------------------------------------------------
 
 
