@@ -1,8 +1,10 @@
 """Django finds models through this package; every other package's `__init__` stays empty."""
 
 from tenancy.models.audit_record import AuditChain, AuditRecord
+from tenancy.models.grant import Grant
+from tenancy.models.openfga import UndeliveredTuple
 from tenancy.models.role import Role, RoleMember
-from tenancy.models.securable import Grant, Securable, UndeliveredTuple
+from tenancy.models.securable import Securable
 from tenancy.models.server import Project, RightsVersion, Server, SigningSecret
 from tenancy.models.tag import TagAttachment, TagDefinition
 from tenancy.models.user import AccessToken, ServiceAccount, User

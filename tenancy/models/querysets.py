@@ -1,11 +1,12 @@
-"""QuerySets with `visible_to`: those of the rows that an actor may see."""
+"""QuerySets with `visible_to`, the rows that an actor may see, and of rows that expire."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from datetime import datetime
+from typing import Any, Final, Self, TypeVar
 
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 
 M = TypeVar("M", bound=Model)
 
@@ -36,3 +37,10 @@ class VisibleQuerySet(QuerySet[M]):
         page = self.all()
         page.query.clear_limits()
         return visible(page.filter(pk__in=list(self.values_list("pk", flat=True))), actor)  # type: ignore[return-value]
+
+
+class ExpiringQuerySet(VisibleQuerySet[M]):
+    """Rows that expire at `expires_at`, or never if that is null."""
+
+    def unexpired(self, at: datetime) -> Self:
+        return self.filter(Q(expires_at=None) | Q(expires_at__gt=at))

@@ -6,8 +6,7 @@ from django.db import models
 
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
-from tenancy.models.querysets import VisibleQuerySet
-from tenancy.models.securable import ExpiringQuerySet
+from tenancy.models.querysets import ExpiringQuerySet, VisibleQuerySet
 from tenancy.models.server import Project
 
 OWN_PROVIDER = "lakekeeper"

@@ -27,7 +27,8 @@ from tenancy.authz.permissions import (
 )
 from tenancy.authz.port import PermissionCheck
 from tenancy.models import Grant, Project, RoleMember, Securable
-from tenancy.models.securable import ExpiringQuerySet, ObjectRef, parse_securable_id, securable_id
+from tenancy.models.querysets import ExpiringQuerySet
+from tenancy.models.securable import ObjectRef, parse_securable_id, securable_id
 from tenancy.selectors.objects import PermissionTarget, target_project
 from tenancy.selectors.permission_checks import check_subject
 

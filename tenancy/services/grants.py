@@ -31,8 +31,9 @@ from tenancy.authz.permissions import (
     visibility_checks,
 )
 from tenancy.models import Grant, Role, RoleMember, Securable
+from tenancy.models.grant import GrantQuerySet
 from tenancy.models.role import RoleMemberQuerySet
-from tenancy.models.securable import GrantQuerySet, ObjectRef, project_in, securable_id
+from tenancy.models.securable import ObjectRef, project_in, securable_id
 from tenancy.selectors.roles import require_visible_roles
 from tenancy.services.administrators import (
     administrated_by,
