@@ -7,11 +7,11 @@ from typing import Final
 from django.urls import path, register_converter
 
 from catalog.api.config import ConfigViewSet
+from catalog.api.iceberg_views import IcebergViewSet
 from catalog.api.namespaces import NamespaceViewSet
 from catalog.api.oauth_tokens import OAuthTokenViewSet
 from catalog.api.signing import SigningViewSet
 from catalog.api.tables import TableViewSet
-from catalog.api.views import ViewViewSet
 from icekeeper.kernel.http.raw_path import RawSegment
 
 register_converter(RawSegment, "segment")
@@ -22,7 +22,7 @@ _SIGNER: Final = "v1/signer/<segment:prefix>"
 _SIGN: Final = "v1/aws/s3/sign"
 
 _table = TableViewSet.as_view
-_view = ViewViewSet.as_view
+_view = IcebergViewSet.as_view
 _namespace = NamespaceViewSet.as_view
 _sign = SigningViewSet.as_view
 

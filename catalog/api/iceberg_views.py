@@ -1,4 +1,4 @@
-"""Views: list, create, register, load, replace, drop, rename."""
+"""Iceberg views: list, create, register, load, replace, drop, rename."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _ENGINE_ONLY: Final = "`ProtectedPropertyModification`, `DefinerViewModification
 _ILLEGAL: Final = f"{BAD_LOCATION}; `EmptyView`; `IllegalArgumentException`: two texts of one dialect"
 
 
-class ViewViewSet(TabularViewSet):
+class IcebergViewSet(TabularViewSet):
     kind = VIEW
     name_segment = "view"
 
