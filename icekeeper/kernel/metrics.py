@@ -1,7 +1,8 @@
 """The metrics of a server: their names, labels and meaning, and the functions that record them.
 
-`GET /metrics` (`icekeeper.server.metrics`) returns the sum over the processes of a server. Labels have few possible
-values: routes, methods, status codes and words of this program. Names, paths and ids in requests are never labels.
+`GET /metrics` (`icekeeper.server.metrics_endpoint`) returns the sum over the processes of a server. Labels have few
+possible values: routes, methods, status codes and words of this program. Names, paths and ids in requests are never
+labels.
 
 A request costs about a microsecond: it is counted in memory, and `flush` adds all of them to the metrics once a second.
 """

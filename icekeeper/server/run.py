@@ -27,7 +27,7 @@ from icekeeper.conf.groups import ServerSettings
 from icekeeper.conf.settings import Settings
 from icekeeper.kernel.node_leases import share_leases
 from icekeeper.server.child_process import ChildProcess
-from icekeeper.server.metrics import MetricsExporter
+from icekeeper.server.metrics_endpoint import MetricsExporter
 from icekeeper.server.transfer_limits import Limits
 from icekeeper.server.worker import STOP_SIGNALS, RequestWorker
 

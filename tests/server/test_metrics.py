@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from icekeeper.server.metrics import CLIENT_TIMEOUT_SECONDS, MAX_CLIENTS, MAX_HEAD_BYTES
+from icekeeper.server.metrics_endpoint import CLIENT_TIMEOUT_SECONDS, MAX_CLIENTS, MAX_HEAD_BYTES
 from tests.parts import process
 from tests.parts.read_only import read_only_command
 from tests.server.bare_server_fixtures import ROOT, BareServer

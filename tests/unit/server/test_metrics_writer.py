@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from icekeeper.server.metrics import MetricsWriter
+from icekeeper.server.metrics_endpoint import MetricsWriter
 
 
 def test_the_writer_writes_at_its_start_and_end() -> None:
