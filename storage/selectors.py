@@ -19,7 +19,7 @@ BATCH_SIZE: Final = 500
 """Minimum batch size of permission checks after the first page of warehouses."""
 
 
-def get_warehouse_for(*, actor: Actor, warehouse_id: UUID, action: Can = Can.GET_METADATA) -> Warehouse:
+def get_warehouse_for(*, actor: Actor, action: Can, warehouse_id: UUID) -> Warehouse:
     """Return a warehouse, active or not, for `action`. Raises `NoSuchWarehouse`, `Forbidden`."""
     return _require_allowed(actor, action, Warehouse.objects.filter(pk=warehouse_id).first(), warehouse_id)
 

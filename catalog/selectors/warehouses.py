@@ -36,7 +36,7 @@ class WarehouseNotGiven(BadRequest):
     wire_type = "GetConfigNoWarehouseProvided"
 
 
-def require_active(actor: Actor, warehouse_id: UUID, *, action: Can = Can.USE) -> None:
+def require_active(actor: Actor, action: Can, warehouse_id: UUID) -> None:
     """Raises `NoSuchWarehouse` (404) for one that is missing or inactive, or that `actor` may not see; `Forbidden`."""
     missing = no_such_warehouse(warehouse_id)
     if not Warehouse.objects.filter(pk=warehouse_id, status=Warehouse.Status.ACTIVE).exists():

@@ -32,7 +32,7 @@ class Protection:
 
 
 def get_protection_for(
-    *, actor: Actor, warehouse_id: UUID, kind: Securable.Type, object_id: UUID, action: Can = Can.GET_METADATA
+    *, actor: Actor, action: Can, warehouse_id: UUID, kind: Securable.Type, object_id: UUID
 ) -> Protection:
     """Return the protection of a namespace, or of a tabular that is not dropped, if `actor` may do `action` on it.
 
@@ -64,7 +64,7 @@ def set_protection(
     """
     at = now()
     found = get_protection_for(
-        actor=actor, warehouse_id=warehouse_id, kind=kind, object_id=object_id, action=Can.SET_PROTECTION
+        actor=actor, action=Can.SET_PROTECTION, warehouse_id=warehouse_id, kind=kind, object_id=object_id
     )
     with write_transaction():
         if kind == Securable.Type.NAMESPACE:

@@ -182,7 +182,7 @@ def require_own_or_permission_on_server(actor: Actor, user_id: str, action: Can)
         require_permission_on_server(actor, action)
 
 
-def get_access_token_for(*, actor: Actor, token_id: UUID, action: Can = Can.UPDATE_USERS) -> AccessToken:
+def get_access_token_for(*, actor: Actor, action: Can, token_id: UUID) -> AccessToken:
     """Return a token, live or not; for one of another user `action` on the server is required.
 
     Raises `AccessTokenNotFound` (404), `AuthenticationRequired` (401), `Forbidden` (403).

@@ -150,7 +150,7 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = DEFAULT
     """
     if not 0 <= overlap_seconds <= MAX_OVERLAP_SECONDS:
         raise BadRequest(f"overlap-seconds: must be a number from 0 to {MAX_OVERLAP_SECONDS}", field="overlap-seconds")
-    owner = get_access_token_for(actor=actor, token_id=token_id, action=Can.PROVISION_USERS).user_id
+    owner = get_access_token_for(actor=actor, action=Can.PROVISION_USERS, token_id=token_id).user_id
     _owner(actor, owner)
     with revocation_transaction():
         _lock_owner(actor, owner)
@@ -187,7 +187,7 @@ def revoke_token(*, actor: Actor, token_id: UUID) -> None:
 
     Raises `AccessTokenNotFound` (404), `AuthenticationRequired` (401), `Forbidden` (403).
     """
-    owner = get_access_token_for(actor=actor, token_id=token_id).user_id
+    owner = get_access_token_for(actor=actor, action=Can.UPDATE_USERS, token_id=token_id).user_id
     with revocation_transaction():
         is_new = AccessToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=now())
         if is_new:

@@ -213,9 +213,8 @@ def require_tabular_exists(
     warehouse_id: UUID,
     identifier: Identifier,
     kind: Tabular.Kind,
-    action: Can = Can.GET_METADATA,
 ) -> UUID:
-    """Return the id of a tabular after a check of `action`. Raises as `load_tabular_for`."""
+    """Return the id of a tabular whose metadata `actor` may get. Raises as `load_tabular_for`."""
     row = fetch_one(settings.READ_DATABASE, _EXISTS, [identifier.path_key, identifier.name_key, warehouse_id])
     warehouse_status, found_id, found_kind = row or (None, None, None)
     if warehouse_status != "active":
@@ -224,7 +223,7 @@ def require_tabular_exists(
     if found_id is None or found_kind != kind:
         raise missing()
     tabular_id = as_uuid(found_id)
-    require_permission(actor, action, Securable.Type(kind.value), tabular_id, missing=missing)
+    require_permission(actor, Can.GET_METADATA, Securable.Type(kind.value), tabular_id, missing=missing)
     return tabular_id
 
 

@@ -93,7 +93,7 @@ def commit_transaction(
     if len(set(addresses)) != len(addresses):
         raise TableIdentifiersNotUnique("Each table may occur only once in a transaction")
     if not changes:
-        require_active(actor, warehouse_id)
+        require_active(actor, Can.USE, warehouse_id)
     with reserve_commit_slots(addresses):
         for _ in attempts("a table of the transaction"):
             revisions: list[Revision] = []

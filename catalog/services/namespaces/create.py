@@ -117,7 +117,7 @@ def _require_to_create_in(actor: Actor, warehouse_id: UUID, above: Levels) -> Ob
     """
     if above:
         return ObjectRef(Securable.Type.NAMESPACE, find_namespace_for(actor, Can.CREATE_NAMESPACE, warehouse_id, above))
-    require_active(actor, warehouse_id, action=Can.CREATE_NAMESPACE)
+    require_active(actor, Can.CREATE_NAMESPACE, warehouse_id)
     return ObjectRef(Securable.Type.WAREHOUSE, warehouse_id)
 
 

@@ -24,6 +24,7 @@ from management.api.tokens.serializers import (
     ServiceAccountResponse,
     TokenListResponse,
 )
+from tenancy.authz.actions import Can
 from tenancy.selectors.users import (
     AccessTokenNotFound,
     get_access_token_for,
@@ -74,7 +75,9 @@ class TokenViewSet(ManagementViewSet):
         return self._respond_issued(issued)
 
     def retrieve(self, request: Request, **path: str) -> Response:
-        return self.respond(AccessTokenResponse, get_access_token_for(actor=self.actor, token_id=self.token_id))
+        return self.respond(
+            AccessTokenResponse, get_access_token_for(actor=self.actor, action=Can.UPDATE_USERS, token_id=self.token_id)
+        )
 
     def destroy(self, request: Request, **path: str) -> Response:
         revoke_token(actor=self.actor, token_id=self.token_id)

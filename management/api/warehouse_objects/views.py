@@ -29,6 +29,7 @@ from management.api.warehouse_objects.serializers import (
     SetProtectionRequest,
     UndropTabularsRequest,
 )
+from tenancy.authz.actions import Can
 from tenancy.models import Securable
 
 
@@ -96,7 +97,9 @@ class ProtectionViewSet(ObjectViewSet):
     schema = OperationsByType(describe_protection)  # type: ignore[assignment]  # it depends on the route
 
     def retrieve(self, request: Request, **path: str) -> Response:
-        return self.respond(ProtectionResponse, get_protection_for(actor=self.actor, **self._object()))
+        return self.respond(
+            ProtectionResponse, get_protection_for(actor=self.actor, action=Can.GET_METADATA, **self._object())
+        )
 
     def update(self, request: Request, **path: str) -> Response:
         is_protected = self.body(SetProtectionRequest)["protected"]

@@ -45,6 +45,7 @@ from storage.services.warehouse_storage import (
 from storage.services.warehouses import create_warehouse, validate_new_warehouse
 from storage.validation.access import FINDINGS
 from storage.validation.checks import CheckName, Status, ValidationCheck
+from tenancy.authz.actions import Can
 
 _LISTING = "warehouses"
 
@@ -85,7 +86,10 @@ class WarehouseViewSet(ManagementViewSet):
         return self.respond(WarehouseResponse, create_warehouse(**_new_warehouse(self)), status=201)
 
     def retrieve(self, request: Request, **path: str) -> Response:
-        return self.respond(WarehouseResponse, get_warehouse_for(actor=self.actor, warehouse_id=self.warehouse_id))
+        return self.respond(
+            WarehouseResponse,
+            get_warehouse_for(actor=self.actor, action=Can.GET_METADATA, warehouse_id=self.warehouse_id),
+        )
 
     def destroy(self, request: Request, **path: str) -> Response:
         delete_warehouse(actor=self.actor, warehouse_id=self.warehouse_id, force=self.flag("force"))
