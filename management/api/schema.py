@@ -140,10 +140,10 @@ PROJECT_BY_ID: Final = replace(OBJECT_TYPES[T.PROJECT], parameters=[PROJECT_ID])
 
 
 def operation(
-    tag: str,
     operation_id: str,
     summary: str,
     *,
+    tag: str,
     success: dict[Any, Any],
     errors: dict[int, str] | None = None,
     **more: Any,
@@ -160,8 +160,8 @@ def describe(**operations: Operation) -> Callable[[type[V]], type[V]]:
     """Attach the `extend_schema` of each action to the method of that name."""
 
     def decorate(view: type[V]) -> type[V]:
-        for action, operation in operations.items():
-            operation(view.__dict__[action])
+        for action, described in operations.items():
+            described(view.__dict__[action])
         return view
 
     return decorate

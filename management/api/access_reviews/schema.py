@@ -35,7 +35,7 @@ from management.api.schema import (
 from management.api.serializers import ResponseSerializer
 from tenancy.models import Securable
 
-_operation = partial(operation, "access-review")
+_operation = partial(operation, tag="access-review")
 FORMAT: Final = OpenApiParameter(
     "format",
     OpenApiTypes.STR,

@@ -12,7 +12,7 @@ from management.api.audit.serializers import AuditListResponse, AuditRecordRespo
 from management.api.schema import BAD_PAGE, PAGE, PROJECT_HEADER, describe, operation
 from tenancy.models import AuditRecord
 
-_operation = partial(operation, "audit")
+_operation = partial(operation, tag="audit")
 NDJSON: Final = "application/x-ndjson"
 DEFAULT_EXPORT_SIZE: Final = 1_000
 MAX_EXPORT_SIZE: Final = 10_000

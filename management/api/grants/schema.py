@@ -42,7 +42,7 @@ from tenancy.models import Securable
 from tenancy.services.grants import MAX_CHANGES
 
 T = Securable.Type
-_operation = partial(operation, "grant")
+_operation = partial(operation, tag="grant")
 BAD_GRANTS: Final = (
     "`EmptyGrantDiff`, `GrantDiffTooLarge`, `InvalidGrantPrivilegeLength`, `ContradictoryGrantDiff`, "
     "`DuplicateGrantEntry`, `InvalidGrantPrivilege`, `GrantExpired`, `GrantUserNotFound`, `GrantRoleNotInProject`"
@@ -145,9 +145,9 @@ def describe_assignments(securable_type: Securable.Type, *, by_id: bool = False)
     )
     return {
         "list": operation(
-            "permission",
             f"get_{kind.word}_assignments{suffix}",
             f"List direct assignments on {kind.noun}",
+            tag="permission",
             description="Inherited and expired assignments are not included. All are returned at once unless the "
             "request has `pageToken` (empty for the first page) or `pageSize`.",
             deprecated=by_id,
@@ -156,9 +156,9 @@ def describe_assignments(securable_type: Securable.Type, *, by_id: bool = False)
             errors=kind.errors(bad_project, BAD_PAGE),
         ),
         "update": operation(
-            "permission",
             f"update_{kind.word}_assignments{suffix}",
             f"Update direct assignments on {kind.noun}",
+            tag="permission",
             description=f"All changes are applied, or none; at most {MAX_CHANGES} at once. The caller needs the "
             "permission to grant each privilege.",
             deprecated=by_id,

@@ -44,7 +44,7 @@ from tenancy.authz.actions import ACTIONS_ON, GRANT_ACTION_NAMES, LEGACY_ACTION_
 from tenancy.models import Securable
 
 T = Securable.Type
-_operation = partial(operation, "permission")
+_operation = partial(operation, tag="permission")
 BAD_CHECK: Final = f"{BAD_PROJECT}, {BAD_USER_ID}"
 NO_CHECKED_OBJECT: Final = f"{', '.join(MISSING_OBJECTS.values())}, {NO_WAREHOUSE}, {NO_PROJECT}"
 BAD_ACCESS_QUERY: Final = f"`InvalidGetAccessQuery`, {BAD_USER_ID}"
@@ -81,9 +81,9 @@ describe_checks = describe(
         },
     ),
     batch_check=operation(
-        "authorization",
         "batch_check_actions",
         "Check up to 1,000 permissions",
+        tag="authorization",
         description="Checks for other principals are denied unless the caller may read the grants on the object, and "
         "malformed checks are denied: with `x-icekeeper-extensions: true` such results have an `error`. Objects that "
         "do not exist or are hidden from the caller are denied.",
@@ -104,9 +104,9 @@ def describe_actions(securable_type: Securable.Type) -> Mapping[str, Operation]:
     kind = replace(kind, parameters=[*kind.parameters, PROJECT_HEADER]) if has_project else kind
     names = [each.value for each in ACTIONS_ON[securable_type]]
     described = operation(
-        "authorization",
         f"get_{kind.word}_actions",
         f"List allowed actions on {kind.noun}",
+        tag="authorization",
         **_listing(kind, ObjectActionsResponse(variant=kind.shape, choices=names), has_project=has_project),
     )
     return {"list": described}

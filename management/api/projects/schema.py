@@ -24,7 +24,7 @@ from management.api.schema import (
     operation,
 )
 
-_operation = partial(operation, "project")
+_operation = partial(operation, tag="project")
 _BAD_NAME = "`EmptyProjectName`, `ProjectNameTooLong`"
 _NAME_TAKEN = "`ProjectNameAlreadyExists`"
 _CONFLICT = f"`ProjectNotEmpty`: the project has warehouses; {LAST_ADMINISTRATOR}"

@@ -39,7 +39,7 @@ from management.api.schema import (
     operation,
 )
 
-_operation = partial(operation, "role")
+_operation = partial(operation, tag="role")
 _BAD_LISTING = f"{BAD_PROJECT}, {BAD_PAGE}"
 _BAD_IDENTIFIER = "`InvalidRoleIdentifier`, `RoleProviderIdReserved`"
 _SYSTEM_ROLE = "`SystemRoleImmutable`"

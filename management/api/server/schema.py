@@ -8,7 +8,7 @@ from icekeeper.kernel.http.serializers import empty_response
 from management.api.schema import describe, operation
 from management.api.server.serializers import BootstrapRequest, IcekeeperInfo, ServerInfo
 
-_operation = partial(operation, "server")
+_operation = partial(operation, tag="server")
 
 describe_server = describe(
     bootstrap=_operation(

@@ -26,9 +26,9 @@ from management.endpoint_statistics import MAX_ENTRIES
 
 describe_endpoint_statistics = describe(
     list=operation(
-        "project",
         "get_endpoint_statistics",
         "Get calls of each endpoint by hour and status",
+        tag="project",
         description="An hour belongs to the window in which it begins. For a window with more than "
         f"{MAX_ENTRIES:,} entries the newest hours are returned, and `previous-page-token` continues before them. "
         "Counts are delayed by some seconds: each server process writes its own every "
@@ -46,9 +46,9 @@ describe_endpoint_statistics = describe(
 
 describe_warehouse_statistics = describe(
     list=operation(
-        "warehouse",
         "get_warehouse_statistics",
         "Get the number of tables and views of a warehouse by hour",
+        tag="warehouse",
         description="Newest first: the current hour with the current numbers, then the hours in which a worker, which "
         "counts every minute, saw a change. Callers who may not list everything in the warehouse get only the current "
         "hour, with the number of objects that are visible to them.",

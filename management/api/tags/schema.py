@@ -36,7 +36,7 @@ from management.api.tags.serializers import (
 )
 from tenancy.models import Securable
 
-_operation = partial(operation, "tag")
+_operation = partial(operation, tag="tag")
 NO_DEFINITION = f"`TagDefinitionIdNotFound`, {PROJECT_ERRORS[404]}"
 BAD_DEFINITION = f"{PROJECT_ERRORS[400]}, `InvalidTagName`, `ReservedTagNamespace`, `InvalidTagDefinition`, "
 BAD_DEFINITION += "`InvalidTagValue`"

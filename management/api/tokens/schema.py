@@ -21,7 +21,7 @@ from management.api.tokens.serializers import (
     TokenListResponse,
 )
 
-_operation = partial(operation, "token")
+_operation = partial(operation, tag="token")
 _ANONYMOUS: Final = "`AuthenticationRequired`: the caller is anonymous, or authentication is off"
 _EXPIRED: Final = "`AuthenticationFailed`: the caller's token has just expired or been revoked"
 _MISSING: Final = "`AccessTokenNotFound`"

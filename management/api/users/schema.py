@@ -35,7 +35,7 @@ from management.api.users.serializers import (
 )
 from tenancy.selectors.similarity import DEFAULT_HITS
 
-_operation = partial(operation, "user")
+_operation = partial(operation, tag="user")
 _NAMED = "`ServiceAccountIsNamed`: name and type of a service account do not change"
 _DENIED = "Not allowed"
 _roles = partial(

@@ -35,7 +35,7 @@ from management.api.warehouse_objects.serializers import (
 )
 from tenancy.models import Securable
 
-_operation = partial(operation, "warehouse")
+_operation = partial(operation, tag="warehouse")
 
 describe_tabulars = describe(
     list_deleted=_operation(

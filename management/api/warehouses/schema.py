@@ -39,7 +39,7 @@ from management.api.warehouses.serializers import (
 from storage.documents import InvalidMember
 from storage.models import Warehouse
 
-_operation = partial(operation, "warehouse")
+_operation = partial(operation, tag="warehouse")
 _INVALID_MEMBERS = ", ".join(f"`{wire_type}`" for wire_type in InvalidMember.wire_types.values())
 _BAD_CREDENTIAL = f"`MissingCredentialError`, `SystemIdentityDisabled`, {_INVALID_MEMBERS}"
 _BAD_STORAGE = f"`InvalidLocation`, `CreateWarehouseStorageProfileOverlap`, {_BAD_CREDENTIAL}"
