@@ -15,9 +15,11 @@ if sys.version_info < (3, 11):  # noqa: UP036 - this line is for the interpreter
         % ((sys.executable,) + sys.version_info[:2])  # noqa: RUF005
     )
 
+import fcntl
 import hashlib
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -100,6 +102,8 @@ def main(names: list[str]) -> None:
         sys.exit(
             f"environment.py needs requirement files of this folder; not found: {', '.join(missing) or 'none given'}"
         )
+    # Kept until the process ends: another call waits, and then finds the environment complete.
+    fcntl.flock(os.open(ROOT, os.O_RDONLY), fcntl.LOCK_EX)
     if not is_usable():
         create_environment()
     record = read_record()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -64,6 +65,10 @@ class Run:
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 
+    def terminate(self) -> None:
+        """End pytest, and with it the servers that it started; do nothing if it has ended."""
+        self._process.terminate()
+
     def wait(self) -> int:
         self._clock.join()
         return self._process.wait()
@@ -102,11 +107,14 @@ def main(arguments: list[str]) -> int:
     names = options.runs.split()
     if unknown := set(names) - set(DATABASES) or not names:
         parser.error(f"--runs takes names of {', '.join(DATABASES)}, not {unknown or 'none'}")
-    with ExitStack() as files:
+    # A run that is stopped from outside leaves no pytest behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with ExitStack() as stack:
         runs: list[Run] = []
         for name, share in [(run, share) for run in names for share in shares(run)]:
-            output = files.enter_context(NamedTemporaryFile(prefix=f"icekeeper-tests-{name}-")) if runs else None
+            output = stack.enter_context(NamedTemporaryFile(prefix=f"icekeeper-tests-{name}-")) if runs else None
             runs.append(Run(name, share, pytest_arguments, output))
+            stack.callback(runs[-1].terminate)
         for run in runs:
             show(run)
         statuses = [run.wait() for run in runs]

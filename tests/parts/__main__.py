@@ -29,6 +29,7 @@ from tests.parts import (
     seaweedfs,
     trino,
 )
+from tests.parts.folder import one_process
 from tests.parts.process import PartError
 
 Lanes = tuple[tuple[Callable[[], object], ...], ...]
@@ -50,7 +51,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--packages", action="store_true", help="only PostgreSQL")
     options = parser.parse_args(arguments)
     try:
-        postgres.install_programs()
+        with one_process("packages"):
+            postgres.install_programs()
     except PartError as error:
         print(f"make parts: {error}", file=sys.stderr)
         return 1
@@ -58,10 +60,11 @@ def main(arguments: list[str]) -> int:
         print(registry.look_up("postgresql"))
         return 0
     names = [*registry.PARTS]
-    _install_lanes(LANES)
-    if options.engines:
-        names += registry.LARGE_ENGINES
-        _install_lanes(ENGINE_LANES)
+    with one_process("parts"):
+        _install_lanes(LANES)
+        if options.engines:
+            names += registry.LARGE_ENGINES
+            _install_lanes(ENGINE_LANES)
     print("\n".join(registry.report(names)))
     is_anything_missing = any(isinstance(registry.look_up(name), registry.Missing) for name in names)
     return int(is_anything_missing and registry.are_required())

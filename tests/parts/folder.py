@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.parts.process import PartError
@@ -12,6 +15,15 @@ from tests.parts.process import PartError
 PARTS = Path(__file__).resolve().parents[2] / ".parts"
 COMPLETE = "complete"
 """A file in each completely installed environment; environments cannot be moved after their installation."""
+
+
+@contextmanager
+def one_process(installs: str) -> Iterator[None]:
+    """Wait until no other process installs the same: each removes the unfinished folders that it finds."""
+    PARTS.mkdir(exist_ok=True)
+    with (PARTS / f"{installs}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def install_environment(requirements: Path, home: Path) -> None:
